@@ -1,0 +1,1 @@
+//! Errors as a client sees them: `metav1.Status`.

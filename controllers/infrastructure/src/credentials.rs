@@ -1,0 +1,24 @@
+//! What it takes to speak to a cloud as somebody.
+
+use std::fmt;
+
+/// One entry of a `clouds.yaml`, as a Secret holds it.
+///
+/// Never printed: `Debug` shows the cloud's name only.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Credentials {
+    /// The whole `clouds.yaml`.
+    pub clouds_yaml: String,
+    /// Which of its entries to use.
+    pub cloud_name: String,
+    /// PEM certificates to trust beside the system's, if the Secret has a `cacert`.
+    pub ca_certificate: Option<String>,
+    /// Overrides the entry's region.
+    pub region: Option<String>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("cloud_name", &self.cloud_name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,100 @@
+//! Why a cloud call failed, classified where it occurred.
+
+use std::time::Duration;
+
+/// The result of a cloud call.
+pub type CloudResult<T> = Result<T, CloudError>;
+
+/// What a failure means for whoever asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorClass {
+    /// A quota is exhausted (Nova 403/413 with "Quota", Neutron 409 `OverQuota`). Passes when the
+    /// quota is raised or something is deleted.
+    Quota,
+    /// No host can take the server. May pass.
+    NoValidHost,
+    /// The object is in a state that forbids the call, or in use (409). Wait, then look.
+    Conflict,
+    /// The object does not exist (404).
+    NotFound,
+    /// Several objects match where one is needed.
+    Ambiguous,
+    /// Too many requests (429, or 503 with `Retry-After`).
+    Throttled,
+    /// The credentials are wrong or the token cannot be renewed (401).
+    Unauthorized,
+    /// The credentials are right but the policy says no (403 without quota).
+    Forbidden,
+    /// The request itself is wrong and will stay wrong (400, 422).
+    Invalid,
+    /// The cloud failed (5xx), or answered something that is not its API.
+    Broken,
+    /// No answer: the call may or may not have taken effect. Look before repeating.
+    Unknown,
+    /// The cloud could not be reached; nothing was sent.
+    Unreachable,
+    /// The credentials Secret itself is unusable (no such cloud, not YAML, missing field).
+    Credentials,
+}
+
+impl ErrorClass {
+    /// CamelCase word for a condition's `reason`, e.g. `QuotaExceeded`.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Quota => "QuotaExceeded",
+            Self::NoValidHost => "NoValidHost",
+            Self::Conflict => "Conflict",
+            Self::NotFound => "NotFound",
+            Self::Ambiguous => "Ambiguous",
+            Self::Throttled => "Throttled",
+            Self::Unauthorized => "Unauthorized",
+            Self::Forbidden => "Forbidden",
+            Self::Invalid => "InvalidRequest",
+            Self::Broken => "CloudError",
+            Self::Unknown => "OutcomeUnknown",
+            Self::Unreachable => "CloudUnreachable",
+            Self::Credentials => "InvalidCredentials",
+        }
+    }
+}
+
+/// Why a cloud call failed.
+///
+/// `Display` is what a user reads in a condition: what was attempted on which object, the
+/// cloud's own words, and its request id when it gave one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{operation}: {message}{}", request_id.as_ref().map(|id| format!(" (request id {id})")).unwrap_or_default())]
+pub struct CloudError {
+    /// What the failure means.
+    pub class: ErrorClass,
+    /// What was attempted, naming the object, e.g. `create server "m1"`.
+    pub operation: String,
+    /// The cloud's own words, without markup; never a credential.
+    pub message: String,
+    /// The cloud's request id, to find the call in its logs.
+    pub request_id: Option<String>,
+    /// HTTP status, when there was an answer.
+    pub status: Option<u16>,
+    /// How long the cloud asked to be left alone.
+    pub retry_after: Option<Duration>,
+}
+
+impl CloudError {
+    /// An error without an HTTP answer behind it.
+    pub fn new(class: ErrorClass, operation: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            class,
+            operation: operation.into(),
+            message: message.into(),
+            request_id: None,
+            status: None,
+            retry_after: None,
+        }
+    }
+
+    /// Whether the object does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.class == ErrorClass::NotFound
+    }
+}
