@@ -95,7 +95,8 @@ pub struct FieldError {
 impl FieldError {
     /// The field is missing.
     pub fn required(field: FieldPath, detail: &str) -> Self {
-        let body = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
+        let body =
+            if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
         Self { kind: FieldErrorKind::Required, field, body }
     }
 
@@ -128,7 +129,11 @@ impl FieldError {
 
     /// The text is longer than `limit` bytes.
     pub fn too_long(field: FieldPath, limit: u64) -> Self {
-        Self { kind: FieldErrorKind::TooLong, field, body: format!("Too long: may not be more than {limit} bytes") }
+        Self {
+            kind: FieldErrorKind::TooLong,
+            field,
+            body: format!("Too long: may not be more than {limit} bytes"),
+        }
     }
 
     /// There are more than `limit` entries.

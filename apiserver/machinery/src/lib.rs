@@ -2,5 +2,20 @@
 //!
 //! This crate does not know any kind; it works for one it has never heard of.
 
+pub mod continue_token;
+pub mod discovery;
+pub mod encryption;
 pub mod field_errors;
+pub mod json_path;
+pub mod metadata;
+pub mod object;
+pub mod open_api;
+pub mod patch;
+pub mod resource;
+pub mod schema;
+pub mod selectors;
 pub mod status;
+pub mod store;
+pub mod strategy;
+pub mod table;
+pub mod verb;

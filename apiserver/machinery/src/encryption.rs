@@ -1,0 +1,171 @@
+//! Values at rest: JSON as it is, or sealed with AES-GCM.
+//!
+//! Shape: `k8s:enc:aesgcm:v1:<key name>:` followed by a 12-byte nonce and the sealed value with
+//! its tag: upstream's own. The store key is the authenticated data, so a sealed value cannot be
+//! moved to another key.
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use bytes::Bytes;
+
+const PREFIX: &[u8] = b"k8s:enc:";
+const AES_GCM: &str = "k8s:enc:aesgcm:v1:";
+
+/// Why a stored value cannot be opened, or one cannot be sealed. Never shows the value.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum EncryptionError {
+    /// The key has a length AES does not know.
+    #[error("encryption key {0:?} must have 16 or 32 bytes")]
+    KeyLength(String),
+    /// The value was sealed with a key that is not configured.
+    #[error("{0}: sealed with a key that is not in the encryption configuration")]
+    UnknownKey(String),
+    /// The value is damaged, or was sealed for another key.
+    #[error("{0}: cannot be opened: the value is damaged or was moved")]
+    Damaged(String),
+    /// The system gave no randomness or the cipher failed.
+    #[error("{0}: cannot be sealed")]
+    Seal(String),
+}
+
+/// One way to seal.
+#[derive(Debug)]
+pub enum Provider {
+    /// As it is.
+    Identity,
+    /// AES-GCM with a named key.
+    AesGcm {
+        /// Its name, written before every value.
+        name: String,
+        /// The cipher.
+        key: Box<LessSafeKey>,
+    },
+}
+
+impl Provider {
+    /// AES-GCM with a key of 16 or 32 bytes.
+    ///
+    /// # Errors
+    /// `KeyLength`.
+    pub fn aes_gcm(name: &str, key: &[u8]) -> Result<Self, EncryptionError> {
+        let algorithm = match key.len() {
+            16 => &AES_128_GCM,
+            32 => &AES_256_GCM,
+            _ => return Err(EncryptionError::KeyLength(name.to_owned())),
+        };
+        let unbound =
+            UnboundKey::new(algorithm, key).map_err(|_| EncryptionError::KeyLength(name.to_owned()))?;
+        Ok(Self::AesGcm { name: name.to_owned(), key: Box::new(LessSafeKey::new(unbound)) })
+    }
+}
+
+/// Which resources are sealed how: the first provider writes, all read.
+#[derive(Debug, Default)]
+pub struct Encryption {
+    /// By qualified plural, e.g. `secrets` or `machines.cluster.x-k8s.io`.
+    pub rules: BTreeMap<String, Vec<Provider>>,
+}
+
+impl Encryption {
+    /// The bytes to store.
+    ///
+    /// # Errors
+    /// `Seal`.
+    pub fn seal(&self, resource: &str, key: &str, value: Vec<u8>) -> Result<Bytes, EncryptionError> {
+        match self.rules.get(resource).and_then(|providers| providers.first()) {
+            None | Some(Provider::Identity) => Ok(Bytes::from(value)),
+            Some(Provider::AesGcm { name, key: cipher }) => seal(name, cipher, key, value),
+        }
+    }
+
+    /// The value behind stored bytes.
+    ///
+    /// # Errors
+    /// `UnknownKey`; `Damaged`.
+    pub fn open(&self, resource: &str, key: &str, stored: &Bytes) -> Result<Bytes, EncryptionError> {
+        if !stored.starts_with(PREFIX) {
+            return Ok(stored.clone());
+        }
+        for provider in self.rules.get(resource).into_iter().flatten() {
+            let Provider::AesGcm { name, key: cipher } = provider else { continue };
+            if let Some(sealed) = stored.strip_prefix(format!("{AES_GCM}{name}:").as_bytes()) {
+                return open(cipher, key, sealed);
+            }
+        }
+        Err(EncryptionError::UnknownKey(key.to_owned()))
+    }
+
+    /// Whether stored bytes are in the form that would be written now.
+    pub fn is_current(&self, resource: &str, stored: &Bytes) -> bool {
+        match self.rules.get(resource).and_then(|providers| providers.first()) {
+            None | Some(Provider::Identity) => !stored.starts_with(PREFIX),
+            Some(Provider::AesGcm { name, .. }) => stored.starts_with(format!("{AES_GCM}{name}:").as_bytes()),
+        }
+    }
+}
+
+fn seal(name: &str, cipher: &LessSafeKey, key: &str, mut value: Vec<u8>) -> Result<Bytes, EncryptionError> {
+    let failed = || EncryptionError::Seal(key.to_owned());
+    let mut nonce = [0_u8; NONCE_LEN];
+    aws_lc_rs::rand::fill(&mut nonce).map_err(|_| failed())?;
+    let aad = Aad::from(key.as_bytes());
+    cipher
+        .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut value)
+        .map_err(|_| failed())?;
+    let mut stored = format!("{AES_GCM}{name}:").into_bytes();
+    stored.extend_from_slice(&nonce);
+    stored.extend_from_slice(&value);
+    Ok(Bytes::from(stored))
+}
+
+fn open(cipher: &LessSafeKey, key: &str, sealed: &[u8]) -> Result<Bytes, EncryptionError> {
+    let damaged = || EncryptionError::Damaged(key.to_owned());
+    let (nonce, body) = sealed.split_at_checked(NONCE_LEN).ok_or_else(damaged)?;
+    let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| damaged())?;
+    let mut body = body.to_vec();
+    let length =
+        cipher.open_in_place(nonce, Aad::from(key.as_bytes()), &mut body).map_err(|_| damaged())?.len();
+    body.truncate(length);
+    Ok(Bytes::from(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encryption(keys: &[(&str, u8)]) -> Encryption {
+        let providers =
+            keys.iter().map(|(name, byte)| Provider::aes_gcm(name, &[*byte; 32]).unwrap()).collect();
+        Encryption { rules: BTreeMap::from([("secrets".to_owned(), providers)]) }
+    }
+
+    #[test]
+    fn a_sealed_value_opens_only_at_its_own_key_and_shows_nothing() {
+        let rules = encryption(&[("k1", 1)]);
+        let stored = rules.seal("secrets", "/capstan/a", b"hunter2".to_vec()).unwrap();
+        assert!(stored.starts_with(b"k8s:enc:aesgcm:v1:k1:"));
+        assert!(!stored.windows(7).any(|window| window == b"hunter2"));
+        assert_eq!(rules.open("secrets", "/capstan/a", &stored).unwrap(), "hunter2");
+        assert_eq!(
+            rules.open("secrets", "/capstan/b", &stored),
+            Err(EncryptionError::Damaged("/capstan/b".into()))
+        );
+    }
+
+    #[test]
+    fn an_older_key_still_reads_but_is_not_current() {
+        let old = encryption(&[("k1", 1)]).seal("secrets", "/a", b"v".to_vec()).unwrap();
+        let rotated = encryption(&[("k2", 2), ("k1", 1)]);
+        assert_eq!(rotated.open("secrets", "/a", &old).unwrap(), "v");
+        assert!(!rotated.is_current("secrets", &old));
+        let lost = encryption(&[("k2", 2)]);
+        assert_eq!(lost.open("secrets", "/a", &old), Err(EncryptionError::UnknownKey("/a".into())));
+    }
+
+    #[test]
+    fn other_resources_stay_as_they_are() {
+        let rules = encryption(&[("k1", 1)]);
+        assert_eq!(rules.seal("machines.cluster.x-k8s.io", "/a", b"{}".to_vec()).unwrap(), "{}");
+    }
+}

@@ -1,0 +1,227 @@
+//! `metadata`: the schema all kinds share, what the server sets, and the rules that no schema says.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::field_errors::{FieldError, FieldPath};
+use crate::object;
+use crate::resource::Resource;
+
+/// Longest annotations of one object, keys and values together: what upstream allows.
+const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
+
+static SUBDOMAIN: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$").ok());
+static QUALIFIED: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$").ok());
+static LABEL_VALUE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$").ok());
+
+/// The schema of `metadata`, as far as this server keeps it.
+pub fn schema() -> Value {
+    let text = json!({"type": "string"});
+    let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let time = json!({"type": "string", "format": "date-time", "nullable": true});
+    json!({"type": "object", "properties": {
+        "name": text, "generateName": text, "namespace": text, "uid": text, "resourceVersion": text,
+        "selfLink": text, "generation": {"type": "integer", "format": "int64"},
+        "creationTimestamp": time, "deletionTimestamp": time,
+        "deletionGracePeriodSeconds": {"type": "integer", "format": "int64"},
+        "labels": map, "annotations": map,
+        "finalizers": {"type": "array", "items": text},
+        "ownerReferences": {"type": "array", "items": {"type": "object", "properties": {
+            "apiVersion": text, "kind": text, "name": text, "uid": text,
+            "controller": {"type": "boolean"}, "blockOwnerDeletion": {"type": "boolean"}}}},
+        "managedFields": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+    }})
+}
+
+/// Whether `text` is an RFC 1123 subdomain of at most 253 bytes.
+pub fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && matches(&SUBDOMAIN, text)
+}
+
+/// Whether `text` may be a label value.
+pub fn is_label_value(text: &str) -> bool {
+    text.len() <= 63 && matches(&LABEL_VALUE, text)
+}
+
+/// Whether `text` may be a label or annotation key, or a finalizer.
+pub fn is_qualified_name(text: &str) -> bool {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    prefix.is_none_or(is_subdomain) && name.len() <= 63 && matches(&QUALIFIED, name)
+}
+
+fn matches(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
+    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+}
+
+/// Every fault of `new`'s metadata. `old` is the stored object, absent on create.
+pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let path = FieldPath::new("metadata");
+    let mut faults = Vec::new();
+    validate_name(new, &path, &mut faults);
+    validate_namespace(resource, new, &path, &mut faults);
+    validate_labels(new, &path, &mut faults);
+    validate_annotations(new, &path, &mut faults);
+    validate_finalizers(new, old, &path, &mut faults);
+    validate_owners(new, &path, &mut faults);
+    faults
+}
+
+fn validate_name(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let name = object::name(new);
+    if name.is_empty() {
+        faults.push(FieldError::required(path.child("name"), "name or generateName is required"));
+    } else if !is_subdomain(name) {
+        let detail = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+                      and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
+                      validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+        faults.push(FieldError::invalid(path.child("name"), &json!(name), detail));
+    }
+}
+
+fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let namespace = object::namespace(new);
+    if resource.namespaced && namespace.is_empty() {
+        faults.push(FieldError::required(path.child("namespace"), ""));
+    }
+    if !resource.namespaced && !namespace.is_empty() {
+        faults.push(FieldError::forbidden(path.child("namespace"), "not allowed on this type"));
+    }
+}
+
+fn validate_labels(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    for (key, value) in object::labels(new).into_iter().flatten() {
+        if !is_qualified_name(key) {
+            let detail = "a label key must be a name of at most 63 characters, alphanumeric at both ends, \
+                          optionally after a DNS subdomain prefix and '/'";
+            faults.push(FieldError::invalid(path.child("labels"), &json!(key), detail));
+        }
+        if !value.as_str().is_some_and(is_label_value) {
+            let detail = "a label value must be empty or at most 63 alphanumeric characters, '-', '_' or '.', \
+                          and must start and end with an alphanumeric character";
+            faults.push(FieldError::invalid(path.child("labels"), value, detail));
+        }
+    }
+}
+
+fn validate_annotations(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let path = path.child("annotations");
+    let mut total = 0;
+    for (key, value) in new.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten()
+    {
+        total += key.len() + value.as_str().map_or(0, str::len);
+        if !is_qualified_name(&key.to_lowercase()) {
+            let detail =
+                "an annotation key must be a qualified name, optionally after a DNS subdomain prefix and '/'";
+            faults.push(FieldError::invalid(path.clone(), &json!(key), detail));
+        }
+    }
+    if total > MOST_ANNOTATION_BYTES {
+        faults.push(FieldError::too_long(path, u64::try_from(MOST_ANNOTATION_BYTES).unwrap_or(u64::MAX)));
+    }
+}
+
+fn validate_finalizers(new: &Value, old: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let path = path.child("finalizers");
+    let finalizers = object::finalizers(new);
+    for finalizer in &finalizers {
+        if !is_qualified_name(finalizer) {
+            let detail = "a finalizer must be a qualified name, e.g. 'example.com/name'";
+            faults.push(FieldError::invalid(path.clone(), &json!(finalizer), detail));
+        }
+    }
+    if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
+        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
+        faults.push(FieldError::invalid(path.clone(), &json!(finalizers), detail));
+    }
+    if let Some(old) = old.filter(|old| object::is_deleting(old)) {
+        let before = object::finalizers(old);
+        let added: Vec<&str> =
+            finalizers.into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
+        if !added.is_empty() {
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.iter().map(|finalizer| format!("{finalizer:?}")).collect::<Vec<_>>().join(", ")
+            );
+            faults.push(FieldError::forbidden(path, &detail));
+        }
+    }
+}
+
+fn validate_owners(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let path = path.child("ownerReferences");
+    let mut controller: Option<&Value> = None;
+    for (index, owner) in
+        new.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten().enumerate()
+    {
+        let at = path.index(index);
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
+                faults.push(FieldError::invalid(
+                    at.child(field),
+                    &json!(""),
+                    &format!("{field} must not be empty"),
+                ));
+            }
+        }
+        if owner.get("controller").and_then(Value::as_bool) != Some(true) {
+            continue;
+        }
+        if let Some(first) = controller {
+            let show = |owner: &Value| {
+                let part =
+                    |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+                format!("{}/{}", part("kind"), part("name"))
+            };
+            let detail = format!(
+                "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
+                show(first),
+                show(owner)
+            );
+            faults.push(FieldError::invalid(path.clone(), &json!("ownerReferences"), &detail));
+        }
+        controller = Some(owner);
+    }
+}
+
+/// Drops owner references that occur twice; returns the uids of those dropped.
+pub fn dedup_owners(object: &mut Value) -> Vec<String> {
+    let mut dropped = Vec::new();
+    if let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
+        let mut seen: Vec<Value> = Vec::new();
+        owners.retain(|owner| {
+            let fresh = !seen.contains(owner);
+            if fresh {
+                seen.push(owner.clone());
+            } else if let Some(uid) = owner.get("uid").and_then(Value::as_str) {
+                dropped.push(uid.to_owned());
+            }
+            fresh
+        });
+    }
+    dropped
+}
+
+/// Finalizers that deserve the warning upstream gives for unqualified names.
+pub fn finalizer_warnings(object: &Value) -> Vec<String> {
+    let exempt = ["orphan", "foregroundDeletion", "kubernetes"];
+    object::finalizers(object)
+        .into_iter()
+        .filter(|finalizer| !finalizer.contains('/') && !exempt.contains(finalizer))
+        .map(|finalizer| {
+            let better = if finalizer.contains('.') {
+                "prefer a domain-qualified finalizer name including a path (/)"
+            } else {
+                "prefer a domain-qualified finalizer name"
+            };
+            format!("metadata.finalizers: {finalizer:?}: {better} to avoid accidental conflicts with other finalizer writers")
+        })
+        .collect()
+}

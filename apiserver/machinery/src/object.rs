@@ -1,0 +1,68 @@
+//! Reading and writing the parts of an object that every kind has.
+
+use serde_json::{Map, Value, json};
+use storage_contract::Revision;
+
+/// A text field of `metadata`; empty when absent.
+pub fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get("metadata").and_then(|meta| meta.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The name.
+pub fn name(object: &Value) -> &str {
+    meta(object, "name")
+}
+
+/// The namespace; empty for cluster-scoped objects.
+pub fn namespace(object: &Value) -> &str {
+    meta(object, "namespace")
+}
+
+/// Whether its deletion was asked for.
+pub fn is_deleting(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
+}
+
+/// Its finalizers.
+pub fn finalizers(object: &Value) -> Vec<&str> {
+    object
+        .pointer("/metadata/finalizers")
+        .and_then(Value::as_array)
+        .map(|list| list.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default()
+}
+
+/// Its labels, or `None` when it has none.
+pub fn labels(object: &Value) -> Option<&Map<String, Value>> {
+    object.pointer("/metadata/labels").and_then(Value::as_object)
+}
+
+/// Its `metadata`, made when absent.
+pub fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    let root = object.as_object_mut()?;
+    root.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
+}
+
+/// Sets a field of `metadata`.
+pub fn set_meta(object: &mut Value, field: &str, value: impl Into<Value>) {
+    if let Some(meta) = metadata_mut(object) {
+        meta.insert(field.to_owned(), value.into());
+    }
+}
+
+/// Removes a field of `metadata`.
+pub fn remove_meta(object: &mut Value, field: &str) {
+    if let Some(meta) = metadata_mut(object) {
+        meta.remove(field);
+    }
+}
+
+/// Writes the revision into `metadata.resourceVersion`, where clients see it.
+pub fn set_revision(object: &mut Value, revision: Revision) {
+    set_meta(object, "resourceVersion", revision.to_string());
+}
+
+/// The moment, as `metav1.Time` prints it: RFC 3339, UTC, whole seconds.
+pub fn timestamp(now: jiff::Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

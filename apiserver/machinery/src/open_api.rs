@@ -1,0 +1,147 @@
+//! OpenAPI v3 (one document per group and version) and v2 (one for all), from one set of
+//! operations and schemas computed from the registry.
+
+use serde_json::{Map, Value, json};
+
+use crate::metadata;
+use crate::resource::{Registry, Resource};
+
+mod operations;
+
+/// Name of `ObjectMeta` and its like in both documents.
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+
+/// The v3 document of one group and version.
+pub fn v3(registry: &Registry, group: &str, version: &str) -> Value {
+    let mut schemas = shared_schemas();
+    let mut paths = Map::new();
+    for resource in registry.of_version(group, version) {
+        add_schemas(resource, &mut schemas);
+        operations::add_paths(resource, &mut paths);
+    }
+    json!({"openapi": "3.0.0", "info": {"title": "Capstan", "version": "unversioned"},
+        "paths": paths, "components": {"schemas": schemas}})
+}
+
+/// The v2 document of everything `hosted` selects.
+pub fn v2(registry: &Registry, select: impl Fn(&Resource) -> bool) -> Value {
+    let mut schemas = shared_schemas();
+    let mut paths = Map::new();
+    for resource in registry.resources().iter().filter(|resource| select(resource)) {
+        add_schemas(resource, &mut schemas);
+        operations::add_paths(resource, &mut paths);
+    }
+    let mut document = json!({"swagger": "2.0", "info": {"title": "Capstan", "version": "unversioned"},
+        "paths": paths, "definitions": schemas});
+    to_v2(&mut document);
+    document
+}
+
+/// Where a kind's schema stands, e.g. `io.x-k8s.cluster.v1beta2.Machine`.
+pub fn schema_name(group: &str, version: &str, kind: &str) -> String {
+    if group.is_empty() {
+        return format!("io.k8s.api.core.{version}.{kind}");
+    }
+    let reversed: Vec<&str> = group.split('.').rev().collect();
+    format!("{}.{version}.{kind}", reversed.join("."))
+}
+
+fn add_schemas(resource: &Resource, schemas: &mut Map<String, Value>) {
+    let own = json!([{"group": resource.group, "version": resource.version, "kind": resource.kind}]);
+    let mut schema = resource.open_api.clone();
+    schema["properties"]["metadata"] = reference("ObjectMeta");
+    schema["x-kubernetes-group-version-kind"] = own;
+    let name = schema_name(&resource.group, &resource.version, &resource.kind);
+    let list = json!({"type": "object", "required": ["items"],
+        "description": format!("{} is a list of {}.", resource.list_kind(), resource.kind),
+        "properties": {
+            "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": reference("ListMeta"),
+            "items": {"type": "array", "items": {"$ref": format!("#/components/schemas/{name}")}}},
+        "x-kubernetes-group-version-kind":
+            [{"group": resource.group, "version": resource.version, "kind": resource.list_kind()}]});
+    schemas.insert(schema_name(&resource.group, &resource.version, &resource.list_kind()), list);
+    schemas.insert(name, schema);
+    for verb in &resource.verbs {
+        let (group, version, kind) = verb.request_kind();
+        let mut schema = verb.request_schema();
+        schema["x-kubernetes-group-version-kind"] =
+            json!([{"group": group, "version": version, "kind": kind}]);
+        schemas.insert(schema_name(group, version, kind), schema);
+    }
+}
+
+fn reference(kind: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{META}.{kind}")})
+}
+
+/// The shapes every document refers to.
+fn shared_schemas() -> Map<String, Value> {
+    let text = json!({"type": "string"});
+    let mut object_meta = metadata::schema();
+    object_meta["description"] = json!("Metadata that every stored object has.");
+    let owner_key = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]});
+    merge(&mut object_meta["properties"]["ownerReferences"], &owner_key);
+    merge(&mut object_meta["properties"]["finalizers"], &json!({"x-kubernetes-list-type": "set"}));
+    merge(&mut object_meta["properties"]["managedFields"], &json!({"x-kubernetes-list-type": "atomic"}));
+    let schemas = [
+        ("ObjectMeta", object_meta),
+        (
+            "ListMeta",
+            json!({"type": "object", "description": "Metadata of a list.", "properties": {
+            "continue": text, "remainingItemCount": {"type": "integer", "format": "int64"},
+            "resourceVersion": text, "selfLink": text}}),
+        ),
+        (
+            "Status",
+            json!({"type": "object", "description": "What became of a request.", "properties": {
+            "apiVersion": text, "kind": text, "metadata": reference("ListMeta"), "status": text, "message": text,
+            "reason": text, "code": {"type": "integer", "format": "int32"},
+            "details": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Status"}]}),
+        ),
+        (
+            "DeleteOptions",
+            json!({"type": "object", "description": "How to delete.", "properties": {
+            "apiVersion": text, "kind": text, "propagationPolicy": text,
+            "gracePeriodSeconds": {"type": "integer", "format": "int64"}, "orphanDependents": {"type": "boolean"},
+            "dryRun": {"type": "array", "items": text},
+            "preconditions": {"type": "object", "properties": {"uid": text, "resourceVersion": text}}}}),
+        ),
+        ("Patch", json!({"type": "object", "description": "A patch in the form its content type says."})),
+    ];
+    schemas.into_iter().map(|(kind, schema)| (format!("{META}.{kind}"), schema)).collect()
+}
+
+fn merge(target: &mut Value, more: &Value) {
+    if let (Some(target), Some(more)) = (target.as_object_mut(), more.as_object()) {
+        target.extend(more.clone());
+    }
+}
+
+/// Rewrites what v2 says differently: references, parameters, bodies and answers.
+fn to_v2(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(to_v2),
+        Value::Object(map) => {
+            if let Some(Value::String(target)) = map.get_mut("$ref") {
+                *target = target.replace("#/components/schemas/", "#/definitions/");
+            }
+            map.remove("nullable");
+            flatten_parameter(map);
+            if map.contains_key("responses") {
+                operations::to_v2(map);
+            }
+            map.values_mut().for_each(to_v2);
+        }
+        _ => {}
+    }
+}
+
+/// A path or query parameter has its type beside its name in v2, not in a schema.
+fn flatten_parameter(map: &mut Map<String, Value>) {
+    let place = map.get("in").and_then(Value::as_str);
+    if matches!(place, Some("path" | "query")) {
+        let kind = map.remove("schema").and_then(|schema| schema.get("type").cloned());
+        map.extend(kind.map(|kind| ("type".to_owned(), kind)));
+    }
+}

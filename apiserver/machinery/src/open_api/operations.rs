@@ -1,0 +1,267 @@
+//! The paths: which operations each kind has, in the v3 form.
+
+use serde_json::{Map, Value, json};
+
+use super::{META, schema_name};
+use crate::resource::Resource;
+
+/// Forms in which patches are read.
+const PATCH_TYPES: [&str; 2] = ["application/json-patch+json", "application/merge-patch+json"];
+
+/// What one operation is.
+struct Operation<'a> {
+    resource: &'a Resource,
+    action: &'static str,
+    id: String,
+    parameters: Vec<Value>,
+    body: Option<(Vec<&'static str>, String)>,
+    answer: String,
+    code: &'static str,
+}
+
+impl Operation<'_> {
+    fn to_value(&self) -> Value {
+        let resource = self.resource;
+        let schema = |name: &str| json!({"schema": {"$ref": format!("#/components/schemas/{name}")}});
+        let mut operation = json!({
+            "operationId": self.id,
+            "tags": [resource.group],
+            "parameters": self.parameters,
+            "responses": {
+                self.code: {"description": "OK", "content": {"application/json": schema(&self.answer)}},
+                "401": {"description": "Unauthorized"}},
+            "x-kubernetes-action": self.action,
+            "x-kubernetes-group-version-kind":
+                {"group": resource.group, "version": resource.version, "kind": resource.kind}});
+        if let Some((types, name)) = &self.body {
+            let content: Map<String, Value> =
+                types.iter().map(|form| ((*form).to_owned(), schema(name))).collect();
+            operation["requestBody"] = json!({"required": true, "content": content});
+        }
+        operation
+    }
+}
+
+/// Adds all paths of one kind.
+pub(super) fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
+    let root = if resource.group.is_empty() {
+        format!("/api/{}", resource.version)
+    } else {
+        format!("/apis/{}/{}", resource.group, resource.version)
+    };
+    let scope = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
+    let collection = format!("{root}{scope}/{}", resource.plural);
+    let item = format!("{collection}/{{name}}");
+    paths.insert(collection, collection_item(resource));
+    paths.insert(item.clone(), object_item(resource, ""));
+    if resource.namespaced {
+        paths.insert(format!("{root}/{}", resource.plural), all_namespaces_item(resource));
+    }
+    if resource.status_subresource {
+        paths.insert(format!("{item}/status"), object_item(resource, "Status"));
+    }
+    for verb in &resource.verbs {
+        let (group, version, kind) = verb.request_kind();
+        let (answer_group, answer_version, answer_kind) = verb.response_kind();
+        let operation = Operation {
+            resource,
+            action: "post",
+            id: format!("create{}{}{}", title(&resource.group), resource.kind, title(verb.name())),
+            parameters: vec![query("dryRun", "string")],
+            body: Some((vec!["application/json", "application/yaml"], schema_name(group, version, kind))),
+            answer: schema_name(answer_group, answer_version, answer_kind),
+            code: "201",
+        };
+        // The answer's schema may stand in another document; an untyped answer is honest there.
+        let mut operation = operation.to_value();
+        if answer_group != resource.group {
+            operation["responses"]["201"] = json!({"description": "Created"});
+        }
+        let mut path = json!({"parameters": path_parameters(resource, true)});
+        path["post"] = operation;
+        paths.insert(format!("{item}/{}", verb.name()), path);
+    }
+}
+
+fn own(resource: &Resource) -> String {
+    schema_name(&resource.group, &resource.version, &resource.kind)
+}
+
+fn own_list(resource: &Resource) -> String {
+    schema_name(&resource.group, &resource.version, &resource.list_kind())
+}
+
+fn write_parameters() -> Vec<Value> {
+    ["dryRun", "fieldManager", "fieldValidation"].into_iter().map(|name| query(name, "string")).collect()
+}
+
+fn list_parameters() -> Vec<Value> {
+    let text = ["continue", "fieldSelector", "labelSelector", "resourceVersion", "resourceVersionMatch"];
+    let mut parameters: Vec<Value> = text.into_iter().map(|name| query(name, "string")).collect();
+    parameters.extend(["limit", "timeoutSeconds"].map(|name| query(name, "integer")));
+    parameters
+        .extend(["allowWatchBookmarks", "sendInitialEvents", "watch"].map(|name| query(name, "boolean")));
+    parameters
+}
+
+fn query(name: &str, kind: &str) -> Value {
+    json!({"name": name, "in": "query", "schema": {"type": kind}})
+}
+
+fn path_parameters(resource: &Resource, named: bool) -> Vec<Value> {
+    let names = [("namespace", resource.namespaced), ("name", named)];
+    let wanted = names.into_iter().filter(|(_, wanted)| *wanted);
+    wanted
+        .map(|(name, _)| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
+        .collect()
+}
+
+fn collection_item(resource: &Resource) -> Value {
+    let id =
+        |verb: &str| format!("{verb}{}{}{}", title(&resource.group), title(&resource.version), resource.kind);
+    let forms = vec!["application/json", "application/yaml"];
+    let list = Operation {
+        resource,
+        action: "list",
+        id: id("list"),
+        parameters: list_parameters(),
+        body: None,
+        answer: own_list(resource),
+        code: "200",
+    };
+    let create = Operation {
+        resource,
+        action: "post",
+        id: id("create"),
+        parameters: write_parameters(),
+        body: Some((forms, own(resource))),
+        answer: own(resource),
+        code: "201",
+    };
+    let delete = Operation {
+        resource,
+        action: "deletecollection",
+        id: id("deleteCollection"),
+        parameters: list_parameters(),
+        body: None,
+        answer: format!("{META}.Status"),
+        code: "200",
+    };
+    json!({"parameters": path_parameters(resource, false), "get": list.to_value(), "post": create.to_value(),
+        "delete": delete.to_value()})
+}
+
+fn all_namespaces_item(resource: &Resource) -> Value {
+    let id = format!(
+        "list{}{}{}ForAllNamespaces",
+        title(&resource.group),
+        title(&resource.version),
+        resource.kind
+    );
+    let list = Operation {
+        resource,
+        action: "list",
+        id,
+        parameters: list_parameters(),
+        body: None,
+        answer: own_list(resource),
+        code: "200",
+    };
+    json!({"get": list.to_value()})
+}
+
+fn object_item(resource: &Resource, part: &str) -> Value {
+    let id = |verb: &str| {
+        format!("{verb}{}{}{}{part}", title(&resource.group), title(&resource.version), resource.kind)
+    };
+    let forms = vec!["application/json", "application/yaml"];
+    let mut patch_parameters = write_parameters();
+    patch_parameters.push(query("force", "boolean"));
+    let get = Operation {
+        resource,
+        action: "get",
+        id: id("read"),
+        parameters: vec![query("resourceVersion", "string")],
+        body: None,
+        answer: own(resource),
+        code: "200",
+    };
+    let put = Operation {
+        resource,
+        action: "put",
+        id: id("replace"),
+        parameters: write_parameters(),
+        body: Some((forms, own(resource))),
+        answer: own(resource),
+        code: "200",
+    };
+    let patch = Operation {
+        resource,
+        action: "patch",
+        id: id("patch"),
+        parameters: patch_parameters,
+        body: Some((PATCH_TYPES.to_vec(), format!("{META}.Patch"))),
+        answer: own(resource),
+        code: "200",
+    };
+    let mut item = json!({"parameters": path_parameters(resource, true), "get": get.to_value(), "put": put.to_value(),
+        "patch": patch.to_value()});
+    if part.is_empty() {
+        let delete = Operation {
+            resource,
+            action: "delete",
+            id: id("delete"),
+            parameters: vec![query("propagationPolicy", "string"), query("dryRun", "string")],
+            body: Some((vec!["application/json"], format!("{META}.DeleteOptions"))),
+            answer: format!("{META}.Status"),
+            code: "200",
+        };
+        item["delete"] = delete.to_value();
+    }
+    item
+}
+
+/// `cluster.x-k8s.io` as a part of an operation id: `ClusterXK8sIo`.
+fn title(text: &str) -> String {
+    text.split(['.', '-'])
+        .map(|word| {
+            let mut letters = word.chars();
+            letters
+                .next()
+                .map(|first| first.to_uppercase().chain(letters).collect::<String>())
+                .unwrap_or_default()
+        })
+        .collect()
+}
+
+/// Rewrites one operation in place as v2 has it.
+pub(super) fn to_v2(operation: &mut Map<String, Value>) {
+    let json_forms = json!(["application/json", "application/yaml"]);
+    operation.insert("produces".to_owned(), json_forms.clone());
+    let mut parameters =
+        operation.remove("parameters").and_then(|list| list.as_array().cloned()).unwrap_or_default();
+    if let Some(body) = operation.remove("requestBody") {
+        let content = body.get("content").and_then(Value::as_object).cloned().unwrap_or_default();
+        operation.insert("consumes".to_owned(), content.keys().cloned().collect::<Vec<_>>().into());
+        let schema = content.values().next().and_then(|form| form.get("schema")).cloned().unwrap_or_default();
+        parameters.push(json!({"name": "body", "in": "body", "required": true, "schema": schema}));
+    } else {
+        operation.insert("consumes".to_owned(), json_forms);
+    }
+    operation.insert("parameters".to_owned(), parameters.into());
+    operation.insert("schemes".to_owned(), json!(["https"]));
+    for response in operation
+        .get_mut("responses")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flat_map(|map| map.values_mut())
+    {
+        let schema = response.pointer("/content/application~1json/schema").cloned();
+        if let Some(response) = response.as_object_mut() {
+            response.remove("content");
+            if let Some(schema) = schema {
+                response.insert("schema".to_owned(), schema);
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! JSON patch and JSON merge patch.
+
+use serde_json::Value;
+
+use crate::status::{ApiError, ApiResult};
+
+/// Most operations of one JSON patch: upstream's limit.
+const MOST_OPERATIONS: usize = 10_000;
+
+/// A decoded patch.
+#[derive(Debug, Clone)]
+pub enum Patch {
+    /// RFC 6902.
+    Json(json_patch::Patch),
+    /// RFC 7386.
+    Merge(Value),
+}
+
+impl Patch {
+    /// Reads an RFC 6902 document.
+    ///
+    /// # Errors
+    /// 400 when it is not one, 413 when it has too many operations.
+    pub fn json(body: &[u8]) -> ApiResult<Self> {
+        let value: Value = serde_json::from_slice(body).map_err(|e| decoding(&e))?;
+        let count = value.as_array().map_or(0, Vec::len);
+        if count > MOST_OPERATIONS {
+            return Err(ApiError::too_large(format!(
+                "Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {count}"
+            )));
+        }
+        // An operation that does not exist is a fault of the patch, not of its encoding.
+        if let Some(list) = value.as_array() {
+            let known = ["add", "remove", "replace", "move", "copy", "test"];
+            let is_known =
+                |op: &Value| op.get("op").and_then(Value::as_str).is_some_and(|op| known.contains(&op));
+            if list.iter().any(|op| op.is_object() && !is_known(op)) {
+                return Err(ApiError::unprocessable_patch());
+            }
+        }
+        serde_json::from_value(value).map(Self::Json).map_err(|e| decoding(&e))
+    }
+
+    /// Reads an RFC 7386 document, which must be an object.
+    ///
+    /// # Errors
+    /// 400 when it is not one.
+    pub fn merge(body: &[u8]) -> ApiResult<Self> {
+        let value: Value = serde_json::from_slice(body).map_err(|e| decoding(&e))?;
+        if !value.is_object() {
+            return Err(ApiError::bad_request("error decoding patch: a merge patch must be a JSON object"));
+        }
+        Ok(Self::Merge(value))
+    }
+
+    /// The object with the patch carried out.
+    ///
+    /// # Errors
+    /// 422 when an operation cannot be carried out; the object is then as it was.
+    pub fn apply(&self, object: &Value) -> ApiResult<Value> {
+        let mut patched = object.clone();
+        match self {
+            Self::Json(patch) => {
+                json_patch::patch(&mut patched, patch).map_err(|_| ApiError::unprocessable_patch())?;
+            }
+            Self::Merge(patch) => json_patch::merge(&mut patched, patch),
+        }
+        if patched.is_object() { Ok(patched) } else { Err(ApiError::unprocessable_patch()) }
+    }
+}
+
+fn decoding(error: &serde_json::Error) -> ApiError {
+    ApiError::bad_request(format!("error decoding patch: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn patches_do_what_their_documents_say() {
+        let object = json!({"a": 1, "l": [1], "m": {"x": 1}});
+        let merge = Patch::merge(br#"{"a":null,"m":{"y":2}}"#).unwrap();
+        assert_eq!(merge.apply(&object), Ok(json!({"l": [1], "m": {"x": 1, "y": 2}})));
+        let json =
+            Patch::json(br#"[{"op":"test","path":"/a","value":1},{"op":"add","path":"/l/-","value":2}]"#)
+                .unwrap();
+        assert_eq!(json.apply(&object), Ok(json!({"a": 1, "l": [1, 2], "m": {"x": 1}})));
+    }
+
+    #[test]
+    fn faults_have_the_codes_clients_know() {
+        let object = json!({"a": 1});
+        let failing = Patch::json(br#"[{"op":"test","path":"/a","value":2}]"#).unwrap();
+        assert_eq!(failing.apply(&object).unwrap_err().code, 422);
+        let missing = Patch::json(br#"[{"op":"remove","path":"/b"}]"#).unwrap();
+        assert_eq!(missing.apply(&object).unwrap_err().code, 422);
+        assert_eq!(Patch::json(br#"[{"op":"zap","path":"/b"}]"#).unwrap_err().code, 422);
+        assert_eq!(Patch::json(b"{").unwrap_err().code, 400);
+        assert_eq!(Patch::merge(b"[]").unwrap_err().code, 400);
+        let many = json!(vec![json!({"op": "test", "path": "/a", "value": 1}); 10_001]).to_string();
+        assert_eq!(Patch::json(many.as_bytes()).unwrap_err().code, 413);
+    }
+}

@@ -1,0 +1,105 @@
+//! From a published schema to a compiled one.
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::{Kind, ListSchema, NumberSchema, ObjectSchema, Schema, TextSchema, Uniqueness};
+
+/// A schema of ours is wrong: a mistake in the type's definition.
+#[derive(Debug, thiserror::Error)]
+#[error("schema at {path:?}: {problem}")]
+pub struct InvalidSchema {
+    path: String,
+    problem: String,
+}
+
+pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchema> {
+    let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
+    let kind = if flag("x-kubernetes-int-or-string") {
+        Kind::IntegerOrText
+    } else {
+        match schema.get("type").and_then(Value::as_str) {
+            Some("object") => Kind::Object(Box::new(object(schema, path)?)),
+            Some("array") => Kind::List(Box::new(list(schema, path)?)),
+            Some("string") => Kind::Text(Box::new(text(schema, path)?)),
+            Some("integer") => Kind::Integer(number(schema)),
+            Some("number") => Kind::Number(number(schema)),
+            Some("boolean") => Kind::Boolean,
+            None => Kind::Any,
+            Some(other) => return Err(fault(path, format!("unknown type {other:?}"))),
+        }
+    };
+    Ok(Schema {
+        kind,
+        default: schema.get("default").cloned(),
+        allowed: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+        nullable: flag("nullable"),
+        preserve: flag("x-kubernetes-preserve-unknown-fields"),
+    })
+}
+
+fn object(schema: &Value, path: &str) -> Result<ObjectSchema, InvalidSchema> {
+    let mut object = ObjectSchema {
+        least: count(schema, "minProperties"),
+        most: count(schema, "maxProperties"),
+        ..Default::default()
+    };
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        object.properties.insert(name.clone(), compile(property, &format!("{path}.{name}"))?);
+    }
+    if let Some(additional) = schema.get("additionalProperties").filter(|value| value.is_object()) {
+        object.additional = Some(compile(additional, &format!("{path}[*]"))?);
+    }
+    object.required = strings(schema.get("required"));
+    Ok(object)
+}
+
+fn list(schema: &Value, path: &str) -> Result<ListSchema, InvalidSchema> {
+    let items = schema.get("items").ok_or_else(|| fault(path, "a list without items".to_owned()))?;
+    let uniqueness = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
+        Some("set") => Uniqueness::Set,
+        Some("map") => Uniqueness::Map(strings(schema.get("x-kubernetes-list-map-keys"))),
+        _ => Uniqueness::Atomic,
+    };
+    Ok(ListSchema {
+        items: compile(items, &format!("{path}[]"))?,
+        least: count(schema, "minItems"),
+        most: count(schema, "maxItems"),
+        uniqueness,
+    })
+}
+
+fn text(schema: &Value, path: &str) -> Result<TextSchema, InvalidSchema> {
+    let pattern = match schema.get("pattern").and_then(Value::as_str) {
+        None => None,
+        Some(pattern) => Some(Regex::new(pattern).map_err(|e| fault(path, e.to_string()))?),
+    };
+    let format = schema.get("format").and_then(Value::as_str).map(str::to_owned);
+    Ok(TextSchema { least: count(schema, "minLength"), most: count(schema, "maxLength"), pattern, format })
+}
+
+fn number(schema: &Value) -> NumberSchema {
+    NumberSchema {
+        least: schema.get("minimum").and_then(Value::as_f64),
+        most: schema.get("maximum").and_then(Value::as_f64),
+        narrow: schema.get("format").and_then(Value::as_str) == Some("int32"),
+    }
+}
+
+fn count(schema: &Value, name: &str) -> Option<u64> {
+    schema.get(name).and_then(Value::as_u64)
+}
+
+fn strings(value: Option<&Value>) -> Vec<String> {
+    value
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+fn fault(path: &str, problem: String) -> InvalidSchema {
+    InvalidSchema { path: path.to_owned(), problem }
+}

@@ -1,0 +1,146 @@
+//! What the watch cache holds of an object: its bytes as they go out, and what selectors need.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use storage_cache::Projection;
+use storage_contract::{Entry, Revision};
+
+use crate::encryption::Encryption;
+use crate::object;
+use crate::resource::{Registry, Resource};
+use crate::selectors::{FieldSelector, LabelSelector};
+
+/// What a watch event says happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// New to the watcher.
+    Added,
+    /// Changed.
+    Modified,
+    /// Gone, or no longer selected.
+    Deleted,
+}
+
+impl EventKind {
+    /// The word on the wire.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// One object as of one revision.
+#[derive(Debug)]
+pub struct CachedObject {
+    /// The JSON that clients read, or why there is none: a damaged object must be named, never
+    /// silently left out.
+    pub json: Result<Bytes, String>,
+    /// Its revision.
+    pub revision: Revision,
+    labels: Option<Map<String, Value>>,
+    fields: Vec<(&'static str, String)>,
+    frames: [OnceLock<Bytes>; 3],
+}
+
+impl CachedObject {
+    pub(super) fn new(resource: &Resource, object: Result<&Value, String>, revision: Revision) -> Self {
+        let found = object.as_ref().ok();
+        let labels = found.and_then(|object| object::labels(object).cloned());
+        let fields = found.map(|object| fields(resource, object)).unwrap_or_default();
+        let json = object.and_then(|object| {
+            serde_json::to_vec(object).map(Bytes::from).map_err(|error| error.to_string())
+        });
+        Self { json, revision, labels, fields, frames: Default::default() }
+    }
+
+    /// Whether both selectors select it.
+    pub fn is_selected(&self, labels: &LabelSelector, fields: &FieldSelector) -> bool {
+        let field =
+            |path: &str| self.fields.iter().find(|(name, _)| *name == path).map(|(_, value)| value.clone());
+        (labels.is_empty() || labels.matches(self.labels.as_ref()))
+            && (fields.is_empty() || fields.matches(field))
+    }
+
+    /// The watch event with this object, one line. Encoded once, however many watch.
+    pub fn frame(&self, kind: EventKind) -> Bytes {
+        let slot = match kind {
+            EventKind::Added => &self.frames[0],
+            EventKind::Modified => &self.frames[1],
+            EventKind::Deleted => &self.frames[2],
+        };
+        slot.get_or_init(|| {
+            let json = self.json.as_deref().unwrap_or(b"null");
+            let mut frame = Vec::with_capacity(json.len() + 40);
+            frame.extend_from_slice(b"{\"type\":\"");
+            frame.extend_from_slice(kind.word().as_bytes());
+            frame.extend_from_slice(b"\",\"object\":");
+            frame.extend_from_slice(json);
+            frame.extend_from_slice(b"}\n");
+            Bytes::from(frame)
+        })
+        .clone()
+    }
+
+    /// The object, decoded again: for tables, metadata-only views and rare events.
+    ///
+    /// # Errors
+    /// What is wrong with the stored value.
+    pub fn to_value(&self) -> Result<Value, String> {
+        let json = self.json.as_ref().map_err(Clone::clone)?;
+        serde_json::from_slice(json).map_err(|error| error.to_string())
+    }
+}
+
+/// The values that field selectors may ask for.
+fn fields(resource: &Resource, object: &Value) -> Vec<(&'static str, String)> {
+    let mut fields = vec![
+        ("metadata.name", object::name(object).to_owned()),
+        ("metadata.namespace", object::namespace(object).to_owned()),
+    ];
+    for path in &resource.selectable {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        let value = match object.pointer(&pointer) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        fields.push((path, value));
+    }
+    fields
+}
+
+/// Turns stored entries into cached objects.
+#[derive(Debug)]
+pub(super) struct ToBytes {
+    registry: Arc<Registry>,
+    encryption: Arc<Encryption>,
+}
+
+impl ToBytes {
+    pub(super) fn new(registry: Arc<Registry>, encryption: Arc<Encryption>) -> Self {
+        Self { registry, encryption }
+    }
+}
+
+impl Projection<CachedObject> for ToBytes {
+    fn project(&self, section: usize, entry: &Entry) -> CachedObject {
+        match self.registry.resources().get(section) {
+            Some(resource) => {
+                let object = super::decode(resource, &self.encryption, entry);
+                CachedObject::new(resource, object.as_ref().map_err(Clone::clone), entry.modified)
+            }
+            None => CachedObject {
+                json: Err(format!("{} belongs to no kind", entry.key)),
+                revision: entry.modified,
+                labels: None,
+                fields: Vec::new(),
+                frames: Default::default(),
+            },
+        }
+    }
+}

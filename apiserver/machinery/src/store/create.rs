@@ -1,0 +1,168 @@
+//! Create.
+
+use serde_json::Value;
+use storage_contract::StoreError;
+
+use super::{Kind, ObjectStore, WriteOptions, Written, check_fields, check_type, now, text};
+use crate::field_errors::FieldPath;
+use crate::metadata;
+use crate::object;
+use crate::status::{ApiError, ApiResult};
+
+/// Tries for a free name out of a `generateName`: upstream's number. With 27^5 suffixes more means
+/// something else is wrong.
+const NAME_ATTEMPTS: usize = 8;
+
+/// Longest prefix of a generated name: 63 less the suffix.
+const LONGEST_PREFIX: usize = 58;
+
+/// No vowels, no look-alikes, so that no words are spelled and none misread.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+impl ObjectStore {
+    /// Creates `object` in `namespace` (empty for cluster-scoped kinds).
+    ///
+    /// # Errors
+    /// 400, 404 (namespace), 409, 413, 422, 503, as the API answers them.
+    pub async fn create(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        mut object: Value,
+        options: WriteOptions,
+    ) -> ApiResult<Written> {
+        check_type(kind.resource, &mut object)?;
+        if !object::meta(&object, "resourceVersion").is_empty() {
+            return Err(ApiError::untyped(500, "resourceVersion should not be set on objects to be created"));
+        }
+        set_namespace(kind, namespace, &mut object)?;
+        let mut warnings = check_fields(kind.resource, &mut object, options.field_validation)?;
+        warnings.extend(prepare(kind, &mut object));
+        let generate = object::meta(&object, "generateName").to_owned();
+        let generated = object::name(&object).is_empty() && !generate.is_empty();
+        for _ in 0..NAME_ATTEMPTS {
+            if generated {
+                object::set_meta(&mut object, "name", generate_name(&generate));
+            }
+            match self.create_once(kind, namespace, object.clone(), options).await {
+                Err(error) if generated && error.code == 409 => {}
+                other => return other.map(|object| Written { object, warnings }),
+            }
+        }
+        Err(ApiError::name_exhausted(kind.resource, object::name(&object)))
+    }
+
+    async fn create_once(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        mut object: Value,
+        options: WriteOptions,
+    ) -> ApiResult<Value> {
+        kind.resource.strategy.prepare(&mut object, None);
+        kind.resource.schema.fill_in(&mut object);
+        let name = object::name(&object).to_owned();
+        check(kind, &object, None)?;
+        self.check_namespace(kind, namespace, &name).await?;
+        let key = self.key(kind, namespace, &name)?;
+        let existing = self.read(kind, &key).await?;
+        if let Some((existing, _)) = existing {
+            return Err(ApiError::already_exists(kind.resource, &name, object::is_deleting(&existing)));
+        }
+        if options.dry_run {
+            return Ok(object);
+        }
+        let value = self.encode(kind, &key, &object)?;
+        match self.store.create(&key, value).await {
+            Ok(revision) => {
+                object::set_revision(&mut object, revision);
+                Ok(object)
+            }
+            Err(StoreError::Exists { .. }) => Err(ApiError::already_exists(kind.resource, &name, false)),
+            Err(StoreError::Unknown { .. }) => self.settle_create(kind, &key, &object).await,
+            Err(error) => Err(ApiError::storage(&error)),
+        }
+    }
+
+    /// The store did not say whether the create happened: look. Our uid on the object says yes.
+    async fn settle_create(
+        &self,
+        kind: Kind<'_>,
+        key: &storage_contract::Key,
+        object: &Value,
+    ) -> ApiResult<Value> {
+        match self.read(kind, key).await? {
+            Some((found, _)) if object::meta(&found, "uid") == object::meta(object, "uid") => Ok(found),
+            Some(_) => Err(ApiError::already_exists(kind.resource, object::name(object), false)),
+            None => Err(ApiError::unavailable("storage did not take the object; nothing was created")),
+        }
+    }
+}
+
+/// What the server sets on every new object, and what it takes away.
+fn prepare(kind: Kind<'_>, object: &mut Value) -> Vec<String> {
+    for field in
+        ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"]
+    {
+        object::remove_meta(object, field);
+    }
+    object::set_meta(object, "uid", uuid::Uuid::new_v4().to_string());
+    object::set_meta(object, "creationTimestamp", now());
+    if kind.resource.generation {
+        object::set_meta(object, "generation", 1);
+    }
+    if let Some(root) = object.as_object_mut().filter(|_| kind.resource.status_subresource) {
+        root.remove("status");
+    }
+    warnings(object)
+}
+
+/// Normalises metadata and returns what the writer should know.
+pub(super) fn warnings(object: &mut Value) -> Vec<String> {
+    let dropped = metadata::dedup_owners(object);
+    let mut warnings = metadata::finalizer_warnings(object);
+    if !dropped.is_empty() {
+        warnings.push(format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
+             may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            dropped.join(", ")
+        ));
+    }
+    warnings
+}
+
+/// Everything that can be wrong with an object about to be stored.
+pub(super) fn check(kind: Kind<'_>, new: &Value, old: Option<&Value>) -> ApiResult<()> {
+    let resource = kind.resource;
+    let mut faults = metadata::validate(resource, new, old);
+    faults.extend(resource.schema.validate(new, old, &FieldPath::default()));
+    if faults.is_empty() {
+        faults = resource.strategy.validate(new, old);
+    }
+    if faults.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(new), &faults)) }
+}
+
+/// The URL says the namespace; the body may repeat it.
+fn set_namespace(kind: Kind<'_>, namespace: &str, object: &mut Value) -> ApiResult<()> {
+    let given = object.get("metadata").map(|meta| text(meta, "namespace")).unwrap_or_default();
+    if !kind.resource.namespaced {
+        object::remove_meta(object, "namespace");
+    } else if !given.is_empty() && given != namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    } else {
+        object::set_meta(object, "namespace", namespace);
+    }
+    Ok(())
+}
+
+fn generate_name(prefix: &str) -> String {
+    let prefix: String = prefix.chars().take(LONGEST_PREFIX).collect();
+    let random = uuid::Uuid::new_v4();
+    let letter =
+        |byte: &u8| ALPHABET.get(usize::from(*byte) % ALPHABET.len()).map(|letter| char::from(*letter));
+    // The first bytes of a v4 UUID are all random.
+    let suffix: String = random.as_bytes().iter().take(5).filter_map(letter).collect();
+    format!("{prefix}{suffix}")
+}

@@ -1,0 +1,274 @@
+//! The generic store: objects of any registered kind in a [`Store`] of bytes.
+//!
+//! One file per verb, named as HTTP calls it. Reads are served from the watch cache as ready-made
+//! bytes; every write is one compare-and-swap of the key's revision.
+
+mod cached;
+mod create;
+mod delete;
+mod delete_collection;
+mod get;
+mod list;
+mod namespaces;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::Value;
+use storage_cache::Cache;
+use storage_contract::{Entry, Key, Revision, Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::encryption::Encryption;
+use crate::field_errors::FieldPath;
+use crate::object;
+use crate::resource::{ROOT, Registry, Resource};
+use crate::status::{ApiError, ApiResult};
+
+pub use cached::{CachedObject, EventKind};
+pub use delete::{DeleteOptions, Deletion, Propagation};
+pub use get::Freshness;
+pub use list::{ListRequest, Listing, RevisionMatch};
+pub use namespaces::{NamespaceSource, OwnNamespaces};
+pub use update::Target;
+pub use watch::{ObjectEvent, ObjectWatch, WatchRequest};
+
+/// How long a consistent read waits for the cache before it reads the store itself: the follower is
+/// a few milliseconds behind when all is well.
+const CATCH_UP: Duration = Duration::from_millis(500);
+
+/// How long a read waits for a revision that the client named: upstream's limit.
+const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
+
+/// What to do about fields the schema does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FieldValidation {
+    /// Drop them silently.
+    Ignore,
+    /// Drop them and warn.
+    #[default]
+    Warn,
+    /// Refuse the request.
+    Strict,
+}
+
+/// How a write is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriteOptions {
+    /// Everything but the storing.
+    pub dry_run: bool,
+    /// Unknown fields.
+    pub field_validation: FieldValidation,
+}
+
+/// A written object and what its writer should be told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Written {
+    /// The object as stored (or as it would be).
+    pub object: Value,
+    /// Warnings, without the header's decoration.
+    pub warnings: Vec<String>,
+}
+
+/// The objects of all registered kinds.
+#[derive(Debug)]
+pub struct ObjectStore {
+    registry: Arc<Registry>,
+    store: Arc<dyn Store>,
+    cache: Arc<Cache<CachedObject>>,
+    encryption: Arc<Encryption>,
+    namespaces: Arc<dyn NamespaceSource>,
+}
+
+/// One registered kind and where the cache keeps it.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind<'a> {
+    /// What is known of it.
+    pub resource: &'a Resource,
+    /// Its place in the registry.
+    pub index: usize,
+}
+
+impl ObjectStore {
+    /// Opens the objects in `store` and starts their cache, which ends with `shutdown`.
+    pub fn open(
+        registry: Arc<Registry>,
+        store: Arc<dyn Store>,
+        encryption: Arc<Encryption>,
+        namespaces: Arc<dyn NamespaceSource>,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let prefixes: Vec<String> = registry.resources().iter().map(|resource| resource.prefix()).collect();
+        let projection = Arc::new(cached::ToBytes::new(Arc::clone(&registry), Arc::clone(&encryption)));
+        let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, shutdown);
+        Self { registry, store, cache, encryption, namespaces }
+    }
+
+    /// The kinds.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// Whether reads can be served.
+    pub fn is_ready(&self) -> bool {
+        self.cache.is_ready()
+    }
+
+    /// Asks the store whether it answers.
+    ///
+    /// # Errors
+    /// 503 when it does not.
+    pub async fn ping(&self) -> ApiResult<Revision> {
+        self.store.current_revision().await.map_err(|error| ApiError::storage(&error))
+    }
+
+    /// The kind with this group, version and plural.
+    pub fn kind(&self, group: &str, version: &str, plural: &str) -> Option<Kind<'_>> {
+        self.registry.find(group, version, plural).map(|(index, resource)| Kind { resource, index })
+    }
+
+    /// The first kind with this group and plural, whatever its version.
+    pub fn kind_of(&self, group: &str, plural: &str) -> Option<Kind<'_>> {
+        let mut all = self.registry.resources().iter().enumerate();
+        all.find(|(_, resource)| resource.group == group && resource.plural == plural)
+            .map(|(index, resource)| Kind { resource, index })
+    }
+
+    /// How many objects of each kind there are.
+    pub fn counts(&self) -> Vec<(String, usize)> {
+        let count = |index: usize| self.cache.section(index).map_or(0, |section| section.len());
+        self.registry
+            .resources()
+            .iter()
+            .enumerate()
+            .map(|(index, resource)| (resource.qualified_plural(), count(index)))
+            .collect()
+    }
+
+    fn key(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<Key> {
+        let prefix = kind.resource.prefix();
+        let text = if kind.resource.namespaced {
+            format!("{prefix}{namespace}/{name}")
+        } else {
+            format!("{prefix}{name}")
+        };
+        Key::new(text).map_err(|_| ApiError::not_found(kind.resource, name))
+    }
+
+    /// The stored object now, decoded and defaulted, with its entry.
+    async fn read(&self, kind: Kind<'_>, key: &Key) -> ApiResult<Option<(Value, Entry)>> {
+        let entry = self.store.get(key).await.map_err(|error| ApiError::storage(&error))?;
+        let Some(entry) = entry else { return Ok(None) };
+        let object = self.decode(kind, &entry)?;
+        Ok(Some((object, entry)))
+    }
+
+    fn decode(&self, kind: Kind<'_>, entry: &Entry) -> ApiResult<Value> {
+        decode(kind.resource, &self.encryption, entry).map_err(ApiError::internal)
+    }
+
+    fn encode(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiResult<Bytes> {
+        let mut stored = object.clone();
+        object::remove_meta(&mut stored, "resourceVersion");
+        let bytes = serde_json::to_vec(&stored).map_err(|error| ApiError::internal(error.to_string()))?;
+        self.encryption
+            .seal(&kind.resource.qualified_plural(), key.as_str(), bytes)
+            .map_err(|error| ApiError::internal(error.to_string()))
+    }
+}
+
+/// The object behind a stored entry, defaulted, with its revision. The error names the key.
+fn decode(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Result<Value, String> {
+    let plain = encryption
+        .open(&resource.qualified_plural(), entry.key.as_str(), &entry.value)
+        .map_err(|error| error.to_string())?;
+    let mut object: Value = serde_json::from_slice(&plain)
+        .map_err(|error| format!("{} cannot be decoded: {error}", entry.key))?;
+    resource.schema.fill_in(&mut object);
+    object::set_revision(&mut object, entry.modified);
+    Ok(object)
+}
+
+/// Prunes `object` and says what to do about what was dropped.
+fn check_fields(
+    resource: &Resource,
+    object: &mut Value,
+    validation: FieldValidation,
+) -> ApiResult<Vec<String>> {
+    let unknown = resource.schema.prune(object, &FieldPath::default());
+    if unknown.is_empty() || validation == FieldValidation::Ignore {
+        return Ok(Vec::new());
+    }
+    let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    if validation == FieldValidation::Warn {
+        return Ok(texts);
+    }
+    let (kind, version) = (&resource.kind, &resource.version);
+    Err(ApiError::bad_request(format!(
+        "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
+        texts.join(", ")
+    )))
+}
+
+fn now() -> String {
+    object::timestamp(Timestamp::now())
+}
+
+fn text(value: &Value, field: &str) -> String {
+    value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Checks that a body is of the kind it was sent to, and fills in what it left out.
+fn check_type(resource: &Resource, object: &mut Value) -> ApiResult<()> {
+    let Some(root) = object.as_object_mut() else {
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): it is not a JSON object",
+            resource.kind
+        )));
+    };
+    let part = |name: &str| root.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind) = (part("apiVersion"), part("kind"));
+    if kind.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing",
+            resource.kind
+        )));
+    }
+    if api_version != resource.api_version() {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            resource.api_version()
+        )));
+    }
+    if kind != resource.kind {
+        let fault = crate::field_errors::FieldError::invalid(
+            FieldPath::new("kind"),
+            &Value::String(kind),
+            &format!("must be {}", resource.kind),
+        );
+        return Err(ApiError::invalid(resource, "", &[fault]));
+    }
+    check_metadata_types(resource, root.get("metadata"))
+}
+
+/// `metadata` is decoded strictly: a wrong type there is a malformed request, not an invalid object.
+fn check_metadata_types(resource: &Resource, metadata: Option<&Value>) -> ApiResult<()> {
+    let Some(metadata) = metadata.filter(|metadata| !metadata.is_null()) else { return Ok(()) };
+    let schema = resource.schema.property("metadata");
+    let faults = schema.map(|schema| {
+        let mut metadata = metadata.clone();
+        schema.fill_in(&mut metadata);
+        schema.validate(&metadata, None, &FieldPath::new("metadata"))
+    });
+    match faults.into_iter().flatten().next() {
+        None => Ok(()),
+        Some(fault) => Err(ApiError::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: {fault}",
+            resource.kind, resource.version, resource.kind
+        ))),
+    }
+}

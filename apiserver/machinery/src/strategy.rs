@@ -1,0 +1,24 @@
+//! What is special about a kind between decoding a request and storing bytes.
+
+use serde_json::Value;
+
+use crate::field_errors::FieldError;
+
+/// A kind's own rules. The generic store calls them in the order they are written here, on the
+/// decoded, pruned and defaulted object; `old` is the stored object, absent on create.
+pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
+    /// Sets what clients need not set and restores what they may not change. Must not fail.
+    fn prepare(&self, _new: &mut Value, _old: Option<&Value>) {}
+
+    /// Every reason to refuse `new`; an empty list admits it. Schema and metadata have been
+    /// checked before.
+    fn validate(&self, _new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
+        Vec::new()
+    }
+}
+
+/// A kind without rules of its own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Plain;
+
+impl Strategy for Plain {}

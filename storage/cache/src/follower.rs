@@ -1,0 +1,162 @@
+//! The one task that feeds the cache.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use rpds::RedBlackTreeMapSync;
+use storage_contract::{
+    Entry, Event, EventKind, KeyRange, ListOptions, Revision, StoreError, StoreResult, WatchItem,
+};
+
+use crate::section::Snapshot;
+use crate::{Cache, Change, Projection};
+
+/// Entries per list request: a few MiB at a time, well inside every backend's message limit.
+const PAGE: usize = 500;
+
+/// Pause before starting over when the store does not answer: long enough not to spin, short
+/// enough that nobody notices a blip.
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub(crate) struct Follower<T> {
+    cache: Arc<Cache<T>>,
+    root: KeyRange,
+}
+
+impl<T: Send + Sync + 'static> Follower<T> {
+    pub(crate) fn new(cache: Arc<Cache<T>>, root: KeyRange) -> Self {
+        Self { cache, root }
+    }
+
+    /// Lists, then watches; starts over when the watch cannot go on. Never returns.
+    pub(crate) async fn run(self) {
+        loop {
+            let error = match self.list().await {
+                Ok(revision) => self.follow(revision).await,
+                Err(error) => error,
+            };
+            tracing::warn!(error = %chain(&error), "the watch cache starts over");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn list(&self) -> StoreResult<Revision> {
+        let mut maps: Vec<_> = self.cache.sections.iter().map(|_| RedBlackTreeMapSync::new_sync()).collect();
+        let mut range = self.root.clone();
+        let mut revision = None;
+        loop {
+            let page = self.cache.store.list(&range, &ListOptions { limit: PAGE, revision }).await?;
+            revision = Some(page.revision);
+            for entry in &page.entries {
+                if let Some(index) = self.section_of(entry.key.as_bytes()) {
+                    let item = Arc::new(self.cache.projection.project(index, entry));
+                    if let Some(map) = maps.get_mut(index) {
+                        map.insert_mut(Arc::from(entry.key.as_str()), item);
+                    }
+                }
+            }
+            match page.entries.last() {
+                Some(last) if page.remaining > 0 => range = range.after(last.key.as_bytes()),
+                _ => {
+                    self.install(maps, page.revision);
+                    return Ok(page.revision);
+                }
+            }
+        }
+    }
+
+    fn install(&self, maps: Vec<RedBlackTreeMapSync<Arc<str>, Arc<T>>>, revision: Revision) {
+        for (section, items) in self.cache.sections.iter().zip(maps) {
+            let snapshot = Snapshot { items, revision };
+            let mut contents = section.write();
+            contents.snapshot = snapshot.clone();
+            contents.history.reset(snapshot);
+        }
+        self.cache.position.send_modify(|position| {
+            position.revision = revision;
+            position.life += 1;
+            position.ready = true;
+        });
+    }
+
+    async fn follow(&self, listed: Revision) -> StoreError {
+        let mut stream = match self.cache.store.watch(&self.root, listed.next()).await {
+            Ok(stream) => stream,
+            Err(error) => return error,
+        };
+        while let Some(item) = stream.next().await {
+            match item {
+                Ok(WatchItem::Event(event)) => self.apply(event),
+                Ok(WatchItem::Progress(revision)) => self.advance(revision),
+                Err(error) => return error,
+            }
+        }
+        StoreError::Unavailable { operation: "watch", source: "the stream ended".into() }
+    }
+
+    fn apply(&self, event: Event) {
+        let revision = event.revision;
+        if let Some(index) = self.section_of(event.key.as_bytes()) {
+            self.apply_to(index, event);
+        }
+        self.advance(revision);
+    }
+
+    fn apply_to(&self, index: usize, event: Event) {
+        let Some(section) = self.cache.sections.get(index) else { return };
+        let key: Arc<str> = Arc::from(event.key.as_str());
+        let Some(item) = item(self.cache.projection.as_ref(), index, &event) else {
+            // A deletion of something we never saw: nothing to tell anybody.
+            return;
+        };
+        let mut contents = section.write();
+        let previous = contents.snapshot.items.get(&*key).cloned();
+        if event.kind == EventKind::Deleted {
+            contents.snapshot.items.remove_mut(&*key);
+        } else {
+            contents.snapshot.items.insert_mut(Arc::clone(&key), Arc::clone(&item));
+        }
+        contents.snapshot.revision = event.revision;
+        let after = contents.snapshot.clone();
+        let change = Change { kind: event.kind, revision: event.revision, key, item, previous };
+        contents.history.push(Arc::new(change), after, Instant::now());
+    }
+
+    fn advance(&self, revision: Revision) {
+        self.cache.position.send_if_modified(|position| {
+            let forward = revision > position.revision;
+            if forward {
+                position.revision = revision;
+            }
+            forward
+        });
+    }
+
+    fn section_of(&self, key: &[u8]) -> Option<usize> {
+        self.cache.sections.iter().position(|section| section.holds(key))
+    }
+}
+
+/// What a change leaves to show: the new value, or for a deletion the last one, both at the
+/// revision of the change.
+pub(crate) fn item<T: 'static>(
+    projection: &dyn Projection<T>,
+    index: usize,
+    event: &Event,
+) -> Option<Arc<T>> {
+    let value = event.value.clone().or_else(|| event.previous.as_ref().map(|entry| entry.value.clone()))?;
+    let created = event.previous.as_ref().map_or(event.revision, |entry| entry.created);
+    let entry = Entry { key: event.key.clone(), value, modified: event.revision, created };
+    Some(Arc::new(projection.project(index, &entry)))
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,56 @@
+//! Changes from before the cache's own history, read from the store's.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use storage_contract::{KeyRange, Revision, StoreError, StoreResult, WatchItem};
+
+use crate::{Cache, Change, Section, follower};
+
+/// How long a store may take to tell its history: it is read at disk speed, so a store that needs
+/// longer is in trouble, and the client is better off listing again.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// The changes of `section` in `(after, upto]`, from the store.
+pub(crate) async fn changes<T: Send + Sync + 'static>(
+    cache: &Cache<T>,
+    index: usize,
+    section: &Section<T>,
+    after: Revision,
+    upto: Revision,
+) -> StoreResult<VecDeque<Arc<Change<T>>>> {
+    let reading = read(cache, index, section, after, upto);
+    match tokio::time::timeout(LIMIT, reading).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::Compacted { requested: after.next(), oldest: upto }),
+    }
+}
+
+async fn read<T: Send + Sync + 'static>(
+    cache: &Cache<T>,
+    index: usize,
+    section: &Section<T>,
+    after: Revision,
+    upto: Revision,
+) -> StoreResult<VecDeque<Arc<Change<T>>>> {
+    let mut found = VecDeque::new();
+    let mut stream = cache.store().watch(&KeyRange::prefix(section.prefix()), after.next()).await?;
+    while let Some(next) = stream.next().await {
+        let event = match next? {
+            WatchItem::Progress(revision) if revision >= upto => return Ok(found),
+            WatchItem::Progress(_) => continue,
+            WatchItem::Event(event) if event.revision > upto => return Ok(found),
+            WatchItem::Event(event) => event,
+        };
+        let Some(item) = follower::item(cache.projection.as_ref(), index, &event) else { continue };
+        let previous = event.previous.as_ref().map(|entry| Arc::new(cache.projection.project(index, entry)));
+        let key = Arc::from(event.key.as_str());
+        found.push_back(Arc::new(Change { kind: event.kind, revision: event.revision, key, item, previous }));
+        if event.revision == upto {
+            return Ok(found);
+        }
+    }
+    Err(StoreError::Unavailable { operation: "watch", source: "the stream ended".into() })
+}

@@ -1,0 +1,111 @@
+//! One resource's part of the cache.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use rpds::RedBlackTreeMapSync;
+use storage_contract::{KeyRange, Revision};
+
+use crate::history::{Change, History};
+
+/// Items by key, as of one revision. Cloning costs a pointer.
+#[derive(Debug)]
+pub struct Snapshot<T> {
+    /// The items in key order.
+    pub items: RedBlackTreeMapSync<Arc<str>, Arc<T>>,
+    /// Everything of the section up to this revision is in it.
+    pub revision: Revision,
+}
+
+impl<T> Clone for Snapshot<T> {
+    fn clone(&self) -> Self {
+        Self { items: self.items.clone(), revision: self.revision }
+    }
+}
+
+impl<T> Snapshot<T> {
+    fn empty() -> Self {
+        Self { items: RedBlackTreeMapSync::new_sync(), revision: Revision::NONE }
+    }
+
+    /// The items whose keys lie in `[start, end)`, in key order.
+    pub fn range<'a>(
+        &'a self,
+        start: &'a str,
+        end: &'a str,
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<T>)> {
+        self.items.range::<str, _>((std::ops::Bound::Included(start), std::ops::Bound::Excluded(end)))
+    }
+
+    /// The item with this key.
+    pub fn get(&self, key: &str) -> Option<&Arc<T>> {
+        self.items.get(key)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Contents<T> {
+    pub(crate) snapshot: Snapshot<T>,
+    pub(crate) history: History<T>,
+}
+
+/// One resource's items and their recent changes.
+#[derive(Debug)]
+pub struct Section<T> {
+    prefix: String,
+    range: KeyRange,
+    contents: RwLock<Contents<T>>,
+}
+
+impl<T> Section<T> {
+    pub(crate) fn new(prefix: &str) -> Self {
+        let contents = Contents { snapshot: Snapshot::empty(), history: History::default() };
+        Self { prefix: prefix.to_owned(), range: KeyRange::prefix(prefix), contents: RwLock::new(contents) }
+    }
+
+    /// The prefix all of its keys have.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    pub(crate) fn holds(&self, key: &[u8]) -> bool {
+        self.range.contains(key)
+    }
+
+    /// The items now.
+    pub fn snapshot(&self) -> Snapshot<T> {
+        self.read().snapshot.clone()
+    }
+
+    /// The items as they were at `revision`, if the history reaches back that far.
+    pub fn snapshot_at(&self, revision: Revision) -> Option<Snapshot<T>> {
+        let contents = self.read();
+        if revision >= contents.snapshot.revision {
+            return Some(contents.snapshot.clone());
+        }
+        contents.history.snapshot_at(revision)
+    }
+
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        self.read().snapshot.items.size()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The changes after `after`, oldest first; `None` when the history does not reach back so far.
+    pub(crate) fn changes_after(&self, after: Revision) -> Option<Vec<Arc<Change<T>>>> {
+        self.read().history.after(after)
+    }
+
+    // A poisoned lock means a panic between two plain assignments, which cannot leave halves.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Contents<T>> {
+        self.contents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Contents<T>> {
+        self.contents.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
