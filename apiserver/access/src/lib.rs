@@ -1,1 +1,16 @@
-//! Placeholder while the workspace is laid out.
+//! Who are you, may you.
+//!
+//! Authentication turns what a connection and a request prove into a [`User`]; authorization
+//! answers whether that user may do what the request asks. Neither knows HTTP routing or kinds.
+
+mod authenticator;
+mod authorizer;
+mod peer;
+mod policy;
+mod user;
+
+pub use authenticator::{Authenticator, RequestHeaders, TokenSource, Unauthenticated};
+pub use authorizer::{Attributes, Authorizer, Chain, Decision};
+pub use peer::{CertificatePools, PeerIdentity, PoolError};
+pub use policy::LocalPolicy;
+pub use user::User;

@@ -1,1 +1,32 @@
-//! Placeholder while the workspace is laid out.
+//! The API over HTTP: TLS, the filter chain, paths, negotiation, watch streams, documents.
+//!
+//! This crate serves a list of kinds it is given and knows none of them. A request passes
+//! [`chain`], which is one list in execution order, and ends in one file of [`verbs`], named as
+//! the generic store names it.
+
+mod body;
+mod chain;
+mod connection;
+mod documents;
+mod filters;
+mod health;
+mod in_process;
+mod listener;
+mod metrics;
+mod negotiation;
+mod query;
+mod request;
+mod request_info;
+mod response;
+mod server;
+mod tls;
+mod verbs;
+
+pub use body::ResponseBody;
+pub use connection::Connection;
+pub use health::Check;
+pub use in_process::InProcess;
+pub use listener::serve;
+pub use request_info::{RequestInfo, Subject};
+pub use server::{ApiServer, Identity, Parts};
+pub use tls::{ReloadableTls, TlsMaterial};

@@ -2,7 +2,10 @@
 //!
 //! This crate does not know any kind; it works for one it has never heard of.
 
+pub use storage_contract::Revision;
+
 pub mod continue_token;
+pub mod digest;
 pub mod discovery;
 pub mod encryption;
 pub mod field_errors;

@@ -1,0 +1,281 @@
+//! From what a request shows to who it is.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+use crate::peer::PeerIdentity;
+use crate::user::User;
+
+/// A credential was shown and is not good. (Nothing shown is anonymous, not this.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("Unauthorized")]
+pub struct Unauthenticated;
+
+/// How the front proxy says who is behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestHeaders {
+    /// Common names the proxy's certificate may have; empty allows any.
+    pub allowed_names: Vec<String>,
+    /// Headers with the user's name, in order of preference.
+    pub username: Vec<String>,
+    /// Headers with the user's id.
+    pub uid: Vec<String>,
+    /// Headers with the user's groups.
+    pub group: Vec<String>,
+    /// Prefixes of headers with anything else.
+    pub extra_prefix: Vec<String>,
+}
+
+impl Default for RequestHeaders {
+    fn default() -> Self {
+        let one = |name: &str| vec![name.to_owned()];
+        Self {
+            allowed_names: Vec::new(),
+            username: one("X-Remote-User"),
+            uid: one("X-Remote-Uid"),
+            group: one("X-Remote-Group"),
+            extra_prefix: one("X-Remote-Extra-"),
+        }
+    }
+}
+
+/// Who is behind a bearer token: asked of the host.
+#[async_trait]
+pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
+    /// The user, or `None` when the token is not good.
+    async fn review(&self, token: &str) -> Option<User>;
+}
+
+/// Tries, in order: the front proxy's headers, the client certificate, a bearer token, nobody.
+#[derive(Debug, Default)]
+pub struct Authenticator {
+    headers: ArcSwap<RequestHeaders>,
+    tokens: Option<Arc<dyn TokenSource>>,
+}
+
+impl Authenticator {
+    /// An authenticator; without `tokens` every bearer token is refused.
+    pub fn new(headers: RequestHeaders, tokens: Option<Arc<dyn TokenSource>>) -> Self {
+        Self { headers: ArcSwap::from_pointee(headers), tokens }
+    }
+
+    /// Changes how the front proxy is read, from the next request on.
+    pub fn set_request_headers(&self, headers: RequestHeaders) {
+        self.headers.store(Arc::new(headers));
+    }
+
+    /// Who this is. Credentials and identity headers are removed from `headers`, believed or not,
+    /// so that nothing behind can mistake them.
+    ///
+    /// # Errors
+    /// [`Unauthenticated`] when a credential was shown that is not good.
+    pub async fn authenticate(
+        &self,
+        peer: Option<&PeerIdentity>,
+        headers: &mut HeaderMap,
+    ) -> Result<User, Unauthenticated> {
+        let rules = self.headers.load_full();
+        let proxied = peer
+            .filter(|peer| peer.is_front_proxy)
+            .filter(|peer| rules.allowed_names.is_empty() || rules.allowed_names.contains(&peer.common_name))
+            .and_then(|_| rules.read(headers));
+        let token = bearer(headers);
+        strip(&rules, headers);
+        if let Some(user) = proxied {
+            return Ok(user);
+        }
+        if let Some(peer) = peer.filter(|peer| peer.is_client) {
+            return Ok(certified(peer));
+        }
+        match (token, &self.tokens) {
+            (Some(token), Some(tokens)) => tokens.review(&token).await.ok_or(Unauthenticated),
+            (Some(_), None) => Err(Unauthenticated),
+            (None, _) => Ok(User::anonymous()),
+        }
+    }
+}
+
+fn certified(peer: &PeerIdentity) -> User {
+    let mut user = User::authenticated(&peer.common_name, peer.organizations.clone());
+    let credential = format!("X509SHA256={}", peer.fingerprint);
+    user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), vec![credential]);
+    user
+}
+
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = text.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+}
+
+fn strip(rules: &RequestHeaders, headers: &mut HeaderMap) {
+    headers.remove(AUTHORIZATION);
+    let prefixes: Vec<String> = rules.extra_prefix.iter().map(|prefix| prefix.to_ascii_lowercase()).collect();
+    let named: Vec<String> = [&rules.username, &rules.uid, &rules.group]
+        .into_iter()
+        .flatten()
+        .map(|name| name.to_ascii_lowercase())
+        .collect();
+    let doomed: Vec<_> = headers
+        .keys()
+        .filter(|key| {
+            let key = key.as_str();
+            key.starts_with("x-remote-")
+                || named.iter().any(|n| n == key)
+                || prefixes.iter().any(|p| key.starts_with(p))
+        })
+        .cloned()
+        .collect();
+    for key in doomed {
+        headers.remove(key);
+    }
+}
+
+impl RequestHeaders {
+    fn read(&self, headers: &HeaderMap) -> Option<User> {
+        let first = |names: &[String]| {
+            names
+                .iter()
+                .filter_map(|name| headers.get(name.as_str())?.to_str().ok())
+                .find(|v| !v.is_empty())
+                .map(str::to_owned)
+        };
+        let groups = self.group.iter().flat_map(|name| headers.get_all(name.as_str()));
+        let groups = groups.filter_map(|value| value.to_str().ok()).map(str::to_owned);
+        let mut user = User::authenticated(first(&self.username)?, groups);
+        user.uid = first(&self.uid);
+        for prefix in &self.extra_prefix {
+            let prefix = prefix.to_ascii_lowercase();
+            for (name, value) in headers {
+                if let (Some(key), Ok(value)) = (name.as_str().strip_prefix(&prefix), value.to_str()) {
+                    user.extra.entry(percent_decode(key)).or_default().push(value.to_owned());
+                }
+            }
+        }
+        Some(user)
+    }
+}
+
+/// Header names cannot carry every character; the proxy escapes the others.
+fn percent_decode(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let code = rest.strip_prefix('%').and_then(|after| after.get(..2));
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = rest.get(3..).unwrap_or_default();
+            }
+            None => {
+                let length = first.len_utf8();
+                bytes.extend_from_slice(rest.get(..length).unwrap_or_default().as_bytes());
+                rest = rest.get(length..).unwrap_or_default();
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+    use rustls::pki_types::{CertificateDer, UnixTime};
+
+    use super::*;
+    use crate::CertificatePools;
+
+    fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+    }
+
+    fn leaf(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str, group: &str) -> CertificateDer<'static> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.distinguished_name.push(DnType::OrganizationName, group);
+        let key = KeyPair::generate().unwrap();
+        params.signed_by(&key, issuer).unwrap().der().clone()
+    }
+
+    struct World {
+        pools: CertificatePools,
+        client: CertifiedIssuer<'static, KeyPair>,
+        proxy: CertifiedIssuer<'static, KeyPair>,
+    }
+
+    fn world() -> World {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let (client, proxy) = (authority("client-ca"), authority("proxy-ca"));
+        let pools = CertificatePools::new(&[client.der().clone()], &[proxy.der().clone()]).unwrap();
+        World { pools, client, proxy }
+    }
+
+    fn forged() -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-remote-user", "root".parse().unwrap());
+        headers.append("x-remote-group", "system:masters".parse().unwrap());
+        headers.append("x-remote-group", "others".parse().unwrap());
+        headers.insert("x-remote-extra-scopes.example%2fx", "a".parse().unwrap());
+        headers
+    }
+
+    fn block<T>(future: impl Future<Output = T>) -> T {
+        let mut future = Box::pin(future);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(value) => value,
+            std::task::Poll::Pending => panic!("nothing here waits"),
+        }
+    }
+
+    #[test]
+    fn the_front_proxy_is_believed() {
+        let world = world();
+        let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now()).unwrap();
+        let mut headers = forged();
+        let user = block(Authenticator::default().authenticate(Some(&peer), &mut headers)).unwrap();
+        assert_eq!(user.name, "root");
+        assert_eq!(user.groups, ["system:masters", "others", "system:authenticated"]);
+        assert_eq!(user.extra.get("scopes.example/x"), Some(&vec!["a".to_owned()]));
+        assert!(headers.is_empty(), "{headers:?}");
+    }
+
+    #[test]
+    fn anybody_else_who_sends_its_headers_is_who_their_certificate_says() {
+        let world = world();
+        let peer = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now()).unwrap();
+        let mut headers = forged();
+        let user = block(Authenticator::default().authenticate(Some(&peer), &mut headers)).unwrap();
+        assert_eq!(user.name, "bob");
+        assert_eq!(user.groups, ["dev", "system:authenticated"]);
+        assert!(headers.is_empty(), "{headers:?}");
+    }
+
+    #[test]
+    fn a_proxy_certificate_with_another_name_is_nobody() {
+        let world = world();
+        let peer = world.pools.classify(&[leaf(&world.proxy, "other", "x")], UnixTime::now()).unwrap();
+        let rules = RequestHeaders { allowed_names: vec!["front".to_owned()], ..RequestHeaders::default() };
+        let authenticator = Authenticator::new(rules, None);
+        let user = block(authenticator.authenticate(Some(&peer), &mut forged())).unwrap();
+        assert_eq!(user, User::anonymous());
+    }
+
+    #[test]
+    fn strangers_certificates_and_bad_tokens_are_refused() {
+        let world = world();
+        let stranger = authority("stranger-ca");
+        assert_eq!(world.pools.classify(&[leaf(&stranger, "eve", "system:masters")], UnixTime::now()), None);
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, "Bearer nope".parse().unwrap());
+        assert_eq!(block(Authenticator::default().authenticate(None, &mut headers)), Err(Unauthenticated));
+        assert!(headers.is_empty());
+    }
+}

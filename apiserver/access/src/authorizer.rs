@@ -1,0 +1,100 @@
+//! May this user do that.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::user::User;
+
+/// What is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Who.
+    pub user: User,
+    /// `get`, `list`, `create`, ...
+    pub verb: String,
+    /// API group; empty for core. Meaningless for paths.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Plural; empty when a path is asked for.
+    pub resource: String,
+    /// Subresource, or empty.
+    pub subresource: String,
+    /// Namespace; empty for all, or for cluster-scoped kinds.
+    pub namespace: String,
+    /// Name; empty for a collection.
+    pub name: String,
+    /// The path, when no resource is asked for.
+    pub path: String,
+}
+
+impl Attributes {
+    /// Whether a resource is asked for, and not just a path.
+    pub fn is_resource(&self) -> bool {
+        !self.resource.is_empty()
+    }
+
+    /// The refusal's text, as upstream words it.
+    pub fn refusal(&self, reason: &str) -> String {
+        let user = &self.user.name;
+        let verb = &self.verb;
+        let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        if !self.is_resource() {
+            return format!("User \"{user}\" cannot {verb} path \"{}\"{reason}", self.path);
+        }
+        let resource = if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        };
+        let place = if self.namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace \"{}\"", self.namespace)
+        };
+        format!(
+            "User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{}\" {place}{reason}",
+            self.group
+        )
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Yes.
+    Allow,
+    /// No, and nobody further down may say yes.
+    Deny(String),
+    /// Not for me to say.
+    NoOpinion(String),
+    /// Could not be found out.
+    Error(String),
+}
+
+/// Answers whether a user may do something.
+#[async_trait]
+pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
+    /// The answer.
+    async fn authorize(&self, attributes: &Attributes) -> Decision;
+}
+
+/// Several authorizers: the first with an opinion decides, and without any it is no.
+#[derive(Debug, Clone, Default)]
+pub struct Chain(pub Vec<Arc<dyn Authorizer>>);
+
+#[async_trait]
+impl Authorizer for Chain {
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        let mut reasons = Vec::new();
+        for authorizer in &self.0 {
+            match authorizer.authorize(attributes).await {
+                Decision::NoOpinion(reason) => reasons.push(reason),
+                decided => return decided,
+            }
+        }
+        reasons.retain(|reason| !reason.is_empty());
+        Decision::NoOpinion(reasons.join(", "))
+    }
+}

@@ -1,0 +1,240 @@
+//! What is decided without asking anybody.
+
+use async_trait::async_trait;
+
+use crate::authorizer::{Attributes, Authorizer, Decision};
+use crate::user::{AUTHENTICATED, MASTERS};
+
+/// Paths that everybody may read: health says nothing about anything.
+const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+
+/// Paths that everybody who is known may read: what is served, not what it holds.
+const DISCOVERY: [&str; 5] = ["/api", "/apis", "/openapi", "/version", "/.well-known"];
+
+/// One thing a controller may do.
+struct Rule {
+    user: &'static str,
+    groups: &'static [&'static str],
+    resources: &'static [&'static str],
+    verbs: &'static [&'static str],
+}
+
+const READ: &[&str] = &["get", "list", "watch"];
+const WRITE: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
+const CHANGE: &[&str] = &["get", "list", "watch", "update", "patch"];
+
+/// What each of our own controllers needs, and no more. `*` is any.
+const RULES: &[Rule] = &[
+    Rule {
+        user: "system:capstan:cluster-controller",
+        groups: &["cluster.x-k8s.io"],
+        resources: &["clusters", "clusters/status", "machines"],
+        verbs: &["get", "list", "watch", "update", "patch", "delete"],
+    },
+    Rule {
+        user: "system:capstan:cluster-controller",
+        groups: &["infrastructure.cluster.x-k8s.io"],
+        resources: &["openstackclusters"],
+        verbs: &["get", "list", "watch", "update", "patch", "delete"],
+    },
+    Rule {
+        user: "system:capstan:machine-controller",
+        groups: &["cluster.x-k8s.io"],
+        resources: &["clusters", "machines", "machines/status"],
+        verbs: CHANGE,
+    },
+    Rule {
+        user: "system:capstan:machine-controller",
+        groups: &["infrastructure.cluster.x-k8s.io"],
+        resources: &["openstackmachines"],
+        verbs: &["get", "list", "watch", "update", "patch", "delete"],
+    },
+    Rule {
+        user: "system:capstan:machine-controller",
+        groups: &[""],
+        resources: &["secrets"],
+        verbs: &["get"],
+    },
+    Rule {
+        user: "system:capstan:openstackcluster-controller",
+        groups: &["infrastructure.cluster.x-k8s.io"],
+        resources: &["openstackclusters", "openstackclusters/status", "openstackmachines"],
+        verbs: CHANGE,
+    },
+    Rule {
+        user: "system:capstan:openstackcluster-controller",
+        groups: &["cluster.x-k8s.io"],
+        resources: &["clusters", "machines"],
+        verbs: READ,
+    },
+    Rule {
+        user: "system:capstan:openstackcluster-controller",
+        groups: &[""],
+        resources: &["secrets"],
+        verbs: &["get"],
+    },
+    Rule {
+        user: "system:capstan:openstackmachine-controller",
+        groups: &["infrastructure.cluster.x-k8s.io"],
+        resources: &["openstackclusters", "openstackmachines", "openstackmachines/status"],
+        verbs: CHANGE,
+    },
+    Rule {
+        user: "system:capstan:openstackmachine-controller",
+        groups: &["cluster.x-k8s.io"],
+        resources: &["clusters", "machines"],
+        verbs: READ,
+    },
+    Rule {
+        user: "system:capstan:openstackmachine-controller",
+        groups: &[""],
+        resources: &["secrets"],
+        verbs: &["get"],
+    },
+    Rule {
+        user: "system:capstan:machineoperation-controller",
+        groups: &["capstan.dev"],
+        resources: &["machineoperations", "machineoperations/status"],
+        verbs: WRITE,
+    },
+    Rule {
+        user: "system:capstan:machineoperation-controller",
+        groups: &["cluster.x-k8s.io"],
+        resources: &["clusters", "machines"],
+        verbs: CHANGE,
+    },
+    Rule {
+        user: "system:capstan:machineoperation-controller",
+        groups: &["infrastructure.cluster.x-k8s.io"],
+        resources: &["openstackclusters", "openstackmachines", "openstackmachines/status"],
+        verbs: CHANGE,
+    },
+    Rule {
+        user: "system:capstan:machineoperation-controller",
+        groups: &[""],
+        resources: &["secrets"],
+        verbs: &["get"],
+    },
+    Rule {
+        user: "system:capstan:garbage-collector",
+        groups: &["*"],
+        resources: &["*"],
+        verbs: &["get", "list", "watch", "patch", "delete"],
+    },
+    Rule {
+        user: "system:capstan:namespace-controller",
+        groups: &["*"],
+        resources: &["*"],
+        verbs: &["get", "list", "watch", "patch", "delete", "deletecollection"],
+    },
+    Rule {
+        user: "system:capstan:leader-election",
+        groups: &["coordination.k8s.io"],
+        resources: &["leases"],
+        verbs: WRITE,
+    },
+    Rule {
+        user: "system:capstan:leader-election",
+        groups: &[""],
+        resources: &["namespaces"],
+        verbs: &["get", "create"],
+    },
+];
+
+/// Controllers tell people what they did.
+const EVENT_VERBS: &[&str] = &["create", "patch", "update", "get"];
+
+/// The rules that hold on every face, host or none.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LocalPolicy;
+
+#[async_trait]
+impl Authorizer for LocalPolicy {
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        if allows(attributes) { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+    }
+}
+
+fn allows(attributes: &Attributes) -> bool {
+    let user = &attributes.user;
+    if user.is_in(MASTERS) {
+        return true;
+    }
+    if !attributes.is_resource() {
+        let below = |roots: &[&str]| {
+            let path = attributes.path.as_str();
+            roots.iter().any(|root| {
+                path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+        };
+        let reading = attributes.verb == "get";
+        return reading && (below(&HEALTH) || (user.is_in(AUTHENTICATED) && below(&DISCOVERY)));
+    }
+    user.name.starts_with("system:capstan:")
+        && user.is_in("system:capstan:controllers")
+        && is_ruled(attributes)
+}
+
+fn is_ruled(attributes: &Attributes) -> bool {
+    let resource = if attributes.subresource.is_empty() {
+        attributes.resource.clone()
+    } else {
+        format!("{}/{}", attributes.resource, attributes.subresource)
+    };
+    let has = |list: &[&str], wanted: &str| list.iter().any(|entry| *entry == "*" || *entry == wanted);
+    if attributes.group.is_empty() && resource == "events" && has(EVENT_VERBS, &attributes.verb) {
+        return true;
+    }
+    RULES.iter().any(|rule| {
+        rule.user == attributes.user.name
+            && has(rule.groups, &attributes.group)
+            && has(rule.resources, &resource)
+            && has(rule.verbs, &attributes.verb)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::user::User;
+
+    fn ask(user: User, verb: &str, resource: &str, path: &str) -> bool {
+        allows(&Attributes {
+            user,
+            verb: verb.to_owned(),
+            group: "cluster.x-k8s.io".to_owned(),
+            resource: resource.to_owned(),
+            path: path.to_owned(),
+            ..Attributes::default()
+        })
+    }
+
+    #[test]
+    fn everybody_gets_what_the_policy_says_and_no_more() {
+        let master = || User::authenticated("a", ["system:masters".to_owned()]);
+        let bob = || User::authenticated("bob", []);
+        let controller = || {
+            User::authenticated(
+                "system:capstan:machine-controller",
+                ["system:capstan:controllers".to_owned()],
+            )
+        };
+        let impostor = || User::authenticated("system:capstan:machine-controller", []);
+        let table = [
+            ("master deletes", ask(master(), "delete", "machines", ""), true),
+            ("bob lists", ask(bob(), "list", "machines", ""), false),
+            ("bob discovers", ask(bob(), "get", "", "/apis/cluster.x-k8s.io/v1beta2"), true),
+            ("bob reads metrics", ask(bob(), "get", "", "/metrics"), false),
+            ("bob looks alike", ask(bob(), "get", "", "/apisx"), false),
+            ("nobody checks health", ask(User::anonymous(), "get", "", "/readyz/etcd"), true),
+            ("nobody discovers", ask(User::anonymous(), "get", "", "/apis"), false),
+            ("nobody posts health", ask(User::anonymous(), "post", "", "/readyz"), false),
+            ("controller patches", ask(controller(), "patch", "machines", ""), true),
+            ("controller deletes", ask(controller(), "delete", "machines", ""), false),
+            ("a user named like a controller", ask(impostor(), "patch", "machines", ""), false),
+        ];
+        for (case, found, expected) in table {
+            assert_eq!(found, expected, "{case}");
+        }
+    }
+}

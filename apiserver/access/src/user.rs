@@ -1,0 +1,50 @@
+//! Who asks.
+
+use std::collections::BTreeMap;
+
+/// Group of everybody who was authenticated.
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+
+/// Group of everybody who was not.
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// Group that may do everything.
+pub(crate) const MASTERS: &str = "system:masters";
+
+/// An identity.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct User {
+    /// Name.
+    pub name: String,
+    /// Id, when the authenticator knows one.
+    pub uid: Option<String>,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// Whatever else the authenticator says.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// A user known by name and groups; `system:authenticated` is added.
+    pub fn authenticated(name: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
+        let mut groups: Vec<String> = groups.into_iter().collect();
+        if !groups.iter().any(|group| group == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        Self { name: name.into(), groups, ..Self::default() }
+    }
+
+    /// Somebody who showed nothing.
+    pub fn anonymous() -> Self {
+        Self {
+            name: "system:anonymous".to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// Whether the user is in a group.
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
+}

@@ -1,0 +1,121 @@
+//! Bodies: reading requests within limits, writing answers.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use apiserver_machinery::status::{ApiError, ApiResult};
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Full, Limited};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+/// Largest request body: upstream's limit, so that what passes there passes here.
+pub(crate) const LARGEST: usize = 3 * 1024 * 1024;
+
+/// Deepest nesting of a body. Kinds of ours nest some 20 deep; the parser itself stops at 128.
+const DEEPEST: usize = 100;
+
+/// An answer's body: bytes at hand, or a stream of them.
+#[derive(Debug)]
+pub enum ResponseBody {
+    /// At hand.
+    Full(Full<Bytes>),
+    /// A watch; it ends when its writer goes.
+    Stream(mpsc::Receiver<Bytes>),
+}
+
+impl ResponseBody {
+    pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
+        Self::Full(Full::new(bytes.into()))
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Full(full) => Pin::new(full).poll_frame(context),
+            Self::Stream(receiver) => {
+                receiver.poll_recv(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Full(full) => full.is_end_stream(),
+            Self::Stream(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Full(full) => full.size_hint(),
+            Self::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Reads a whole body.
+///
+/// # Errors
+/// 413 over the limit; 400 when the client goes away in the middle.
+pub(crate) async fn read<B>(body: B) -> ApiResult<Bytes>
+where
+    B: Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match Limited::new(body, LARGEST).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(ApiError::too_large(format!("Request entity too large: limit is {LARGEST}")))
+        }
+        Err(error) => Err(ApiError::bad_request(format!("the body could not be read: {error}"))),
+    }
+}
+
+/// Decodes an object in JSON or YAML, as its content type says; none is JSON.
+///
+/// # Errors
+/// 415 for another type; 400 for what cannot be decoded, naming `kind`.
+pub(crate) fn decode(content_type: &str, body: &[u8], kind: &str) -> ApiResult<Value> {
+    let malformed = |error: &dyn std::fmt::Display| {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {error}"
+        ))
+    };
+    let media = content_type.split(';').next().unwrap_or_default().trim();
+    let value: Value = match media {
+        "" | "application/json" => serde_json::from_slice(body).map_err(|error| malformed(&error))?,
+        "application/yaml" => {
+            let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
+            serde_saphyr::from_str(text).map_err(|error| malformed(&error))?
+        }
+        _ => {
+            return Err(ApiError::unsupported_media_type(&[
+                "application/json",
+                "application/yaml",
+                "application/vnd.kubernetes.protobuf",
+            ]));
+        }
+    };
+    if depth(&value) > DEEPEST {
+        return Err(malformed(&format!("nested more than {DEEPEST} deep")));
+    }
+    Ok(value)
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,25 @@
+//! One id per request, in every log on its way.
+
+use http::{HeaderMap, HeaderValue};
+
+use crate::response::Answer;
+
+const HEADER: &str = "audit-id";
+
+/// Longest id taken over from a caller: upstream's.
+const LONGEST: usize = 64;
+
+/// The caller's id when it has one (a host sends its own), else a new one.
+pub(crate) fn of(headers: &HeaderMap) -> String {
+    let given = headers.get(HEADER).and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty());
+    match given {
+        Some(id) if id.len() <= LONGEST => id.to_owned(),
+        _ => uuid::Uuid::new_v4().to_string(),
+    }
+}
+
+pub(crate) fn set(answer: &mut Answer, id: &str) {
+    if let Ok(value) = HeaderValue::from_str(id) {
+        answer.headers_mut().insert(HEADER, value);
+    }
+}

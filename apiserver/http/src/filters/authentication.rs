@@ -1,0 +1,33 @@
+//! Who is it.
+
+use apiserver_access::User;
+use apiserver_machinery::status::{ApiError, ApiResult};
+use http::HeaderMap;
+
+use crate::connection::Connection;
+use crate::server::ApiServer;
+
+pub(crate) async fn authenticate(
+    server: &ApiServer,
+    connection: &Connection,
+    headers: &mut HeaderMap,
+) -> ApiResult<User> {
+    if let Some(user) = &connection.internal {
+        return Ok(User::clone(user));
+    }
+    let peer = connection.peer.as_deref();
+    server.parts.authenticator.authenticate(peer, headers).await.map_err(|_| ApiError::unauthorized())
+}
+
+/// Acting as somebody else is not offered here; ignoring the headers would act with the caller's
+/// own rights instead.
+pub(crate) fn reject_impersonation(headers: &HeaderMap, user: &User) -> ApiResult<()> {
+    if headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+        let why = format!(
+            "User \"{}\" cannot impersonate: impersonation is not offered on this endpoint",
+            user.name
+        );
+        return Err(ApiError::forbidden_path(&why));
+    }
+    Ok(())
+}

@@ -1,0 +1,6 @@
+//! The filters, one file each. Their order is in [`crate::chain`].
+
+pub(crate) mod audit_id;
+pub(crate) mod authentication;
+pub(crate) mod authorization;
+pub(crate) mod limits;

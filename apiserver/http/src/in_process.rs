@@ -1,0 +1,49 @@
+//! The way in for our own controllers: the same door, without a network.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use apiserver_access::User;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use tower::Service;
+
+use crate::body::ResponseBody;
+use crate::connection::Connection;
+use crate::server::ApiServer;
+
+/// A client's transport into the server, as one fixed user. Permission is checked as for anybody.
+#[derive(Debug, Clone)]
+pub struct InProcess {
+    server: Arc<ApiServer>,
+    connection: Connection,
+}
+
+impl InProcess {
+    /// A transport on which every request comes from `user`.
+    pub fn new(server: Arc<ApiServer>, user: User) -> Self {
+        Self { server, connection: Connection { peer: None, internal: Some(Arc::new(user)) } }
+    }
+}
+
+impl<B> Service<Request<B>> for InProcess
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = std::convert::Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let Self { server, connection } = self.clone();
+        Box::pin(async move { Ok(server.handle(request, &connection).await) })
+    }
+}

@@ -1,0 +1,27 @@
+//! A request on its way through the chain.
+
+use apiserver_access::User;
+use bytes::Bytes;
+use http::HeaderMap;
+
+use crate::query::Query;
+use crate::request_info::RequestInfo;
+
+/// Everything a verb needs to know.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) headers: HeaderMap,
+    pub(crate) query: Query,
+    pub(crate) info: RequestInfo,
+    pub(crate) user: User,
+    /// Whether it came through a host's front proxy.
+    pub(crate) proxied: bool,
+    pub(crate) body: Bytes,
+}
+
+impl Call {
+    /// A header as text; empty when absent.
+    pub(crate) fn header(&self, name: &http::header::HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,194 @@
+//! What a request is about, resolved from its method and path before anything else happens.
+
+use http::Method;
+
+/// What a path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A kind's collection, object or subresource.
+    Resource(ResourcePath),
+    /// Anything else: discovery, health, documents.
+    Path,
+}
+
+/// The parts of a resource path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResourcePath {
+    /// Empty for core.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Empty for all namespaces and for cluster-scoped kinds.
+    pub namespace: String,
+    /// Plural.
+    pub resource: String,
+    /// Empty for a collection.
+    pub name: String,
+    /// Empty for the object itself.
+    pub subresource: String,
+}
+
+/// A resolved request: what authorization, metrics and routing go by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for
+    /// other paths the method in lower case.
+    pub verb: &'static str,
+    /// The path as it came.
+    pub path: String,
+    /// What it names.
+    pub subject: Subject,
+}
+
+impl RequestInfo {
+    /// Resolves a request. `watch` says that the query asks for a watch; `named` is the one name a
+    /// field selector asks for.
+    pub fn resolve(method: &Method, path: &str, watch: bool, named: Option<&str>) -> Self {
+        let subject = resource_path(path);
+        match subject {
+            Some(mut resource) => {
+                let verb = verb(method, &resource, watch);
+                if resource.name.is_empty() && matches!(verb, "list" | "watch" | "deletecollection") {
+                    named.unwrap_or_default().clone_into(&mut resource.name);
+                    let verb_path =
+                        Self { verb, path: path.to_owned(), subject: Subject::Resource(resource) };
+                    return verb_path;
+                }
+                Self { verb, path: path.to_owned(), subject: Subject::Resource(resource) }
+            }
+            None => Self { verb: method_verb(method), path: path.to_owned(), subject: Subject::Path },
+        }
+    }
+
+    /// The resource path, when it is one.
+    pub fn resource(&self) -> Option<&ResourcePath> {
+        match &self.subject {
+            Subject::Resource(path) => Some(path),
+            Subject::Path => None,
+        }
+    }
+
+    /// Whether it may last: a watch.
+    pub fn is_long_running(&self) -> bool {
+        self.verb == "watch"
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.verb, "get" | "list" | "watch" | "head")
+    }
+}
+
+fn verb(method: &Method, path: &ResourcePath, watch: bool) -> &'static str {
+    let collection = path.name.is_empty();
+    match *method {
+        Method::GET | Method::HEAD if collection && watch => "watch",
+        Method::GET | Method::HEAD if collection => "list",
+        Method::DELETE if collection => "deletecollection",
+        Method::GET | Method::HEAD => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "unknown",
+    }
+}
+
+fn method_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET | Method::HEAD => "get",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "unknown",
+    }
+}
+
+/// `/apis/<g>/<v>/…` and `/api/<v>/…`, as far as they name a resource.
+fn resource_path(path: &str) -> Option<ResourcePath> {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let (group, version, rest) = match parts.as_slice() {
+        ["api", version, rest @ ..] => ("", *version, rest),
+        ["apis", group, version, rest @ ..] => (*group, *version, rest),
+        _ => return None,
+    };
+    let (namespace, rest) = match rest {
+        // The namespace object itself and its subresources are not inside it.
+        ["namespaces", _] | ["namespaces", _, "status" | "finalize"] | ["namespaces"] => ("", rest),
+        ["namespaces", namespace, rest @ ..] => (*namespace, rest),
+        other => ("", other),
+    };
+    let (resource, name, subresource) = match rest {
+        [resource] => (*resource, "", String::new()),
+        [resource, name] => (*resource, *name, String::new()),
+        [resource, name, subresource @ ..] => (*resource, *name, subresource.join("/")),
+        [] => return None,
+    };
+    if resource.is_empty() {
+        return None;
+    }
+    Some(ResourcePath {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        namespace: namespace.to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        subresource,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(method: &Method, path: &str, watch: bool) -> String {
+        let info = RequestInfo::resolve(method, path, watch, None);
+        match info.subject {
+            Subject::Path => format!("{} path", info.verb),
+            Subject::Resource(r) => {
+                format!(
+                    "{} {}|{}|{}|{}|{}|{}",
+                    info.verb, r.group, r.version, r.namespace, r.resource, r.name, r.subresource
+                )
+            }
+        }
+    }
+
+    #[test]
+    fn paths_resolve_to_what_they_name() {
+        let table = [
+            (Method::GET, "/apis/g/v1/machines", false, "list g|v1||machines||"),
+            (Method::GET, "/apis/g/v1/machines", true, "watch g|v1||machines||"),
+            (Method::GET, "/apis/g/v1/namespaces/ns/machines", false, "list g|v1|ns|machines||"),
+            (Method::GET, "/apis/g/v1/namespaces/ns/machines/m", true, "get g|v1|ns|machines|m|"),
+            (
+                Method::POST,
+                "/apis/g/v1/namespaces/ns/machines/m/reboot",
+                false,
+                "create g|v1|ns|machines|m|reboot",
+            ),
+            (
+                Method::PATCH,
+                "/apis/g/v1/namespaces/ns/machines/m/status",
+                false,
+                "patch g|v1|ns|machines|m|status",
+            ),
+            (
+                Method::DELETE,
+                "/apis/g/v1/namespaces/ns/machines",
+                false,
+                "deletecollection g|v1|ns|machines||",
+            ),
+            (Method::GET, "/api/v1/namespaces", false, "list |v1||namespaces||"),
+            (Method::DELETE, "/api/v1/namespaces/ns", false, "delete |v1||namespaces|ns|"),
+            (Method::GET, "/api/v1/namespaces/ns/secrets/s", false, "get |v1|ns|secrets|s|"),
+            (Method::GET, "/apis/g/v1", false, "get path"),
+            (Method::GET, "/api", false, "get path"),
+            (Method::POST, "/", false, "post path"),
+        ];
+        for (method, path, watch, expected) in table {
+            assert_eq!(show(&method, path, watch), expected, "{method} {path}");
+        }
+    }
+}

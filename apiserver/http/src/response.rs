@@ -1,0 +1,80 @@
+//! Answers.
+
+use apiserver_machinery::status::{ApiError, ApiResult};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use serde_json::Value;
+
+use crate::body::ResponseBody;
+use crate::negotiation::Form;
+
+pub(crate) type Answer = Response<ResponseBody>;
+
+const JSON: &str = "application/json";
+
+/// An answer with these bytes.
+pub(crate) fn bytes(code: u16, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(ResponseBody::full(body));
+    *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    answer
+}
+
+/// Plain text, as health checks and unknown paths answer.
+pub(crate) fn text(code: u16, body: impl Into<String>) -> Answer {
+    bytes(code, "text/plain; charset=utf-8", body.into())
+}
+
+/// A value as a JSON object with its final newline.
+pub(crate) fn json(code: u16, value: &Value) -> Answer {
+    let mut body = serde_json::to_vec(value).unwrap_or_default();
+    body.push(b'\n');
+    bytes(code, JSON, body)
+}
+
+/// A value in JSON or YAML.
+pub(crate) fn value(code: u16, value: &Value, form: Form) -> ApiResult<Answer> {
+    match form {
+        Form::Yaml => {
+            let body =
+                serde_saphyr::to_string(value).map_err(|error| ApiError::internal(error.to_string()))?;
+            Ok(bytes(code, "application/yaml", body))
+        }
+        Form::Json | Form::Table(_) | Form::Metadata => Ok(json(code, value)),
+    }
+}
+
+/// A refusal or failure.
+pub(crate) fn error(error: &ApiError) -> Answer {
+    let mut answer = json(error.code, &error.to_value());
+    if let Some(seconds) = error.retry_after() {
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    answer
+}
+
+/// What is at no known path.
+pub(crate) fn not_found() -> Answer {
+    text(404, "404 page not found\n")
+}
+
+/// Adds `Warning` headers, each text once.
+pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
+    let mut seen = Vec::new();
+    for warning in warnings.iter().filter(|warning| !warning.is_empty()) {
+        if seen.contains(&warning) {
+            continue;
+        }
+        seen.push(warning);
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(header) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            answer.headers_mut().append(http::header::WARNING, header);
+        }
+    }
+}
+
+/// Nothing in between may keep an answer, unless it says so itself.
+pub(crate) fn do_not_cache(answer: &mut Answer) {
+    answer.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+}

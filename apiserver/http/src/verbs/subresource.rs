@@ -1,0 +1,105 @@
+//! `status`, and the kind's own verbs.
+
+use std::sync::Arc;
+
+use apiserver_machinery::field_errors::FieldPath;
+use apiserver_machinery::schema::Schema;
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::store::{Kind, Target};
+use apiserver_machinery::verb::{Caller, Verb, VerbCall};
+use http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+
+use super::{get, objects::ThroughStore, patch, update};
+use crate::request::Call;
+use crate::request_info::ResourcePath;
+use crate::response::{self, Answer};
+use crate::server::ApiServer;
+use crate::{body, negotiation};
+
+pub(super) async fn serve(
+    server: &Arc<ApiServer>,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    let not_found = || ApiError::not_found(kind.resource, &path.name);
+    if kind.resource.namespaced == path.namespace.is_empty() {
+        return Ok(response::not_found());
+    }
+    if path.subresource == "status" && kind.resource.status_subresource {
+        return match call.info.verb {
+            "get" => get::serve(server, call, kind, path).await,
+            "update" => update::part(server, call, kind, path, Target::Status).await,
+            "patch" => patch::part(server, call, kind, path, Target::Status).await,
+            other => Err(ApiError::method_not_allowed(kind.resource, other)),
+        };
+    }
+    let verb = kind.resource.verb(&path.subresource).ok_or_else(not_found)?;
+    if call.info.verb != "create" {
+        return Err(ApiError::method_not_allowed(kind.resource, call.info.verb));
+    }
+    invoke(server, call, verb, path).await
+}
+
+async fn invoke(
+    server: &Arc<ApiServer>,
+    call: &Call,
+    verb: &Arc<dyn Verb>,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    let form = negotiation::form(&call.headers, false)?;
+    let options = call.query.write_options("CreateOptions")?;
+    let body = body_of(call, verb.as_ref())?;
+    let objects = ThroughStore(Arc::clone(&server.parts.objects));
+    let caller = Caller { username: call.user.name.clone(), groups: call.user.groups.clone() };
+    let answer = verb
+        .invoke(VerbCall {
+            namespace: &path.namespace,
+            name: &path.name,
+            body,
+            caller,
+            dry_run: options.dry_run,
+            objects: &objects,
+        })
+        .await?;
+    response::value(if answer.created { 201 } else { 200 }, &answer.object, form)
+}
+
+/// The body, checked strictly: a verb acts at once, so a misspelt field must not be dropped.
+fn body_of(call: &Call, verb: &dyn Verb) -> ApiResult<Value> {
+    let (group, version, kind) = verb.request_kind();
+    let mut body = if call.body.is_empty() {
+        json!({})
+    } else {
+        body::decode(call.header(&CONTENT_TYPE), &call.body, kind)?
+    };
+    let api_version = format!("{group}/{version}");
+    for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", kind)] {
+        match body.get(field).map(|given| given.as_str().unwrap_or_default()) {
+            None | Some("") => {}
+            Some(given) if given == wanted => {}
+            Some(given) => {
+                return Err(ApiError::bad_request(format!(
+                    "{field}: must be {wanted:?} for this subresource, not {given:?}"
+                )));
+            }
+        }
+    }
+    let schema =
+        Schema::compile(&verb.request_schema()).map_err(|error| ApiError::internal(error.to_string()))?;
+    let unknown = schema.prune(&mut body, &FieldPath::default());
+    if !unknown.is_empty() {
+        let list =
+            unknown.iter().map(|path| format!("unknown field {path:?}")).collect::<Vec<_>>().join(", ");
+        return Err(ApiError::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {list}"
+        )));
+    }
+    schema.fill_in(&mut body);
+    let faults = schema.validate(&body, None, &FieldPath::default());
+    if !faults.is_empty() {
+        return Err(ApiError::invalid_kind(&format!("{kind}.{group}"), "", &faults));
+    }
+    Ok(body)
+}

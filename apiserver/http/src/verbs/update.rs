@@ -1,0 +1,39 @@
+//! Update.
+
+use apiserver_machinery::status::ApiResult;
+use apiserver_machinery::store::{Kind, Target};
+use http::header::CONTENT_TYPE;
+
+use super::view;
+use crate::request::Call;
+use crate::request_info::ResourcePath;
+use crate::response::{self, Answer};
+use crate::server::ApiServer;
+use crate::{body, negotiation};
+
+pub(super) async fn serve(
+    server: &ApiServer,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    part(server, call, kind, path, Target::Object).await
+}
+
+/// Replaces the object or its status.
+pub(super) async fn part(
+    server: &ApiServer,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+    target: Target,
+) -> ApiResult<Answer> {
+    let form = negotiation::form(&call.headers, false)?;
+    let options = call.query.write_options("UpdateOptions")?;
+    let object = body::decode(call.header(&CONTENT_TYPE), &call.body, &kind.resource.kind)?;
+    let written =
+        server.parts.objects.update(kind, &path.namespace, &path.name, object, target, options).await?;
+    let mut answer = view::object(200, kind.resource, &written.object, form, &call.query)?;
+    response::warn(&mut answer, &written.warnings);
+    Ok(answer)
+}

@@ -1,0 +1,132 @@
+//! The form in which objects and lists go out: whole, as metadata, or as a table.
+
+use std::sync::Arc;
+
+use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::resource::Resource;
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::store::{CachedObject, Listing};
+use apiserver_machinery::table::{self, IncludeObject};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::negotiation::Form;
+use crate::query::Query;
+use crate::response::{self, Answer};
+
+/// One object that was just written.
+pub(super) fn object(
+    code: u16,
+    resource: &Resource,
+    object: &Value,
+    form: Form,
+    query: &Query,
+) -> ApiResult<Answer> {
+    match form {
+        Form::Table(version) => {
+            let table = one_row(resource, object, version, include(query)?);
+            Ok(response::json(code, &table))
+        }
+        Form::Metadata => Ok(response::json(code, &table::partial(object))),
+        Form::Json | Form::Yaml => response::value(code, object, form),
+    }
+}
+
+/// One object from the cache: its bytes as they are, where that is what was asked for.
+pub(super) fn cached(
+    resource: &Resource,
+    item: &CachedObject,
+    form: Form,
+    query: &Query,
+) -> ApiResult<Answer> {
+    if form == Form::Json {
+        let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
+        let mut body = Vec::with_capacity(json.len() + 1);
+        body.extend_from_slice(json);
+        body.push(b'\n');
+        return Ok(response::bytes(200, "application/json", body));
+    }
+    let value = item.to_value().map_err(ApiError::internal)?;
+    object(200, resource, &value, form, query)
+}
+
+/// A list.
+pub(super) fn list(resource: &Resource, listing: &Listing, form: Form, query: &Query) -> ApiResult<Answer> {
+    match form {
+        Form::Json => Ok(response::bytes(200, "application/json", list_bytes(resource, listing)?)),
+        Form::Yaml => {
+            let items = values(&listing.items)?;
+            let list = json!({"apiVersion": resource.api_version(), "kind": resource.list_kind(),
+                "metadata": list_metadata(listing), "items": items});
+            response::value(200, &list, form)
+        }
+        Form::Metadata => {
+            let items: Vec<Value> = values(&listing.items)?.iter().map(table::partial).collect();
+            let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                "metadata": list_metadata(listing), "items": items});
+            Ok(response::json(200, &list))
+        }
+        Form::Table(version) => {
+            let (include, now) = (include(query)?, jiff::Timestamp::now());
+            let values = values(&listing.items)?;
+            let rows: Vec<Value> =
+                values.iter().map(|value| table::row(resource, value, include, now)).collect();
+            let table = json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
+                "metadata": list_metadata(listing), "columnDefinitions": table::columns(resource), "rows": rows});
+            Ok(response::json(200, &table))
+        }
+    }
+}
+
+/// A table with one row and its columns.
+pub(super) fn one_row(resource: &Resource, object: &Value, version: &str, include: IncludeObject) -> Value {
+    let metadata = json!({"resourceVersion": apiserver_machinery::object::meta(object, "resourceVersion")});
+    json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
+        "columnDefinitions": table::columns(resource),
+        "rows": [table::row(resource, object, include, jiff::Timestamp::now())]})
+}
+
+/// How much of the objects a table carries.
+pub(super) fn include(query: &Query) -> ApiResult<IncludeObject> {
+    match query.text("includeObject") {
+        "" | "Metadata" => Ok(IncludeObject::Metadata),
+        "None" => Ok(IncludeObject::None),
+        "Object" => Ok(IncludeObject::Object),
+        other => {
+            let detail = "must be 'Metadata', 'Object', 'None', or empty";
+            let fault = FieldError::invalid(FieldPath::new("includeObject"), &json!(other), detail);
+            Err(ApiError::bad_request(format!("Unable to convert to Table as requested: {fault}")))
+        }
+    }
+}
+
+fn values(items: &[Arc<CachedObject>]) -> ApiResult<Vec<Value>> {
+    items.iter().map(|item| item.to_value().map_err(ApiError::internal)).collect()
+}
+
+fn list_metadata(listing: &Listing) -> Value {
+    let mut metadata = json!({"continue": listing.next, "resourceVersion": listing.revision.to_string()});
+    if let Some(remaining) = listing.remaining.filter(|_| !listing.next.is_empty()) {
+        metadata["remainingItemCount"] = json!(remaining);
+    }
+    metadata
+}
+
+/// The list put together from ready-made bytes: nothing is decoded, each item is copied once.
+fn list_bytes(resource: &Resource, listing: &Listing) -> ApiResult<Bytes> {
+    let size: usize = listing.items.iter().map(|item| item.json.as_ref().map_or(0, Bytes::len) + 1).sum();
+    let mut body = Vec::with_capacity(size + 256);
+    body.extend_from_slice(
+        format!("{{\"apiVersion\":{},\"items\":[", json!(resource.api_version())).as_bytes(),
+    );
+    for (index, item) in listing.items.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?);
+    }
+    let tail =
+        format!("],\"kind\":{},\"metadata\":{}}}\n", json!(resource.list_kind()), list_metadata(listing));
+    body.extend_from_slice(tail.as_bytes());
+    Ok(Bytes::from(body))
+}
