@@ -1,1 +1,136 @@
-//! Placeholder while the workspace is laid out.
+//! The store of a single node: one file, no server.
+//!
+//! Promises: an acknowledged write is on disk, whole; revisions, history and watches mean what
+//! they mean in etcd; reads never block writes.
+//!
+//! One thread writes. It takes what has queued up, carries it out in one transaction, commits once
+//! and then answers all of it: the disk's sync is shared. Watchers read the log from where they
+//! are; none can lose an event, and none holds up the writer.
+
+mod layout;
+mod read;
+mod watch;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use redb::Database;
+use storage_contract::{
+    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, WatchStream,
+};
+use tokio::sync::watch as signal;
+
+/// Largest value: etcd's default, so that what fits here fits there.
+pub const LARGEST_VALUE: usize = 1_500_000;
+
+/// Why the store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The directory cannot be made or the file not be opened.
+    #[error("{path}: cannot be opened: {source}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Another process has it open.
+    #[error(
+        "{path}: another instance of capstan is using it; stop that one first, or give this one another --data-dir"
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is not a store of ours, or damaged.
+    #[error("{path}: cannot be used: {detail}")]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
+}
+
+/// A store in one file.
+#[derive(Debug)]
+pub struct EmbeddedStore {
+    database: Arc<Database>,
+    writer: write::Writer,
+    newest: signal::Receiver<Revision>,
+}
+
+impl EmbeddedStore {
+    /// Opens the store at `path`, making it and its directory (for the owner alone) when absent.
+    ///
+    /// # Errors
+    /// [`OpenError`] names the path and what to do.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let database = Arc::new(layout::open(path)?);
+        let unusable =
+            |error: StoreError| OpenError::Unusable { path: path.to_owned(), detail: error.to_string() };
+        let revision = read::current_revision(&database).map_err(unusable)?;
+        let (sender, newest) = signal::channel(revision);
+        let writer = write::Writer::start(Arc::clone(&database), revision, sender)
+            .map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+        Ok(Self { database, writer, newest })
+    }
+
+    async fn reading<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        read: impl FnOnce(&Database) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        // A read may go to the disk, which must not hold up other requests on this thread.
+        let database = Arc::clone(&self.database);
+        tokio::task::spawn_blocking(move || read(&database))
+            .await
+            .map_err(|error| StoreError::Unavailable { operation, source: Box::new(error) })?
+    }
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
+        self.writer.write("create", write::Change::create(key, value)?).await
+    }
+
+    async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
+        self.writer.write("update", write::Change::update(key, expected, value)?).await
+    }
+
+    async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision> {
+        self.writer.write("delete", write::Change::delete(key, expected)).await
+    }
+
+    async fn get(&self, key: &Key) -> StoreResult<Option<Entry>> {
+        let key = key.clone();
+        self.reading("get", move |database| read::get(database, &key)).await
+    }
+
+    async fn list(&self, range: &KeyRange, options: &ListOptions) -> StoreResult<Page> {
+        let (range, options) = (range.clone(), options.clone());
+        self.reading("list", move |database| read::list(database, &range, &options)).await
+    }
+
+    async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
+        let compacted = self.reading("watch", read::compacted).await?;
+        if from < compacted {
+            return Err(StoreError::Compacted { requested: from, oldest: compacted });
+        }
+        Ok(watch::stream(Arc::clone(&self.database), self.newest.clone(), range.clone(), from))
+    }
+
+    async fn compact(&self, revision: Revision) -> StoreResult<()> {
+        self.writer.compact(revision).await
+    }
+
+    async fn current_revision(&self) -> StoreResult<Revision> {
+        // The writer publishes only after the commit, and answers only after publishing.
+        Ok(*self.newest.borrow())
+    }
+}

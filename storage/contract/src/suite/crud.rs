@@ -1,0 +1,90 @@
+//! One writer, one key at a time.
+
+use bytes::Bytes;
+
+use super::{World, cases};
+use crate::{ListOptions, Revision};
+
+cases! {
+    "what was created can be read" => created_is_read,
+    "what does not exist reads as none" => absent_is_none,
+    "an update replaces the value and keeps the creation's revision" => update_replaces,
+    "a deletion removes the key" => delete_removes,
+    "revisions grow over all keys" => revisions_grow,
+    "the current revision is that of the last write" => current_revision,
+    "a deletion has a revision of its own" => delete_has_revision,
+    "a key deleted and created again has a new creation" => recreated,
+    "a failed write takes no revision" => failure_takes_none,
+}
+
+async fn created_is_read(world: World) {
+    let revision = world.put("a", "1").await;
+    let entry = world.store().get(&world.key("a")).await.unwrap().unwrap();
+    assert_eq!((entry.key, entry.value), (world.key("a"), Bytes::from("1")));
+    assert_eq!((entry.modified, entry.created), (revision, revision));
+}
+
+async fn absent_is_none(world: World) {
+    assert_eq!(world.store().get(&world.key("a")).await.unwrap(), None);
+}
+
+async fn update_replaces(world: World) {
+    let created = world.put("a", "1").await;
+    let modified = world.store().update(&world.key("a"), created, Bytes::from("2")).await.unwrap();
+    let entry = world.store().get(&world.key("a")).await.unwrap().unwrap();
+    assert_eq!((entry.value, entry.modified, entry.created), (Bytes::from("2"), modified, created));
+}
+
+async fn delete_removes(world: World) {
+    let revision = world.put("a", "1").await;
+    world.store().delete(&world.key("a"), revision).await.unwrap();
+    assert_eq!(world.store().get(&world.key("a")).await.unwrap(), None);
+    let page = world.store().list(&world.range(), &ListOptions::default()).await.unwrap();
+    assert_eq!(page.entries, []);
+}
+
+async fn revisions_grow(world: World) {
+    let mut last = Revision::NONE;
+    for name in ["a", "b", "c", "d"] {
+        let revision = world.put(name, "1").await;
+        assert!(revision > last, "{revision} after {last}");
+        last = revision;
+    }
+    let updated = world
+        .store()
+        .update(
+            &world.key("a"),
+            world.store().get(&world.key("a")).await.unwrap().unwrap().modified,
+            Bytes::new(),
+        )
+        .await
+        .unwrap();
+    assert!(updated > last);
+}
+
+async fn current_revision(world: World) {
+    let revision = world.put("a", "1").await;
+    assert_eq!(world.store().current_revision().await.unwrap(), revision);
+}
+
+async fn delete_has_revision(world: World) {
+    let created = world.put("a", "1").await;
+    let deleted = world.store().delete(&world.key("a"), created).await.unwrap();
+    assert!(deleted > created);
+    assert_eq!(world.store().current_revision().await.unwrap(), deleted);
+}
+
+async fn recreated(world: World) {
+    let first = world.put("a", "1").await;
+    let deleted = world.store().delete(&world.key("a"), first).await.unwrap();
+    let second = world.put("a", "2").await;
+    assert!(second > deleted);
+    let entry = world.store().get(&world.key("a")).await.unwrap().unwrap();
+    assert_eq!((entry.created, entry.modified), (second, second));
+}
+
+async fn failure_takes_none(world: World) {
+    let revision = world.put("a", "1").await;
+    world.store().create(&world.key("a"), Bytes::new()).await.unwrap_err();
+    assert_eq!(world.store().current_revision().await.unwrap(), revision);
+}

@@ -1,0 +1,176 @@
+//! Watches of one life.
+
+use bytes::Bytes;
+use futures::StreamExt;
+
+use super::{PATIENCE, World, cases, event, events};
+use crate::{EventKind, KeyRange, Revision, WatchItem};
+
+cases! {
+    "a watch tells creations, updates and deletions in order" => kinds_in_order,
+    "an update's event has the value before and after" => previous_value,
+    "a deletion's event has the last value and its own revision" => deletion,
+    "a watch from the past tells the past first" => from_the_past,
+    "a watch from the future waits for it" => from_the_future,
+    "a watch tells its range only" => range_only,
+    "two watches see the same" => two_watches,
+    "a watch reads no event twice and none is missing under load" => under_load,
+    "an idle watch says how far it is" => progress,
+    "progress never overtakes an event" => progress_in_order,
+    "a key deleted and created again is told as such" => recreated,
+    "a dropped watch does not hold up writers" => dropped,
+}
+
+async fn now(world: &World) -> Revision {
+    world.store().current_revision().await.unwrap().next()
+}
+
+async fn kinds_in_order(world: World) {
+    let mut watch = world.store().watch(&world.range(), now(&world).await).await.unwrap();
+    let created = world.put("a", "1").await;
+    let updated = world.store().update(&world.key("a"), created, Bytes::from("2")).await.unwrap();
+    let deleted = world.store().delete(&world.key("a"), updated).await.unwrap();
+    let seen: Vec<_> =
+        events(&mut watch, 3).await.into_iter().map(|event| (event.kind, event.revision)).collect();
+    let expected =
+        [(EventKind::Created, created), (EventKind::Updated, updated), (EventKind::Deleted, deleted)];
+    assert_eq!(seen, expected);
+}
+
+async fn previous_value(world: World) {
+    let created = world.put("a", "1").await;
+    let mut watch = world.store().watch(&world.range(), created.next()).await.unwrap();
+    world.store().update(&world.key("a"), created, Bytes::from("2")).await.unwrap();
+    let event = event(&mut watch).await;
+    assert_eq!(event.value, Some(Bytes::from("2")));
+    let previous = event.previous.unwrap();
+    assert_eq!((previous.value, previous.modified, previous.created), (Bytes::from("1"), created, created));
+}
+
+async fn deletion(world: World) {
+    let created = world.put("a", "1").await;
+    let deleted = world.store().delete(&world.key("a"), created).await.unwrap();
+    let mut watch = world.store().watch(&world.range(), deleted).await.unwrap();
+    let event = event(&mut watch).await;
+    assert_eq!((event.kind, event.revision, event.value), (EventKind::Deleted, deleted, None));
+    assert_eq!(event.previous.unwrap().value, "1");
+}
+
+async fn from_the_past(world: World) {
+    let first = world.put("a", "1").await;
+    world.put("b", "1").await;
+    let mut watch = world.store().watch(&world.range(), first).await.unwrap();
+    world.put("c", "1").await;
+    let keys: Vec<_> = events(&mut watch, 3).await.into_iter().map(|event| event.key).collect();
+    assert_eq!(keys, [world.key("a"), world.key("b"), world.key("c")]);
+}
+
+async fn from_the_future(world: World) {
+    let start = world.put("a", "1").await;
+    let mut watch = world.store().watch(&world.range(), Revision::new(start.number() + 3)).await.unwrap();
+    for name in ["b", "c", "d"] {
+        world.put(name, "1").await;
+    }
+    assert_eq!(event(&mut watch).await.key, world.key("d"));
+}
+
+async fn range_only(world: World) {
+    let range = KeyRange::prefix(&format!("{}in/", world.prefix));
+    let mut watch = world.store().watch(&range, now(&world).await).await.unwrap();
+    world.put("in/a", "1").await;
+    world.put("in-not/a", "1").await;
+    world.put("in/b", "1").await;
+    let keys: Vec<_> = events(&mut watch, 2).await.into_iter().map(|event| event.key).collect();
+    assert_eq!(keys, [world.key("in/a"), world.key("in/b")]);
+}
+
+async fn two_watches(world: World) {
+    let start = now(&world).await;
+    let mut one = world.store().watch(&world.range(), start).await.unwrap();
+    let mut two = world.store().watch(&world.range(), start).await.unwrap();
+    for index in 0..10 {
+        world.put(&format!("k{index}"), "1").await;
+    }
+    assert_eq!(events(&mut one, 10).await, events(&mut two, 10).await);
+}
+
+async fn under_load(world: World) {
+    let mut watch = world.store().watch(&world.range(), now(&world).await).await.unwrap();
+    let writers = (0..8).map(|writer| {
+        let world = world.clone();
+        tokio::spawn(async move {
+            let mut written = Vec::new();
+            for index in 0..25 {
+                written.push(world.put(&format!("w{writer}-{index}"), "1").await);
+            }
+            written
+        })
+    });
+    let written = futures::future::join_all(writers).await;
+    let mut written: Vec<_> = written.into_iter().flat_map(Result::unwrap).collect();
+    written.sort_unstable();
+    let seen: Vec<_> = events(&mut watch, 200).await.into_iter().map(|event| event.revision).collect();
+    assert_eq!(seen, written);
+}
+
+async fn progress(world: World) {
+    let revision = world.put("a", "1").await;
+    let mut watch = world.store().watch(&world.range(), revision.next()).await.unwrap();
+    let told = async {
+        loop {
+            match watch.next().await.unwrap().unwrap() {
+                WatchItem::Progress(told) if told >= revision => return,
+                WatchItem::Progress(_) => {}
+                WatchItem::Event(event) => panic!("{event:?}"),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
+}
+
+async fn progress_in_order(world: World) {
+    let mut watch = world.store().watch(&world.range(), now(&world).await).await.unwrap();
+    let writer = {
+        let world = world.clone();
+        tokio::spawn(async move {
+            for index in 0..100 {
+                world.put(&format!("k{index}"), "1").await;
+            }
+        })
+    };
+    let (mut told, mut count) = (Revision::NONE, 0);
+    let read = async {
+        while count < 100 {
+            match watch.next().await.unwrap().unwrap() {
+                WatchItem::Progress(revision) => told = told.max(revision),
+                WatchItem::Event(event) => {
+                    assert!(event.revision > told, "{} came after progress {told}", event.revision);
+                    count += 1;
+                }
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, read).await.unwrap();
+    writer.await.unwrap();
+}
+
+async fn recreated(world: World) {
+    let first = world.put("a", "1").await;
+    world.store().delete(&world.key("a"), first).await.unwrap();
+    let second = world.put("a", "2").await;
+    let mut watch = world.store().watch(&world.range(), first).await.unwrap();
+    let seen = events(&mut watch, 3).await;
+    let kinds: Vec<_> = seen.iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [EventKind::Created, EventKind::Deleted, EventKind::Created]);
+    assert_eq!((seen[2].revision, seen[2].previous.clone()), (second, None));
+}
+
+async fn dropped(world: World) {
+    let watch = world.store().watch(&world.range(), now(&world).await).await.unwrap();
+    drop(watch);
+    let unread = world.store().watch(&world.range(), now(&world).await).await.unwrap();
+    for index in 0..300 {
+        world.put(&format!("k{index}"), "1").await;
+    }
+    drop(unread);
+}

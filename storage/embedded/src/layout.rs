@@ -1,0 +1,119 @@
+//! What stands where in the file.
+
+use std::path::Path;
+
+use redb::{Database, DatabaseError, ReadableDatabase, StorageError, TableDefinition};
+use storage_contract::{Key, Revision, StoreError};
+
+use crate::OpenError;
+
+/// Key to the revision of its last write and of its creation; keys that exist now.
+pub(crate) const CURRENT: TableDefinition<'_, &[u8], (u64, u64)> = TableDefinition::new("current");
+
+/// Key and revision to what was written then: the creation's revision and the value, or nothing
+/// for a deletion.
+pub(crate) const HISTORY: TableDefinition<'_, (&[u8], u64), (u64, Option<&[u8]>)> =
+    TableDefinition::new("history");
+
+/// Revision to the key it wrote.
+pub(crate) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
+
+/// Numbers with names.
+pub(crate) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+/// The revision of the newest write.
+pub(crate) const REVISION: &str = "revision";
+
+/// History before this is gone.
+pub(crate) const COMPACTED: &str = "compacted";
+
+/// Which layout this is.
+const FORMAT: &str = "format";
+
+/// The layout described here.
+const THIS_FORMAT: u64 = 1;
+
+/// A new store starts at 1, as etcd does, so that no object ever has revision 0.
+pub(crate) const FIRST: Revision = Revision::new(1);
+
+pub(crate) fn open(path: &Path) -> Result<Database, OpenError> {
+    let io = |source| OpenError::Io { path: path.to_owned(), source };
+    if let Some(directory) = path.parent() {
+        private_directory(directory).map_err(io)?;
+    }
+    let unusable = |detail: String| OpenError::Unusable { path: path.to_owned(), detail };
+    let database = match Database::create(path) {
+        Ok(database) => database,
+        Err(DatabaseError::DatabaseAlreadyOpen) => return Err(OpenError::InUse { path: path.to_owned() }),
+        Err(DatabaseError::Storage(StorageError::Io(source))) => return Err(io(source)),
+        Err(error) => return Err(unusable(error.to_string())),
+    };
+    private_file(path).map_err(io)?;
+    let format = prepare(&database).map_err(|error| unusable(error.to_string()))?;
+    if format == THIS_FORMAT {
+        Ok(database)
+    } else {
+        Err(unusable(format!("its format is {format}; this version of capstan reads {THIS_FORMAT}")))
+    }
+}
+
+/// Makes the tables of a new store and returns the format of any.
+fn prepare(database: &Database) -> Result<u64, redb::Error> {
+    let known = {
+        let transaction = database.begin_read()?;
+        match transaction.open_table(META) {
+            Ok(meta) => meta.get(FORMAT)?.map(|value| value.value()),
+            Err(redb::TableError::TableDoesNotExist(_)) => None,
+            Err(error) => return Err(error.into()),
+        }
+    };
+    if let Some(format) = known {
+        return Ok(format);
+    }
+    let transaction = database.begin_write()?;
+    transaction.open_table(CURRENT)?;
+    transaction.open_table(HISTORY)?;
+    transaction.open_table(LOG)?;
+    {
+        let mut meta = transaction.open_table(META)?;
+        meta.insert(FORMAT, THIS_FORMAT)?;
+        meta.insert(REVISION, FIRST.number())?;
+        meta.insert(COMPACTED, 0)?;
+    }
+    transaction.commit()?;
+    Ok(THIS_FORMAT)
+}
+
+#[cfg(unix)]
+fn private_directory(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+#[cfg(not(unix))]
+fn private_directory(path: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+#[cfg(unix)]
+fn private_file(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+}
+
+#[cfg(not(unix))]
+fn private_file(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// The database failed to read: nothing was changed.
+pub(crate) fn unreadable(operation: &'static str, error: impl Into<redb::Error>) -> StoreError {
+    StoreError::Unavailable { operation, source: Box::new(error.into()) }
+}
+
+/// A key as it stands in the file.
+pub(crate) fn key(bytes: &[u8]) -> Result<Key, StoreError> {
+    let text = String::from_utf8(bytes.to_vec());
+    let text = text.map_err(|error| StoreError::Corrupt { detail: format!("a key is not text: {error}") })?;
+    Key::new(text).map_err(|error| StoreError::Corrupt { detail: error.to_string() })
+}

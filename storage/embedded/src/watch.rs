@@ -1,0 +1,131 @@
+//! Watches: each reads the log from where it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream;
+use redb::{Database, ReadableDatabase};
+use storage_contract::{
+    Event, EventKind, KeyRange, Revision, StoreError, StoreResult, WatchItem, WatchStream,
+};
+use tokio::sync::watch as signal;
+
+use crate::layout::{COMPACTED, LOG, REVISION, key, unreadable};
+use crate::read;
+
+/// Log entries read at a time, which bounds what a watcher holds in memory.
+const BATCH: usize = 500;
+
+/// How often an idle watch says how far it is.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+struct Follow {
+    database: Arc<Database>,
+    newest: signal::Receiver<Revision>,
+    range: KeyRange,
+    /// Everything before this has been yielded.
+    from: Revision,
+    ready: std::vec::IntoIter<WatchItem>,
+    failed: bool,
+}
+
+pub(crate) fn stream(
+    database: Arc<Database>,
+    newest: signal::Receiver<Revision>,
+    range: KeyRange,
+    from: Revision,
+) -> WatchStream {
+    let follow = Follow { database, newest, range, from, ready: Vec::new().into_iter(), failed: false };
+    Box::pin(stream::unfold(follow, |mut follow| async move {
+        let item = follow.next().await?;
+        Some((item, follow))
+    }))
+}
+
+impl Follow {
+    async fn next(&mut self) -> Option<StoreResult<WatchItem>> {
+        loop {
+            if let Some(item) = self.ready.next() {
+                return Some(Ok(item));
+            }
+            if self.failed {
+                return None;
+            }
+            let newest = *self.newest.borrow_and_update();
+            if newest >= self.from {
+                match self.read().await {
+                    Ok((items, from)) => {
+                        self.ready = items.into_iter();
+                        self.from = from;
+                    }
+                    Err(error) => {
+                        self.failed = true;
+                        return Some(Err(error));
+                    }
+                }
+                continue;
+            }
+            match tokio::time::timeout(PROGRESS, self.newest.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => {
+                    self.failed = true;
+                    let source = "the store is shut down".into();
+                    return Some(Err(StoreError::Unavailable { operation: "watch", source }));
+                }
+                // A watch from the future has nothing to say about the present.
+                Err(_) if self.from > newest.next() => {}
+                Err(_) => return Some(Ok(WatchItem::Progress(newest))),
+            }
+        }
+    }
+
+    async fn read(&self) -> StoreResult<(Vec<WatchItem>, Revision)> {
+        let (database, range, from) = (Arc::clone(&self.database), self.range.clone(), self.from);
+        tokio::task::spawn_blocking(move || batch(&database, &range, from))
+            .await
+            .map_err(|error| StoreError::Unavailable { operation: "watch", source: Box::new(error) })?
+    }
+}
+
+/// The next events of the range, a progress mark, and where to go on.
+fn batch(database: &Database, range: &KeyRange, from: Revision) -> StoreResult<(Vec<WatchItem>, Revision)> {
+    let transaction = database.begin_read().map_err(|e| unreadable("watch", e))?;
+    let oldest = read::number(&transaction, COMPACTED)?;
+    if from < oldest {
+        return Err(StoreError::Compacted { requested: from, oldest });
+    }
+    let newest = read::number(&transaction, REVISION)?;
+    let log = transaction.open_table(LOG).map_err(|e| unreadable("watch", e))?;
+    let mut items = Vec::new();
+    let mut reached = newest;
+    for (count, line) in log.range(from.number()..).map_err(|e| unreadable("watch", e))?.enumerate() {
+        let (at, bytes) = line.map_err(|e| unreadable("watch", e))?;
+        let revision = at.value();
+        if count == BATCH {
+            reached = Revision::new(revision.saturating_sub(1));
+            break;
+        }
+        if range.contains(bytes.value()) {
+            items.push(WatchItem::Event(event(&transaction, bytes.value(), revision)?));
+        }
+    }
+    items.push(WatchItem::Progress(reached));
+    Ok((items, reached.next()))
+}
+
+fn event(transaction: &redb::ReadTransaction, bytes: &[u8], revision: u64) -> StoreResult<Event> {
+    let written = read::written(transaction, bytes, revision)?;
+    let previous = read::before(transaction, bytes, revision)?;
+    let kind = match &written {
+        None => EventKind::Deleted,
+        Some(entry) if entry.created == entry.modified => EventKind::Created,
+        Some(_) => EventKind::Updated,
+    };
+    Ok(Event {
+        kind,
+        key: key(bytes)?,
+        revision: Revision::new(revision),
+        value: written.map(|entry| entry.value),
+        previous: if kind == EventKind::Created { None } else { previous },
+    })
+}
