@@ -1,1 +1,24 @@
-//! Placeholder while the workspace is laid out.
+//! What a Cluster and a Machine are: the wire types, one file per kind.
+//!
+//! Shapes, defaults and constraints are Cluster API's and its OpenStack provider's own; see
+//! `docs/decisions/0006-types-from-structs.md`. No async, no I/O: clients link this crate.
+
+mod cluster;
+mod core_kinds;
+mod descriptor;
+mod machine;
+mod machine_operation;
+mod object;
+mod open_stack_cluster;
+mod open_stack_machine;
+mod schema;
+mod shared;
+
+pub use cluster::*;
+pub use descriptor::{Column, Described, Descriptor, descriptors};
+pub use machine::*;
+pub use machine_operation::*;
+pub use open_stack_cluster::*;
+pub use open_stack_machine::*;
+pub use schema::structural;
+pub use shared::*;

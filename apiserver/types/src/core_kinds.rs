@@ -1,0 +1,124 @@
+//! Kubernetes' own kinds, as far as the direct endpoint has them.
+
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use serde_json::{Value, json};
+
+use crate::descriptor::{AGE, Column, Descriptor, column};
+use crate::schema::{object, structural};
+
+/// Namespace, Secret, Event and Lease.
+pub(crate) const DESCRIPTORS: [Descriptor; 4] = [
+    Descriptor {
+        group: "",
+        version: "v1",
+        kind: "Namespace",
+        plural: "namespaces",
+        singular: "namespace",
+        short_names: &["ns"],
+        categories: &[],
+        namespaced: false,
+        status_subresource: true,
+        columns: &[column("Status", "string", ".status.phase"), AGE],
+        schema: namespace,
+    },
+    Descriptor {
+        group: "",
+        version: "v1",
+        kind: "Secret",
+        plural: "secrets",
+        singular: "secret",
+        short_names: &[],
+        categories: &[],
+        namespaced: true,
+        status_subresource: false,
+        columns: &[column("Type", "string", ".type"), AGE],
+        schema: secret,
+    },
+    Descriptor {
+        group: "",
+        version: "v1",
+        kind: "Event",
+        plural: "events",
+        singular: "event",
+        short_names: &["ev"],
+        categories: &[],
+        namespaced: true,
+        status_subresource: false,
+        columns: EVENT_COLUMNS,
+        schema: event,
+    },
+    Descriptor {
+        group: "coordination.k8s.io",
+        version: "v1",
+        kind: "Lease",
+        plural: "leases",
+        singular: "lease",
+        short_names: &[],
+        categories: &[],
+        namespaced: true,
+        status_subresource: false,
+        columns: &[column("Holder", "string", ".spec.holderIdentity"), AGE],
+        schema: lease,
+    },
+];
+
+const EVENT_COLUMNS: &[Column] = &[
+    column("Last Seen", "date", ".lastTimestamp"),
+    column("Type", "string", ".type"),
+    column("Reason", "string", ".reason"),
+    column("Object", "string", ".involvedObject.name"),
+    column("Message", "string", ".message"),
+];
+
+fn namespace() -> Value {
+    let spec = json!({"type": "object", "properties": {"finalizers": {"type": "array", "items": {"type": "string"}}}});
+    let status = json!({"type": "object", "properties": {"phase": {"type": "string"}}});
+    object("A namespace: where objects of one owner are.", Some(spec), Some(status), false)
+}
+
+fn secret() -> Value {
+    let mut schema =
+        object("Data that only those should read who need it. Encrypted at rest.", None, None, false);
+    let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    schema["properties"]["data"] = map.clone();
+    schema["properties"]["stringData"] = map;
+    schema["properties"]["type"] = json!({"type": "string"});
+    schema["properties"]["immutable"] = json!({"type": "boolean"});
+    schema
+}
+
+fn event() -> Value {
+    let mut schema = object("Something that happened to an object.", None, None, false);
+    let text = json!({"type": "string"});
+    let reference = json!({"type": "object", "properties": {"apiVersion": text, "kind": text, "namespace": text,
+        "name": text, "uid": text, "resourceVersion": text, "fieldPath": text}});
+    let time = json!({"type": "string", "format": "date-time", "nullable": true});
+    let fields = [
+        ("involvedObject", reference.clone()),
+        ("related", reference),
+        ("reason", text.clone()),
+        ("message", text.clone()),
+        ("type", text.clone()),
+        ("action", text.clone()),
+        ("reportingComponent", text.clone()),
+        ("reportingInstance", text.clone()),
+        ("count", json!({"type": "integer", "format": "int32"})),
+        ("firstTimestamp", time.clone()),
+        ("lastTimestamp", time.clone()),
+        ("eventTime", time.clone()),
+        ("source", json!({"type": "object", "properties": {"component": text, "host": text}})),
+        (
+            "series",
+            json!({"type": "object", "properties": {
+            "count": {"type": "integer", "format": "int32"}, "lastObservedTime": time}}),
+        ),
+    ];
+    for (name, field) in fields {
+        schema["properties"][name] = field;
+    }
+    schema
+}
+
+fn lease() -> Value {
+    object("Who leads.", Some(structural::<LeaseSpec>()), None, false)
+}

@@ -1,0 +1,74 @@
+//! What the server is told of a kind.
+
+use serde_json::Value;
+
+/// One column of `kubectl get` after the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Heading.
+    pub name: &'static str,
+    /// `string`, `integer`, `boolean` or `date`.
+    pub kind: &'static str,
+    /// Where the cell comes from.
+    pub json_path: &'static str,
+    /// 0 is always shown; larger only with `-o wide`.
+    pub priority: i32,
+}
+
+/// Names, columns and schema of a kind.
+#[derive(Debug, Clone, Copy)]
+pub struct Descriptor {
+    /// API group; empty for core.
+    pub group: &'static str,
+    /// Version.
+    pub version: &'static str,
+    /// Kind.
+    pub kind: &'static str,
+    /// Plural.
+    pub plural: &'static str,
+    /// Singular.
+    pub singular: &'static str,
+    /// Short names.
+    pub short_names: &'static [&'static str],
+    /// Categories.
+    pub categories: &'static [&'static str],
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// Whether `status` is a subresource.
+    pub status_subresource: bool,
+    /// Columns after the name.
+    pub columns: &'static [Column],
+    /// The structural OpenAPI v3 schema of the whole object.
+    pub schema: fn() -> Value,
+}
+
+/// A kind that describes itself.
+pub trait Described {
+    /// The description.
+    const DESCRIPTOR: Descriptor;
+}
+
+/// A column that is always shown.
+pub(crate) const fn column(name: &'static str, kind: &'static str, json_path: &'static str) -> Column {
+    Column { name, kind, json_path, priority: 0 }
+}
+
+/// A column that is shown with `-o wide`.
+pub(crate) const fn wide(name: &'static str, kind: &'static str, json_path: &'static str) -> Column {
+    Column { name, kind, json_path, priority: 10 }
+}
+
+/// The column every kind ends with.
+pub(crate) const AGE: Column = column("Age", "date", ".metadata.creationTimestamp");
+
+/// Every kind, in the order of discovery.
+pub fn descriptors() -> Vec<Descriptor> {
+    let ours = [
+        crate::Cluster::DESCRIPTOR,
+        crate::Machine::DESCRIPTOR,
+        crate::OpenStackCluster::DESCRIPTOR,
+        crate::OpenStackMachine::DESCRIPTOR,
+        crate::MachineOperation::DESCRIPTOR,
+    ];
+    ours.into_iter().chain(crate::core_kinds::DESCRIPTORS).collect()
+}

@@ -1,0 +1,101 @@
+//! What every kind's root has in common.
+
+/// Defines a kind's root object: metadata, spec, status; and tells `kube` and the server of it.
+macro_rules! kind {
+    (
+        $(#[$doc:meta])*
+        $name:ident, $spec:ty, $status:ty, $descriptor:expr
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            /// Group and version; filled in when the object is made with `new`.
+            #[serde(default)]
+            pub api_version: String,
+            /// Kind; filled in when the object is made with `new`.
+            #[serde(default)]
+            pub kind: String,
+            /// Name, labels, owners and the like.
+            #[serde(default)]
+            pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+            /// What is wanted.
+            #[serde(default)]
+            pub spec: $spec,
+            /// What was observed; absent until a controller has looked.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub status: Option<$status>,
+        }
+
+        impl $name {
+            /// A new object with a name and what is wanted.
+            pub fn new(name: &str, spec: $spec) -> Self {
+                let metadata = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                    name: Some(name.to_owned()),
+                    ..Default::default()
+                };
+                let descriptor = <Self as $crate::Described>::DESCRIPTOR;
+                let api_version = format!("{}/{}", descriptor.group, descriptor.version);
+                Self { api_version, kind: descriptor.kind.to_owned(), metadata, spec, status: None }
+            }
+        }
+
+        impl $crate::Described for $name {
+            const DESCRIPTOR: $crate::Descriptor = $descriptor;
+        }
+
+        impl kube_core::Resource for $name {
+            type DynamicType = ();
+            type Scope = kube_core::NamespaceResourceScope;
+
+            fn kind(_: &()) -> std::borrow::Cow<'_, str> {
+                <Self as $crate::Described>::DESCRIPTOR.kind.into()
+            }
+
+            fn group(_: &()) -> std::borrow::Cow<'_, str> {
+                <Self as $crate::Described>::DESCRIPTOR.group.into()
+            }
+
+            fn version(_: &()) -> std::borrow::Cow<'_, str> {
+                <Self as $crate::Described>::DESCRIPTOR.version.into()
+            }
+
+            fn plural(_: &()) -> std::borrow::Cow<'_, str> {
+                <Self as $crate::Described>::DESCRIPTOR.plural.into()
+            }
+
+            fn meta(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+
+/// Defines wire structs: camel case, required fields and optional ones, which are absent when unset.
+macro_rules! wire {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident {
+            $(required { $($(#[$required_doc:meta])* $required:ident: $required_type:ty,)* })?
+            $(optional { $($(#[$optional_doc:meta])* $optional:ident: $optional_type:ty,)* })?
+        }
+    )*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            $($($(#[$required_doc])* pub $required: $required_type,)*)?
+            $($(
+                $(#[$optional_doc])*
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $optional: Option<$optional_type>,
+            )*)?
+        }
+    )*};
+}
+
+pub(crate) use {kind, wire};

@@ -1,0 +1,127 @@
+//! Every field of the four Cluster API kinds, held against a list of facts taken from upstream:
+//! path, type, required or optional, bounds, list type, default. Differences are named.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// One line per field, as the lists in `fields/` have them.
+fn flatten(schema: &Value, path: &str, required: bool, lines: &mut BTreeSet<String>) {
+    let known = |name: &str| schema.get(name);
+    let mut words = vec![path.to_owned(), kind(schema), if required { "R" } else { "O" }.to_owned()];
+    if let Some(default) = known("default") {
+        words.push(format!("default_{default}"));
+    }
+    if let Some(allowed) = known("enum").and_then(Value::as_array) {
+        let allowed: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
+        words.push(format!("enum_{}", allowed.join("/")));
+    }
+    let bounds = [
+        ("minProps", "minProperties"),
+        ("maxProps", "maxProperties"),
+        ("minItems", "minItems"),
+        ("maxItems", "maxItems"),
+        ("minLen", "minLength"),
+        ("maxLen", "maxLength"),
+        ("min", "minimum"),
+        ("max", "maximum"),
+    ];
+    for (short, keyword) in bounds {
+        if let Some(number) = known(keyword).and_then(Value::as_f64) {
+            words.push(format!("{short}={number}"));
+        }
+    }
+    match (known("x-kubernetes-list-type").and_then(Value::as_str), known("x-kubernetes-list-map-keys")) {
+        (Some("map"), Some(Value::Array(keys))) => {
+            let keys: Vec<&str> = keys.iter().filter_map(Value::as_str).collect();
+            words.push(format!("list-map({})", keys.join(",")));
+        }
+        (Some("set"), _) => words.push("list-set".to_owned()),
+        _ => {}
+    }
+    let path = words[0].clone();
+    words[2..].sort();
+    lines.insert(words.join(" "));
+    children(schema, &path, lines);
+}
+
+fn children(schema: &Value, path: &str, lines: &mut BTreeSet<String>) {
+    let inner = schema.get("items").unwrap_or(schema);
+    let required: Vec<&str> = inner
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    for (name, property) in inner.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let mark = match (property.get("items"), property.get("additionalProperties")) {
+            (Some(_), _) => "[]",
+            (_, Some(_)) => "{}",
+            _ => "",
+        };
+        flatten(property, &format!("{path}.{name}{mark}"), required.contains(&name.as_str()), lines);
+    }
+}
+
+fn kind(schema: &Value) -> String {
+    if schema.get("x-kubernetes-int-or-string").is_some() {
+        return "int-or-string".to_owned();
+    }
+    match (schema.get("type").and_then(Value::as_str), schema.get("format").and_then(Value::as_str)) {
+        (Some("integer"), Some(format)) => format.to_owned(),
+        (Some("string"), Some("date-time")) => "time".to_owned(),
+        (Some("array"), _) => match schema.pointer("/items/type").and_then(Value::as_str) {
+            Some("object") => "array".to_owned(),
+            _ => format!("[]{}", kind(&schema["items"])),
+        },
+        (Some("object"), _) if schema.get("additionalProperties").is_some() => "map[string]".to_owned(),
+        (Some(other), _) => other.to_owned(),
+        (None, _) => "any".to_owned(),
+    }
+}
+
+/// A line of the list in the same words.
+fn normal(line: &str) -> String {
+    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    words[1] = match words[1].as_str() {
+        "[]object" => "array".to_owned(),
+        "integer" => "int32".to_owned(),
+        other => other.to_owned(),
+    };
+    if words[2] == "-" {
+        words[2] = "O".to_owned();
+    }
+    words[2..].sort();
+    words.join(" ").replace("default_Secret", "default_\"Secret\"").replace("\"\"", "\"")
+}
+
+fn differences(kind: &str, list: &str) -> Vec<String> {
+    let descriptor = apiserver_types::descriptors().into_iter().find(|found| found.kind == kind).unwrap();
+    let schema = (descriptor.schema)();
+    let mut ours = BTreeSet::new();
+    for part in ["spec", "status"] {
+        let required = schema["required"].as_array().is_some_and(|list| list.iter().any(|name| name == part));
+        flatten(&schema["properties"][part], part, required, &mut ours);
+    }
+    let theirs: BTreeSet<String> = list.lines().map(normal).collect();
+    let missing = theirs.difference(&ours).map(|line| format!("{kind}: upstream has  {line}"));
+    let extra = ours.difference(&theirs).map(|line| format!("{kind}: we have       {line}"));
+    let mut all: Vec<String> = missing.chain(extra).collect();
+    all.sort_by_key(|line| line[line.find(':').unwrap_or(0) + 15..].to_owned());
+    all
+}
+
+#[test]
+fn every_field_is_as_upstream_has_it() {
+    let mut found = Vec::new();
+    for (kind, list) in [
+        ("Cluster", include_str!("fields/cluster.txt")),
+        ("Machine", include_str!("fields/machine.txt")),
+        ("OpenStackCluster", include_str!("fields/open_stack_cluster.txt")),
+        ("OpenStackMachine", include_str!("fields/open_stack_machine.txt")),
+    ] {
+        found.extend(differences(kind, list));
+    }
+    assert!(found.is_empty(), "{} differences:\n{}", found.len(), found.join("\n"));
+}
