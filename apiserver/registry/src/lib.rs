@@ -1,1 +1,125 @@
-//! Placeholder while the workspace is laid out.
+//! What the server does with each kind: one folder per kind, one list.
+
+mod cluster;
+mod immutable;
+mod machine;
+mod machine_operation;
+mod namespace;
+mod open_stack_cluster;
+mod open_stack_machine;
+mod secret;
+mod version;
+
+use std::sync::Arc;
+
+use apiserver_machinery::metadata;
+use apiserver_machinery::resource::{Column, Registry, Resource};
+use apiserver_machinery::schema::{InvalidSchema, Schema};
+use apiserver_machinery::strategy::{Plain, Strategy};
+use apiserver_types::Descriptor;
+
+/// Every kind this server serves. To add one, write its type and its strategy, and add its line.
+///
+/// # Errors
+/// When a type's schema is not structural, which is a mistake in the type.
+pub fn registry() -> Result<Registry, InvalidSchema> {
+    let resources = apiserver_types::descriptors().into_iter().map(|descriptor| match descriptor.kind {
+        "Cluster" => served(descriptor, cluster::ClusterStrategy),
+        "Machine" => served(descriptor, machine::MachineStrategy),
+        "OpenStackCluster" => served(descriptor, open_stack_cluster::OpenStackClusterStrategy),
+        "OpenStackMachine" => served(descriptor, open_stack_machine::OpenStackMachineStrategy),
+        "MachineOperation" => served(descriptor, machine_operation::MachineOperationStrategy),
+        "Namespace" => core(descriptor, namespace::NamespaceStrategy, &["status.phase"]),
+        "Secret" => core(descriptor, secret::SecretStrategy, &["type"]),
+        "Event" => core(descriptor, Plain, EVENT_FIELDS),
+        _ => core(descriptor, Plain, &[]),
+    });
+    Ok(Registry::new(resources.collect::<Result<_, _>>()?))
+}
+
+/// What `kubectl describe` and others select Events by.
+const EVENT_FIELDS: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.name",
+    "involvedObject.namespace",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "type",
+    "source.component",
+];
+
+/// A kind of ours, served on both faces.
+fn served(descriptor: Descriptor, strategy: impl Strategy) -> Result<Resource, InvalidSchema> {
+    let mut resource = resource(&descriptor, Arc::new(strategy))?;
+    resource.hosted = true;
+    resource.generation = true;
+    Ok(resource)
+}
+
+/// A kind of Kubernetes' own: a host has its own, so it is on the direct face alone.
+fn core(
+    descriptor: Descriptor,
+    strategy: impl Strategy,
+    selectable: &[&'static str],
+) -> Result<Resource, InvalidSchema> {
+    let mut resource = resource(&descriptor, Arc::new(strategy))?;
+    resource.selectable = selectable.to_vec();
+    Ok(resource)
+}
+
+fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Result<Resource, InvalidSchema> {
+    let open_api = (descriptor.schema)();
+    let mut whole = open_api.clone();
+    whole["properties"]["metadata"] = metadata::schema();
+    let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let columns = descriptor.columns.iter().map(|column| Column {
+        name: column.name.to_owned(),
+        kind: column.kind.to_owned(),
+        json_path: column.json_path.to_owned(),
+        priority: column.priority,
+        description: column.json_path.trim_start_matches('.').to_owned(),
+    });
+    Ok(Resource {
+        group: descriptor.group.to_owned(),
+        version: descriptor.version.to_owned(),
+        kind: descriptor.kind.to_owned(),
+        plural: descriptor.plural.to_owned(),
+        singular: descriptor.singular.to_owned(),
+        short_names: names(descriptor.short_names),
+        categories: names(descriptor.categories),
+        namespaced: descriptor.namespaced,
+        status_subresource: descriptor.status_subresource,
+        generation: false,
+        hosted: false,
+        columns: columns.collect(),
+        selectable: Vec::new(),
+        schema: Schema::compile(&whole)?,
+        open_api,
+        strategy,
+        verbs: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_kind_can_be_served() {
+        let registry = super::registry().unwrap();
+        let kinds: Vec<&str> = registry.resources().iter().map(|resource| resource.kind.as_str()).collect();
+        let expected = [
+            "Cluster",
+            "Machine",
+            "OpenStackCluster",
+            "OpenStackMachine",
+            "MachineOperation",
+            "Namespace",
+            "Secret",
+            "Event",
+            "Lease",
+        ];
+        assert_eq!(kinds, expected);
+    }
+}
