@@ -72,8 +72,9 @@ pub struct Event {
 pub enum WatchItem {
     /// A change. Changes come in revision order, each once.
     Event(Event),
-    /// Every change up to and including this revision has been yielded. Comes at least every
-    /// few seconds on an idle watch, so that a follower knows how fresh it is.
+    /// Every change up to and including this revision has been yielded. Comes every few seconds
+    /// on an idle watch, so that a follower knows how fresh it is; a backend that cannot say so
+    /// soundly says it seldom instead.
     Progress(Revision),
 }
 

@@ -44,6 +44,12 @@ pub trait Harness: Send + Sync {
 
     /// Largest value the backend is set to take.
     fn largest_value(&self) -> usize;
+
+    /// Whether idle watches report progress every few seconds. Not so on an etcd whose answers
+    /// about progress are not sound.
+    fn reports_progress(&self) -> bool {
+        true
+    }
 }
 
 /// A case: its sentence and what it does.

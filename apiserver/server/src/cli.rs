@@ -1,0 +1,111 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// The management plane for Kubernetes clusters on OpenStack: the Cluster API, served from one
+/// binary with its own storage, endpoint and identity.
+#[derive(Debug, Parser)]
+#[command(name = "capstan", version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve the API
+    ///
+    /// With nothing given, serves on loopback from an embedded store, with certificates of its own
+    /// making, and prints where everything lies:
+    ///
+    ///   <data>/store.redb        the objects
+    ///   <data>/pki/              the CA, the serving certificate, their keys
+    ///   <data>/encryption.yaml   the key that Secrets are encrypted with: back it up
+    ///
+    /// Example: capstan serve --data-dir /var/lib/capstan --listen 192.0.2.10:7443
+    #[command(verbatim_doc_comment)]
+    Serve(ServeArguments),
+    /// Mint a client certificate and print a kubeconfig with it
+    ///
+    /// The certificate is signed by the server's own CA, so this runs where the data directory is.
+    /// Group system:masters may do everything; anybody else may read discovery and health.
+    ///
+    /// Example: capstan kubeconfig --user alice --group system:masters --expires 8h > alice.kubeconfig
+    #[command(verbatim_doc_comment)]
+    Kubeconfig(KubeconfigArguments),
+    /// Print the version
+    Version,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// Configuration file (kind ServerConfiguration); flags override it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where everything lies [default: $XDG_DATA_HOME/capstan or ~/.local/share/capstan]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Address and port to serve on [default: 127.0.0.1:7443]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Store in this etcd instead of the embedded store; several endpoints with commas
+    #[arg(long, value_name = "URL,...", value_delimiter = ',')]
+    pub(crate) etcd_endpoints: Vec<String>,
+    /// Form of log lines: text or json [default: text]
+    #[arg(long, value_name = "FORM")]
+    pub(crate) log_format: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KubeconfigArguments {
+    /// The server's data directory [default: as for serve]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// User name: the certificate's CN
+    #[arg(long, default_value = "capstan-admin")]
+    pub(crate) user: String,
+    /// Group: an O of the certificate; may be given several times
+    #[arg(long = "group", default_value = "system:masters")]
+    pub(crate) groups: Vec<String>,
+    /// How long the certificate is good, e.g. 30m, 8h, 365d
+    #[arg(long, default_value = "365d", value_parser = duration)]
+    pub(crate) expires: Duration,
+    /// URL of the server
+    #[arg(long, default_value = "https://127.0.0.1:7443")]
+    pub(crate) server: String,
+}
+
+/// `30m`, `8h`, `365d`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let fault = || format!("{text:?} is not a duration such as 30m, 8h or 365d");
+    let unit = text.chars().last().ok_or_else(fault)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return Err(fault()),
+    };
+    let number: u64 = text.trim_end_matches(unit).parse().map_err(|_| fault())?;
+    let total = number.checked_mul(seconds).filter(|total| *total > 0);
+    total.map(Duration::from_secs).ok_or_else(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+        assert_eq!(duration("8h"), Ok(Duration::from_secs(28_800)));
+        for bad in ["", "8", "h", "-1h", "0s", "1w", "99999999999999999d"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

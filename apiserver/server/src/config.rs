@@ -1,0 +1,192 @@
+//! The configuration file.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+use crate::cli::ServeArguments;
+
+/// `capstan.dev/v1alpha1 ServerConfiguration`. Unknown fields are refused.
+///
+/// ```yaml
+/// apiVersion: capstan.dev/v1alpha1
+/// kind: ServerConfiguration
+/// dataDirectory: /var/lib/capstan
+/// listen: 192.0.2.10:7443
+/// storage:
+///   etcd: {endpoints: [https://192.0.2.20:2379], caFile: ca.crt, certFile: client.crt, keyFile: client.key}
+/// ```
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct ServerConfiguration {
+    /// `capstan.dev/v1alpha1`.
+    pub(crate) api_version: String,
+    /// `ServerConfiguration`.
+    pub(crate) kind: String,
+    /// Where everything lies. Default: `$XDG_DATA_HOME/capstan`, else `~/.local/share/capstan`.
+    pub(crate) data_directory: Option<PathBuf>,
+    /// Address and port to serve on. Default: `127.0.0.1:7443`.
+    pub(crate) listen: Option<String>,
+    /// Where objects are stored. Default: the embedded store in the data directory.
+    pub(crate) storage: Storage,
+    /// A serving certificate of yours. Default: one signed by the server's own CA.
+    pub(crate) tls: Option<Tls>,
+    /// CAs whose certificates identify clients, in PEM. Default: the server's own CA.
+    pub(crate) client_ca_file: Option<PathBuf>,
+    /// A front proxy that vouches for its users. Default: none is believed.
+    pub(crate) request_header: Option<RequestHeader>,
+    /// Encryption at rest, in the form of Kubernetes' `EncryptionConfiguration`. Default: Secrets
+    /// are encrypted with a key that is made on the first start, in `encryption.yaml` in the data
+    /// directory.
+    pub(crate) encryption_config_file: Option<PathBuf>,
+    /// Further names and addresses for the server's own certificate. Default: none.
+    pub(crate) server_names: Vec<String>,
+    /// What is logged and how.
+    pub(crate) logging: Logging,
+}
+
+/// Where objects are stored.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Storage {
+    /// An etcd. Default: the embedded store.
+    pub(crate) etcd: Option<Etcd>,
+}
+
+/// An etcd.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Etcd {
+    /// Its members' client URLs. At least one.
+    pub(crate) endpoints: Vec<String>,
+    /// The CA of its serving certificates, in PEM. Default: none, for plain http.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Our certificate, in PEM. Default: none.
+    pub(crate) cert_file: Option<PathBuf>,
+    /// Its key, in PEM. Default: none.
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// A serving certificate.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Tls {
+    /// The certificate and its chain, in PEM.
+    pub(crate) cert_file: PathBuf,
+    /// Its key, in PEM.
+    pub(crate) key_file: PathBuf,
+}
+
+/// A front proxy.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RequestHeader {
+    /// The CA of its certificate, in PEM. Never the CA of ordinary clients.
+    pub(crate) client_ca_file: PathBuf,
+    /// Common names its certificate may have. Default: any.
+    #[serde(default)]
+    pub(crate) allowed_names: Vec<String>,
+}
+
+/// What is logged and how.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Logging {
+    /// `text` or `json`. Default: `text`.
+    pub(crate) format: Option<String>,
+    /// `error`, `warn`, `info`, `debug` or `trace`, or a filter such as `info,apiserver_http=debug`. Default: `info`.
+    pub(crate) level: Option<String>,
+}
+
+impl ServerConfiguration {
+    /// Reads the file, if one is given, and lets the flags override it.
+    pub(crate) fn load(arguments: &ServeArguments) -> anyhow::Result<Self> {
+        let mut configuration = match &arguments.config {
+            Some(path) => Self::read(path)?,
+            None => Self::default(),
+        };
+        if let Some(directory) = &arguments.data_dir {
+            configuration.data_directory = Some(directory.clone());
+        }
+        if let Some(listen) = &arguments.listen {
+            configuration.listen = Some(listen.clone());
+        }
+        if !arguments.etcd_endpoints.is_empty() {
+            let etcd = configuration.storage.etcd.get_or_insert_default();
+            etcd.endpoints.clone_from(&arguments.etcd_endpoints);
+        }
+        if let Some(format) = &arguments.log_format {
+            configuration.logging.format = Some(format.clone());
+        }
+        configuration.check()?;
+        Ok(configuration)
+    }
+
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        let configuration: Self =
+            serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+        let (version, kind) = (&configuration.api_version, &configuration.kind);
+        if version != "capstan.dev/v1alpha1" || kind != "ServerConfiguration" {
+            bail!(
+                "{}: expected apiVersion capstan.dev/v1alpha1 and kind ServerConfiguration, found {version:?} and {kind:?}",
+                path.display()
+            );
+        }
+        Ok(configuration)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        if self.storage.etcd.as_ref().is_some_and(|etcd| etcd.endpoints.is_empty()) {
+            bail!("storage.etcd.endpoints: must name at least one endpoint");
+        }
+        match self.logging.format.as_deref() {
+            None | Some("text" | "json") => Ok(()),
+            Some(other) => bail!("logging.format: must be text or json, not {other:?}"),
+        }
+    }
+
+    /// Where everything lies.
+    pub(crate) fn data_directory(&self) -> anyhow::Result<PathBuf> {
+        data_directory(self.data_directory.as_deref())
+    }
+}
+
+/// The directory given, or the one for this user.
+pub(crate) fn data_directory(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(given) = given {
+        return Ok(given.to_owned());
+    }
+    if let Some(data) = std::env::var_os("XDG_DATA_HOME").filter(|value| !value.is_empty()) {
+        return Ok(PathBuf::from(data).join("capstan"));
+    }
+    match std::env::var_os("HOME").filter(|value| !value.is_empty()) {
+        Some(home) => Ok(PathBuf::from(home).join(".local/share/capstan")),
+        None => bail!("there is no HOME to keep data in: give --data-dir"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> anyhow::Result<ServerConfiguration> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        ServerConfiguration::read(file.path())
+    }
+
+    #[test]
+    fn a_misspelt_field_is_named() {
+        let head = "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n";
+        assert!(read(head).is_ok());
+        let error = read(&format!("{head}dataDirectry: /x\n")).unwrap_err().to_string();
+        assert!(error.contains("dataDirectry"), "{error}");
+        let error = read(&format!("{head}storage: {{etcd: {{endpoints: 7}}}}\n")).unwrap_err().to_string();
+        assert!(error.contains("endpoints"), "{error}");
+        let error = read("kind: Other\napiVersion: v1\n").unwrap_err().to_string();
+        assert!(error.contains("ServerConfiguration"), "{error}");
+    }
+}

@@ -1,0 +1,218 @@
+//! `capstan serve`: wiring, start and stop.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use apiserver_access::{Authenticator, Chain, LocalPolicy, RequestHeaders};
+use apiserver_http::{ApiServer, Identity, Parts, ReloadableTls, TlsMaterial};
+use apiserver_machinery::store::{FieldValidation, ObjectStore, OwnNamespaces, WriteOptions};
+use serde_json::json;
+use storage_contract::Store;
+use storage_embedded::EmbeddedStore;
+use storage_etcd::{EtcdConfiguration, EtcdStore};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::ServeArguments;
+use crate::config::{Etcd, ServerConfiguration};
+use crate::pki::{self, Authority};
+use crate::{encryption, version};
+
+/// Where it serves when nothing is said: loopback, for nobody else to reach.
+const LISTEN: &str = "127.0.0.1:7443";
+
+/// How long requests in flight may take to finish at the end: the longest a request may take.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Serves until told to stop.
+pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<()> {
+    let configuration = ServerConfiguration::load(arguments)?;
+    start_logging(&configuration)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(&configuration))
+}
+
+fn start_logging(configuration: &ServerConfiguration) -> anyhow::Result<()> {
+    let level = configuration.logging.level.as_deref().unwrap_or("info");
+    let filter = tracing_subscriber::EnvFilter::try_new(level)
+        .with_context(|| format!("logging.level: {level:?} is not a level or filter"))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match configuration.logging.format.as_deref() {
+        Some("json") => builder.json().init(),
+        _ => builder.init(),
+    }
+    Ok(())
+}
+
+async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
+    let data = configuration.data_directory()?;
+    pki::private_directory(&data)?;
+    let listen: SocketAddr =
+        configuration.listen.as_deref().unwrap_or(LISTEN).parse().with_context(|| {
+            format!(
+                "listen: {:?} is not an address with a port",
+                configuration.listen.as_deref().unwrap_or_default()
+            )
+        })?;
+    let (encryption, encryption_file) =
+        encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
+    let (store, storage) = open_store(configuration, &data).await?;
+    let tls = Arc::new(tls(configuration, &data, listen)?);
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("{listen} cannot be served on; if another program has the port, give another with --listen")
+    })?;
+    let address = listener.local_addr()?;
+    let shutdown = CancellationToken::new();
+    let registry = Arc::new(apiserver_registry::registry()?);
+    let objects = Arc::new(ObjectStore::open(
+        registry,
+        store,
+        Arc::new(encryption),
+        Arc::new(OwnNamespaces),
+        // Reads go on while requests in flight finish.
+        CancellationToken::new(),
+    ));
+    let server = Arc::new(ApiServer::new(Parts {
+        objects: Arc::clone(&objects),
+        authenticator: Arc::new(authenticator(configuration)),
+        authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
+        identity: Identity { git_version: version::git_version(), address: address.to_string() },
+        checks: Vec::new(),
+        shutdown: shutdown.clone(),
+    }));
+    let stopper = tokio::spawn(stop_on_signal(shutdown.clone()));
+    make_namespaces(&objects).await?;
+    tracing::info!(
+        address = %format!("https://{address}"),
+        data = %data.display(),
+        storage,
+        ca = %data.join("pki/ca.crt").display(),
+        encryption = %encryption_file.display(),
+        "serving; make a kubeconfig with: capstan kubeconfig --data-dir {} --server https://{address}",
+        data.display()
+    );
+    apiserver_http::serve(server, listener, tls, shutdown, GRACE).await;
+    stopper.abort();
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn open_store(
+    configuration: &ServerConfiguration,
+    data: &Path,
+) -> anyhow::Result<(Arc<dyn Store>, String)> {
+    match &configuration.storage.etcd {
+        None => {
+            let path = data.join("store.redb");
+            let store = EmbeddedStore::open(&path)?;
+            Ok((Arc::new(store), path.display().to_string()))
+        }
+        Some(etcd) => {
+            let store = EtcdStore::connect(etcd_configuration(etcd)?).await;
+            let store =
+                store.with_context(|| format!("etcd at {} cannot be used", etcd.endpoints.join(", ")))?;
+            Ok((Arc::new(store), etcd.endpoints.join(",")))
+        }
+    }
+}
+
+fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
+    let text = |path: &Option<std::path::PathBuf>| path.as_deref().map(pki::read).transpose();
+    let (certificate, key) = (text(&etcd.cert_file)?, text(&etcd.key_file)?);
+    if certificate.is_some() != key.is_some() {
+        bail!("storage.etcd: certFile and keyFile go together");
+    }
+    let identity = certificate.zip(key);
+    Ok(EtcdConfiguration {
+        endpoints: etcd.endpoints.clone(),
+        ca: text(&etcd.ca_file)?,
+        identity,
+        ..Default::default()
+    })
+}
+
+fn tls(
+    configuration: &ServerConfiguration,
+    data: &Path,
+    listen: SocketAddr,
+) -> anyhow::Result<ReloadableTls> {
+    let authority = Authority::open(data)?;
+    let (chain, key) = match &configuration.tls {
+        Some(tls) => (pki::read(&tls.cert_file)?, pki::read(&tls.key_file)?),
+        None => {
+            let pair = authority.serving(&names(configuration, listen))?;
+            (pair.certificate, pair.key)
+        }
+    };
+    let client_cas = match &configuration.client_ca_file {
+        Some(path) => pki::certificates(&pki::read(path)?, &path.display().to_string())?,
+        None => pki::certificates(authority.certificate(), "the server's own CA")?,
+    };
+    let request_header_cas = match &configuration.request_header {
+        Some(proxy) => pki::certificates(
+            &pki::read(&proxy.client_ca_file)?,
+            &proxy.client_ca_file.display().to_string(),
+        )?,
+        None => Vec::new(),
+    };
+    let material = TlsMaterial {
+        chain: pki::certificates(&chain, "the serving certificate")?,
+        key: pki::key(&key, "the serving key")?,
+        client_cas,
+        request_header_cas,
+    };
+    ReloadableTls::new(material).map_err(|error| anyhow::anyhow!("TLS cannot be set up: {error}"))
+}
+
+/// Names the server's own certificate is good for.
+fn names(configuration: &ServerConfiguration, listen: SocketAddr) -> Vec<String> {
+    let mut names = vec!["127.0.0.1".to_owned(), "::1".to_owned(), "localhost".to_owned()];
+    if !listen.ip().is_unspecified() {
+        names.push(listen.ip().to_string());
+    }
+    names.extend(configuration.server_names.iter().cloned());
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn authenticator(configuration: &ServerConfiguration) -> Authenticator {
+    let allowed_names =
+        configuration.request_header.as_ref().map(|proxy| proxy.allowed_names.clone()).unwrap_or_default();
+    Authenticator::new(RequestHeaders { allowed_names, ..RequestHeaders::default() }, None)
+}
+
+/// The namespaces that clients count on.
+async fn make_namespaces(objects: &ObjectStore) -> anyhow::Result<()> {
+    let Some(kind) = objects.kind("", "v1", "namespaces") else { return Ok(()) };
+    for name in ["default", "capstan-system"] {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let options = WriteOptions { dry_run: false, field_validation: FieldValidation::Strict };
+        match objects.create(kind, "", object, options).await {
+            Ok(_) => {}
+            Err(error) if error.code == 409 => {}
+            Err(error) => bail!("namespace {name:?} cannot be made: {error}"),
+        }
+    }
+    Ok(())
+}
+
+/// Begins to stop at the first SIGINT or SIGTERM.
+async fn stop_on_signal(shutdown: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::error!("signals cannot be received; the server will not stop in an orderly way");
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("stopping: requests in flight are finished first");
+    shutdown.cancel();
+}

@@ -1,0 +1,33 @@
+//! Which servers do what.
+
+/// Whether a progress answer never overtakes an event: fixed in 3.4.31 and 3.5.13.
+pub(crate) fn has_sound_progress(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-']).map(|part| part.parse::<u64>().unwrap_or_default());
+    let mut next = || numbers.next().unwrap_or_default();
+    match (next(), next(), next()) {
+        (3, 4, patch) => patch >= 31,
+        (3, 5, patch) => patch >= 13,
+        (major, minor, _) => (major, minor) > (3, 5),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_servers_are_known() {
+        let table = [
+            ("3.4.23", false),
+            ("3.4.31", true),
+            ("3.5.12", false),
+            ("3.5.13", true),
+            ("3.6.0-rc.1", true),
+            ("3.7.2", true),
+            ("", false),
+        ];
+        for (version, expected) in table {
+            assert_eq!(has_sound_progress(version), expected, "{version}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A real etcd, started for a test on free ports, ended with it.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Longest a start may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which etcd, and where its binary is.
+#[derive(Debug, Clone, Copy)]
+pub enum Release {
+    /// The distribution's package.
+    Distribution,
+    /// A current one, built from the module pinned in `hack/tools/etcd`.
+    Current,
+}
+
+impl Release {
+    fn binary(self) -> PathBuf {
+        let (variable, default) = match self {
+            Self::Distribution => ("CAPSTAN_ETCD_DISTRIBUTION", "/usr/bin/etcd"),
+            Self::Current => ("CAPSTAN_ETCD_CURRENT", "etcd-current"),
+        };
+        let path = std::env::var_os(variable).map_or_else(|| PathBuf::from(default), PathBuf::from);
+        assert!(
+            path.exists(),
+            "{} is missing: `cargo xtask test` installs or builds it and sets {variable}",
+            path.display()
+        );
+        path
+    }
+}
+
+/// TLS files for a server.
+pub struct Tls {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub ca: PathBuf,
+}
+
+/// A running etcd.
+pub struct Server {
+    child: Mutex<Child>,
+    command: Box<dyn Fn() -> Command + Send + Sync>,
+    client_port: u16,
+    scheme: &'static str,
+    _data: tempfile::TempDir,
+}
+
+impl Server {
+    pub fn start(release: Release, tls: Option<&Tls>) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let (client_port, peer_port) = (free_port(), free_port());
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let client = format!("{scheme}://127.0.0.1:{client_port}");
+        let peer = format!("http://127.0.0.1:{peer_port}");
+        let mut arguments: Vec<String> = [
+            "--name=test",
+            "--log-level=error",
+            &format!("--data-dir={}", data.path().join("etcd").display()),
+            &format!("--listen-client-urls={client}"),
+            &format!("--advertise-client-urls={client}"),
+            &format!("--listen-peer-urls={peer}"),
+            &format!("--initial-advertise-peer-urls={peer}"),
+            &format!("--initial-cluster=test={peer}"),
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        if let Some(tls) = tls {
+            let file = |path: &Path| path.display().to_string();
+            arguments.push(format!("--cert-file={}", file(&tls.certificate)));
+            arguments.push(format!("--key-file={}", file(&tls.key)));
+            arguments.push(format!("--trusted-ca-file={}", file(&tls.ca)));
+            arguments.push("--client-cert-auth".to_owned());
+        }
+        let binary = release.binary();
+        let command = move || {
+            let mut command = Command::new(&binary);
+            command.args(&arguments).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+        };
+        let child = Mutex::new(command().spawn().unwrap());
+        let server = Self { child, command: Box::new(command), client_port, scheme, _data: data };
+        server.wait();
+        server
+    }
+
+    pub fn endpoint(&self) -> String {
+        format!("{}://127.0.0.1:{}", self.scheme, self.client_port)
+    }
+
+    /// Kills it, as a power cut would.
+    pub fn kill(&self) {
+        let mut child = self.child.lock().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Starts it again with the data it had.
+    pub fn restart(&self) {
+        *self.child.lock().unwrap() = (self.command)().spawn().unwrap();
+        self.wait();
+    }
+
+    fn wait(&self) {
+        let end = Instant::now() + PATIENCE;
+        while std::net::TcpStream::connect(("127.0.0.1", self.client_port)).is_err() {
+            assert!(Instant::now() < end, "etcd did not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Ok(child) = self.child.get_mut() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
