@@ -53,6 +53,26 @@ impl Patch {
         Ok(Self::Merge(value))
     }
 
+    /// Reads a strategic merge patch that says what a merge patch would say: without directives,
+    /// and without the lists of metadata that it would merge by key.
+    ///
+    /// # Errors
+    /// 400 when it is not an object; 422 when it needs more than merging.
+    pub fn strategic(body: &[u8]) -> ApiResult<Self> {
+        let patch = Self::merge(body)?;
+        let Self::Merge(value) = &patch else { return Ok(patch) };
+        let merged_by_key = ["finalizers", "ownerReferences"];
+        let lists = value
+            .get("metadata")
+            .is_some_and(|meta| merged_by_key.iter().any(|list| meta.get(list).is_some()));
+        if lists || has_directive(value) {
+            let message = "only strategic merge patches without directives and without metadata.finalizers and \
+                           metadata.ownerReferences are read here; use a merge patch (--type=merge)";
+            return Err(ApiError::untyped(422, message));
+        }
+        Ok(patch)
+    }
+
     /// The object with the patch carried out.
     ///
     /// # Errors
@@ -66,6 +86,15 @@ impl Patch {
             Self::Merge(patch) => json_patch::merge(&mut patched, patch),
         }
         if patched.is_object() { Ok(patched) } else { Err(ApiError::unprocessable_patch()) }
+    }
+}
+
+/// Whether a `$patch`, `$setElementOrder/…` or the like stands anywhere.
+fn has_directive(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.iter().any(|(key, value)| key.starts_with('$') || has_directive(value)),
+        Value::Array(items) => items.iter().any(has_directive),
+        _ => false,
     }
 }
 
@@ -88,6 +117,19 @@ mod tests {
             Patch::json(br#"[{"op":"test","path":"/a","value":1},{"op":"add","path":"/l/-","value":2}]"#)
                 .unwrap();
         assert_eq!(json.apply(&object), Ok(json!({"a": 1, "l": [1, 2], "m": {"x": 1}})));
+    }
+
+    #[test]
+    fn a_strategic_patch_is_read_as_far_as_it_merges() {
+        let patch = Patch::strategic(br#"{"data":{"a":"b"},"metadata":{"labels":{"x":null}}}"#).unwrap();
+        let object = json!({"data": {"c": "d"}, "metadata": {"labels": {"x": "y"}}});
+        assert_eq!(
+            patch.apply(&object),
+            Ok(json!({"data": {"a": "b", "c": "d"}, "metadata": {"labels": {}}}))
+        );
+        for body in [r#"{"data":{"$patch":"replace"}}"#, r#"{"metadata":{"finalizers":["a"]}}"#] {
+            assert_eq!(Patch::strategic(body.as_bytes()).unwrap_err().code, 422, "{body}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `capstan serve`: wiring, start and stop.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +40,9 @@ fn start_logging(configuration: &ServerConfiguration) -> anyhow::Result<()> {
     let level = configuration.logging.level.as_deref().unwrap_or("info");
     let filter = tracing_subscriber::EnvFilter::try_new(level)
         .with_context(|| format!("logging.level: {level:?} is not a level or filter"))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     match configuration.logging.format.as_deref() {
         Some("json") => builder.json().init(),
         _ => builder.init(),

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use crate::{
     ActionRecord, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery, Image, ImageQuery, Network,
     NetworkQuery, NewFloatingIp, NewNetwork, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet,
-    NewVolume, Port, PortQuery, PortUpdate, Rebuild, RebootKind, Router, SecurityGroup, SecurityGroupQuery, Server,
-    ServerGroup, Subnet, SubnetQuery, TaggedKind, Volume,
+    NewVolume, Port, PortQuery, PortUpdate, RebootKind, Rebuild, Router, SecurityGroup, SecurityGroupQuery,
+    Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Volume,
 };
 
 /// Makes [`Cloud`]s from credentials.

@@ -1,14 +1,12 @@
 //! What the controllers ask of an OpenStack cloud, in words of our own.
 //!
-//! [`Cloud`] is one authenticated project in one region. A provider implements it and passes
-//! the `suite`; the reconcilers know nothing else. No SDK type crosses this crate.
+//! [`Cloud`] is one authenticated project in one region. A provider implements it; the
+//! reconcilers know nothing else. No SDK type crosses this crate.
 
 mod cloud;
 mod credentials;
 mod error;
 mod resources;
-#[cfg(feature = "suite")]
-pub mod suite;
 
 pub use cloud::{Cloud, CloudConnector};
 pub use credentials::Credentials;

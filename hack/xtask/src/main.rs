@@ -1,2 +1,52 @@
-//! Placeholder while the workspace is laid out.
-fn main() {}
+//! `cargo xtask`: the one tool of this repository.
+
+mod check;
+mod dev;
+mod e2e;
+mod layers;
+mod prerequisites;
+mod run;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The one tool of this repository. Each command installs what it needs first, or names it.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start Capstan from this checkout and leave a kubeconfig in .dev
+    Dev(dev::Arguments),
+    /// Run every test that needs only cargo and etcd
+    Test,
+    /// Run the tests behind a real kube-apiserver
+    E2e,
+    /// Check form, lints, docs, layers, dependencies and generated files
+    Check,
+    /// Write the generated files anew
+    Generate,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Dev(arguments) => dev::run(&arguments),
+        Command::Test => test::run(),
+        Command::E2e => e2e::run(),
+        Command::Check => check::run(),
+        Command::Generate => layers::generate(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `cargo xtask check`.
+
+use std::time::Instant;
+
+use anyhow::bail;
+
+use crate::{layers, prerequisites, run};
+
+/// A check: its name, what to do when it fails, and itself.
+type Check = (&'static str, &'static str, fn() -> anyhow::Result<()>);
+
+const CHECKS: [Check; 6] = [
+    ("form", "cargo fmt --all", form),
+    ("layers, names, generated files", "cargo xtask generate, or mend the dependency", layers::check),
+    ("one TLS provider", "find who switches on `ring`: cargo tree -e features -i rustls", one_provider),
+    ("lints", "cargo clippy --workspace --all-targets", lints),
+    ("docs", "cargo doc --workspace --no-deps", docs),
+    ("dependencies", "cargo deny check bans licenses sources", dependencies),
+];
+
+/// Runs all checks and names those that fail.
+pub(crate) fn run() -> anyhow::Result<()> {
+    prerequisites::build()?;
+    let mut failed = Vec::new();
+    for (name, remedy, check) in CHECKS {
+        let started = Instant::now();
+        let result = check();
+        let seconds = started.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => eprintln!("ok      {name} ({seconds:.1} s)"),
+            Err(error) => {
+                eprintln!("FAILED  {name} ({seconds:.1} s): {error:#}\n        try: {remedy}");
+                failed.push(name);
+            }
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join("; ")) }
+}
+
+fn form() -> anyhow::Result<()> {
+    run::shown(&mut run::cargo(&["fmt", "--all", "--check"])?)
+}
+
+fn lints() -> anyhow::Result<()> {
+    run::shown(&mut run::cargo(&[
+        "clippy",
+        "--quiet",
+        "--locked",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ])?)
+}
+
+fn docs() -> anyhow::Result<()> {
+    let mut command =
+        run::cargo(&["doc", "--quiet", "--locked", "--workspace", "--no-deps", "--document-private-items"])?;
+    run::shown(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Two providers in one binary make rustls panic when it has to choose.
+fn one_provider() -> anyhow::Result<()> {
+    let tree = run::output(&mut run::cargo(&[
+        "tree",
+        "--locked",
+        "--workspace",
+        "-e",
+        "features",
+        "-i",
+        "rustls",
+    ])?)?;
+    let has = |feature: &str| tree.contains(&format!("rustls feature \"{feature}\""));
+    if has("ring") {
+        bail!("rustls is built with ring beside aws-lc-rs");
+    }
+    if !has("aws_lc_rs") {
+        bail!("rustls is built without aws-lc-rs");
+    }
+    Ok(())
+}
+
+fn dependencies() -> anyhow::Result<()> {
+    let deny = prerequisites::cargo_deny()?;
+    let mut command = std::process::Command::new(deny);
+    command.args(["--log-level", "error", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
+    run::shown(command.current_dir(run::root()?))
+}

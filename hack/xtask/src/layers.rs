@@ -1,0 +1,133 @@
+//! Which crate may use which: the edges are compared with a committed list, and some are forbidden
+//! whatever the list says.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::run;
+
+/// Crates and what they must never depend on, with the reason.
+const FORBIDDEN: [(&str, &[&str], &str); 6] = [
+    ("apiserver-types", &["tokio", "hyper", "etcd-client", "apiserver-"], "clients link it"),
+    (
+        "apiserver-machinery",
+        &["apiserver-types", "apiserver-registry", "hyper"],
+        "it works for kinds it never heard of",
+    ),
+    (
+        "apiserver-http",
+        &["apiserver-types", "apiserver-registry", "storage-"],
+        "it serves a list it is given",
+    ),
+    ("storage-", &["serde_json", "apiserver-", "controllers-"], "bytes know no kinds"),
+    (
+        "controllers-",
+        &["storage-", "apiserver-machinery", "apiserver-registry", "apiserver-http"],
+        "controllers are clients",
+    ),
+    ("apiserver-access", &["apiserver-", "storage-"], "who and may know no kinds"),
+];
+
+/// Dependencies that one crate alone may have.
+const RESERVED: [(&str, &str); 3] = [
+    ("etcd-client", "storage-etcd"),
+    ("redb", "storage-embedded"),
+    ("openstack_sdk", "controllers-infrastructure-openstack"),
+];
+
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: [&str; 5] = ["util", "common", "helper", "manager", "misc"];
+
+/// A dependency of a crate of ours, without those of tests alone.
+struct Edge {
+    from: String,
+    to: String,
+}
+
+fn edges() -> anyhow::Result<(Vec<Edge>, Vec<String>)> {
+    let text =
+        run::output(&mut run::cargo(&["metadata", "--format-version", "1", "--no-deps", "--locked"])?)?;
+    let metadata: Value = serde_json::from_str(&text)?;
+    let packages =
+        metadata.get("packages").and_then(Value::as_array).context("cargo metadata lists no packages")?;
+    let text =
+        |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let names: Vec<String> = packages.iter().map(|package| text(package, "name")).collect();
+    let mut edges = Vec::new();
+    for package in packages {
+        for dependency in package.get("dependencies").and_then(Value::as_array).into_iter().flatten() {
+            if text(dependency, "kind") != "dev" {
+                edges.push(Edge { from: text(package, "name"), to: text(dependency, "name") });
+            }
+        }
+    }
+    Ok((edges, names))
+}
+
+fn golden() -> anyhow::Result<PathBuf> {
+    Ok(run::root()?.join("hack/xtask/layers.golden"))
+}
+
+/// The edges among our own crates, one a line.
+fn own_edges(edges: &[Edge], names: &[String]) -> String {
+    let own = edges.iter().filter(|edge| names.contains(&edge.to));
+    let lines: BTreeSet<String> = own.map(|edge| format!("{} -> {}\n", edge.from, edge.to)).collect();
+    lines.into_iter().collect()
+}
+
+/// Writes the list anew.
+pub(crate) fn generate() -> anyhow::Result<()> {
+    let (edges, names) = edges()?;
+    let path = golden()?;
+    std::fs::write(&path, own_edges(&edges, &names))
+        .with_context(|| format!("{}: cannot be written", path.display()))
+}
+
+/// Compares, and looks for what is forbidden.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let (edges, names) = edges()?;
+    let mut faults = Vec::new();
+    for edge in &edges {
+        for (from, to, reason) in FORBIDDEN {
+            let source = edge.from == from || (from.ends_with('-') && edge.from.starts_with(from));
+            let target = to.iter().any(|to| edge.to == *to || (to.ends_with('-') && edge.to.starts_with(to)));
+            if source && target {
+                faults.push(format!("{} must not depend on {}: {reason}", edge.from, edge.to));
+            }
+        }
+        for (dependency, owner) in RESERVED {
+            if edge.to == dependency && edge.from != owner {
+                faults.push(format!("{} must not depend on {dependency}: only {owner} may", edge.from));
+            }
+        }
+    }
+    faults.extend(empty_names()?);
+    let expected = std::fs::read_to_string(golden()?).unwrap_or_default();
+    if own_edges(&edges, &names) != expected {
+        faults.push(
+            "the edges differ from hack/xtask/layers.golden: if they are meant, run `cargo xtask generate`"
+                .to_owned(),
+        );
+    }
+    if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
+}
+
+fn empty_names() -> anyhow::Result<Vec<String>> {
+    let mut git = std::process::Command::new("git");
+    let files = run::output(git.args(["ls-files", "*.rs"]).current_dir(run::root()?))?;
+    let says_nothing = |path: &&str| {
+        let mut parts = path.split('/');
+        parts.any(|part| {
+            let stem = part.trim_end_matches(".rs").trim_end_matches('s');
+            EMPTY_NAMES.contains(&stem)
+        })
+    };
+    Ok(files
+        .lines()
+        .filter(says_nothing)
+        .map(|path| format!("{path}: the name says nothing about what is inside"))
+        .collect())
+}
