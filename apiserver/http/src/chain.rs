@@ -66,8 +66,8 @@ where
     let user = authentication::authenticate(server, connection, &mut head.headers).await?;
     authentication::reject_impersonation(&head.headers, &user)?;
     let _permit = limits::admit(server, &info, &user)?;
-    authorization::authorize(server, &info, &user).await?;
     let proxied = connection.peer.as_ref().is_some_and(|peer| peer.is_front_proxy);
+    authorization::authorize(server, &info, &user, proxied).await?;
     let serve = async {
         let body = body::read(incoming).await?;
         let call = Call { headers: head.headers, query, info, user, proxied, body };

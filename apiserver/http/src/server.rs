@@ -39,8 +39,11 @@ pub struct Parts {
     pub objects: Arc<ObjectStore>,
     /// Who.
     pub authenticator: Arc<Authenticator>,
-    /// May they.
+    /// May they, when they come to us directly.
     pub authorizer: Arc<dyn Authorizer>,
+    /// May they, when they come through a host's front proxy. The host vouches for who they are,
+    /// not for what they may do.
+    pub hosted_authorizer: Arc<dyn Authorizer>,
     /// What it says of itself.
     pub identity: Identity,
     /// Checks beyond the server's own.

@@ -36,8 +36,52 @@ pub(crate) enum Command {
     /// Example: capstan kubeconfig --user alice --group system:masters --expires 8h > alice.kubeconfig
     #[command(verbatim_doc_comment)]
     Kubeconfig(KubeconfigArguments),
+    /// What a host cluster is told about us
+    #[command(subcommand)]
+    Host(HostCommand),
     /// Print the version
     Version,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostCommand {
+    /// Print everything a host applies to serve our groups through us
+    ///
+    /// Namespace, Service, permissions, CRD objects as metadata, and one APIService for each group
+    /// and version, with the CA of our serving certificate.
+    ///
+    /// With --kubeconfig the host is looked at first: where it already serves one of the groups
+    /// from CRDs of its own, those CRDs are left alone, and the patch that takes the group over
+    /// and the command that gives it back are printed to standard error.
+    ///
+    /// Example: capstan host manifests --external-name 192.0.2.10 | kubectl apply -f -
+    #[command(verbatim_doc_comment)]
+    Manifests(ManifestsArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManifestsArguments {
+    /// The server's data directory [default: as for serve]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Host name or address where the host reaches us; without it, pods labelled app=capstan are selected
+    #[arg(long, value_name = "NAME")]
+    pub(crate) external_name: Option<String>,
+    /// Port we serve on
+    #[arg(long, default_value_t = 7443)]
+    pub(crate) port: u16,
+    /// Namespace of the Service
+    #[arg(long, default_value = "capstan-system")]
+    pub(crate) namespace: String,
+    /// Name of the Service
+    #[arg(long, default_value = "capstan")]
+    pub(crate) service: String,
+    /// The user that we are in the host: the one of --host-kubeconfig
+    #[arg(long, default_value = "capstan")]
+    pub(crate) user: String,
+    /// A kubeconfig of the host, to look at what it has
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -54,6 +98,9 @@ pub(crate) struct ServeArguments {
     /// Store in this etcd instead of the embedded store; several endpoints with commas
     #[arg(long, value_name = "URL,...", value_delimiter = ',')]
     pub(crate) etcd_endpoints: Vec<String>,
+    /// Serve a host cluster, too: a kubeconfig with our user in it (see `capstan host manifests`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) host_kubeconfig: Option<PathBuf>,
     /// Form of log lines: text or json [default: text]
     #[arg(long, value_name = "FORM")]
     pub(crate) log_format: Option<String>,

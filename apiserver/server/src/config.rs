@@ -34,8 +34,8 @@ pub(crate) struct ServerConfiguration {
     pub(crate) tls: Option<Tls>,
     /// CAs whose certificates identify clients, in PEM. Default: the server's own CA.
     pub(crate) client_ca_file: Option<PathBuf>,
-    /// A front proxy that vouches for its users. Default: none is believed.
-    pub(crate) request_header: Option<RequestHeader>,
+    /// A host cluster that serves our groups through us. Default: none.
+    pub(crate) host: Option<Host>,
     /// Encryption at rest, in the form of Kubernetes' `EncryptionConfiguration`. Default: Secrets
     /// are encrypted with a key that is made on the first start, in `encryption.yaml` in the data
     /// directory.
@@ -78,15 +78,26 @@ pub(crate) struct Tls {
     pub(crate) key_file: PathBuf,
 }
 
-/// A front proxy.
+/// A host cluster.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct RequestHeader {
-    /// The CA of its certificate, in PEM. Never the CA of ordinary clients.
-    pub(crate) client_ca_file: PathBuf,
-    /// Common names its certificate may have. Default: any.
-    #[serde(default)]
-    pub(crate) allowed_names: Vec<String>,
+pub(crate) struct Host {
+    /// A kubeconfig with our own user in the host.
+    pub(crate) kubeconfig: PathBuf,
+    /// Namespace of the Service the host finds us by. Default: `capstan-system`.
+    #[serde(default = "default_service_namespace")]
+    pub(crate) service_namespace: String,
+    /// Name of that Service. Default: `capstan`.
+    #[serde(default = "default_service_name")]
+    pub(crate) service_name: String,
+}
+
+fn default_service_namespace() -> String {
+    "capstan-system".to_owned()
+}
+
+fn default_service_name() -> String {
+    "capstan".to_owned()
 }
 
 /// What is logged and how.
@@ -115,6 +126,15 @@ impl ServerConfiguration {
         if !arguments.etcd_endpoints.is_empty() {
             let etcd = configuration.storage.etcd.get_or_insert_default();
             etcd.endpoints.clone_from(&arguments.etcd_endpoints);
+        }
+        if let Some(kubeconfig) = &arguments.host_kubeconfig {
+            let namespace = default_service_namespace();
+            let host = configuration.host.get_or_insert_with(|| Host {
+                kubeconfig: kubeconfig.clone(),
+                service_namespace: namespace,
+                service_name: default_service_name(),
+            });
+            host.kubeconfig.clone_from(kubeconfig);
         }
         if let Some(format) = &arguments.log_format {
             configuration.logging.format = Some(format.clone());

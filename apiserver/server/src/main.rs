@@ -3,6 +3,8 @@
 mod cli;
 mod config;
 mod encryption;
+mod host;
+mod host_manifests;
 mod kubeconfig;
 mod pki;
 mod serve;
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         cli::Command::Serve(arguments) => serve::run(&arguments),
         cli::Command::Kubeconfig(arguments) => kubeconfig::run(&arguments),
+        cli::Command::Host(cli::HostCommand::Manifests(arguments)) => host_manifests::run(&arguments),
         cli::Command::Version => version::run(),
     };
     match result {

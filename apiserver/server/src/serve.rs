@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use apiserver_access::{Authenticator, Chain, LocalPolicy, RequestHeaders};
+use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy};
 use apiserver_http::{ApiServer, Identity, Parts, ReloadableTls, TlsMaterial};
-use apiserver_machinery::store::{FieldValidation, ObjectStore, OwnNamespaces, WriteOptions};
+use apiserver_machinery::store::{
+    FieldValidation, NamespaceSource, ObjectStore, OwnNamespaces, WriteOptions,
+};
 use serde_json::json;
 use storage_contract::Store;
 use storage_embedded::EmbeddedStore;
@@ -19,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::ServeArguments;
 use crate::config::{Etcd, ServerConfiguration};
+use crate::host::Host;
 use crate::pki::{self, Authority};
 use crate::{encryption, version};
 
@@ -63,31 +66,52 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
     let (encryption, encryption_file) =
         encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
     let (store, storage) = open_store(configuration, &data).await?;
-    let tls = Arc::new(tls(configuration, &data, listen)?);
+    let host = Host::connect(configuration).await?;
+    let material = tls_material(configuration, &data, listen, host.as_ref())?;
+    let tls = Arc::new(
+        ReloadableTls::new(material).map_err(|error| anyhow::anyhow!("TLS cannot be set up: {error}"))?,
+    );
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("{listen} cannot be served on; if another program has the port, give another with --listen")
     })?;
     let address = listener.local_addr()?;
     let shutdown = CancellationToken::new();
     let registry = Arc::new(apiserver_registry::registry()?);
+    let namespaces: Arc<dyn NamespaceSource> = match &host {
+        Some(host) => host.namespaces(),
+        None => Arc::new(OwnNamespaces),
+    };
     let objects = Arc::new(ObjectStore::open(
         registry,
         store,
         Arc::new(encryption),
-        Arc::new(OwnNamespaces),
+        namespaces,
         // Reads go on while requests in flight finish.
         CancellationToken::new(),
     ));
+    let headers = host.as_ref().map(|host| host.proxy().headers.clone()).unwrap_or_default();
+    let authenticator = Arc::new(Authenticator::new(headers, None));
+    let mut hosted: Vec<Arc<dyn Authorizer>> = vec![Arc::new(LocalPolicy)];
+    hosted.extend(host.as_ref().map(Host::authorizer));
     let server = Arc::new(ApiServer::new(Parts {
         objects: Arc::clone(&objects),
-        authenticator: Arc::new(authenticator(configuration)),
+        authenticator: Arc::clone(&authenticator),
         authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
+        hosted_authorizer: Arc::new(Chain(hosted)),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
         checks: Vec::new(),
         shutdown: shutdown.clone(),
     }));
     let stopper = tokio::spawn(stop_on_signal(shutdown.clone()));
     make_namespaces(&objects).await?;
+    if let Some(host) = host {
+        let (configuration, data, tls) = (configuration.clone(), data.clone(), Arc::clone(&tls));
+        let replace = move |host: &Host| {
+            let material = tls_material(&configuration, &data, listen, Some(host));
+            tls.replace(material.map_err(|error| format!("{error:#}"))?)
+        };
+        tokio::spawn(host.follow(authenticator, replace));
+    }
     tracing::info!(
         address = %format!("https://{address}"),
         data = %data.display(),
@@ -137,11 +161,12 @@ fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
     })
 }
 
-fn tls(
+fn tls_material(
     configuration: &ServerConfiguration,
     data: &Path,
     listen: SocketAddr,
-) -> anyhow::Result<ReloadableTls> {
+    host: Option<&Host>,
+) -> anyhow::Result<TlsMaterial> {
     let authority = Authority::open(data)?;
     let (chain, key) = match &configuration.tls {
         Some(tls) => (pki::read(&tls.cert_file)?, pki::read(&tls.key_file)?),
@@ -154,20 +179,16 @@ fn tls(
         Some(path) => pki::certificates(&pki::read(path)?, &path.display().to_string())?,
         None => pki::certificates(authority.certificate(), "the server's own CA")?,
     };
-    let request_header_cas = match &configuration.request_header {
-        Some(proxy) => pki::certificates(
-            &pki::read(&proxy.client_ca_file)?,
-            &proxy.client_ca_file.display().to_string(),
-        )?,
+    let request_header_cas = match host {
+        Some(host) => pki::certificates(&host.proxy().ca, "the host's front-proxy CA")?,
         None => Vec::new(),
     };
-    let material = TlsMaterial {
+    Ok(TlsMaterial {
         chain: pki::certificates(&chain, "the serving certificate")?,
         key: pki::key(&key, "the serving key")?,
         client_cas,
         request_header_cas,
-    };
-    ReloadableTls::new(material).map_err(|error| anyhow::anyhow!("TLS cannot be set up: {error}"))
+    })
 }
 
 /// Names the server's own certificate is good for.
@@ -176,16 +197,13 @@ fn names(configuration: &ServerConfiguration, listen: SocketAddr) -> Vec<String>
     if !listen.ip().is_unspecified() {
         names.push(listen.ip().to_string());
     }
+    let service =
+        configuration.host.iter().map(|host| format!("{}.{}.svc", host.service_name, host.service_namespace));
+    names.extend(service);
     names.extend(configuration.server_names.iter().cloned());
     names.sort();
     names.dedup();
     names
-}
-
-fn authenticator(configuration: &ServerConfiguration) -> Authenticator {
-    let allowed_names =
-        configuration.request_header.as_ref().map(|proxy| proxy.allowed_names.clone()).unwrap_or_default();
-    Authenticator::new(RequestHeaders { allowed_names, ..RequestHeaders::default() }, None)
 }
 
 /// The namespaces that clients count on.

@@ -1,5 +1,6 @@
 //! Every field of the four Cluster API kinds, held against a list of facts taken from upstream:
 //! path, type, required or optional, bounds, list type, default. Differences are named.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::collections::BTreeSet;
 

@@ -87,7 +87,7 @@ impl<T: Send + Sync + 'static> Follower<T> {
         };
         while let Some(item) = stream.next().await {
             match item {
-                Ok(WatchItem::Event(event)) => self.apply(event),
+                Ok(WatchItem::Event(event)) => self.apply(&event),
                 Ok(WatchItem::Progress(revision)) => self.advance(revision),
                 Err(error) => return error,
             }
@@ -95,7 +95,7 @@ impl<T: Send + Sync + 'static> Follower<T> {
         StoreError::Unavailable { operation: "watch", source: "the stream ended".into() }
     }
 
-    fn apply(&self, event: Event) {
+    fn apply(&self, event: &Event) {
         let revision = event.revision;
         if let Some(index) = self.section_of(event.key.as_bytes()) {
             self.apply_to(index, event);
@@ -103,10 +103,10 @@ impl<T: Send + Sync + 'static> Follower<T> {
         self.advance(revision);
     }
 
-    fn apply_to(&self, index: usize, event: Event) {
+    fn apply_to(&self, index: usize, event: &Event) {
         let Some(section) = self.cache.sections.get(index) else { return };
         let key: Arc<str> = Arc::from(event.key.as_str());
-        let Some(item) = item(self.cache.projection.as_ref(), index, &event) else {
+        let Some(item) = item(self.cache.projection.as_ref(), index, event) else {
             // A deletion of something we never saw: nothing to tell anybody.
             return;
         };

@@ -12,8 +12,13 @@ pub(crate) const CURRENT: TableDefinition<'_, &[u8], (u64, u64)> = TableDefiniti
 
 /// Key and revision to what was written then: the creation's revision and the value, or nothing
 /// for a deletion.
-pub(crate) const HISTORY: TableDefinition<'_, (&[u8], u64), (u64, Option<&[u8]>)> =
-    TableDefinition::new("history");
+pub(crate) const HISTORY: TableDefinition<'_, At<'_>, Written<'_>> = TableDefinition::new("history");
+
+/// A key and a revision.
+pub(crate) type At<'a> = (&'a [u8], u64);
+
+/// The revision of the creation, and the value, or nothing for a deletion.
+pub(crate) type Written<'a> = (u64, Option<&'a [u8]>);
 
 /// Revision to the key it wrote.
 pub(crate) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");

@@ -8,7 +8,7 @@ use storage_contract::{Key, Revision, StoreError, StoreResult};
 use tokio::sync::{mpsc, oneshot, watch as signal};
 
 use crate::LARGEST_VALUE;
-use crate::layout::{COMPACTED, CURRENT, HISTORY, LOG, META, REVISION, unreadable};
+use crate::layout::{At, COMPACTED, CURRENT, HISTORY, LOG, META, REVISION, Written, unreadable};
 
 /// Writes that wait for the thread. Beyond it callers wait to be queued.
 const QUEUE: usize = 1024;
@@ -185,7 +185,7 @@ enum Failure {
 
 struct Tables<'t> {
     current: Table<'t, &'static [u8], (u64, u64)>,
-    history: Table<'t, (&'static [u8], u64), (u64, Option<&'static [u8]>)>,
+    history: Table<'t, At<'static>, Written<'static>>,
     log: Table<'t, u64, &'static [u8]>,
 }
 

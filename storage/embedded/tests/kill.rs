@@ -1,5 +1,6 @@
 //! Kills a process that writes under load, at moments drawn from a seed, and looks at what is left:
 //! every acknowledged write, and no half one.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

@@ -6,9 +6,15 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use crate::request_info::{RequestInfo, Subject};
 use crate::server::ApiServer;
 
-pub(crate) async fn authorize(server: &ApiServer, info: &RequestInfo, user: &User) -> ApiResult<()> {
+pub(crate) async fn authorize(
+    server: &ApiServer,
+    info: &RequestInfo,
+    user: &User,
+    proxied: bool,
+) -> ApiResult<()> {
     let attributes = attributes(info, user);
-    let reason = match server.parts.authorizer.authorize(&attributes).await {
+    let authorizer = if proxied { &server.parts.hosted_authorizer } else { &server.parts.authorizer };
+    let reason = match authorizer.authorize(&attributes).await {
         Decision::Allow => return Ok(()),
         Decision::Deny(reason) | Decision::NoOpinion(reason) => reason,
         Decision::Error(reason) => {

@@ -144,7 +144,7 @@ impl ListSchema {
                 Uniqueness::Map(keys) => identity(item, keys),
             };
             if !seen.insert(identity.to_string()) {
-                faults.push(FieldError::duplicate(path.index(index), &&identity));
+                faults.push(FieldError::duplicate(path.index(index), &identity));
             }
         }
     }

@@ -95,11 +95,9 @@ impl ObjectStore {
             settle(kind, &mut new, &old, target);
             let warnings = create::warnings(&mut new);
             create::check(kind, &new, Some(&old))?;
-            let object = match self.swap(kind, &key, entry, &old, new, dry_run).await? {
-                Some(object) => object,
-                None => continue,
-            };
-            return Ok(Written { object, warnings });
+            if let Some(object) = self.swap(kind, &key, entry, &old, new, dry_run).await? {
+                return Ok(Written { object, warnings });
+            }
         }
         Err(ApiError::modified(kind.resource, name))
     }

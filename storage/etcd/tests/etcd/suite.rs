@@ -1,12 +1,10 @@
 //! The contract's suite on real etcds, killed and restarted where the suite asks for a cut.
 
-mod server;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::server::{Release, Server};
 use bytes::Bytes;
-use server::{Release, Server};
 use storage_contract::suite::{Harness, run};
 use storage_contract::{Key, Store, StoreError};
 use storage_etcd::{EtcdConfiguration, EtcdStore, LARGEST_VALUE};

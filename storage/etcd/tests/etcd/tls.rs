@@ -1,12 +1,10 @@
 //! TLS to etcd: with our certificate it opens, without it does not.
 
-mod server;
-
 use std::path::Path;
 use std::time::Duration;
 
+use crate::server::{Release, Server, Tls};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use server::{Release, Server, Tls};
 use storage_contract::Store;
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which etcd, and where its binary is.
 #[derive(Debug, Clone, Copy)]
-pub enum Release {
+pub(crate) enum Release {
     /// The distribution's package.
     Distribution,
     /// A current one, built from the module pinned in `hack/tools/etcd`.
@@ -35,14 +35,14 @@ impl Release {
 }
 
 /// TLS files for a server.
-pub struct Tls {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
-    pub ca: PathBuf,
+pub(crate) struct Tls {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) ca: PathBuf,
 }
 
 /// A running etcd.
-pub struct Server {
+pub(crate) struct Server {
     child: Mutex<Child>,
     command: Box<dyn Fn() -> Command + Send + Sync>,
     client_port: u16,
@@ -51,7 +51,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn start(release: Release, tls: Option<&Tls>) -> Self {
+    pub(crate) fn start(release: Release, tls: Option<&Tls>) -> Self {
         let data = tempfile::tempdir().unwrap();
         let (client_port, peer_port) = (free_port(), free_port());
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -88,19 +88,19 @@ impl Server {
         server
     }
 
-    pub fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         format!("{}://127.0.0.1:{}", self.scheme, self.client_port)
     }
 
     /// Kills it, as a power cut would.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let mut child = self.child.lock().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
     /// Starts it again with the data it had.
-    pub fn restart(&self) {
+    pub(crate) fn restart(&self) {
         *self.child.lock().unwrap() = (self.command)().spawn().unwrap();
         self.wait();
     }

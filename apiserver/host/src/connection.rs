@@ -1,0 +1,32 @@
+//! A client of the host.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+/// Longest the host may take to answer: a SubjectAccessReview stands before every request of ours.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: is not a kubeconfig that can be used: {detail}")]
+pub struct ConnectError {
+    path: String,
+    detail: String,
+}
+
+/// A client with the identity in a kubeconfig. Nothing is sent yet.
+///
+/// # Errors
+/// [`ConnectError`] names the file and what is wrong with it.
+pub async fn connect(kubeconfig: &Path) -> Result<kube::Client, ConnectError> {
+    let fault = |detail: String| ConnectError { path: kubeconfig.display().to_string(), detail };
+    let read = Kubeconfig::read_from(kubeconfig).map_err(|error| fault(error.to_string()))?;
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(read, &options).await;
+    let mut config = config.map_err(|error| fault(error.to_string()))?;
+    config.connect_timeout = Some(DEADLINE);
+    config.read_timeout = Some(DEADLINE);
+    kube::Client::try_from(config).map_err(|error| fault(error.to_string()))
+}

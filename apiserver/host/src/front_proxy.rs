@@ -1,0 +1,90 @@
+//! What the host says of its front proxy.
+
+use std::collections::BTreeMap;
+
+use apiserver_access::RequestHeaders;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "extension-apiserver-authentication";
+
+/// The front proxy's CA, and how it says who is behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrontProxy {
+    /// PEM.
+    pub ca: String,
+    /// Header names and allowed common names.
+    pub headers: RequestHeaders,
+}
+
+/// Why it is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum FrontProxyError {
+    /// The host did not give the ConfigMap.
+    #[error(
+        "configmap {NAMESPACE}/{NAME} of the host cannot be read: bind role extension-apiserver-authentication-reader to this server's user (`capstan host manifests` does)"
+    )]
+    Unreadable(#[source] kube::Error),
+    /// The ConfigMap lacks something, or has it in another form.
+    #[error("configmap {NAMESPACE}/{NAME} of the host: {0}")]
+    Unusable(String),
+}
+
+/// Reads it from the host.
+///
+/// # Errors
+/// [`FrontProxyError`] says what to do.
+pub async fn front_proxy(client: &kube::Client) -> Result<FrontProxy, FrontProxyError> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    let found = api.get(NAME).await.map_err(FrontProxyError::Unreadable)?;
+    read(&found.data.unwrap_or_default())
+}
+
+fn read(data: &BTreeMap<String, String>) -> Result<FrontProxy, FrontProxyError> {
+    let ca = data.get("requestheader-client-ca-file").filter(|ca| !ca.is_empty());
+    let ca = ca.ok_or_else(|| {
+        FrontProxyError::Unusable(
+            "requestheader-client-ca-file is missing: the host has no front proxy".to_owned(),
+        )
+    })?;
+    let list = |key: &str, default: Vec<String>| match data.get(key) {
+        None => Ok(default),
+        Some(text) => serde_json::from_str::<Vec<String>>(text)
+            .map_err(|error| FrontProxyError::Unusable(format!("{key} is not a list of texts: {error}"))),
+    };
+    let usual = RequestHeaders::default();
+    Ok(FrontProxy {
+        ca: ca.clone(),
+        headers: RequestHeaders {
+            allowed_names: list("requestheader-allowed-names", usual.allowed_names)?,
+            username: list("requestheader-username-headers", usual.username)?,
+            uid: list("requestheader-uid-headers", usual.uid)?,
+            group: list("requestheader-group-headers", usual.group)?,
+            extra_prefix: list("requestheader-extra-headers-prefix", usual.extra_prefix)?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_words_are_read() {
+        let data = BTreeMap::from([
+            ("requestheader-client-ca-file".to_owned(), "PEM".to_owned()),
+            ("requestheader-allowed-names".to_owned(), r#"["front-proxy-client"]"#.to_owned()),
+            ("requestheader-username-headers".to_owned(), r#"["X-Remote-User"]"#.to_owned()),
+        ]);
+        let found = read(&data).unwrap();
+        assert_eq!(found.headers.allowed_names, ["front-proxy-client"]);
+        assert_eq!(found.headers.uid, ["X-Remote-Uid"]);
+        assert!(read(&BTreeMap::new()).is_err());
+        let bad = BTreeMap::from([
+            ("requestheader-client-ca-file".to_owned(), "PEM".to_owned()),
+            ("requestheader-allowed-names".to_owned(), "front".to_owned()),
+        ]);
+        assert!(read(&bad).unwrap_err().to_string().contains("requestheader-allowed-names"));
+    }
+}

@@ -1,0 +1,150 @@
+//! What a host applies, so that it serves our groups through us.
+
+use apiserver_machinery::resource::{Registry, Resource};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// Above the 1000 of CRDs, so that ours come first where both are.
+const GROUP_PRIORITY: i32 = 1100;
+
+/// Above the 100 of CRDs.
+const VERSION_PRIORITY: i32 = 200;
+
+/// Where and as whom the host finds us.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Namespace of the Service.
+    pub namespace: String,
+    /// Name of the Service. With the namespace it makes the TLS name `<name>.<namespace>.svc`.
+    pub service: String,
+    /// Host name or address where we serve; `None` selects pods labelled `app: capstan`.
+    pub external_name: Option<String>,
+    /// Port we serve on.
+    pub port: u16,
+    /// CA of our serving certificate, PEM.
+    pub ca: String,
+    /// The host's user that we are.
+    pub user: String,
+    /// Whether to publish CRD objects as metadata.
+    pub crds: bool,
+}
+
+/// The objects, in an order that can be applied as it stands.
+pub fn manifests(registry: &Registry, options: &Options) -> Vec<Value> {
+    let hosted: Vec<&Resource> =
+        registry.resources().iter().map(AsRef::as_ref).filter(|resource| resource.hosted).collect();
+    let mut objects = vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": options.namespace}}),
+        service(options),
+    ];
+    objects.extend(access(&hosted, options));
+    if options.crds {
+        let upstream = hosted.iter().filter(|resource| resource.group.ends_with("x-k8s.io"));
+        objects.extend(upstream.map(|resource| crd(resource)));
+    }
+    let mut seen = Vec::new();
+    for resource in &hosted {
+        let version = (resource.group.clone(), resource.version.clone());
+        if !seen.contains(&version) {
+            objects.push(api_service(resource, options));
+            seen.push(version);
+        }
+    }
+    objects
+}
+
+fn service(options: &Options) -> Value {
+    let metadata = json!({"name": options.service, "namespace": options.namespace});
+    let spec = match &options.external_name {
+        // An address passes as an external name; kube-apiserver dials it as it stands.
+        Some(name) => json!({"type": "ExternalName", "externalName": name}),
+        None => json!({"selector": {"app": "capstan"},
+            "ports": [{"name": "https", "port": options.port, "targetPort": options.port}]}),
+    };
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+}
+
+fn api_service(resource: &Resource, options: &Options) -> Value {
+    json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": format!("{}.{}", resource.version, resource.group)},
+        "spec": {"group": resource.group, "version": resource.version,
+            "groupPriorityMinimum": GROUP_PRIORITY, "versionPriority": VERSION_PRIORITY,
+            "caBundle": STANDARD.encode(&options.ca),
+            "service": {"namespace": options.namespace, "name": options.service, "port": options.port}}})
+}
+
+/// What we may do in the host, and what its users may do with us.
+fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
+    let rbac = "rbac.authorization.k8s.io";
+    let version = "rbac.authorization.k8s.io/v1";
+    let subjects = json!([{"kind": "User", "name": options.user, "apiGroup": rbac}]);
+    let role = |kind: &str, name: &str| json!({"apiGroup": rbac, "kind": kind, "name": name});
+    let mut objects = vec![
+        json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:system:auth-delegator"},
+            "roleRef": role("ClusterRole", "system:auth-delegator"), "subjects": subjects}),
+        json!({"apiVersion": version, "kind": "RoleBinding",
+            "metadata": {"name": "capstan-auth-reader", "namespace": "kube-system"},
+            "roleRef": role("Role", "extension-apiserver-authentication-reader"), "subjects": subjects}),
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "capstan:server"},
+            "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}]}),
+        json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:server"},
+            "roleRef": role("ClusterRole", "capstan:server"), "subjects": subjects}),
+    ];
+    let read = ["get", "list", "watch"];
+    let write = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    for (name, aggregate, verbs) in
+        [("view", "view", &read[..]), ("edit", "edit", &write[..]), ("admin", "admin", &write[..])]
+    {
+        objects.push(json!({"apiVersion": version, "kind": "ClusterRole",
+            "metadata": {"name": format!("capstan:{name}"),
+                "labels": {(format!("rbac.authorization.k8s.io/aggregate-to-{aggregate}")): "true"}},
+            "rules": rules(hosted, verbs)}));
+    }
+    objects
+}
+
+fn rules(hosted: &[&Resource], verbs: &[&str]) -> Vec<Value> {
+    hosted
+        .iter()
+        .map(
+            |resource| json!({"apiGroups": [resource.group], "resources": [resource.plural], "verbs": verbs}),
+        )
+        .collect()
+}
+
+/// A CRD that says what there is and serves nothing: for tools that look kinds up there.
+fn crd(resource: &Resource) -> Value {
+    let provider = match resource.group.as_str() {
+        "infrastructure.cluster.x-k8s.io" => "infrastructure-openstack",
+        _ => "cluster-api",
+    };
+    let columns: Vec<Value> = resource
+        .columns
+        .iter()
+        .map(|column| json!({"name": column.name, "type": column.kind, "jsonPath": column.json_path, "priority": column.priority}))
+        .collect();
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let mut version = json!({"name": resource.version, "served": false, "storage": true,
+        "schema": {"openAPIV3Schema": schema}, "additionalPrinterColumns": columns});
+    if resource.status_subresource {
+        version["subresources"] = json!({"status": {}});
+    }
+    let contract = format!("cluster.x-k8s.io/{}", resource.version);
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{}.{}", resource.plural, resource.group),
+            "labels": {(contract): resource.version, "clusterctl.cluster.x-k8s.io": "",
+                "cluster.x-k8s.io/provider": provider}},
+        "spec": {"group": resource.group, "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+            "names": {"plural": resource.plural, "singular": resource.singular, "kind": resource.kind,
+                "listKind": resource.list_kind(), "shortNames": resource.short_names,
+                "categories": resource.categories},
+            "versions": [version]}})
+}
+
+impl Options {
+    /// The name in our serving certificate that the host verifies, whatever address it dials.
+    pub fn server_name(&self) -> String {
+        format!("{}.{}.svc", self.service, self.namespace)
+    }
+}

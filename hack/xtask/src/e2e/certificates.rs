@@ -1,0 +1,114 @@
+//! The certificates of a host cluster, made with openssl.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::run;
+
+/// A directory of certificates.
+pub(super) struct Certificates(PathBuf);
+
+impl Certificates {
+    /// Two CAs that must not be one, and what they sign.
+    pub(super) fn make(directory: &Path) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(directory)?;
+        let certificates = Self(directory.to_owned());
+        certificates.authority("kube-ca")?;
+        certificates.authority("front-proxy-ca")?;
+        let names = "DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.0.0.1";
+        certificates.sign("kube-ca", "apiserver", "/CN=kube-apiserver", names)?;
+        for (name, subject) in [
+            ("admin", "/O=system:masters/CN=admin"),
+            ("capstan", "/CN=capstan"),
+            ("alice", "/CN=alice"),
+            ("bob", "/CN=bob"),
+        ] {
+            certificates.sign("kube-ca", name, subject, "")?;
+        }
+        certificates.sign("front-proxy-ca", "front-proxy-client", "/CN=front-proxy-client", "")?;
+        certificates.openssl(&["genrsa", "-out", "sa.key", "2048"])?;
+        certificates.openssl(&["rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub"])?;
+        Ok(certificates)
+    }
+
+    /// The file with this name.
+    pub(super) fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    fn authority(&self, name: &str) -> anyhow::Result<()> {
+        self.key(name)?;
+        let (key, certificate, subject) =
+            (format!("{name}.key"), format!("{name}.crt"), format!("/CN={name}"));
+        self.openssl(&[
+            "req",
+            "-x509",
+            "-new",
+            "-key",
+            &key,
+            "-days",
+            "30",
+            "-subj",
+            &subject,
+            "-out",
+            &certificate,
+        ])
+    }
+
+    fn sign(&self, authority: &str, name: &str, subject: &str, names: &str) -> anyhow::Result<()> {
+        self.key(name)?;
+        let (key, request, certificate) =
+            (format!("{name}.key"), format!("{name}.csr"), format!("{name}.crt"));
+        self.openssl(&["req", "-new", "-key", &key, "-subj", subject, "-out", &request])?;
+        let usage = if names.is_empty() {
+            "extendedKeyUsage=clientAuth".to_owned()
+        } else {
+            format!("extendedKeyUsage=serverAuth\nsubjectAltName={names}")
+        };
+        let extensions = format!("{name}.ext");
+        std::fs::write(self.0.join(&extensions), usage)?;
+        let (ca, ca_key) = (format!("{authority}.crt"), format!("{authority}.key"));
+        self.openssl(&[
+            "x509",
+            "-req",
+            "-in",
+            &request,
+            "-CA",
+            &ca,
+            "-CAkey",
+            &ca_key,
+            "-CAcreateserial",
+            "-days",
+            "30",
+            "-extfile",
+            &extensions,
+            "-out",
+            &certificate,
+        ])
+    }
+
+    fn key(&self, name: &str) -> anyhow::Result<()> {
+        self.openssl(&["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", &format!("{name}.key")])
+    }
+
+    fn openssl(&self, arguments: &[&str]) -> anyhow::Result<()> {
+        let mut command = Command::new("openssl");
+        command.args(arguments).current_dir(&self.0).stderr(std::process::Stdio::null());
+        run::shown(command.stdout(std::process::Stdio::null())).context("openssl")
+    }
+
+    /// A kubeconfig for a user of the host.
+    pub(super) fn kubeconfig(&self, user: &str, server: &str) -> anyhow::Result<String> {
+        let path = self.path(&format!("{user}.kubeconfig"));
+        let document = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "host",
+            "clusters": [{"name": "host", "cluster": {"server": server, "certificate-authority": self.path("kube-ca.crt")}}],
+            "users": [{"name": user, "user": {
+                "client-certificate": self.path(&format!("{user}.crt")), "client-key": self.path(&format!("{user}.key"))}}],
+            "contexts": [{"name": "host", "context": {"cluster": "host", "user": user}}]});
+        std::fs::write(&path, document.to_string())?;
+        Ok(path)
+    }
+}

@@ -1,0 +1,232 @@
+//! etcd, kube-apiserver and Capstan, on free ports of loopback, in a directory of their own.
+
+use std::cell::RefCell;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::certificates::Certificates;
+use super::process::Process;
+use crate::run;
+
+/// Longest anything may take on a busy machine.
+pub(super) const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Where the programs are.
+pub(super) struct Tools {
+    pub(super) etcd: PathBuf,
+    pub(super) kube_apiserver: PathBuf,
+    pub(super) kubectl: PathBuf,
+    pub(super) capstan: PathBuf,
+}
+
+/// Everything that runs. Ended in the right order when dropped.
+pub(super) struct Lab {
+    capstan: RefCell<Option<Process>>,
+    _kube_apiserver: Process,
+    _etcd: Process,
+    pub(super) tools: Tools,
+    pub(super) certificates: Certificates,
+    pub(super) capstan_port: u16,
+    etcd_url: String,
+    home: PathBuf,
+    keep: RefCell<bool>,
+}
+
+impl Lab {
+    /// Brings everything up and registers Capstan with the host.
+    pub(super) fn start(tools: Tools) -> anyhow::Result<Self> {
+        let home = std::env::temp_dir().join(format!("capstan-e2e-{}", std::process::id()));
+        std::fs::create_dir_all(home.join("log"))?;
+        let certificates = Certificates::make(&home.join("pki"))?;
+        let [client, peer, host, capstan_port] = ports()?;
+        let etcd_url = format!("http://127.0.0.1:{client}");
+        let etcd = start_etcd(&tools, &home, client, peer)?;
+        let mut kube_apiserver = start_kube_apiserver(&tools, &home, &certificates, &etcd_url, host)?;
+        for user in ["admin", "alice", "bob", "capstan"] {
+            certificates.kubeconfig(user, &format!("https://127.0.0.1:{host}"))?;
+        }
+        until("kube-apiserver is ready", || {
+            kube_apiserver.check()?;
+            let admin = certificates.path("admin.kubeconfig");
+            let mut ready = Command::new(&tools.kubectl);
+            ready
+                .args(["--kubeconfig", &admin, "get", "--raw", "/readyz"])
+                .stderr(std::process::Stdio::null());
+            Ok(ready.output()?.stdout == b"ok")
+        })?;
+        let lab = Self {
+            capstan: RefCell::new(None),
+            _kube_apiserver: kube_apiserver,
+            _etcd: etcd,
+            tools,
+            certificates,
+            capstan_port,
+            etcd_url,
+            home,
+            keep: RefCell::new(false),
+        };
+        lab.register()?;
+        lab.start_capstan()?;
+        Ok(lab)
+    }
+
+    /// What the README tells operators to do.
+    fn register(&self) -> anyhow::Result<()> {
+        let port = self.capstan_port.to_string();
+        let mut print = Command::new(&self.tools.capstan);
+        print
+            .args(["host", "manifests", "--external-name", "127.0.0.1", "--port", &port, "--data-dir"])
+            .arg(self.data());
+        let manifests =
+            run::output(print.args(["--kubeconfig", &self.certificates.path("admin.kubeconfig")]))?;
+        let path = self.home.join("host.yaml");
+        std::fs::write(&path, manifests)?;
+        self.kubectl("admin", &["apply", "-f", &path.display().to_string()]).map(|_| ())
+    }
+
+    /// Starts Capstan, or starts it again.
+    pub(super) fn start_capstan(&self) -> anyhow::Result<()> {
+        let mut command = Command::new(&self.tools.capstan);
+        let listen = format!("127.0.0.1:{}", self.capstan_port);
+        command.args(["serve", "--listen", &listen, "--etcd-endpoints", &self.etcd_url]);
+        command.args(["--host-kubeconfig", &self.certificates.path("capstan.kubeconfig")]);
+        command.arg("--data-dir").arg(self.data());
+        let mut process = Process::start("capstan", &mut command, &self.home.join("log/capstan.log"))?;
+        until("capstan serves", || {
+            process.check().with_context(|| format!("its log is in {}", self.keep_logs()))?;
+            Ok(std::net::TcpStream::connect(&listen).is_ok())
+        })?;
+        *self.capstan.borrow_mut() = Some(process);
+        Ok(())
+    }
+
+    /// Stops Capstan in an orderly way.
+    pub(super) fn stop_capstan(&self) {
+        self.capstan.borrow_mut().take();
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.home.join("data")
+    }
+
+    /// A file of the lab's own with this content.
+    pub(super) fn file(&self, name: &str, content: &str) -> anyhow::Result<String> {
+        let path = self.home.join(name);
+        std::fs::write(&path, content)?;
+        Ok(path.display().to_string())
+    }
+
+    /// Runs kubectl as a user; what it prints, or why it failed.
+    pub(super) fn kubectl(&self, user: &str, arguments: &[&str]) -> anyhow::Result<String> {
+        match self.try_kubectl(user, arguments)? {
+            (true, out, _) => Ok(out),
+            (false, out, error) => bail!("kubectl {} as {user}: {out}{error}", arguments.join(" ")),
+        }
+    }
+
+    /// Runs kubectl as a user: whether it succeeded, and what it printed on both outputs.
+    pub(super) fn try_kubectl(
+        &self,
+        user: &str,
+        arguments: &[&str],
+    ) -> anyhow::Result<(bool, String, String)> {
+        let kubeconfig = self.certificates.path(&format!("{user}.kubeconfig"));
+        let mut command = Command::new(&self.tools.kubectl);
+        command.args(["--kubeconfig", &kubeconfig, "--cache-dir"]).arg(self.home.join("cache").join(user));
+        let output = command.args(arguments).stdin(std::process::Stdio::null()).output()?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok((output.status.success(), text(&output.stdout), text(&output.stderr)))
+    }
+
+    /// Leaves the logs behind for whoever looks into a failure; returns where.
+    pub(super) fn keep_logs(&self) -> String {
+        *self.keep.borrow_mut() = true;
+        self.home.join("log").display().to_string()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.stop_capstan();
+        if !*self.keep.borrow() {
+            let _ = std::fs::remove_dir_all(&self.home);
+        }
+    }
+}
+
+/// Tries until it is so, or it takes too long.
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while !is_so()? {
+        if Instant::now() > end {
+            bail!("{what}: not within {} s", PATIENCE.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
+}
+
+/// Four ports that are free now, held together so that they differ.
+fn ports() -> anyhow::Result<[u16; 4]> {
+    let listeners = [(); 4].map(|()| TcpListener::bind(("127.0.0.1", 0)));
+    let mut ports = [0; 4];
+    for (port, listener) in ports.iter_mut().zip(listeners) {
+        *port = listener?.local_addr()?.port();
+    }
+    Ok(ports)
+}
+
+fn start_etcd(tools: &Tools, home: &Path, client: u16, peer: u16) -> anyhow::Result<Process> {
+    let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+    let mut command = Command::new(&tools.etcd);
+    command.args(["--name=lab", "--log-level=warn"]);
+    command.arg(format!("--data-dir={}", home.join("etcd").display()));
+    command.arg(format!("--listen-client-urls={client}")).arg(format!("--advertise-client-urls={client}"));
+    command.arg(format!("--listen-peer-urls={peer}")).arg(format!("--initial-advertise-peer-urls={peer}"));
+    command.arg(format!("--initial-cluster=lab={peer}"));
+    Process::start("etcd", &mut command, &home.join("log/etcd.log"))
+}
+
+fn start_kube_apiserver(
+    tools: &Tools,
+    home: &Path,
+    certificates: &Certificates,
+    etcd: &str,
+    port: u16,
+) -> anyhow::Result<Process> {
+    let file = |name: &str| certificates.path(name);
+    let mut command = Command::new(&tools.kube_apiserver);
+    command.arg(format!("--etcd-servers={etcd}")).arg(format!("--secure-port={port}"));
+    command.args([
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--authorization-mode=RBAC",
+        // No controller makes service accounts here.
+        "--disable-admission-plugins=ServiceAccount",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-uid-headers=X-Remote-Uid",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+    ]);
+    for (flag, name) in [
+        ("tls-cert-file", "apiserver.crt"),
+        ("tls-private-key-file", "apiserver.key"),
+        ("client-ca-file", "kube-ca.crt"),
+        ("service-account-key-file", "sa.pub"),
+        ("service-account-signing-key-file", "sa.key"),
+        ("requestheader-client-ca-file", "front-proxy-ca.crt"),
+        ("proxy-client-cert-file", "front-proxy-client.crt"),
+        ("proxy-client-key-file", "front-proxy-client.key"),
+    ] {
+        command.arg(format!("--{flag}={}", file(name)));
+    }
+    Process::start("kube-apiserver", &mut command, &home.join("log/kube-apiserver.log"))
+}

@@ -1,0 +1,60 @@
+//! A program that runs for as long as its handle lives.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// Longest a program may take to end in an orderly way.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// A running program. Ended when dropped.
+pub(super) struct Process {
+    name: String,
+    child: Child,
+}
+
+impl Process {
+    /// Starts a program; what it prints goes to `log`.
+    pub(super) fn start(name: &str, command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("{}", log.display()))?;
+        let errors = file.try_clone()?;
+        let child = command.stdin(Stdio::null()).stdout(file).stderr(errors).spawn();
+        let child = child.with_context(|| format!("{name} cannot be started"))?;
+        Ok(Self { name: name.to_owned(), child })
+    }
+
+    /// Fails when the program is over.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => bail!("{} ended: {status}", self.name),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks the program to end, and sees that it does.
+    pub(super) fn stop(&mut self) {
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let end = Instant::now() + GRACE;
+        while Instant::now() < end {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

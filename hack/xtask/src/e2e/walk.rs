@@ -1,0 +1,244 @@
+//! What an operator and their users do, step by step, through the host and directly.
+
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+
+use super::lab::{Lab, until};
+use crate::run;
+
+/// Group-versions the host serves through us.
+const GROUP_VERSIONS: [&str; 3] =
+    ["cluster.x-k8s.io/v1beta2", "infrastructure.cluster.x-k8s.io/v1beta2", "capstan.dev/v1alpha1"];
+
+const OBJECTS: &str = "
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: c1, namespace: team}
+spec:
+  clusterNetwork: {pods: {cidrBlocks: [10.0.0.0/16]}}
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: OpenStackCluster, name: c1}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Machine
+metadata: {name: m1, namespace: team}
+spec:
+  clusterName: c1
+  version: v1.30.0
+  bootstrap: {dataSecretName: s1}
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: OpenStackMachine, name: m1}
+";
+
+pub(super) fn available(lab: &Lab) -> anyhow::Result<()> {
+    for group_version in GROUP_VERSIONS {
+        let (group, version) = group_version.split_once('/').context("a group and a version")?;
+        let name = format!("apiservice/{version}.{group}");
+        lab.kubectl("admin", &["wait", &name, "--for=condition=Available", "--timeout=90s"])?;
+    }
+    Ok(())
+}
+
+pub(super) fn no_duplicates(lab: &Lab) -> anyhow::Result<()> {
+    let crd = lab.kubectl("admin", &["get", "crd", "machines.cluster.x-k8s.io", "-o", "json"])?;
+    let crd: Value = serde_json::from_str(&crd)?;
+    ensure!(
+        crd.pointer("/spec/versions/0/served") == Some(&Value::Bool(false)),
+        "the CRD object serves something"
+    );
+    for group in ["cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"] {
+        let names = lab.kubectl("admin", &["api-resources", "--api-group", group, "-o", "name"])?;
+        let mut lines: Vec<&str> = names.lines().collect();
+        let count = lines.len();
+        lines.sort_unstable();
+        lines.dedup();
+        ensure!(count == 2 && lines.len() == 2, "{group} has {names:?} instead of two kinds");
+    }
+    // The aggregator fetches our documents about once a minute.
+    until("the host's OpenAPI has our kinds", || {
+        let document = lab.kubectl("admin", &["get", "--raw", "/openapi/v2"])?;
+        let document: Value = serde_json::from_str(&document)?;
+        let Some(definitions) = document.get("definitions").and_then(Value::as_object) else {
+            return Ok(false);
+        };
+        let machines = definitions.keys().filter(|name| name.ends_with(".Machine")).count();
+        ensure!(machines < 2, "the host's OpenAPI has Machine {machines} times");
+        Ok(machines == 1)
+    })
+}
+
+pub(super) fn permitted_user(lab: &Lab) -> anyhow::Result<()> {
+    lab.kubectl("admin", &["create", "namespace", "team"])?;
+    // The roles in our manifests are added to the host's own `edit`.
+    lab.kubectl(
+        "admin",
+        &["create", "rolebinding", "alice", "--clusterrole=capstan:edit", "--user=alice", "-n", "team"],
+    )?;
+    let file = lab.file("objects.yaml", OBJECTS)?;
+    until("alice's permission is known to the host", || {
+        Ok(lab.try_kubectl("alice", &["apply", "-f", &file])?.0)
+    })?;
+    let found = lab.kubectl("alice", &["get", "machines", "-n", "team", "-o", "name"])?;
+    ensure!(found.trim() == "machine.cluster.x-k8s.io/m1", "{found}");
+    let refused = lab.try_kubectl(
+        "alice",
+        &["apply", "-f", &lab.file("bad.yaml", &OBJECTS.replace("clusterName", "clusterNam"))?],
+    )?;
+    ensure!(!refused.0 && refused.2.contains("unknown field \"spec.clusterNam\""), "{}", refused.2);
+    let missing = lab.file("missing.yaml", &OBJECTS.replace("namespace: team", "namespace: nowhere"))?;
+    let refused = lab.try_kubectl("admin", &["create", "-f", &missing])?;
+    ensure!(!refused.0 && refused.2.contains("namespaces \"nowhere\" not found"), "{}", refused.2);
+    Ok(())
+}
+
+pub(super) fn reading(lab: &Lab) -> anyhow::Result<()> {
+    let explained = lab.kubectl("alice", &["explain", "machine.spec.bootstrap.dataSecretName"])?;
+    ensure!(explained.contains("FIELD: dataSecretName <string>"), "{explained}");
+    let described = lab.kubectl("alice", &["describe", "machine", "m1", "-n", "team"])?;
+    ensure!(described.contains("Cluster Name:") && described.contains("v1.30.0"), "{described}");
+    let table = lab.kubectl("alice", &["get", "machines", "-n", "team"])?;
+    ensure!(table.starts_with("NAME   CLUSTER   NODE NAME"), "{table}");
+    let status = r#"{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Ok","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#;
+    lab.kubectl(
+        "admin",
+        &["patch", "machine", "m1", "-n", "team", "--subresource=status", "--type=merge", "-p", status],
+    )?;
+    lab.kubectl("alice", &["wait", "machine/m1", "-n", "team", "--for=condition=Ready", "--timeout=20s"])?;
+    lab.kubectl("alice", &["delete", "machine", "m1", "-n", "team", "--timeout=20s"])?;
+    let gone = lab.try_kubectl("alice", &["get", "machine", "m1", "-n", "team"])?;
+    ensure!(!gone.0 && gone.2.contains("machines.cluster.x-k8s.io \"m1\" not found"), "{}", gone.2);
+    Ok(())
+}
+
+pub(super) fn refused_user(lab: &Lab) -> anyhow::Result<()> {
+    let by_host = lab.try_kubectl("bob", &["get", "machines", "-n", "team"])?;
+    ensure!(!by_host.0 && by_host.2.contains("Forbidden"), "{}", by_host.2);
+    // Asked as the host asks, with the front proxy's certificate and bob's name: the refusal is ours.
+    let path = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machines";
+    let (code, body) = curl(
+        lab,
+        path,
+        "front-proxy-client",
+        &["X-Remote-User: bob", "X-Remote-Group: system:authenticated"],
+    )?;
+    ensure!(code == "403", "{code} {body}");
+    ensure!(
+        body.contains("machines.cluster.x-k8s.io is forbidden: User \\\"bob\\\" cannot list resource"),
+        "{body}"
+    );
+    let (code, body) = curl(
+        lab,
+        path,
+        "front-proxy-client",
+        &["X-Remote-User: alice", "X-Remote-Group: system:authenticated"],
+    )?;
+    ensure!(code == "200", "{code} {body}");
+    Ok(())
+}
+
+pub(super) fn forged_headers(lab: &Lab) -> anyhow::Result<()> {
+    let path = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machines";
+    let forged = ["X-Remote-User: admin", "X-Remote-Group: system:masters"];
+    // A user's certificate of the host: its CA is not ours, so the handshake already fails.
+    ensure!(curl(lab, path, "bob", &forged).is_err(), "a certificate of a stranger was taken");
+    // No certificate at all: nobody.
+    let (code, body) = curl(lab, path, "", &forged)?;
+    ensure!(code == "403" && body.contains("system:anonymous"), "{code} {body}");
+    // A certificate of our own CA without rights: still who it says.
+    mint(lab, "carol", "nobody")?;
+    let refused = lab.try_kubectl("carol", &["get", "machines", "-n", "team"])?;
+    ensure!(!refused.0 && refused.2.contains("User \"carol\" cannot list"), "{}", refused.2);
+    Ok(())
+}
+
+pub(super) fn direct_face(lab: &Lab) -> anyhow::Result<()> {
+    mint(lab, "direct", "system:masters")?;
+    let view = |user| {
+        lab.kubectl(
+            user,
+            &[
+                "get",
+                "cluster",
+                "c1",
+                "-n",
+                "team",
+                "-o",
+                "jsonpath={.metadata.uid} {.metadata.resourceVersion}",
+            ],
+        )
+    };
+    let (through_host, direct) = (view("alice")?, view("direct")?);
+    ensure!(through_host == direct, "the host shows {through_host:?}, the direct face {direct:?}");
+    Ok(())
+}
+
+pub(super) fn core_stays_the_hosts(lab: &Lab) -> anyhow::Result<()> {
+    let (code, body) = curl(
+        lab,
+        "/api/v1/secrets",
+        "front-proxy-client",
+        &["X-Remote-User: a", "X-Remote-Group: system:masters"],
+    )?;
+    ensure!(code == "404", "{code} {body}");
+    let namespaces = lab.kubectl("direct", &["get", "namespaces", "-o", "name"])?;
+    ensure!(namespaces.contains("namespace/default"), "{namespaces}");
+    Ok(())
+}
+
+pub(super) fn restart(lab: &Lab) -> anyhow::Result<()> {
+    let before =
+        lab.kubectl("direct", &["get", "cluster", "c1", "-n", "team", "-o", "jsonpath={.metadata.uid}"])?;
+    lab.stop_capstan();
+    let down = lab.try_kubectl("alice", &["get", "clusters", "-n", "team"])?;
+    ensure!(!down.0, "the host answers for us although we are down: {}", down.1);
+    lab.start_capstan()?;
+    until("the host finds us again", || Ok(lab.try_kubectl("alice", &["get", "clusters", "-n", "team"])?.0))?;
+    let after =
+        lab.kubectl("alice", &["get", "cluster", "c1", "-n", "team", "-o", "jsonpath={.metadata.uid}"])?;
+    ensure!(before == after, "{before} is now {after}");
+    Ok(())
+}
+
+/// Makes a kubeconfig for the direct face.
+fn mint(lab: &Lab, user: &str, group: &str) -> anyhow::Result<()> {
+    let server = format!("https://127.0.0.1:{}", lab.capstan_port);
+    let mut command = Command::new(&lab.tools.capstan);
+    command.args([
+        "kubeconfig",
+        "--user",
+        user,
+        "--group",
+        group,
+        "--expires",
+        "1h",
+        "--server",
+        &server,
+        "--data-dir",
+    ]);
+    let text = run::output(command.arg(lab.data()))?;
+    std::fs::write(lab.certificates.path(&format!("{user}.kubeconfig")), text)?;
+    Ok(())
+}
+
+/// Asks us directly with one of the host's certificates: the code and the body.
+fn curl(lab: &Lab, path: &str, certificate: &str, headers: &[&str]) -> anyhow::Result<(String, String)> {
+    let mut command = Command::new("curl");
+    let ca = lab.data().join("pki/ca.crt");
+    command
+        .args(["--silent", "--show-error", "--max-time", "20", "--write-out", "\n%{http_code}", "--cacert"])
+        .arg(ca);
+    if !certificate.is_empty() {
+        let file = |end: &str| lab.certificates.path(&format!("{certificate}.{end}"));
+        command.args(["--cert", &file("crt"), "--key", &file("key")]);
+    }
+    for header in headers {
+        command.args(["--header", header]);
+    }
+    let output = command.arg(format!("https://127.0.0.1:{}{path}", lab.capstan_port)).output()?;
+    if !output.status.success() {
+        bail!("curl: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (body, code) = text.rsplit_once('\n').context("curl printed no code")?;
+    Ok((code.to_owned(), body.to_owned()))
+}

@@ -1,0 +1,6 @@
+//! The store on real etcds.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+
+mod server;
+mod suite;
+mod tls;
