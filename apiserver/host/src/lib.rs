@@ -1,5 +1,5 @@
-//! All that is exchanged with a host cluster: what it applies to serve us ([`manifests`]), what
-//! it tells us about its front proxy ([`front_proxy`]), whom it lets do what ([`HostAuthorizer`]),
+//! All that is exchanged with a host cluster: what it applies to serve us ([`manifests()`]), what
+//! it tells us about its front proxy ([`front_proxy()`]), whom it lets do what ([`HostAuthorizer`]),
 //! and which namespaces it has ([`HostNamespaces`]).
 
 mod authorizer;

@@ -1,7 +1,7 @@
 //! The API over HTTP: TLS, the filter chain, paths, negotiation, watch streams, documents.
 //!
 //! This crate serves a list of kinds it is given and knows none of them. A request passes
-//! [`chain`], which is one list in execution order, and ends in one file of [`verbs`], named as
+//! `chain`, which is one list in execution order, and ends in one file of `verbs`, named as
 //! the generic store names it.
 
 mod body;

@@ -21,9 +21,9 @@ pub(crate) enum Command {
     /// With nothing given, serves on loopback from an embedded store, with certificates of its own
     /// making, and prints where everything lies:
     ///
-    ///   <data>/store.redb        the objects
-    ///   <data>/pki/              the CA, the serving certificate, their keys
-    ///   <data>/encryption.yaml   the key that Secrets are encrypted with: back it up
+    ///   DATA/store.redb        the objects
+    ///   DATA/pki/              the CA, the serving certificate, their keys
+    ///   DATA/encryption.yaml   the key that Secrets are encrypted with: back it up
     ///
     /// Example: capstan serve --data-dir /var/lib/capstan --listen 192.0.2.10:7443
     #[command(verbatim_doc_comment)]

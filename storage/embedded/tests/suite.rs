@@ -12,7 +12,7 @@ struct Embedded(Arc<EmbeddedStore>);
 #[async_trait::async_trait]
 impl Harness for Embedded {
     fn store(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.0) as Arc<dyn Store>
+        self.0.clone()
     }
 
     fn largest_value(&self) -> usize {

@@ -29,7 +29,7 @@ fn configuration(server: &Server) -> EtcdConfiguration {
 #[async_trait::async_trait]
 impl Harness for Etcd {
     fn store(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.store) as Arc<dyn Store>
+        self.store.clone()
     }
 
     async fn disturb(&self) {

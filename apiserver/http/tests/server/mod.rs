@@ -1,0 +1,169 @@
+//! A server of one toy kind, and a client that comes in by its door.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts, ResponseBody};
+use apiserver_machinery::encryption::Encryption;
+use apiserver_machinery::metadata;
+use apiserver_machinery::resource::{Column, Registry, Resource};
+use apiserver_machinery::schema::Schema;
+use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
+use apiserver_machinery::strategy::Plain;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use storage_embedded::EmbeddedStore;
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+#[derive(Clone)]
+pub(crate) struct Server {
+    door: InProcess,
+    _directory: Arc<tempfile::TempDir>,
+}
+
+fn resource(group: &str, kind: &str, namespaced: bool) -> Resource {
+    let open_api = json!({"type": "object", "properties": {
+        "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+        "spec": {"type": "object", "properties": {
+            "size": {"type": "integer", "minimum": 1}, "colour": {"type": "string", "default": "red"}}},
+        "status": {"type": "object", "properties": {"phase": {"type": "string"}}}}});
+    let mut whole = open_api.clone();
+    whole["properties"]["metadata"] = metadata::schema();
+    let column = |name: &str, kind: &str, path: &str| Column {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        json_path: path.to_owned(),
+        priority: 0,
+        description: String::new(),
+    };
+    Resource {
+        group: group.to_owned(),
+        version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        plural: format!("{}s", kind.to_lowercase()),
+        singular: kind.to_lowercase(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced,
+        status_subresource: true,
+        generation: true,
+        hosted: true,
+        columns: vec![column("Size", "integer", ".spec.size")],
+        selectable: Vec::new(),
+        schema: Schema::compile(&whole).unwrap(),
+        open_api,
+        strategy: Arc::new(Plain),
+        verbs: Vec::new(),
+    }
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        let directory = Arc::new(tempfile::tempdir().unwrap());
+        let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+        let kinds = vec![resource("toys.example.com", "Gadget", true), resource("", "Namespace", false)];
+        let objects = Arc::new(ObjectStore::open(
+            Arc::new(Registry::new(kinds)),
+            store,
+            Arc::new(Encryption::default()),
+            Arc::new(OwnNamespaces),
+            CancellationToken::new(),
+        ));
+        let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy)]));
+        let server = Arc::new(ApiServer::new(Parts {
+            objects: Arc::clone(&objects),
+            authenticator: Arc::new(Authenticator::default()),
+            authorizer: authorizer.clone(),
+            hosted_authorizer: authorizer,
+            identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
+            checks: Vec::new(),
+            shutdown: CancellationToken::new(),
+        }));
+        let master = User::authenticated("tester", ["system:masters".to_owned()]);
+        let server = Self { door: InProcess::new(server, master), _directory: directory };
+        while !objects.is_ready() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+        assert_eq!(server.post("/api/v1/namespaces", &namespace).await.0, 201);
+        server
+    }
+
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: String,
+    ) -> Response<ResponseBody> {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(bytes::Bytes::from(body))).unwrap();
+        self.door.clone().call(request).await.unwrap()
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, Value) {
+        let answer = self.request(method, path, headers, body.to_owned()).await;
+        let code = answer.status().as_u16();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes))))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
+        self.send("GET", path, &[], "").await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.send("POST", path, &[], &body.to_string()).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.send("PUT", path, &[], &body.to_string()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> (u16, Value) {
+        self.send("DELETE", path, &[], "").await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, kind: &str, body: &Value) -> (u16, Value) {
+        let media =
+            if kind == "json" { "application/json-patch+json" } else { "application/merge-patch+json" };
+        self.send("PATCH", path, &[("content-type", media)], &body.to_string()).await
+    }
+
+    pub(crate) async fn watch(&self, path: &str) -> Watch {
+        let answer = self.request("GET", path, &[], String::new()).await;
+        assert_eq!(answer.status(), 200);
+        Watch { body: answer.into_body(), rest: Vec::new() }
+    }
+}
+
+pub(crate) struct Watch {
+    body: ResponseBody,
+    rest: Vec<u8>,
+}
+
+impl Watch {
+    /// The next event; a stream that says nothing for long has failed.
+    pub(crate) async fn next(&mut self) -> Value {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                return serde_json::from_slice(&line).unwrap();
+            }
+            let frame = tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await.unwrap();
+            self.rest.extend_from_slice(&frame.unwrap().unwrap().into_data().unwrap());
+        }
+    }
+}
