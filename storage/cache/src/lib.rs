@@ -10,7 +10,7 @@
 //! Promises: a section shows every change up to [`Cache::revision`], in order, each once. A reader
 //! that waits for a revision ([`Cache::wait_for`]) sees everything written up to it. A watcher
 //! reads the shared history at its own pace; one that falls behind it is told
-//! [`StoreError::Compacted`](storage_contract::StoreError::Compacted) and must list again: nobody waits for it.
+//! [`StoreError::Compacted`] and must list again: nobody waits for it.
 //! The cache is never the authority for a write.
 
 mod follower;
