@@ -86,17 +86,25 @@ impl Authenticator {
         let token = bearer(headers);
         strip(&rules, headers);
         if let Some(user) = proxied {
-            return Ok(user);
+            return Ok(without_our_own(user));
         }
         if let Some(peer) = peer.filter(|peer| peer.is_client) {
-            return Ok(certified(peer));
+            return Ok(without_our_own(certified(peer)));
         }
         match (token, &self.tokens) {
-            (Some(token), Some(tokens)) => tokens.review(&token).await.ok_or(Unauthenticated),
+            (Some(token), Some(tokens)) => {
+                tokens.review(&token).await.map(without_our_own).ok_or(Unauthenticated)
+            }
             (Some(_), None) => Err(Unauthenticated),
             (None, _) => Ok(User::anonymous()),
         }
     }
+}
+
+/// Groups of our own controllers are given inside the process alone; nothing from outside has them.
+fn without_our_own(mut user: User) -> User {
+    user.groups.retain(|group| !group.starts_with("system:capstan:"));
+    user
 }
 
 fn certified(peer: &PeerIdentity) -> User {
@@ -256,6 +264,16 @@ mod tests {
         assert_eq!(user.name, "bob");
         assert_eq!(user.groups, ["dev", "system:authenticated"]);
         assert!(headers.is_empty(), "{headers:?}");
+    }
+
+    #[test]
+    fn nobody_outside_is_one_of_our_controllers() {
+        let world = world();
+        let certificate =
+            leaf(&world.client, "system:capstan:garbage-collector", "system:capstan:controllers");
+        let peer = world.pools.classify(&[certificate], UnixTime::now()).unwrap();
+        let user = block(Authenticator::default().authenticate(Some(&peer), &mut HeaderMap::new())).unwrap();
+        assert_eq!(user.groups, ["system:authenticated"]);
     }
 
     #[test]

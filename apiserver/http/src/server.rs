@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use apiserver_access::{Authenticator, Authorizer};
+use apiserver_machinery::resource::Registry;
 use apiserver_machinery::store::ObjectStore;
 use bytes::Bytes;
 use http::Request;
@@ -73,6 +74,11 @@ impl ApiServer {
             read_only: Semaphore::new(READ_ONLY_AT_ONCE),
             mutating: Semaphore::new(MUTATING_AT_ONCE),
         }
+    }
+
+    /// The kinds it serves.
+    pub fn registry(&self) -> &Registry {
+        self.parts.objects.registry()
     }
 
     /// Serves one request.

@@ -191,6 +191,20 @@ fn validate_owners(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) 
     }
 }
 
+/// Drops lists and maps that are empty: they mean what their absence means, and are not stored.
+pub fn drop_empty(object: &mut Value) {
+    let is_empty = |value: &Value| match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        other => other.is_null(),
+    };
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        if object.get("metadata").and_then(|meta| meta.get(field)).is_some_and(is_empty) {
+            object::remove_meta(object, field);
+        }
+    }
+}
+
 /// Drops owner references that occur twice; returns the uids of those dropped.
 pub fn dedup_owners(object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();

@@ -2,6 +2,7 @@
 
 mod cli;
 mod config;
+mod controllers;
 mod encryption;
 mod host;
 mod host_manifests;

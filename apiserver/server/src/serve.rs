@@ -23,7 +23,7 @@ use crate::cli::ServeArguments;
 use crate::config::{Etcd, ServerConfiguration};
 use crate::host::Host;
 use crate::pki::{self, Authority};
-use crate::{encryption, version};
+use crate::{controllers, encryption, version};
 
 /// Where it serves when nothing is said: loopback, for nobody else to reach.
 const LISTEN: &str = "127.0.0.1:7443";
@@ -112,6 +112,7 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
         };
         tokio::spawn(host.follow(authenticator, replace));
     }
+    controllers::start(&server, &shutdown);
     tracing::info!(
         address = %format!("https://{address}"),
         data = %data.display(),

@@ -2,7 +2,8 @@
 //!
 //! A store maps keys to bytes and gives every successful write a fresh, strictly
 //! larger [`Revision`], shared by all keys. It knows nothing of kinds, JSON or HTTP.
-//! What a backend must do is said by the trait here and proved by [`suite`].
+//! What a backend must do is said by the trait here and proved by the suite
+//! behind the feature of that name.
 
 mod error;
 mod key;

@@ -119,6 +119,7 @@ fn prepare(kind: Kind<'_>, object: &mut Value) -> Vec<String> {
 
 /// Normalises metadata and returns what the writer should know.
 pub(super) fn warnings(object: &mut Value) -> Vec<String> {
+    metadata::drop_empty(object);
     let dropped = metadata::dedup_owners(object);
     let mut warnings = metadata::finalizer_warnings(object);
     if !dropped.is_empty() {

@@ -2,6 +2,7 @@
 //! real kubectl.
 
 mod certificates;
+mod garbage;
 mod lab;
 mod process;
 mod walk;
@@ -17,7 +18,7 @@ use lab::Lab;
 /// A scenario: a sentence, and what it does.
 type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 9] = [
+const SCENARIOS: [Scenario; 11] = [
     ("every APIService of ours becomes Available", walk::available),
     ("discovery and OpenAPI have each kind once, beside its CRD object", walk::no_duplicates),
     ("a host user with permission works through the host", walk::permitted_user),
@@ -25,6 +26,8 @@ const SCENARIOS: [Scenario; 9] = [
     ("a host user without permission is refused by us", walk::refused_user),
     ("identity headers with another certificate are ignored", walk::forged_headers),
     ("the direct face shows the same objects", walk::direct_face),
+    ("what an owner leaves behind is collected, and only that", garbage::background),
+    ("a foreground deletion takes the dependents first, an orphaning one leaves them", garbage::other_orders),
     ("our core kinds are not offered to the host", walk::core_stays_the_hosts),
     ("state survives a restart, and the host finds us again", walk::restart),
 ];

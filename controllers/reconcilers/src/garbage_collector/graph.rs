@@ -1,0 +1,104 @@
+//! Who owns whom, as the watches have told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::ResourceExt;
+use kube::api::{DynamicObject, PartialObjectMeta};
+
+/// An object's uid.
+pub(super) type Uid = String;
+
+/// A reference to an owner.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Owner {
+    pub(super) uid: Uid,
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) blocks: bool,
+}
+
+/// An object.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Node {
+    pub(super) uid: Uid,
+    pub(super) kind: usize,
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+    pub(super) owners: Vec<Owner>,
+    pub(super) deleting: bool,
+    pub(super) finalizers: Vec<String>,
+}
+
+impl Node {
+    /// `None` for an object without a uid, which no server stores.
+    pub(super) fn read(kind: usize, object: &PartialObjectMeta<DynamicObject>) -> Option<Self> {
+        let owners = object.owner_references().iter().map(|owner| Owner {
+            uid: owner.uid.clone(),
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            blocks: owner.block_owner_deletion.unwrap_or_default(),
+        });
+        Some(Self {
+            uid: object.uid()?,
+            kind,
+            namespace: object.namespace(),
+            name: object.name_any(),
+            owners: owners.collect(),
+            deleting: object.metadata.deletion_timestamp.is_some(),
+            finalizers: object.finalizers().to_vec(),
+        })
+    }
+
+    pub(super) fn has_finalizer(&self, name: &str) -> bool {
+        self.finalizers.iter().any(|finalizer| finalizer == name)
+    }
+
+    /// Whether it is to go after those that block it.
+    pub(super) fn waits_for_dependents(&self) -> bool {
+        self.deleting && self.has_finalizer("foregroundDeletion")
+    }
+}
+
+/// All objects.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    nodes: BTreeMap<Uid, Node>,
+    dependents: BTreeMap<Uid, BTreeSet<Uid>>,
+}
+
+impl Graph {
+    pub(super) fn get(&self, uid: &str) -> Option<&Node> {
+        self.nodes.get(uid)
+    }
+
+    pub(super) fn dependents(&self, uid: &str) -> Vec<Uid> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    pub(super) fn of_kind(&self, kind: usize) -> Vec<Uid> {
+        self.nodes.values().filter(|node| node.kind == kind).map(|node| node.uid.clone()).collect()
+    }
+
+    pub(super) fn put(&mut self, node: Node) {
+        self.remove(&node.uid);
+        for owner in &node.owners {
+            self.dependents.entry(owner.uid.clone()).or_default().insert(node.uid.clone());
+        }
+        self.nodes.insert(node.uid.clone(), node);
+    }
+
+    pub(super) fn remove(&mut self, uid: &str) -> Option<Node> {
+        let node = self.nodes.remove(uid)?;
+        for owner in &node.owners {
+            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+                dependents.remove(uid);
+                if dependents.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+        }
+        Some(node)
+    }
+}

@@ -1,0 +1,184 @@
+//! Deletes what nobody owns any more, and orders deletions that ask for it.
+//!
+//! - *Background*: an object whose owners are all gone is deleted.
+//! - *Foreground*: an owner with the finalizer `foregroundDeletion` goes after the dependents that
+//!   block it.
+//! - *Orphan*: an owner with the finalizer `orphan` goes after it was struck from its dependents.
+//!
+//! Level-triggered: the graph is what the watches have told, and `decide` compares. Nothing is
+//! deleted on the word of a watch: an owner counts as gone only when asking for it says so, and
+//! every deletion names the uid it is meant for. So several collectors do no harm beside each other.
+
+mod act;
+mod decide;
+mod graph;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::select_all;
+use kube::api::{Api, ApiResource, DynamicObject, PartialObjectMeta};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Client, ResourceExt};
+use tokio_util::sync::CancellationToken;
+
+use graph::{Graph, Node, Uid};
+
+/// Pause before a failed step is tried again: long enough for a blip to pass.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// A collector over a list of kinds.
+pub struct GarbageCollector {
+    client: Client,
+    kinds: Vec<ApiResource>,
+}
+
+impl std::fmt::Debug for GarbageCollector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GarbageCollector").field("kinds", &self.kinds.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a watch of one kind tells.
+type Told = (usize, Event<PartialObjectMeta<DynamicObject>>);
+
+impl GarbageCollector {
+    /// A collector of these kinds.
+    pub fn new(client: Client, kinds: Vec<ApiResource>) -> Self {
+        Self { client, kinds }
+    }
+
+    /// Collects until `shutdown`.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let streams = self.kinds.iter().enumerate().map(|(index, kind)| {
+            let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client.clone(), kind);
+            let stream = watcher(api, watcher::Config::default());
+            // Each watch starts again by itself; here only its pace is bounded.
+            Box::pin(stream.filter_map(move |item| async move {
+                match item {
+                    Ok(event) => Some((index, event)),
+                    Err(error) => {
+                        tracing::debug!(%error, "a watch of the garbage collector broke");
+                        tokio::time::sleep(AGAIN).await;
+                        None
+                    }
+                }
+            }))
+        });
+        let mut told = select_all(streams);
+        let mut state = State::new(self.kinds.len());
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                event = told.next() => match event {
+                    Some(event) => state.take(event),
+                    None => return,
+                },
+                () = state.work_is_due(), if state.is_complete() && !state.queue.is_empty() => {
+                    self.work(&mut state).await;
+                }
+            }
+        }
+    }
+
+    /// One step for one object.
+    async fn work(&self, state: &mut State) {
+        let Some(uid) = state.queue.pop_first() else { return };
+        let Some(step) = decide::next_step(&state.graph, &uid) else { return };
+        if let Err(error) = self.act(&state.graph, &step).await {
+            tracing::warn!(%error, ?step, "a step of the garbage collector failed; trying again");
+            state.not_before = Some(tokio::time::Instant::now() + AGAIN);
+            state.queue.insert(uid);
+        }
+    }
+}
+
+/// What is known, and what is to be looked at.
+struct State {
+    graph: Graph,
+    queue: BTreeSet<Uid>,
+    listed: Vec<bool>,
+    seen_in_list: Vec<BTreeSet<Uid>>,
+    not_before: Option<tokio::time::Instant>,
+}
+
+impl State {
+    fn new(kinds: usize) -> Self {
+        Self {
+            graph: Graph::default(),
+            queue: BTreeSet::new(),
+            listed: vec![false; kinds],
+            seen_in_list: vec![BTreeSet::new(); kinds],
+            not_before: None,
+        }
+    }
+
+    /// Whether every kind has been listed: before that, an owner may only seem to be absent.
+    fn is_complete(&self) -> bool {
+        self.listed.iter().all(|listed| *listed)
+    }
+
+    async fn work_is_due(&self) {
+        if let Some(at) = self.not_before {
+            tokio::time::sleep_until(at).await;
+        }
+    }
+
+    fn take(&mut self, (kind, event): Told) {
+        match event {
+            Event::Apply(object) => {
+                if let Some(node) = Node::read(kind, &object) {
+                    self.put(node);
+                }
+            }
+            Event::Delete(object) => self.remove(&object.uid().unwrap_or_default()),
+            Event::Init => {
+                if let Some(seen) = self.seen_in_list.get_mut(kind) {
+                    seen.clear();
+                }
+            }
+            Event::InitApply(object) => {
+                let Some(node) = Node::read(kind, &object) else { return };
+                if let Some(seen) = self.seen_in_list.get_mut(kind) {
+                    seen.insert(node.uid.clone());
+                }
+                self.put(node);
+            }
+            Event::InitDone => self.finish_list(kind),
+        }
+    }
+
+    /// What a list no longer has is gone.
+    fn finish_list(&mut self, kind: usize) {
+        let seen = self.seen_in_list.get_mut(kind).map(std::mem::take).unwrap_or_default();
+        for uid in self.graph.of_kind(kind) {
+            if !seen.contains(&uid) {
+                self.remove(&uid);
+            }
+        }
+        if let Some(listed) = self.listed.get_mut(kind) {
+            *listed = true;
+        }
+    }
+
+    fn put(&mut self, node: Node) {
+        self.not_before = None;
+        self.queue.insert(node.uid.clone());
+        self.queue.extend(node.owners.iter().map(|owner| owner.uid.clone()));
+        self.queue.extend(self.graph.dependents(&node.uid));
+        // An owner that was struck may have waited for just that.
+        let before = self.graph.get(&node.uid).into_iter().flat_map(|before| &before.owners);
+        self.queue.extend(before.map(|owner| owner.uid.clone()));
+        self.graph.put(node);
+    }
+
+    fn remove(&mut self, uid: &str) {
+        self.not_before = None;
+        self.queue.extend(self.graph.dependents(uid));
+        if let Some(node) = self.graph.remove(uid) {
+            self.queue.extend(node.owners.into_iter().map(|owner| owner.uid));
+        }
+    }
+}
