@@ -1,6 +1,7 @@
 //! `capstan`: the management plane for Kubernetes clusters on OpenStack.
 
 mod cli;
+mod compaction;
 mod config;
 mod controllers;
 mod encryption;

@@ -23,7 +23,7 @@ use crate::cli::ServeArguments;
 use crate::config::{Etcd, ServerConfiguration};
 use crate::host::Host;
 use crate::pki::{self, Authority};
-use crate::{controllers, encryption, version};
+use crate::{compaction, controllers, encryption, version};
 
 /// Where it serves when nothing is said: loopback, for nobody else to reach.
 const LISTEN: &str = "127.0.0.1:7443";
@@ -66,6 +66,7 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
     let (encryption, encryption_file) =
         encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
     let (store, storage) = open_store(configuration, &data).await?;
+    let history = Arc::clone(&store);
     let host = Host::connect(configuration).await?;
     let material = tls_material(configuration, &data, listen, host.as_ref())?;
     let tls = Arc::new(
@@ -113,6 +114,7 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
         tokio::spawn(host.follow(authenticator, replace));
     }
     controllers::start(&server, &shutdown);
+    tokio::spawn(compaction::run(history, shutdown.clone()));
     tracing::info!(
         address = %format!("https://{address}"),
         data = %data.display(),

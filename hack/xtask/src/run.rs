@@ -7,8 +7,9 @@ use anyhow::{Context, bail};
 
 /// The root of the checkout.
 pub(crate) fn root() -> anyhow::Result<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).map(Path::to_owned).context("the checkout has no root")
+    // Asked at run time: checkouts that share a target directory share this binary, too.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
+    Path::new(&here).ancestors().nth(2).map(Path::to_owned).context("the checkout has no root")
 }
 
 /// Where downloads and builds are kept between checkouts.
