@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::descriptor::{AGE, Column, Descriptor, column};
+use crate::network::{NetworkOrSGParam, SubnetParam};
 use crate::object::{kind, wire};
 use crate::open_stack_machine::{
-    Initialization, MachineResources, NetworkOrSGParam, OpenStackIdentityReference, OpenStackMachineSpec,
-    ResolvedMachineSpec, SubnetParam,
+    Initialization, MachineResources, OpenStackIdentityReference, OpenStackMachineSpec, ResolvedMachineSpec,
 };
 use crate::schema::{object, structural};
 use crate::shared::{ApiEndpoint, Condition, FailureDomain, words};

@@ -22,6 +22,12 @@ const PROTOC: [Package; 2] = [
     Package { name: "libprotobuf-dev", proof: "/usr/include/google/protobuf/descriptor.proto" },
 ];
 
+/// What the end-to-end lab makes certificates and forged requests with.
+const LAB: [Package; 2] = [
+    Package { name: "openssl", proof: "/usr/bin/openssl" },
+    Package { name: "curl", proof: "/usr/bin/curl" },
+];
+
 /// The distribution's etcd.
 const ETCD: Package = Package { name: "etcd-server", proof: "/usr/bin/etcd" };
 
@@ -32,6 +38,11 @@ pub(crate) fn build() -> anyhow::Result<()> {
         return Ok(());
     }
     install(&PROTOC)
+}
+
+/// Makes sure that the end-to-end lab can be built.
+pub(crate) fn lab() -> anyhow::Result<()> {
+    if run::is_there("openssl") && run::is_there("curl") { Ok(()) } else { install(&LAB) }
 }
 
 /// Makes sure that the distribution's etcd is there, and returns where.

@@ -35,6 +35,7 @@ const SCENARIOS: [Scenario; 11] = [
 /// Brings everything up, runs the scenarios in order, takes everything down.
 pub(crate) fn run() -> anyhow::Result<()> {
     prerequisites::build()?;
+    prerequisites::lab()?;
     let tools = lab::Tools {
         etcd: prerequisites::current_etcd()?,
         kube_apiserver: prerequisites::kubernetes("kube-apiserver")?,
