@@ -1,8 +1,9 @@
 //! What stands where in the file.
 
+use std::fs::{File, OpenOptions};
 use std::path::Path;
 
-use redb::{Database, DatabaseError, ReadableDatabase, StorageError, TableDefinition};
+use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError, TableDefinition};
 use storage_contract::{Key, Revision, StoreError};
 
 use crate::OpenError;
@@ -41,25 +42,30 @@ const THIS_FORMAT: u64 = 1;
 /// A new store starts at 1, as etcd does, so that no object ever has revision 0.
 pub(crate) const FIRST: Revision = Revision::new(1);
 
+/// Memory for pages: enough for the writes of a busy node and a replay of history. Objects are
+/// answered from the cache above the store; redb's own default of 1 GiB would hold them twice.
+const PAGES: usize = 64 * 1024 * 1024;
+
 pub(crate) fn open(path: &Path) -> Result<Database, OpenError> {
     let io = |source| OpenError::Io { path: path.to_owned(), source };
     if let Some(directory) = path.parent() {
         private_directory(directory).map_err(io)?;
     }
     let unusable = |detail: String| OpenError::Unusable { path: path.to_owned(), detail };
-    let database = match Database::create(path) {
+    let file = private_file(path).map_err(io)?;
+    let database = match Builder::new().set_cache_size(PAGES).create_file(file) {
         Ok(database) => database,
         Err(DatabaseError::DatabaseAlreadyOpen) => return Err(OpenError::InUse { path: path.to_owned() }),
         Err(DatabaseError::Storage(StorageError::Io(source))) => return Err(io(source)),
         Err(error) => return Err(unusable(error.to_string())),
     };
-    private_file(path).map_err(io)?;
     let format = prepare(&database).map_err(|error| unusable(error.to_string()))?;
-    if format == THIS_FORMAT {
-        Ok(database)
-    } else {
-        Err(unusable(format!("its format is {format}; this version of capstan reads {THIS_FORMAT}")))
+    if format != THIS_FORMAT {
+        return Err(unusable(format!("its format is {format}; this version of capstan reads {THIS_FORMAT}")));
     }
+    keep_private(path).map_err(io)?;
+    settle(path).map_err(io)?;
+    Ok(database)
 }
 
 /// Makes the tables of a new store and returns the format of any.
@@ -100,20 +106,57 @@ fn private_directory(path: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
+/// Opens the file, making it when absent. It is made private: nobody can have opened it before.
+fn private_file(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Takes away what a copy or a careless hand has granted to others.
 #[cfg(unix)]
-fn private_file(path: &Path) -> std::io::Result<()> {
+fn keep_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
 }
 
 #[cfg(not(unix))]
-fn private_file(_: &Path) -> std::io::Result<()> {
+fn keep_private(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The database failed to read: nothing was changed.
+/// Makes the file's name as durable as its contents: that stands in the directory.
+#[cfg(unix)]
+fn settle(path: &Path) -> std::io::Result<()> {
+    let named = |path: &Path| if path == Path::new("") { Path::new(".").to_owned() } else { path.to_owned() };
+    let mut above = path.ancestors().skip(1).map(named);
+    if let Some(directory) = above.next() {
+        File::open(directory)?.sync_all()?;
+    }
+    // The directory's own name, if we made it. Where we may not look, we did not make it.
+    if let Some(Ok(directory)) = above.next().map(File::open) {
+        directory.sync_all()?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn settle(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// The database failed and nothing was changed.
 pub(crate) fn unreadable(operation: &'static str, error: impl Into<redb::Error>) -> StoreError {
-    StoreError::Unavailable { operation, source: Box::new(error.into()) }
+    match error.into() {
+        redb::Error::Corrupted(detail) => StoreError::Corrupt { detail },
+        redb::Error::PreviousIo => {
+            let why = "the disk failed earlier (see the log); free or mend it, then restart capstan";
+            StoreError::Unavailable { operation, source: why.into() }
+        }
+        other => StoreError::Unavailable { operation, source: Box::new(other) },
+    }
 }
 
 /// A key as it stands in the file.

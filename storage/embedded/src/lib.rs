@@ -6,7 +6,12 @@
 //! One thread writes. It takes what has queued up, carries it out in one transaction, commits once
 //! and then answers all of it: the disk's sync is shared. Watchers read the log from where they
 //! are; none can lose an event, and none holds up the writer.
+//!
+//! After a kill, opening takes as long as reading the file once: the database checks all of it.
+//! An error of the disk (a full one, too) stops the store until it is opened again, because what
+//! reached the disk is known only then; until then calls answer `Unavailable` and say so.
 
+mod forget;
 mod layout;
 mod read;
 mod watch;
@@ -66,6 +71,8 @@ pub struct EmbeddedStore {
 
 impl EmbeddedStore {
     /// Opens the store at `path`, making it and its directory (for the owner alone) when absent.
+    /// When the store is dropped, what was queued is written and the file is closed; watches of it
+    /// end with `Unavailable`, and hold the file open until they are dropped themselves.
     ///
     /// # Errors
     /// [`OpenError`] names the path and what to do.
@@ -96,15 +103,15 @@ impl EmbeddedStore {
 #[async_trait]
 impl Store for EmbeddedStore {
     async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
-        self.writer.write("create", write::Change::create(key, value)?).await
+        self.writer.write(write::Change::create(key, value)?).await
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
-        self.writer.write("update", write::Change::update(key, expected, value)?).await
+        self.writer.write(write::Change::update(key, expected, value)?).await
     }
 
     async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision> {
-        self.writer.write("delete", write::Change::delete(key, expected)).await
+        self.writer.write(write::Change::delete(key, expected)).await
     }
 
     async fn get(&self, key: &Key) -> StoreResult<Option<Entry>> {
@@ -130,7 +137,8 @@ impl Store for EmbeddedStore {
     }
 
     async fn current_revision(&self) -> StoreResult<Revision> {
-        // The writer publishes only after the commit, and answers only after publishing.
-        Ok(*self.newest.borrow())
+        // Asked of the file, not of the writer: a reader may have seen a commit that the writer
+        // has not yet told of.
+        self.reading("current revision", read::current_revision).await
     }
 }

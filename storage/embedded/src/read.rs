@@ -1,10 +1,13 @@
 //! Reads: each in one snapshot of the database.
 
 use bytes::Bytes;
-use redb::{Database, ReadTransaction, ReadableDatabase};
+use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase};
 use storage_contract::{Entry, Key, KeyRange, ListOptions, Page, Revision, StoreError, StoreResult};
 
-use crate::layout::{COMPACTED, CURRENT, HISTORY, META, REVISION, key, unreadable};
+use crate::layout::{At, COMPACTED, CURRENT, HISTORY, META, REVISION, Written, key, unreadable};
+
+/// The history, opened in one snapshot.
+pub(crate) type History = ReadOnlyTable<At<'static>, Written<'static>>;
 
 pub(crate) fn current_revision(database: &Database) -> StoreResult<Revision> {
     let transaction = database.begin_read().map_err(|e| unreadable("current revision", e))?;
@@ -28,16 +31,15 @@ pub(crate) fn get(database: &Database, key: &Key) -> StoreResult<Option<Entry>> 
     let current = transaction.open_table(CURRENT).map_err(|e| unreadable("get", e))?;
     let Some(found) = current.get(key.as_bytes()).map_err(|e| unreadable("get", e))? else { return Ok(None) };
     let (modified, _) = found.value();
-    written(&transaction, key.as_bytes(), modified)
+    written(&history(&transaction)?, key.as_bytes(), modified)
+}
+
+pub(crate) fn history(transaction: &ReadTransaction) -> StoreResult<History> {
+    transaction.open_table(HISTORY).map_err(|e| unreadable("read", e))
 }
 
 /// What was written to `bytes` at exactly `revision`; `None` for a deletion.
-pub(crate) fn written(
-    transaction: &ReadTransaction,
-    bytes: &[u8],
-    revision: u64,
-) -> StoreResult<Option<Entry>> {
-    let history = transaction.open_table(HISTORY).map_err(|e| unreadable("read", e))?;
+pub(crate) fn written(history: &History, bytes: &[u8], revision: u64) -> StoreResult<Option<Entry>> {
     let found = history.get((bytes, revision)).map_err(|e| unreadable("read", e))?;
     let found = found.ok_or_else(|| StoreError::Corrupt {
         detail: format!("{} at revision {revision} is missing", String::from_utf8_lossy(bytes)),
@@ -47,12 +49,7 @@ pub(crate) fn written(
 }
 
 /// The last thing written to `bytes` before `revision`, if history still has it and it was no deletion.
-pub(crate) fn before(
-    transaction: &ReadTransaction,
-    bytes: &[u8],
-    revision: u64,
-) -> StoreResult<Option<Entry>> {
-    let history = transaction.open_table(HISTORY).map_err(|e| unreadable("read", e))?;
+pub(crate) fn before(history: &History, bytes: &[u8], revision: u64) -> StoreResult<Option<Entry>> {
     let mut range = history.range((bytes, 0)..(bytes, revision)).map_err(|e| unreadable("read", e))?;
     let Some(last) = range.next_back() else { return Ok(None) };
     let (at, found) = last.map_err(|e| unreadable("read", e))?;
@@ -81,9 +78,10 @@ pub(crate) fn list(database: &Database, range: &KeyRange, options: &ListOptions)
     if revision < oldest {
         return Err(StoreError::Compacted { requested: revision, oldest });
     }
+    let history = history(&transaction)?;
     let limit = if options.limit == 0 { usize::MAX } else { options.limit };
     let mut page = Page { entries: Vec::new(), revision, remaining: 0 };
-    let mut take = |entry: Box<dyn FnOnce() -> StoreResult<Option<Entry>> + '_>| -> StoreResult<()> {
+    let mut take = |entry: &mut dyn FnMut() -> StoreResult<Option<Entry>>| -> StoreResult<()> {
         if page.entries.len() < limit {
             page.entries.extend(entry()?);
         } else {
@@ -97,23 +95,18 @@ pub(crate) fn list(database: &Database, range: &KeyRange, options: &ListOptions)
         for item in found.map_err(|e| unreadable("list", e))? {
             let (bytes, at) = item.map_err(|e| unreadable("list", e))?;
             let (modified, _) = at.value();
-            take(Box::new(|| written(&transaction, bytes.value(), modified)))?;
+            take(&mut || written(&history, bytes.value(), modified))?;
         }
     } else {
-        for (bytes, modified) in existing_at(&transaction, range, revision)? {
-            take(Box::new(|| written(&transaction, &bytes, modified)))?;
+        for (bytes, modified) in existing_at(&history, range, revision)? {
+            take(&mut || written(&history, &bytes, modified))?;
         }
     }
     Ok(page)
 }
 
 /// The keys that existed at `revision`, with the revision each then had.
-fn existing_at(
-    transaction: &ReadTransaction,
-    range: &KeyRange,
-    revision: Revision,
-) -> StoreResult<Vec<(Vec<u8>, u64)>> {
-    let history = transaction.open_table(HISTORY).map_err(|e| unreadable("list", e))?;
+fn existing_at(history: &History, range: &KeyRange, revision: Revision) -> StoreResult<Vec<(Vec<u8>, u64)>> {
     let found = history.range((range.start.as_slice(), 0)..(range.end.as_slice(), 0));
     let mut newest: Vec<(Vec<u8>, u64, bool)> = Vec::new();
     for item in found.map_err(|e| unreadable("list", e))? {

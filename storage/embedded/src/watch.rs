@@ -11,10 +11,14 @@ use storage_contract::{
 use tokio::sync::watch as signal;
 
 use crate::layout::{COMPACTED, LOG, REVISION, key, unreadable};
-use crate::read;
+use crate::read::{self, History};
 
 /// Log entries read at a time, which bounds what a watcher holds in memory.
 const BATCH: usize = 500;
+
+/// Bytes of values read at a time: 500 of the largest values, each with its predecessor, would not
+/// be bounded by the count alone.
+const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// How often an idle watch says how far it is.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -96,26 +100,34 @@ fn batch(database: &Database, range: &KeyRange, from: Revision) -> StoreResult<(
     }
     let newest = read::number(&transaction, REVISION)?;
     let log = transaction.open_table(LOG).map_err(|e| unreadable("watch", e))?;
-    let mut items = Vec::new();
+    let history = read::history(&transaction)?;
+    let (mut items, mut bytes_read) = (Vec::new(), 0);
     let mut reached = newest;
     for (count, line) in log.range(from.number()..).map_err(|e| unreadable("watch", e))?.enumerate() {
         let (at, bytes) = line.map_err(|e| unreadable("watch", e))?;
         let revision = at.value();
-        if count == BATCH {
+        if count == BATCH || bytes_read >= BATCH_BYTES {
             reached = Revision::new(revision.saturating_sub(1));
             break;
         }
         if range.contains(bytes.value()) {
-            items.push(WatchItem::Event(event(&transaction, bytes.value(), revision)?));
+            let event = event(&history, bytes.value(), revision)?;
+            bytes_read += size(&event);
+            items.push(WatchItem::Event(event));
         }
     }
     items.push(WatchItem::Progress(reached));
     Ok((items, reached.next()))
 }
 
-fn event(transaction: &redb::ReadTransaction, bytes: &[u8], revision: u64) -> StoreResult<Event> {
-    let written = read::written(transaction, bytes, revision)?;
-    let previous = read::before(transaction, bytes, revision)?;
+fn size(event: &Event) -> usize {
+    let previous = event.previous.as_ref().map_or(0, |entry| entry.value.len());
+    event.value.as_ref().map_or(0, bytes::Bytes::len) + previous
+}
+
+fn event(history: &History, bytes: &[u8], revision: u64) -> StoreResult<Event> {
+    let written = read::written(history, bytes, revision)?;
+    let previous = read::before(history, bytes, revision)?;
     let kind = match &written {
         None => EventKind::Deleted,
         Some(entry) if entry.created == entry.modified => EventKind::Created,

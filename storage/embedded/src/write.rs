@@ -1,14 +1,17 @@
 //! The one thread that writes.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use redb::{Database, ReadableTable, Table, WriteTransaction};
 use storage_contract::{Key, Revision, StoreError, StoreResult};
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch as signal};
 
-use crate::LARGEST_VALUE;
-use crate::layout::{At, COMPACTED, CURRENT, HISTORY, LOG, META, REVISION, Written, unreadable};
+use crate::layout::{At, CURRENT, HISTORY, LOG, META, REVISION, Written, unreadable};
+use crate::{LARGEST_VALUE, forget};
 
 /// Writes that wait for the thread. Beyond it callers wait to be queued.
 const QUEUE: usize = 1024;
@@ -16,9 +19,13 @@ const QUEUE: usize = 1024;
 /// Writes committed together: more brings little once the sync is shared by so many.
 const TOGETHER: usize = 256;
 
+/// Bytes of values committed together: the sync of much more takes longer than it saves.
+const TOGETHER_BYTES: usize = 16 * 1024 * 1024;
+
 /// One guarded write.
 #[derive(Debug)]
 pub(crate) struct Change {
+    operation: &'static str,
     key: Key,
     /// `None`: the key must not exist.
     expected: Option<Revision>,
@@ -28,15 +35,16 @@ pub(crate) struct Change {
 
 impl Change {
     pub(crate) fn create(key: &Key, value: Bytes) -> StoreResult<Self> {
-        Ok(Self { key: key.clone(), expected: None, value: Some(fitting(key, value)?) })
+        Ok(Self { operation: "create", key: key.clone(), expected: None, value: Some(fitting(key, value)?) })
     }
 
     pub(crate) fn update(key: &Key, expected: Revision, value: Bytes) -> StoreResult<Self> {
-        Ok(Self { key: key.clone(), expected: Some(expected), value: Some(fitting(key, value)?) })
+        let value = Some(fitting(key, value)?);
+        Ok(Self { operation: "update", key: key.clone(), expected: Some(expected), value })
     }
 
     pub(crate) fn delete(key: &Key, expected: Revision) -> Self {
-        Self { key: key.clone(), expected: Some(expected), value: None }
+        Self { operation: "delete", key: key.clone(), expected: Some(expected), value: None }
     }
 }
 
@@ -53,9 +61,22 @@ enum Request {
     Compact(Revision, oneshot::Sender<StoreResult<()>>),
 }
 
-/// The way to the thread. It ends when this is dropped.
+/// The way to the thread. When this is dropped the thread writes what was queued and ends.
 #[derive(Debug)]
-pub(crate) struct Writer(mpsc::Sender<Request>);
+pub(crate) struct Writer {
+    requests: Option<mpsc::Sender<Request>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.requests.take());
+        if let Some(thread) = self.thread.take() {
+            // It holds the file: whoever opens that next must find it closed.
+            let _ = thread.join();
+        }
+    }
+}
 
 impl Writer {
     pub(crate) fn start(
@@ -64,14 +85,15 @@ impl Writer {
         newest: signal::Sender<Revision>,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let thread = Thread { database, revision, newest };
-        std::thread::Builder::new().name("storage-writer".to_owned()).spawn(move || thread.run(receiver))?;
-        Ok(Self(sender))
+        let work = Thread { database, revision, newest, forgetting: VecDeque::new() };
+        let thread = std::thread::Builder::new().name("storage-writer".to_owned());
+        let thread = thread.spawn(move || work.run(receiver))?;
+        Ok(Self { requests: Some(sender), thread: Some(thread) })
     }
 
-    pub(crate) async fn write(&self, operation: &'static str, change: Change) -> StoreResult<Revision> {
+    pub(crate) async fn write(&self, change: Change) -> StoreResult<Revision> {
         let (sender, receiver) = oneshot::channel();
-        let key = change.key.clone();
+        let (operation, key) = (change.operation, change.key.clone());
         self.send(operation, Request::Write(change, sender)).await?;
         // Once queued, a write that is not answered may have happened.
         receiver.await.map_err(|error| StoreError::Unknown { operation, key, source: Box::new(error) })?
@@ -86,8 +108,9 @@ impl Writer {
     }
 
     async fn send(&self, operation: &'static str, request: Request) -> StoreResult<()> {
-        let sent = self.0.send(request).await;
-        sent.map_err(|_| StoreError::Unavailable { operation, source: "the store is shut down".into() })
+        let ended = || StoreError::Unavailable { operation, source: "the store is shut down".into() };
+        let requests = self.requests.as_ref().ok_or_else(ended)?;
+        requests.send(request).await.map_err(|_| ended())
     }
 }
 
@@ -95,6 +118,8 @@ struct Thread {
     database: Arc<Database>,
     revision: Revision,
     newest: signal::Sender<Revision>,
+    /// Compactions asked for, the one under way first.
+    forgetting: VecDeque<(Revision, oneshot::Sender<StoreResult<()>>)>,
 }
 
 /// A write with whoever waits for its answer.
@@ -102,23 +127,40 @@ type Waiting = (Change, oneshot::Sender<StoreResult<Revision>>);
 
 impl Thread {
     fn run(mut self, mut requests: mpsc::Receiver<Request>) {
-        let mut batch: Vec<Waiting> = Vec::new();
-        while let Some(first) = requests.blocking_recv() {
-            let mut next = Some(first);
-            while let Some(request) = next.take() {
-                match request {
-                    Request::Write(change, answer) => batch.push((change, answer)),
-                    Request::Compact(revision, answer) => {
-                        self.write_all(std::mem::take(&mut batch));
-                        let _ = answer.send(self.compact(revision));
-                    }
-                }
-                if batch.len() < TOGETHER {
-                    next = requests.try_recv().ok();
-                }
-            }
-            self.write_all(std::mem::take(&mut batch));
+        loop {
+            // While history is being forgotten nobody waits for the rest of it: writes come between.
+            let first = if self.forgetting.is_empty() {
+                requests.blocking_recv().ok_or(TryRecvError::Disconnected)
+            } else {
+                requests.try_recv()
+            };
+            let batch = match first {
+                Ok(first) => self.gather(first, &mut requests),
+                Err(TryRecvError::Empty) => Vec::new(),
+                Err(TryRecvError::Disconnected) => return,
+            };
+            self.write_all(batch);
+            self.forget_some();
         }
+    }
+
+    /// What has queued up behind `first`, as far as it may be committed together.
+    fn gather(&mut self, first: Request, requests: &mut mpsc::Receiver<Request>) -> Vec<Waiting> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        let mut next = Some(first);
+        while let Some(request) = next.take() {
+            match request {
+                Request::Write(change, answer) => {
+                    bytes += change.value.as_ref().map_or(0, Bytes::len);
+                    batch.push((change, answer));
+                }
+                Request::Compact(revision, answer) => self.forgetting.push_back((revision, answer)),
+            }
+            if batch.len() < TOGETHER && bytes < TOGETHER_BYTES {
+                next = requests.try_recv().ok();
+            }
+        }
+        batch
     }
 
     /// Carries out a batch in one transaction and answers it after the commit.
@@ -133,20 +175,20 @@ impl Thread {
                 self.newest.send_replace(revision);
                 results
             }
-            Err(Failure::Before(error)) => changes
-                .iter()
-                .map(|_| {
-                    Err(StoreError::Unavailable { operation: "write", source: error.to_string().into() })
-                })
-                .collect(),
+            Err(Failure::Before(error)) => {
+                tracing::error!(%error, "a write to the store failed; nothing was written");
+                let results = changes.iter().map(|change| Err(refused(change.operation, &error)));
+                results.collect()
+            }
             // A commit that failed may have reached the disk all the same.
-            Err(Failure::During(error)) => changes
-                .iter()
-                .map(|change| {
-                    let key = change.key.clone();
-                    Err(StoreError::Unknown { operation: "write", key, source: error.to_string().into() })
-                })
-                .collect(),
+            Err(Failure::During(error)) => {
+                tracing::error!(%error, "a commit to the store failed; its outcome is unknown");
+                let results = changes.iter().map(|Change { operation, key, .. }| {
+                    let source = error.to_string().into();
+                    Err(StoreError::Unknown { operation, key: key.clone(), source })
+                });
+                results.collect()
+            }
         };
         for (answer, result) in answers.into_iter().zip(results) {
             // Whoever stopped waiting does not need it.
@@ -161,17 +203,26 @@ impl Thread {
         Ok(applied)
     }
 
-    fn compact(&self, revision: Revision) -> StoreResult<()> {
-        if revision > self.revision {
-            return Err(StoreError::Future { requested: revision, current: self.revision });
-        }
-        let work = || -> Result<(), redb::Error> {
-            let transaction = self.database.begin_write()?;
-            forget(&transaction, revision.number())?;
-            transaction.commit()?;
-            Ok(())
+    /// Goes on with the oldest compaction, and answers it when it is through.
+    fn forget_some(&mut self) {
+        let Some((revision, _)) = self.forgetting.front() else { return };
+        let result = match forget::step(&self.database, *revision, self.revision) {
+            Ok(false) => return,
+            Ok(true) => Ok(()),
+            Err(error) => Err(error),
         };
-        work().map_err(|error| unreadable("compact", error))
+        if let Some((_, answer)) = self.forgetting.pop_front() {
+            let _ = answer.send(result);
+        }
+    }
+}
+
+/// The same failure for each of those who share it.
+fn refused(operation: &'static str, error: &redb::Error) -> StoreError {
+    match error {
+        redb::Error::Corrupted(detail) => StoreError::Corrupt { detail: detail.clone() },
+        redb::Error::PreviousIo => unreadable(operation, redb::Error::PreviousIo),
+        other => StoreError::Unavailable { operation, source: other.to_string().into() },
     }
 }
 
@@ -236,36 +287,4 @@ impl Tables<'_> {
         self.log.insert(now, bytes)?;
         Ok(Ok(revision))
     }
-}
-
-/// Drops the log before `revision`, and of each key's history before it all but the newest, which
-/// is what the key was at `revision`. A deletion that is the newest goes too.
-fn forget(transaction: &WriteTransaction, revision: u64) -> Result<(), redb::Error> {
-    let mut meta = transaction.open_table(META)?;
-    let before = meta.get(COMPACTED)?.map_or(0, |value| value.value());
-    if before >= revision {
-        return Ok(());
-    }
-    meta.insert(COMPACTED, revision)?;
-    let mut log = transaction.open_table(LOG)?;
-    let mut history = transaction.open_table(HISTORY)?;
-    let mut keys = std::collections::BTreeSet::new();
-    for item in log.range(..revision)? {
-        keys.insert(item?.1.value().to_vec());
-    }
-    for key in &keys {
-        let mut old = Vec::new();
-        for item in history.range((key.as_slice(), 0)..(key.as_slice(), revision))? {
-            let (at, what) = item?;
-            old.push((at.value().1, what.value().1.is_some()));
-        }
-        if old.last().is_some_and(|(_, exists)| *exists) {
-            old.pop();
-        }
-        for (at, _) in old {
-            history.remove((key.as_slice(), at))?;
-        }
-    }
-    log.retain_in(..revision, |_, _| false)?;
-    Ok(())
 }

@@ -1,12 +1,20 @@
 //! The store on etcd: transactions and watches.
 //!
 //! Every write is one transaction that compares the key's mod revision. Every call has a deadline.
-//! A write without an answer is `Unknown`, never repeated here. Watches reconnect and resume by
-//! themselves.
+//! A call that finds no connection, and a read that is not answered, is tried again with the other
+//! members for a moment. A write that may have left us is never repeated here: without an answer it
+//! is `Unknown`. Watches reconnect and resume by themselves.
 //!
-//! Progress: asked for every few seconds on servers whose answers are sound (3.4.31, 3.5.13 and
-//! later); on older ones it comes only when etcd offers it by itself, about every ten minutes.
+//! Progress: asked for every few seconds when all members are of a version whose answers are sound
+//! (3.4.31, 3.5.13 and later). On older ones an answer may overtake events, so it is not asked for
+//! and comes only when etcd offers it by itself, which is sound in all versions and happens every
+//! ten minutes, or as often as its `--experimental-watch-progress-notify-interval` says.
+//!
+//! Compaction keeps one revision more than asked for, because etcd can tell the entry before a
+//! change only from the revision before it. A watch that meets a change whose predecessor somebody
+//! else compacted answers `Compacted`, not half a change.
 
+mod configuration;
 mod error;
 mod version;
 mod watch;
@@ -17,12 +25,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_client::{
-    Certificate, Client, Compare, CompareOp, ConnectOptions, GetOptions, Identity, KeyValue, TlsOptions, Txn,
-    TxnOp, TxnOpResponse,
+    Client, Compare, CompareOp, GetOptions, GetResponse, KeyValue, KvClient, Txn, TxnOp, TxnOpResponse,
 };
 use storage_contract::{
     Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, WatchStream,
 };
+
+pub use configuration::EtcdConfiguration;
 
 /// Largest value: etcd's default request limit of 1.5 MiB, less room for the key and the guard.
 pub const LARGEST_VALUE: usize = 1_500_000;
@@ -30,38 +39,20 @@ pub const LARGEST_VALUE: usize = 1_500_000;
 /// Largest answer: a page of 500 of the largest values would not fit the default of 4 MiB.
 const LARGEST_ANSWER: usize = 1024 * 1024 * 1024;
 
-/// How to reach an etcd.
-#[derive(Debug, Clone)]
-pub struct EtcdConfiguration {
-    /// Client URLs of its members, e.g. `https://192.0.2.1:2379`.
-    pub endpoints: Vec<String>,
-    /// CA of its serving certificates, PEM. Default: none, for plain http.
-    pub ca: Option<String>,
-    /// Our certificate and key, PEM. Default: none.
-    pub identity: Option<(String, String)>,
-    /// Longest any call may take. Default: 10 s, as long as a leader election plus a slow disk.
-    pub deadline: Duration,
-    /// Longest a connection may take to stand. Default: 2 s.
-    pub connect_timeout: Duration,
-}
+/// First pause before a call is tried again, and the longest: another member is there at once, and
+/// a store without any must say so within a second.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 
-impl Default for EtcdConfiguration {
-    fn default() -> Self {
-        Self {
-            endpoints: Vec::new(),
-            ca: None,
-            identity: None,
-            deadline: Duration::from_secs(10),
-            connect_timeout: Duration::from_secs(2),
-        }
-    }
-}
+/// Tries per member beyond the first: the client picks members at random, the dead as well.
+const TRIES: u32 = 3;
 
 /// A store in etcd.
 #[derive(Clone)]
 pub struct EtcdStore {
     client: Client,
     deadline: Duration,
+    largest_value: usize,
+    tries: u32,
     sound_progress: bool,
 }
 
@@ -72,42 +63,27 @@ impl std::fmt::Debug for EtcdStore {
 }
 
 impl EtcdStore {
-    /// Connects, and asks the server which version it is.
+    /// Connects, and asks the members which version they are.
     ///
     /// # Errors
     /// `Unavailable` when no endpoint answers within the deadline, or refuses us.
     pub async fn connect(configuration: EtcdConfiguration) -> StoreResult<Self> {
-        let EtcdConfiguration { endpoints, ca, identity, deadline, connect_timeout } = configuration;
-        let mut options = ConnectOptions::new()
-            .with_connect_timeout(connect_timeout)
-            // A dead peer is noticed within 13 s even when nothing is asked.
-            .with_keep_alive(Duration::from_secs(10), Duration::from_secs(3))
-            .with_keep_alive_while_idle(true)
-            .with_require_leader(true);
-        if ca.is_some() || identity.is_some() {
-            let mut tls = TlsOptions::new();
-            if let Some(ca) = ca {
-                tls = tls.ca_certificate(Certificate::from_pem(ca));
-            }
-            if let Some((certificate, key)) = identity {
-                tls = tls.identity(Identity::from_pem(certificate, key));
-            }
-            options = options.with_tls(tls);
-        }
         let opening = async {
-            let mut client = Client::connect(&endpoints, Some(options)).await?;
-            let status = client.status().await?;
-            Ok::<_, etcd_client::Error>((client, status.version().to_owned()))
+            let versions = version::of_members(&configuration).await?;
+            let client = Client::connect(&configuration.endpoints, Some(configuration.options())).await?;
+            Ok::<_, etcd_client::Error>((client, versions))
         };
-        let (client, version) = match tokio::time::timeout(deadline, opening).await {
+        let (client, versions) = match tokio::time::timeout(configuration.deadline, opening).await {
             Ok(result) => result.map_err(|error| error::read("connect", error))?,
             Err(elapsed) => {
                 return Err(StoreError::Unavailable { operation: "connect", source: Box::new(elapsed) });
             }
         };
-        let sound_progress = version::has_sound_progress(&version);
-        tracing::info!(version, sound_progress, "connected to etcd");
-        Ok(Self { client, deadline, sound_progress })
+        let sound_progress = versions.iter().all(|version| version::has_sound_progress(version));
+        tracing::info!(?versions, sound_progress, "connected to etcd");
+        let members = u32::try_from(configuration.endpoints.len()).unwrap_or(u32::MAX);
+        let EtcdConfiguration { deadline, largest_value, .. } = configuration;
+        Ok(Self { client, deadline, largest_value, tries: members.saturating_mul(TRIES), sound_progress })
     }
 
     /// Whether watches report progress every few seconds; see the crate's documentation.
@@ -115,35 +91,74 @@ impl EtcdStore {
         self.sound_progress
     }
 
-    fn kv(&self) -> etcd_client::KvClient {
-        self.client.kv_client().max_decoding_message_size(LARGEST_ANSWER)
+    /// Makes a call, again if it failed in a way that `again` allows.
+    async fn call<T, F>(
+        &self,
+        again: fn(&etcd_client::Error) -> bool,
+        call: impl Fn(KvClient) -> F + Send + Sync,
+    ) -> Result<T, etcd_client::Error>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>> + Send,
+    {
+        let (mut pause, mut tries) = (PAUSES.0, self.tries);
+        loop {
+            let kv = self.client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
+            match call(kv).await {
+                Err(error) if again(&error) && tries > 0 => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSES.1);
+                    tries -= 1;
+                }
+                other => return other,
+            }
+        }
     }
 
-    async fn reading<T>(
+    async fn reading<T, F>(
         &self,
         operation: &'static str,
-        call: impl Future<Output = Result<T, etcd_client::Error>> + Send,
-    ) -> StoreResult<T> {
-        match tokio::time::timeout(self.deadline, call).await {
+        call: impl Fn(KvClient) -> F + Send + Sync,
+    ) -> StoreResult<T>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>> + Send,
+    {
+        match tokio::time::timeout(self.deadline, self.call(error::may_pass, call)).await {
             Ok(result) => result.map_err(|error| error::read(operation, error)),
             Err(elapsed) => Err(StoreError::Unavailable { operation, source: Box::new(elapsed) }),
         }
     }
 
-    /// Carries out `change` if `key` is at `expected`; tells the revision it has otherwise.
+    async fn range(
+        &self,
+        operation: &'static str,
+        key: &[u8],
+        options: Option<GetOptions>,
+    ) -> StoreResult<GetResponse> {
+        self.reading(operation, |mut kv| {
+            let (key, options) = (key.to_vec(), options.clone());
+            async move { kv.get(key, options).await }
+        })
+        .await
+    }
+
+    /// Carries out `change`, of `size` bytes, if `guards` hold; tells the revision the key has
+    /// otherwise.
     async fn guarded(
         &self,
         operation: &'static str,
         key: &Key,
-        expected: Revision,
+        size: usize,
+        guards: Vec<Compare>,
         change: TxnOp,
     ) -> StoreResult<Result<Revision, Revision>> {
-        let guard = Compare::mod_revision(key.as_bytes(), CompareOp::Equal, number(expected));
         let look = TxnOp::get(key.as_bytes(), Some(GetOptions::new().with_keys_only()));
-        let transaction = Txn::new().when([guard]).and_then([change]).or_else([look]);
-        let mut kv = self.kv();
-        let answer = match tokio::time::timeout(self.deadline, kv.txn(transaction)).await {
-            Ok(result) => result.map_err(|error| error::write(operation, key, error))?,
+        let transaction = Txn::new().when(guards).and_then([change]).or_else([look]);
+        let sending = self.call(error::never_sent, |mut kv| {
+            let transaction = transaction.clone();
+            async move { kv.txn(transaction).await }
+        });
+        let answer = match tokio::time::timeout(self.deadline, sending).await {
+            Ok(result) => result.map_err(|error| error::write(operation, key, size, error))?,
             Err(elapsed) => {
                 let source = Box::new(elapsed);
                 return Err(StoreError::Unknown { operation, key: key.clone(), source });
@@ -158,44 +173,70 @@ impl EtcdStore {
         });
         Ok(Err(revision(found.unwrap_or_default())))
     }
+
+    fn fitting(&self, key: &Key, value: &Bytes) -> StoreResult<Vec<u8>> {
+        let limit = self.largest_value;
+        if value.len() > limit {
+            return Err(StoreError::TooLarge { key: key.clone(), size: value.len(), limit });
+        }
+        Ok(value.to_vec())
+    }
+}
+
+/// Holds when the key exists and is at `expected`. The second part matters when `expected` is none,
+/// which is also the mod revision of a key that does not exist.
+fn exists_at(key: &Key, expected: Revision) -> Vec<Compare> {
+    vec![
+        Compare::mod_revision(key.as_bytes(), CompareOp::Equal, number(expected)),
+        Compare::create_revision(key.as_bytes(), CompareOp::Greater, 0),
+    ]
 }
 
 #[async_trait]
 impl Store for EtcdStore {
     async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
-        let put = TxnOp::put(key.as_bytes(), fitting(key, &value)?, None);
-        let done = self.guarded("create", key, Revision::NONE, put).await?;
+        let absent = vec![Compare::mod_revision(key.as_bytes(), CompareOp::Equal, 0)];
+        let put = TxnOp::put(key.as_bytes(), self.fitting(key, &value)?, None);
+        let done = self.guarded("create", key, value.len(), absent, put).await?;
         done.map_err(|found| StoreError::Exists { key: key.clone(), found })
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
-        let put = TxnOp::put(key.as_bytes(), fitting(key, &value)?, None);
-        let done = self.guarded("update", key, expected, put).await?;
+        let put = TxnOp::put(key.as_bytes(), self.fitting(key, &value)?, None);
+        let done = self.guarded("update", key, value.len(), exists_at(key, expected), put).await?;
         done.map_err(|found| StoreError::Conflict { key: key.clone(), expected, found })
     }
 
     async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision> {
         let delete = TxnOp::delete(key.as_bytes(), None);
-        let done = self.guarded("delete", key, expected, delete).await?;
+        let done = self.guarded("delete", key, 0, exists_at(key, expected), delete).await?;
         done.map_err(|found| StoreError::Conflict { key: key.clone(), expected, found })
     }
 
     async fn get(&self, key: &Key) -> StoreResult<Option<Entry>> {
-        let mut kv = self.kv();
-        let mut answer = self.reading("get", kv.get(key.as_bytes(), None)).await?;
+        let mut answer = self.range("get", key.as_bytes(), None).await?;
         answer.take_kvs().into_iter().next().map(entry).transpose()
     }
 
     async fn list(&self, range: &KeyRange, options: &ListOptions) -> StoreResult<Page> {
+        if range.start >= range.end {
+            // etcd would take an empty end for "this key alone".
+            let current = self.current_revision().await?;
+            return Ok(Page {
+                entries: Vec::new(),
+                revision: options.revision.unwrap_or(current),
+                remaining: 0,
+            });
+        }
         let mut request = GetOptions::new().with_range(range.end.clone());
         if options.limit > 0 {
             request = request.with_limit(i64::try_from(options.limit).unwrap_or(i64::MAX));
         }
         if let Some(at) = options.revision {
-            request = request.with_revision(number(at));
+            // etcd reads 0 as "now"; ours is before the first write, as etcd's 1 is.
+            request = request.with_revision(number(at).max(1));
         }
-        let mut kv = self.kv();
-        let mut answer = match self.reading("list", kv.get(range.start.clone(), Some(request))).await {
+        let mut answer = match self.range("list", &range.start, Some(request)).await {
             Err(StoreError::Compacted { .. }) => {
                 let requested = options.revision.unwrap_or_default();
                 return Err(StoreError::Compacted { requested, oldest: Revision::NONE });
@@ -219,31 +260,28 @@ impl Store for EtcdStore {
     }
 
     async fn compact(&self, at: Revision) -> StoreResult<()> {
-        let mut kv = self.kv();
-        match self.reading("compact", kv.compact(number(at), None)).await {
+        let current = self.current_revision().await?;
+        if at > current {
+            return Err(StoreError::Future { requested: at, current });
+        }
+        // One less: see the crate's documentation.
+        let before = number(at) - 1;
+        if before < 1 {
+            return Ok(());
+        }
+        let done = self.reading("compact", |mut kv| async move { kv.compact(before, None).await });
+        match done.await {
             Err(StoreError::Compacted { .. }) => Ok(()),
-            Err(StoreError::Future { .. }) => {
-                let current = self.current_revision().await?;
-                Err(StoreError::Future { requested: at, current })
-            }
             other => other.map(|_| ()),
         }
     }
 
     async fn current_revision(&self) -> StoreResult<Revision> {
         // Any linearizable read tells it; one of a key that is never there is the cheapest.
-        let mut kv = self.kv();
         let options = GetOptions::new().with_count_only();
-        let answer = self.reading("current revision", kv.get("/", Some(options))).await?;
+        let answer = self.range("current revision", b"/", Some(options)).await?;
         Ok(revision(answer.header().map_or(0, etcd_client::ResponseHeader::revision)))
     }
-}
-
-fn fitting(key: &Key, value: &Bytes) -> StoreResult<Vec<u8>> {
-    if value.len() > LARGEST_VALUE {
-        return Err(StoreError::TooLarge { key: key.clone(), size: value.len(), limit: LARGEST_VALUE });
-    }
-    Ok(value.to_vec())
 }
 
 /// etcd counts with signed numbers that are never negative.

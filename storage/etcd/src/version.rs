@@ -1,5 +1,36 @@
 //! Which servers do what.
 
+use etcd_client::{Client, Error};
+use futures::future::join_all;
+
+use crate::EtcdConfiguration;
+
+/// The versions of the members that answer.
+///
+/// # Errors
+/// What the first member said, when none answers.
+pub(crate) async fn of_members(configuration: &EtcdConfiguration) -> Result<Vec<String>, Error> {
+    let asked = configuration.endpoints.iter().map(|endpoint| async move {
+        let mut client = Client::connect([endpoint], Some(configuration.options())).await?;
+        Ok::<_, Error>(client.status().await?.version().to_owned())
+    });
+    let mut versions = Vec::new();
+    let mut failed = None;
+    for (answer, endpoint) in join_all(asked).await.into_iter().zip(&configuration.endpoints) {
+        match answer {
+            Ok(version) => versions.push(version),
+            Err(error) => {
+                tracing::warn!(%endpoint, %error, "an etcd member does not answer");
+                failed.get_or_insert(error);
+            }
+        }
+    }
+    match failed {
+        Some(error) if versions.is_empty() => Err(error),
+        _ => Ok(versions),
+    }
+}
+
 /// Whether a progress answer never overtakes an event: fixed in 3.4.31 and 3.5.13.
 pub(crate) fn has_sound_progress(version: &str) -> bool {
     let mut numbers = version.split(['.', '-']).map(|part| part.parse::<u64>().unwrap_or_default());

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use etcd_client::{EventType, WatchClient, WatchOptions, WatchResponse};
 use futures::stream;
 use storage_contract::{
-    Event, EventKind, KeyRange, Revision, StoreError, StoreResult, WatchItem, WatchStream,
+    Event, EventKind, Key, KeyRange, Revision, StoreError, StoreResult, WatchItem, WatchStream,
 };
 
 use crate::{entry, key, number, revision};
@@ -28,13 +28,43 @@ const SILENCE: Duration = Duration::from_secs(15);
 struct Follow {
     client: WatchClient,
     range: KeyRange,
-    /// Everything before this has been yielded.
-    from: Revision,
+    position: Position,
     sound_progress: bool,
     open: Option<etcd_client::WatchStream>,
     ready: VecDeque<WatchItem>,
     pause: Duration,
     over: bool,
+}
+
+/// How far a watch is.
+#[derive(Debug)]
+struct Position {
+    /// Everything before this has been yielded, and a new connection starts here.
+    next: Revision,
+    /// What of this revision has been yielded, too. A transaction of somebody else may change
+    /// several keys, and the connection may break between two parts of the answer.
+    told: Vec<Key>,
+}
+
+impl Position {
+    /// Whether this change is new; from then on it is not.
+    fn advance(&mut self, event: &Event) -> bool {
+        if event.revision < self.next || (event.revision == self.next && self.told.contains(&event.key)) {
+            return false;
+        }
+        if event.revision > self.next {
+            self.next = event.revision;
+            self.told.clear();
+        }
+        self.told.push(event.key.clone());
+        true
+    }
+
+    /// Everything up to `revision` has been yielded.
+    fn reach(&mut self, revision: Revision) {
+        self.next = revision.next();
+        self.told.clear();
+    }
 }
 
 pub(crate) fn stream(
@@ -44,8 +74,10 @@ pub(crate) fn stream(
     sound_progress: bool,
 ) -> WatchStream {
     let client = client.max_decoding_message_size(LARGEST_MESSAGE);
+    let position = Position { next: from, told: Vec::new() };
     let (open, ready) = (None, VecDeque::new());
-    let follow = Follow { client, range, from, sound_progress, open, ready, pause: PAUSES.0, over: false };
+    let follow =
+        Follow { client, range, position, sound_progress, open, ready, pause: PAUSES.0, over: false };
     Box::pin(stream::unfold(follow, |mut follow| async move {
         let item = follow.next().await?;
         Some((item, follow))
@@ -69,16 +101,17 @@ impl Follow {
                 Some(open) => receive(open, self.sound_progress).await,
             };
             match received {
+                Some(response) if response.canceled() && response.compact_revision() == 0 => {
+                    tracing::warn!(reason = response.cancel_reason(), "etcd ended a watch; resuming");
+                    self.reconnect().await;
+                }
                 Some(response) => {
                     if let Err(error) = self.take(&response) {
                         self.over = true;
                         return Some(Err(error));
                     }
                 }
-                None => {
-                    self.open = None;
-                    self.wait().await;
-                }
+                None => self.reconnect().await,
             }
         }
     }
@@ -87,7 +120,7 @@ impl Follow {
         let options = WatchOptions::new()
             .with_range(self.range.end.clone())
             // etcd reads 0 as "now"; ours means the beginning.
-            .with_start_revision(number(self.from).max(1))
+            .with_start_revision(number(self.position.next).max(1))
             .with_prev_key()
             .with_fragment()
             .with_progress_notify();
@@ -102,6 +135,11 @@ impl Follow {
         }
     }
 
+    async fn reconnect(&mut self) {
+        self.open = None;
+        self.wait().await;
+    }
+
     async fn wait(&mut self) {
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSES.1);
@@ -110,24 +148,17 @@ impl Follow {
     fn take(&mut self, response: &WatchResponse) -> StoreResult<()> {
         if response.compact_revision() > 0 {
             let oldest = revision(response.compact_revision());
-            return Err(StoreError::Compacted { requested: self.from, oldest });
-        }
-        if response.canceled() {
-            tracing::warn!(reason = response.cancel_reason(), "etcd ended a watch; resuming");
-            self.open = None;
-            return Ok(());
+            return Err(StoreError::Compacted { requested: self.position.next, oldest });
         }
         self.pause = PAUSES.0;
         for event in response.events() {
             let event = convert(event)?;
-            // A resumed watch may be told again what it has seen.
-            if event.revision >= self.from {
+            if self.position.advance(&event) {
                 self.ready.push_back(WatchItem::Event(event));
             }
         }
-        match self.ready.back() {
-            Some(WatchItem::Event(last)) => self.from = last.revision.next(),
-            _ => self.take_progress(response),
+        if response.events().is_empty() {
+            self.take_progress(response);
         }
         Ok(())
     }
@@ -138,10 +169,12 @@ impl Follow {
     fn take_progress(&mut self, response: &WatchResponse) {
         let told = revision(response.header().map_or(0, etcd_client::ResponseHeader::revision));
         if response.created() {
-            let before = Revision::new(self.from.number().saturating_sub(1));
-            self.ready.push_back(WatchItem::Progress(told.min(before)));
-        } else if told.next() >= self.from {
-            self.from = told.next();
+            if self.position.told.is_empty() {
+                let before = Revision::new(self.position.next.number().saturating_sub(1));
+                self.ready.push_back(WatchItem::Progress(told.min(before)));
+            }
+        } else if told.next() >= self.position.next {
+            self.position.reach(told);
             self.ready.push_back(WatchItem::Progress(told));
         }
     }
@@ -171,6 +204,7 @@ fn convert(event: &etcd_client::Event) -> StoreResult<Event> {
     let found =
         event.kv().ok_or_else(|| StoreError::Corrupt { detail: "an event without a key".to_owned() })?;
     let previous = event.prev_kv().cloned().map(entry).transpose()?;
+    let at = revision(found.mod_revision());
     let (kind, value) = match event.event_type() {
         EventType::Delete => (EventKind::Deleted, None),
         EventType::Put if found.create_revision() == found.mod_revision() => {
@@ -178,5 +212,42 @@ fn convert(event: &etcd_client::Event) -> StoreResult<Event> {
         }
         EventType::Put => (EventKind::Updated, Some(Bytes::copy_from_slice(found.value()))),
     };
-    Ok(Event { kind, key: key(found.key())?, revision: revision(found.mod_revision()), value, previous })
+    if previous.is_none() && kind != EventKind::Created {
+        return Err(StoreError::Compacted { requested: at, oldest: at.next() });
+    }
+    Ok(Event { kind, key: key(found.key())?, revision: at, value, previous })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(revision: u64, name: &str) -> Event {
+        let (kind, key) = (EventKind::Created, Key::new(name).unwrap());
+        Event { kind, key, revision: Revision::new(revision), value: Some(Bytes::new()), previous: None }
+    }
+
+    #[test]
+    fn a_transaction_over_several_keys_is_told_whole_and_once_across_a_break() {
+        let mut position = Position { next: Revision::new(5), told: Vec::new() };
+        assert!(position.advance(&change(5, "/a")));
+        assert!(position.advance(&change(7, "/a")));
+        assert!(position.advance(&change(7, "/b")));
+        // The connection breaks, and revision 7 is told again, with what was missing.
+        assert_eq!(position.next, Revision::new(7));
+        assert!(!position.advance(&change(7, "/a")));
+        assert!(!position.advance(&change(7, "/b")));
+        assert!(position.advance(&change(7, "/c")));
+        assert!(position.advance(&change(8, "/a")));
+    }
+
+    #[test]
+    fn what_progress_covers_is_not_told_again() {
+        let mut position = Position { next: Revision::new(5), told: Vec::new() };
+        assert!(position.advance(&change(5, "/a")));
+        position.reach(Revision::new(9));
+        assert_eq!(position.next, Revision::new(10));
+        assert!(!position.advance(&change(9, "/b")));
+        assert!(position.advance(&change(10, "/a")));
+    }
 }

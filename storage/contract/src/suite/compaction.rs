@@ -4,13 +4,19 @@ use bytes::Bytes;
 use futures::StreamExt;
 
 use super::{World, cases, event};
-use crate::{ListOptions, Revision, StoreError};
+use crate::{EventKind, ListOptions, Revision, StoreError};
 
 cases! {
     "after compaction what is current is still there" => current_stays,
     "after compaction a list from before it is refused" => old_list,
     "after compaction a watch from before it is refused" => old_watch,
     "the compacted revision itself can be read" => at_the_edge,
+    "a value older than the compaction can be read at and after it" => survives,
+    "what was deleted before the compaction is not back after it" => stays_deleted,
+    "a watch from the compacted revision has its event with the entry before" => watch_at_the_edge,
+    "a watch from a compacted deletion tells the deletion" => deletion_at_the_edge,
+    "a page begun before the compaction is not continued after it" => page_is_cut,
+    "writers lose nothing while history is forgotten" => under_load,
     "compacting twice is no error" => twice,
     "compacting the future is refused" => future,
     "a watch that is up to date lives on through compaction" => watch_lives,
@@ -65,6 +71,103 @@ async fn at_the_edge(world: World) {
     let options = ListOptions { limit: 0, revision: Some(second) };
     let page = world.store().list(&world.range(), &options).await.unwrap();
     assert_eq!(page.entries[0].value, "2");
+}
+
+async fn survives(world: World) {
+    let old = world.put("old", "kept").await;
+    let [_, second, third] = history(&world).await;
+    world.store().compact(second).await.unwrap();
+    for at in [Some(second), Some(third), None] {
+        let page = world.list(at).await;
+        let found = page.entries.iter().find(|entry| entry.key == world.key("old")).unwrap();
+        assert_eq!((found.value.clone(), found.modified, found.created), (Bytes::from("kept"), old, old));
+    }
+    let entry = world.store().get(&world.key("old")).await.unwrap().unwrap();
+    assert_eq!(entry.value, "kept");
+}
+
+async fn stays_deleted(world: World) {
+    let first = world.put("gone", "1").await;
+    world.remove("gone", first).await;
+    let [_, second, third] = history(&world).await;
+    world.store().compact(second).await.unwrap();
+    for at in [Some(second), Some(third), None] {
+        let page = world.list(at).await;
+        assert!(page.entries.iter().all(|entry| entry.key == world.key("a")), "{page:?}");
+    }
+    assert_eq!(world.store().get(&world.key("gone")).await.unwrap(), None);
+    world.put("gone", "again").await;
+}
+
+async fn watch_at_the_edge(world: World) {
+    let [first, second, third] = history(&world).await;
+    world.store().compact(second).await.unwrap();
+    let mut watch = world.watch(second).await;
+    let told = event(&mut watch).await;
+    assert_eq!((told.revision, told.value), (second, Some(Bytes::from("2"))));
+    let previous = told.previous.unwrap();
+    assert_eq!((previous.value, previous.modified), (Bytes::from("1"), first));
+    assert_eq!(event(&mut watch).await.revision, third);
+}
+
+async fn deletion_at_the_edge(world: World) {
+    let created = world.put("a", "last words").await;
+    let deleted = world.remove("a", created).await;
+    world.put("b", "1").await;
+    world.store().compact(deleted).await.unwrap();
+    let told = event(&mut world.watch(deleted).await).await;
+    assert_eq!((told.kind, told.revision), (EventKind::Deleted, deleted));
+    assert_eq!(told.previous.unwrap().value, "last words");
+    assert_eq!(world.list(Some(deleted)).await.entries, []);
+}
+
+async fn page_is_cut(world: World) {
+    for name in ["x", "y", "z"] {
+        world.put(name, "1").await;
+    }
+    let page = world.store().list(&world.range(), &ListOptions { limit: 1, revision: None }).await.unwrap();
+    let [_, _, third] = history(&world).await;
+    world.store().compact(third).await.unwrap();
+    let rest = world.range().after(page.entries[0].key.as_bytes());
+    let options = ListOptions { limit: 1, revision: Some(page.revision) };
+    match world.store().list(&rest, &options).await {
+        Err(StoreError::Compacted { requested, .. }) => assert_eq!(requested, page.revision),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn under_load(world: World) {
+    let mut watch = world.watch(world.next_revision().await).await;
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let world = world.clone();
+            tokio::spawn(async move {
+                let name = format!("w{writer}");
+                let mut revision = world.put(&name, "0").await;
+                for index in 1..50 {
+                    revision = world.replace(&name, revision, &index.to_string()).await;
+                }
+                revision
+            })
+        })
+        .collect();
+    // The watch is read along, as a follower does, so that it is never further behind than the
+    // history that is kept.
+    let mut count = 0;
+    while count < 200 {
+        let told = event(&mut watch).await;
+        count += 1;
+        if count % 20 == 0 {
+            world.store().compact(told.revision).await.unwrap();
+        }
+    }
+    let mut last = Vec::new();
+    for writer in writers {
+        last.push(writer.await.unwrap());
+    }
+    let page = world.list(None).await;
+    assert_eq!(page.entries.iter().map(|entry| entry.modified).collect::<Vec<_>>(), last);
+    assert!(page.entries.iter().all(|entry| entry.value == "49"));
 }
 
 async fn twice(world: World) {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{World, cases};
+use super::{World, cases, events};
 use crate::{Revision, StoreError};
 
 cases! {
@@ -11,7 +11,11 @@ cases! {
     "updating what does not exist is a conflict with none" => update_absent,
     "deleting from an old revision fails and removes nothing" => delete_conflicts,
     "deleting what does not exist is a conflict with none" => delete_absent,
-    "an old revision does not fit a key created again" => recreated_conflicts,
+    "an update that expects nothing creates nothing" => update_expects_none,
+    "a deletion that expects nothing removes nothing" => delete_expects_none,
+    "a revision that has not happened yet is a conflict" => future_conflicts,
+    "a revision of another key is a conflict" => other_keys_revision,
+    "a write that failed is told to no watch" => failures_are_silent,
 }
 
 async fn create_exists(world: World) {
@@ -58,12 +62,61 @@ async fn delete_absent(world: World) {
     }
 }
 
-async fn recreated_conflicts(world: World) {
-    let first = world.put("a", "1").await;
-    world.store().delete(&world.key("a"), first).await.unwrap();
-    let second = world.put("a", "2").await;
-    match world.store().update(&world.key("a"), first, Bytes::new()).await {
-        Err(StoreError::Conflict { found, .. }) => assert_eq!(found, second),
+async fn update_expects_none(world: World) {
+    match world.store().update(&world.key("a"), Revision::NONE, Bytes::from("1")).await {
+        Err(StoreError::Conflict { found, .. }) => assert_eq!(found, Revision::NONE),
         other => panic!("{other:?}"),
     }
+    assert_eq!(world.store().get(&world.key("a")).await.unwrap(), None);
+    let revision = world.put("a", "1").await;
+    match world.store().update(&world.key("a"), Revision::NONE, Bytes::from("2")).await {
+        Err(StoreError::Conflict { found, .. }) => assert_eq!(found, revision),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn delete_expects_none(world: World) {
+    match world.store().delete(&world.key("a"), Revision::NONE).await {
+        Err(StoreError::Conflict { found, .. }) => assert_eq!(found, Revision::NONE),
+        other => panic!("{other:?}"),
+    }
+    let revision = world.put("a", "1").await;
+    match world.store().delete(&world.key("a"), Revision::NONE).await {
+        Err(StoreError::Conflict { found, .. }) => assert_eq!(found, revision),
+        other => panic!("{other:?}"),
+    }
+    assert!(world.store().get(&world.key("a")).await.unwrap().is_some());
+}
+
+async fn future_conflicts(world: World) {
+    let revision = world.put("a", "1").await;
+    let future = Revision::new(revision.number() + 1_000_000);
+    match world.store().update(&world.key("a"), future, Bytes::new()).await {
+        Err(StoreError::Conflict { expected, found, .. }) => {
+            assert_eq!((expected, found), (future, revision))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn other_keys_revision(world: World) {
+    let one = world.put("a", "1").await;
+    let two = world.put("b", "1").await;
+    match world.store().delete(&world.key("a"), two).await {
+        Err(StoreError::Conflict { found, .. }) => assert_eq!(found, one),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn failures_are_silent(world: World) {
+    let mut watch = world.watch(world.next_revision().await).await;
+    let first = world.put("a", "1").await;
+    let second = world.replace("a", first, "2").await;
+    let (store, key) = (world.store(), world.key("a"));
+    store.create(&key, Bytes::from("no")).await.unwrap_err();
+    store.update(&key, first, Bytes::from("no")).await.unwrap_err();
+    store.delete(&key, first).await.unwrap_err();
+    let third = world.remove("a", second).await;
+    let seen: Vec<_> = events(&mut watch, 3).await.into_iter().map(|event| event.revision).collect();
+    assert_eq!(seen, [first, second, third]);
 }

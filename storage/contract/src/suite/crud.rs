@@ -13,7 +13,6 @@ cases! {
     "revisions grow over all keys" => revisions_grow,
     "the current revision is that of the last write" => current_revision,
     "a deletion has a revision of its own" => delete_has_revision,
-    "a key deleted and created again has a new creation" => recreated,
     "a failed write takes no revision" => failure_takes_none,
 }
 
@@ -72,15 +71,6 @@ async fn delete_has_revision(world: World) {
     let deleted = world.store().delete(&world.key("a"), created).await.unwrap();
     assert!(deleted > created);
     assert_eq!(world.store().current_revision().await.unwrap(), deleted);
-}
-
-async fn recreated(world: World) {
-    let first = world.put("a", "1").await;
-    let deleted = world.store().delete(&world.key("a"), first).await.unwrap();
-    let second = world.put("a", "2").await;
-    assert!(second > deleted);
-    let entry = world.store().get(&world.key("a")).await.unwrap().unwrap();
-    assert_eq!((entry.created, entry.modified), (second, second));
 }
 
 async fn failure_takes_none(world: World) {

@@ -14,6 +14,7 @@ mod compare;
 mod crud;
 mod paging;
 mod races;
+mod recreate;
 mod resume;
 mod values;
 mod watch;
@@ -27,7 +28,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 
-use crate::{Event, Key, KeyRange, Store, WatchItem, WatchStream};
+use crate::{Event, Key, KeyRange, ListOptions, Page, Revision, Store, WatchItem, WatchStream};
 
 /// Longest wait for something that must come.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -78,12 +79,13 @@ pub fn all_cases() -> Vec<Case> {
         watch::CASES,
         resume::CASES,
         compaction::CASES,
+        recreate::CASES,
         values::CASES,
     ]
     .concat()
 }
 
-/// Runs every case and names all that fail.
+/// Runs every case and names all that fail, each with its reason.
 ///
 /// # Panics
 /// When any case fails.
@@ -94,11 +96,22 @@ pub async fn run(harness: Arc<dyn Harness>) {
     for (index, (name, case)) in all.into_iter().enumerate() {
         let world = World { harness: Arc::clone(&harness), prefix: format!("/suite/case-{index}/") };
         let outcome = tokio::spawn(tokio::time::timeout(PATIENCE * 2, case(world))).await;
-        if !matches!(outcome, Ok(Ok(()))) {
-            failed.push(name);
+        match outcome {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => failed.push(format!("{name}: not done after {:?}", PATIENCE * 2)),
+            Err(error) => failed.push(format!("{name}: {}", reason(error))),
         }
     }
     assert!(failed.is_empty(), "{} of {count} cases failed: {failed:#?}", failed.len());
+}
+
+/// What a case said when it panicked.
+fn reason(error: tokio::task::JoinError) -> String {
+    let Ok(said) = error.try_into_panic() else { return "cancelled".to_owned() };
+    match said.downcast::<String>() {
+        Ok(text) => *text,
+        Err(said) => said.downcast_ref::<&str>().map_or_else(|| "panicked".to_owned(), ToString::to_string),
+    }
 }
 
 impl World {
@@ -114,8 +127,33 @@ impl World {
         KeyRange::prefix(&self.prefix)
     }
 
-    async fn put(&self, name: &str, value: &str) -> crate::Revision {
+    /// Creates `name`.
+    async fn put(&self, name: &str, value: &str) -> Revision {
         self.store().create(&self.key(name), Bytes::from(value.to_owned())).await.unwrap()
+    }
+
+    /// Updates `name`, which is at `expected`.
+    async fn replace(&self, name: &str, expected: Revision, value: &str) -> Revision {
+        self.store().update(&self.key(name), expected, Bytes::from(value.to_owned())).await.unwrap()
+    }
+
+    /// Deletes `name`, which is at `expected`.
+    async fn remove(&self, name: &str, expected: Revision) -> Revision {
+        self.store().delete(&self.key(name), expected).await.unwrap()
+    }
+
+    /// The whole range at `revision`, or now.
+    async fn list(&self, revision: Option<Revision>) -> Page {
+        self.store().list(&self.range(), &ListOptions { limit: 0, revision }).await.unwrap()
+    }
+
+    async fn watch(&self, from: Revision) -> WatchStream {
+        self.store().watch(&self.range(), from).await.unwrap()
+    }
+
+    /// The revision that the next write will have at least.
+    async fn next_revision(&self) -> Revision {
+        self.store().current_revision().await.unwrap().next()
     }
 }
 
@@ -130,6 +168,20 @@ async fn event(stream: &mut WatchStream) -> Event {
         }
     };
     tokio::time::timeout(PATIENCE, next).await.unwrap()
+}
+
+/// Waits until a watch without events says that it is at `revision` or later.
+async fn progress_to(stream: &mut WatchStream, revision: Revision) {
+    let told = async {
+        loop {
+            match stream.next().await.unwrap().unwrap() {
+                WatchItem::Progress(told) if told >= revision => return,
+                WatchItem::Progress(_) => {}
+                WatchItem::Event(event) => panic!("{event:?}"),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
 }
 
 async fn events(stream: &mut WatchStream, count: usize) -> Vec<Event> {

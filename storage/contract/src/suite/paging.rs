@@ -1,8 +1,12 @@
 //! Lists and their pages.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
 
-use super::{World, cases};
+use super::{World, cases, events};
 use crate::{Entry, KeyRange, ListOptions, Revision, StoreError};
 
 cases! {
@@ -10,11 +14,16 @@ cases! {
     "a prefix does not match a longer name" => prefix_is_exact,
     "a limit is kept and what remains is counted" => limited,
     "pages at one revision have every key once while others write" => pinned,
+    "pages count exactly what remains while many write" => exact_under_writers,
+    "a page at an old revision counts what remained then" => old_page,
+    "a range resumed after its last key, or past its end, is empty" => after_the_last,
     "a list at an old revision shows what was then" => old_revision,
+    "a list at each old revision shows exactly that moment" => every_revision,
     "a list at an old revision shows what was deleted since" => old_deleted,
     "a list of the future is refused" => future,
     "an empty range lists nothing at the current revision" => empty,
     "keys sort bytewise" => bytewise,
+    "keys of any script are kept, found and paged" => any_script,
     "the list's revision is the store's, not the newest item's" => revision_of_store,
 }
 
@@ -75,6 +84,132 @@ async fn pinned(world: World) {
         }
     }
     assert_eq!(seen, (0..30).map(|index| format!("k{index:02}")).collect::<Vec<_>>());
+}
+
+async fn exact_under_writers(world: World) {
+    const TOTAL: usize = 60;
+    for index in 0..TOTAL {
+        world.put(&format!("k{index:02}"), "old").await;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let (world, stop) = (world.clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                for index in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let name = format!("k{:02}-{writer}-{index}", index % TOTAL);
+                    let revision = world.put(&name, "new").await;
+                    world.remove(&name, revision).await;
+                }
+            })
+        })
+        .collect();
+    for _ in 0..5 {
+        let pin = world.list(None).await;
+        let expected = names(&world, &pin.entries);
+        let (mut range, mut seen) = (world.range(), Vec::new());
+        loop {
+            let options = ListOptions { limit: 7, revision: Some(pin.revision) };
+            let page = world.store().list(&range, &options).await.unwrap();
+            seen.extend(names(&world, &page.entries));
+            assert_eq!(u64::try_from(expected.len() - seen.len()).unwrap(), page.remaining);
+            match page.entries.last() {
+                Some(last) if page.remaining > 0 => range = range.after(last.key.as_bytes()),
+                _ => break,
+            }
+        }
+        assert_eq!(seen, expected);
+    }
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.unwrap();
+    }
+}
+
+async fn old_page(world: World) {
+    let mut last = Revision::NONE;
+    for name in ["a", "b", "c", "d", "e"] {
+        last = world.put(name, name).await;
+    }
+    let entry = world.store().get(&world.key("d")).await.unwrap().unwrap();
+    world.remove("d", entry.modified).await;
+    world.put("c-", "late").await;
+    let options = ListOptions { limit: 2, revision: Some(last) };
+    let page = world.store().list(&world.range(), &options).await.unwrap();
+    assert_eq!((names(&world, &page.entries), page.remaining), (vec!["a".to_owned(), "b".to_owned()], 3));
+    let rest = world.range().after(world.key("b").as_bytes());
+    let page = world.store().list(&rest, &options).await.unwrap();
+    assert_eq!((names(&world, &page.entries), page.remaining), (vec!["c".to_owned(), "d".to_owned()], 1));
+}
+
+async fn after_the_last(world: World) {
+    world.put("a", "1").await;
+    let rest = world.range().after(world.key("a").as_bytes());
+    let page = world.store().list(&rest, &ListOptions::default()).await.unwrap();
+    assert_eq!((page.entries, page.remaining), (Vec::new(), 0));
+    // A token of some other list may point past the end.
+    let beyond = world.range().after(b"/zzz");
+    let page = world.store().list(&beyond, &ListOptions { limit: 5, revision: None }).await.unwrap();
+    assert_eq!((page.entries, page.remaining), (Vec::new(), 0));
+}
+
+async fn every_revision(world: World) {
+    let mut shown = BTreeMap::new();
+    let mut moments = Vec::new();
+    let mut random = 7_u64;
+    for step in 0..60 {
+        // A fixed sequence that looks like none: the case must fail for everybody or nobody.
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let name = format!("k{}", (random >> 33) % 6);
+        let value = step.to_string();
+        let revision = match shown.get(&name).cloned() {
+            None => world.put(&name, &value).await,
+            Some((revision, _)) if random >> 40 & 3 == 0 => {
+                shown.remove(&name);
+                moments.push((world.remove(&name, revision).await, shown.clone()));
+                continue;
+            }
+            Some((revision, _)) => world.replace(&name, revision, &value).await,
+        };
+        shown.insert(name, (revision, value));
+        moments.push((revision, shown.clone()));
+    }
+    for (revision, expected) in moments {
+        let page = world.list(Some(revision)).await;
+        let then = names(&world, &page.entries)
+            .into_iter()
+            .zip(&page.entries)
+            .map(|(name, entry)| (name, (entry.modified, String::from_utf8(entry.value.to_vec()).unwrap())));
+        assert_eq!(then.collect::<BTreeMap<_, _>>(), expected, "at {revision}");
+    }
+}
+
+async fn any_script(world: World) {
+    let mut all = ["Zürich", "москва", "東京", "🚀/💾", "a b", "~", "שלום", "\u{10ffff}"].map(str::to_owned);
+    let start = world.next_revision().await;
+    for name in &all {
+        world.put(name, name).await;
+    }
+    all.sort_unstable();
+    let (mut range, mut seen) = (world.range(), Vec::new());
+    loop {
+        let page = world.store().list(&range, &ListOptions { limit: 3, revision: None }).await.unwrap();
+        seen.extend(names(&world, &page.entries));
+        match page.entries.last() {
+            Some(last) if page.remaining > 0 => range = range.after(last.key.as_bytes()),
+            _ => break,
+        }
+    }
+    assert_eq!(seen, all);
+    for name in &all {
+        let entry = world.store().get(&world.key(name)).await.unwrap().unwrap();
+        assert_eq!(entry.value, name.as_bytes());
+    }
+    let told = events(&mut world.watch(start).await, all.len()).await;
+    assert!(all.iter().all(|name| told.iter().any(|event| event.key == world.key(name))));
 }
 
 async fn old_revision(world: World) {

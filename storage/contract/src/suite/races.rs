@@ -10,6 +10,8 @@ use crate::StoreError;
 cases! {
     "of two creates one wins" => two_creates,
     "of sixteen updates of one revision exactly one wins, every round" => sixteen_updates,
+    "of sixteen creates of one key exactly one wins, every round" => sixteen_creates,
+    "the current revision is never behind what anybody has read" => never_behind,
     "an update and a deletion of one revision do not both succeed" => update_or_delete,
     "writers who retry lose no increment" => counter,
     "parallel creates of different keys all succeed with different revisions" => parallel_creates,
@@ -35,6 +37,46 @@ async fn sixteen_updates(world: World) {
         assert_eq!(won.len(), 1, "{results:?}");
         revision = *won[0];
     }
+}
+
+async fn sixteen_creates(world: World) {
+    let (store, key) = (world.store(), world.key("a"));
+    for _ in 0..10 {
+        let attempts = (0..16).map(|writer| {
+            let (store, key) = (world.store(), world.key("a"));
+            async move { store.create(&key, Bytes::from(format!("{writer}"))).await }
+        });
+        let results = futures::future::join_all(attempts).await;
+        let winner = results.iter().position(Result::is_ok).unwrap();
+        let revision = *results[winner].as_ref().unwrap();
+        for (writer, result) in results.iter().enumerate().filter(|(writer, _)| *writer != winner) {
+            match result {
+                Err(StoreError::Exists { found, .. }) => assert_eq!(*found, revision),
+                other => panic!("writer {writer}: {other:?}"),
+            }
+        }
+        assert_eq!(store.get(&key).await.unwrap().unwrap().value, winner.to_string());
+        store.delete(&key, revision).await.unwrap();
+    }
+}
+
+async fn never_behind(world: World) {
+    let writer = {
+        let world = world.clone();
+        tokio::spawn(async move {
+            for index in 0..300 {
+                world.put(&format!("k{index}"), "1").await;
+            }
+        })
+    };
+    while !writer.is_finished() {
+        let page = world.list(None).await;
+        let newest = page.entries.iter().map(|entry| entry.modified).max().unwrap_or_default();
+        assert!(newest <= page.revision, "{newest} is in a page of {}", page.revision);
+        let current = world.store().current_revision().await.unwrap();
+        assert!(current >= page.revision, "current {current} after a page of {}", page.revision);
+    }
+    writer.await.unwrap();
 }
 
 async fn update_or_delete(world: World) {

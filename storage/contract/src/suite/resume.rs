@@ -1,31 +1,71 @@
-//! Watches across a cut between the store and its backend.
+//! Watches that go on where one stopped, and across a cut between the store and its backend.
 
-use super::{World, cases, events};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+
+use super::{PATIENCE, World, cases, event, events, progress_to};
+use crate::{Revision, StoreError, WatchItem};
 
 cases! {
     "a watch resumed where it stopped misses nothing and repeats nothing" => resumed,
+    "a watch from each revision tells exactly what is left" => from_each,
+    "a watch resumed after progress misses nothing" => after_progress,
     "a watch lives on through a cut, each event once, in order" => through_a_cut,
     "writes before and after a cut are all there" => writes_around_a_cut,
+    "writers in the middle of a cut and a watch agree on what happened" => writers_through_a_cut,
+    "an idle watch says how far it is after a cut too" => progress_after_a_cut,
+    "a watch from the future waits through a cut" => future_through_a_cut,
 }
 
 async fn resumed(world: World) {
-    let start = world.store().current_revision().await.unwrap().next();
+    let start = world.next_revision().await;
     for index in 0..10 {
         world.put(&format!("k{index}"), "1").await;
     }
-    let mut watch = world.store().watch(&world.range(), start).await.unwrap();
+    let mut watch = world.watch(start).await;
     let mut seen = events(&mut watch, 4).await;
     drop(watch);
     let last = seen.last().unwrap().revision;
-    let mut watch = world.store().watch(&world.range(), last.next()).await.unwrap();
+    let mut watch = world.watch(last.next()).await;
     seen.extend(events(&mut watch, 6).await);
     let keys: Vec<_> = seen.iter().map(|event| event.key.clone()).collect();
     assert_eq!(keys, (0..10).map(|index| world.key(&format!("k{index}"))).collect::<Vec<_>>());
 }
 
+async fn from_each(world: World) {
+    let mut written = Vec::new();
+    for index in 0..12 {
+        written.push(world.put(&format!("k{index}"), "1").await);
+    }
+    for (index, from) in written.iter().enumerate() {
+        let left = &written[index..];
+        let seen = events(&mut world.watch(*from).await, left.len()).await;
+        assert_eq!(seen.iter().map(|event| event.revision).collect::<Vec<_>>(), left);
+    }
+}
+
+async fn after_progress(world: World) {
+    if !world.harness.reports_progress() {
+        return;
+    }
+    let first = world.put("a", "1").await;
+    let mut watch = world.watch(first.next()).await;
+    let told = match tokio::time::timeout(PATIENCE, watch.next()).await.unwrap().unwrap().unwrap() {
+        WatchItem::Progress(told) => told,
+        WatchItem::Event(event) => panic!("{event:?}"),
+    };
+    drop(watch);
+    let second = world.put("b", "1").await;
+    assert!(told < second);
+    assert_eq!(event(&mut world.watch(told.next()).await).await.revision, second);
+}
+
 async fn through_a_cut(world: World) {
-    let start = world.store().current_revision().await.unwrap().next();
-    let mut watch = world.store().watch(&world.range(), start).await.unwrap();
+    let mut watch = world.watch(world.next_revision().await).await;
     let mut written = Vec::new();
     for round in 0..3 {
         for index in 0..5 {
@@ -47,4 +87,80 @@ async fn writes_around_a_cut(world: World) {
     for name in ["before", "after"] {
         assert!(world.store().get(&world.key(name)).await.unwrap().is_some(), "{name}");
     }
+}
+
+/// Creates `name` as a careful client does: an outcome that is unknown is answered by reading.
+async fn create_surely(world: &World, name: &str) -> Revision {
+    let (store, key, value) = (world.store(), world.key(name), Bytes::from(name.to_owned()));
+    loop {
+        match store.create(&key, value.clone()).await {
+            Ok(revision) => return revision,
+            // Only we write this key, so that what exists is what an earlier attempt left.
+            Err(StoreError::Exists { found, .. }) => return found,
+            Err(StoreError::Unknown { .. } | StoreError::Unavailable { .. }) => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn writers_through_a_cut(world: World) {
+    let mut watch = world.watch(world.next_revision().await).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let (world, stop) = (world.clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut written = Vec::new();
+                for index in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    written.push(create_surely(&world, &format!("w{writer}-{index}")).await);
+                }
+                written
+            })
+        })
+        .collect();
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        world.harness.disturb().await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut written = Vec::new();
+    for writer in writers {
+        written.extend(writer.await.unwrap());
+    }
+    written.sort_unstable();
+    let seen: Vec<_> =
+        events(&mut watch, written.len()).await.into_iter().map(|event| event.revision).collect();
+    assert_eq!(seen, written);
+    // What is there is what was written: nothing acknowledged is lost, nothing was written twice.
+    let mut listed: Vec<_> = world.list(None).await.entries.iter().map(|entry| entry.modified).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, written);
+}
+
+async fn progress_after_a_cut(world: World) {
+    if !world.harness.reports_progress() {
+        return;
+    }
+    let mut watch = world.watch(world.next_revision().await).await;
+    world.harness.disturb().await;
+    let other = crate::Key::new(format!("/suite/elsewhere{}x", world.prefix)).unwrap();
+    let written = world.store().create(&other, Bytes::new()).await.unwrap();
+    progress_to(&mut watch, written).await;
+    let next = world.put("a", "1").await;
+    assert_eq!(event(&mut watch).await.revision, next);
+}
+
+async fn future_through_a_cut(world: World) {
+    let start = world.put("a", "1").await;
+    let mut watch = world.watch(Revision::new(start.number() + 3)).await;
+    world.put("b", "1").await;
+    world.harness.disturb().await;
+    world.put("c", "1").await;
+    world.put("d", "1").await;
+    assert_eq!(event(&mut watch).await.key, world.key("d"));
 }

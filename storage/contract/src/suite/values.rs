@@ -9,6 +9,7 @@ cases! {
     "an empty value is a value" => empty,
     "any byte survives" => binary,
     "a value of a mebibyte survives, in reads and in watches" => large,
+    "a value at the limit is taken" => at_the_limit,
     "a value over the limit is refused and writes nothing" => too_large,
     "an update over the limit leaves the old value" => update_too_large,
 }
@@ -17,6 +18,10 @@ async fn empty(world: World) {
     world.put("a", "").await;
     let entry = world.store().get(&world.key("a")).await.unwrap().unwrap();
     assert_eq!(entry.value, "");
+    let mut watch = world.watch(entry.modified).await;
+    assert_eq!(event(&mut watch).await.value, Some(Bytes::new()));
+    let page = world.list(Some(entry.modified)).await;
+    assert_eq!(page.entries, [entry]);
 }
 
 async fn binary(world: World) {
@@ -38,6 +43,16 @@ async fn large(world: World) {
     for _ in 0..6 {
         assert_eq!(event(&mut watch).await.value, Some(value.clone()));
     }
+}
+
+async fn at_the_limit(world: World) {
+    let value = Bytes::from(vec![b'y'; world.harness.largest_value()]);
+    let revision = world.store().create(&world.key("a"), value.clone()).await.unwrap();
+    assert_eq!(world.store().get(&world.key("a")).await.unwrap().unwrap().value, value);
+    world.replace("a", revision, "small").await;
+    let mut watch = world.watch(revision).await;
+    assert_eq!(event(&mut watch).await.value, Some(value.clone()));
+    assert_eq!(event(&mut watch).await.previous.unwrap().value, value);
 }
 
 async fn too_large(world: World) {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures::StreamExt;
 
-use super::{PATIENCE, World, cases, event, events};
+use super::{PATIENCE, World, cases, event, events, progress_to};
 use crate::{EventKind, KeyRange, Revision, WatchItem};
 
 cases! {
@@ -17,7 +17,10 @@ cases! {
     "a watch reads no event twice and none is missing under load" => under_load,
     "an idle watch says how far it is" => progress,
     "progress never overtakes an event" => progress_in_order,
-    "a key deleted and created again is told as such" => recreated,
+    "progress follows writes outside the range" => progress_elsewhere,
+    "an event's previous entry is what the event before left" => previous_chain,
+    "a watch of one key is told of no other" => one_key,
+    "a watch left unread for long misses nothing" => unread,
     "a dropped watch does not hold up writers" => dropped,
 }
 
@@ -119,16 +122,7 @@ async fn progress(world: World) {
     }
     let revision = world.put("a", "1").await;
     let mut watch = world.store().watch(&world.range(), revision.next()).await.unwrap();
-    let told = async {
-        loop {
-            match watch.next().await.unwrap().unwrap() {
-                WatchItem::Progress(told) if told >= revision => return,
-                WatchItem::Progress(_) => {}
-                WatchItem::Event(event) => panic!("{event:?}"),
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, told).await.unwrap();
+    progress_to(&mut watch, revision).await;
 }
 
 async fn progress_in_order(world: World) {
@@ -157,15 +151,69 @@ async fn progress_in_order(world: World) {
     writer.await.unwrap();
 }
 
-async fn recreated(world: World) {
-    let first = world.put("a", "1").await;
-    world.store().delete(&world.key("a"), first).await.unwrap();
-    let second = world.put("a", "2").await;
-    let mut watch = world.store().watch(&world.range(), first).await.unwrap();
-    let seen = events(&mut watch, 3).await;
-    let kinds: Vec<_> = seen.iter().map(|event| event.kind).collect();
-    assert_eq!(kinds, [EventKind::Created, EventKind::Deleted, EventKind::Created]);
-    assert_eq!((seen[2].revision, seen[2].previous.clone()), (second, None));
+async fn progress_elsewhere(world: World) {
+    if !world.harness.reports_progress() {
+        return;
+    }
+    let mut watch = world.watch(world.next_revision().await).await;
+    let other = crate::Key::new(format!("/suite/elsewhere{}x", world.prefix)).unwrap();
+    let written = world.store().create(&other, Bytes::new()).await.unwrap();
+    progress_to(&mut watch, written).await;
+}
+
+async fn previous_chain(world: World) {
+    let created = world.put("a", "0").await;
+    let mut watch = world.watch(created).await;
+    let writers = (0..4).map(|writer| {
+        let world = world.clone();
+        tokio::spawn(async move {
+            let (store, key) = (world.store(), world.key("a"));
+            for index in 0..10 {
+                loop {
+                    let entry = store.get(&key).await.unwrap().unwrap();
+                    let value = Bytes::from(format!("{writer}-{index}"));
+                    if store.update(&key, entry.modified, value).await.is_ok() {
+                        break;
+                    }
+                }
+            }
+        })
+    });
+    for writer in futures::future::join_all(writers).await {
+        writer.unwrap();
+    }
+    let seen = events(&mut watch, 41).await;
+    for pair in seen.windows(2) {
+        let previous = pair[1].previous.clone().unwrap();
+        assert_eq!((previous.modified, Some(previous.value)), (pair[0].revision, pair[0].value.clone()));
+        assert_eq!(previous.created, created);
+    }
+}
+
+async fn one_key(world: World) {
+    let key = world.key("a");
+    let range = KeyRange { start: key.as_bytes().to_vec(), end: [key.as_bytes(), &[0]].concat() };
+    let mut watch = world.store().watch(&range, world.next_revision().await).await.unwrap();
+    for name in ["a/b", "a-b", "ab", "A", "a"] {
+        world.put(name, name).await;
+    }
+    assert_eq!(event(&mut watch).await.key, key);
+}
+
+/// More than any buffer between a store and its reader holds.
+const UNREAD: usize = 2000;
+
+async fn unread(world: World) {
+    let mut watch = world.watch(world.next_revision().await).await;
+    let value = Bytes::from(vec![b'x'; 2000]);
+    let written = futures::stream::iter(0..UNREAD).map(|index| {
+        let (store, key, value) = (world.store(), world.key(&format!("k{index}")), value.clone());
+        async move { store.create(&key, value).await.unwrap() }
+    });
+    let mut written: Vec<_> = written.buffer_unordered(64).collect().await;
+    written.sort_unstable();
+    let seen: Vec<_> = events(&mut watch, UNREAD).await.into_iter().map(|event| event.revision).collect();
+    assert_eq!(seen, written);
 }
 
 async fn dropped(world: World) {

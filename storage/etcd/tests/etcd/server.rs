@@ -51,31 +51,68 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(release: Release, tls: Option<&Tls>) -> Self {
+    pub(crate) fn start(release: Release) -> Self {
+        Self::start_with(release, &[])
+    }
+
+    pub(crate) fn start_with(release: Release, flags: &[&str]) -> Self {
+        let flags = flags.iter().map(ToString::to_string).collect();
+        let (peer, scheme) = (free_port(), "http");
+        let server = Self::spawn(release, scheme, "m0", peer, &cluster_flag(&[peer]), flags);
+        server.wait();
+        server
+    }
+
+    pub(crate) fn start_tls(release: Release, tls: &Tls) -> Self {
+        let file = |path: &Path| path.display().to_string();
+        let flags = vec![
+            format!("--cert-file={}", file(&tls.certificate)),
+            format!("--key-file={}", file(&tls.key)),
+            format!("--trusted-ca-file={}", file(&tls.ca)),
+            "--client-cert-auth".to_owned(),
+        ];
+        let peer = free_port();
+        let server = Self::spawn(release, "https", "m0", peer, &cluster_flag(&[peer]), flags);
+        server.wait();
+        server
+    }
+
+    /// Three members of one cluster.
+    pub(crate) fn cluster(release: Release) -> Vec<Self> {
+        let peers = [free_port(), free_port(), free_port()];
+        let all = cluster_flag(&peers);
+        let members: Vec<_> = peers
+            .iter()
+            .enumerate()
+            .map(|(index, peer)| Self::spawn(release, "http", &format!("m{index}"), *peer, &all, Vec::new()))
+            .collect();
+        members.iter().for_each(Self::wait);
+        members
+    }
+
+    fn spawn(
+        release: Release,
+        scheme: &'static str,
+        name: &str,
+        peer_port: u16,
+        cluster: &str,
+        flags: Vec<String>,
+    ) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let (client_port, peer_port) = (free_port(), free_port());
-        let scheme = if tls.is_some() { "https" } else { "http" };
+        let client_port = free_port();
         let client = format!("{scheme}://127.0.0.1:{client_port}");
         let peer = format!("http://127.0.0.1:{peer_port}");
-        let mut arguments: Vec<String> = [
-            "--name=test",
-            "--log-level=error",
-            &format!("--data-dir={}", data.path().join("etcd").display()),
-            &format!("--listen-client-urls={client}"),
-            &format!("--advertise-client-urls={client}"),
-            &format!("--listen-peer-urls={peer}"),
-            &format!("--initial-advertise-peer-urls={peer}"),
-            &format!("--initial-cluster=test={peer}"),
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        if let Some(tls) = tls {
-            let file = |path: &Path| path.display().to_string();
-            arguments.push(format!("--cert-file={}", file(&tls.certificate)));
-            arguments.push(format!("--key-file={}", file(&tls.key)));
-            arguments.push(format!("--trusted-ca-file={}", file(&tls.ca)));
-            arguments.push("--client-cert-auth".to_owned());
-        }
+        let mut arguments = vec![
+            format!("--name={name}"),
+            "--log-level=error".to_owned(),
+            format!("--data-dir={}", data.path().join("etcd").display()),
+            format!("--listen-client-urls={client}"),
+            format!("--advertise-client-urls={client}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            cluster.to_owned(),
+        ];
+        arguments.extend(flags);
         let binary = release.binary();
         let command = move || {
             let mut command = Command::new(&binary);
@@ -83,9 +120,11 @@ impl Server {
             command
         };
         let child = Mutex::new(command().spawn().unwrap());
-        let server = Self { child, command: Box::new(command), client_port, scheme, _data: data };
-        server.wait();
-        server
+        Self { child, command: Box::new(command), client_port, scheme, _data: data }
+    }
+
+    pub(crate) fn client_port(&self) -> u16 {
+        self.client_port
     }
 
     pub(crate) fn endpoint(&self) -> String {
@@ -121,6 +160,11 @@ impl Drop for Server {
             let _ = child.wait();
         }
     }
+}
+
+fn cluster_flag(peers: &[u16]) -> String {
+    let members = peers.iter().enumerate().map(|(index, port)| format!("m{index}=http://127.0.0.1:{port}"));
+    format!("--initial-cluster={}", members.collect::<Vec<_>>().join(","))
 }
 
 fn free_port() -> u16 {

@@ -38,7 +38,7 @@ async fn etcd_opens_to_our_certificate_and_to_nobody_without_one() {
         key: write(directory.path(), "server.key", &key),
         ca: write(directory.path(), "ca.crt", &ca.pem()),
     };
-    let server = Server::start(Release::Current, Some(&tls));
+    let server = Server::start_tls(Release::Current, &tls);
     let with = |identity: Option<(String, String)>| EtcdConfiguration {
         endpoints: vec![server.endpoint()],
         ca: Some(ca.pem()),

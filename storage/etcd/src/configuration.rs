@@ -1,0 +1,89 @@
+//! How to reach an etcd.
+
+use std::fmt;
+use std::time::Duration;
+
+use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
+
+use crate::LARGEST_VALUE;
+
+/// How to reach an etcd.
+#[derive(Clone)]
+pub struct EtcdConfiguration {
+    /// Client URLs of its members, e.g. `https://192.0.2.1:2379`. All of them should be named: a
+    /// call that finds one dead goes to the next.
+    pub endpoints: Vec<String>,
+    /// CA of its serving certificates, PEM. Default: none, for plain http.
+    pub ca: Option<String>,
+    /// Our certificate and key, PEM. Default: none.
+    pub identity: Option<(String, String)>,
+    /// Longest any call may take. Default: 10 s, as long as a leader election plus a slow disk.
+    pub deadline: Duration,
+    /// Longest a connection may take to stand. Default: 2 s.
+    pub connect_timeout: Duration,
+    /// Largest value in bytes. Default: [`LARGEST_VALUE`]. Set it with etcd's own
+    /// `--max-request-bytes`, which also counts the key and some hundred bytes more.
+    pub largest_value: usize,
+}
+
+impl Default for EtcdConfiguration {
+    fn default() -> Self {
+        Self {
+            endpoints: Vec::new(),
+            ca: None,
+            identity: None,
+            deadline: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(2),
+            largest_value: LARGEST_VALUE,
+        }
+    }
+}
+
+/// Without the key.
+impl fmt::Debug for EtcdConfiguration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { endpoints, ca, identity, deadline, connect_timeout, largest_value } = self;
+        f.debug_struct("EtcdConfiguration")
+            .field("endpoints", endpoints)
+            .field("ca", ca)
+            .field("certificate", &identity.as_ref().map(|(certificate, _)| certificate))
+            .field("deadline", deadline)
+            .field("connect_timeout", connect_timeout)
+            .field("largest_value", largest_value)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EtcdConfiguration {
+    pub(crate) fn options(&self) -> ConnectOptions {
+        let options = ConnectOptions::new()
+            .with_connect_timeout(self.connect_timeout)
+            // A dead peer is noticed within 13 s even when nothing is asked.
+            .with_keep_alive(Duration::from_secs(10), Duration::from_secs(3))
+            .with_keep_alive_while_idle(true)
+            .with_require_leader(true);
+        if self.ca.is_none() && self.identity.is_none() {
+            return options;
+        }
+        let mut tls = TlsOptions::new();
+        if let Some(ca) = &self.ca {
+            tls = tls.ca_certificate(Certificate::from_pem(ca));
+        }
+        if let Some((certificate, key)) = &self.identity {
+            tls = tls.identity(Identity::from_pem(certificate, key));
+        }
+        options.with_tls(tls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_for_debugging_does_not_hold_the_key() {
+        let identity = Some(("the certificate".to_owned(), "the secret".to_owned()));
+        let printed = format!("{:?}", EtcdConfiguration { identity, ..EtcdConfiguration::default() });
+        assert!(printed.contains("the certificate") && !printed.contains("the secret"), "{printed}");
+    }
+}

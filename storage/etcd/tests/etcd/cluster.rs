@@ -1,0 +1,84 @@
+//! Three members, of which one dies.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use storage_contract::{Key, KeyRange, ListOptions, Revision, Store, StoreError, WatchItem};
+use storage_etcd::{EtcdConfiguration, EtcdStore};
+
+use crate::server::{Release, Server};
+
+/// An election takes up to two seconds; more than this without an answer is an outage.
+const LONGEST_GAP: Duration = Duration::from_secs(20);
+
+async fn create_surely(store: &EtcdStore, key: &Key) -> Revision {
+    let began = Instant::now();
+    loop {
+        match store.create(key, Bytes::from("1")).await {
+            Ok(revision) => return revision,
+            Err(StoreError::Exists { found, .. }) => return found,
+            Err(StoreError::Unknown { .. } | StoreError::Unavailable { .. }) => {
+                assert!(began.elapsed() < LONGEST_GAP, "no answer for {:?}", began.elapsed());
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_one_of_three_members_dead_writes_and_watches_go_on() {
+    let members = Server::cluster(Release::Current);
+    let configuration = EtcdConfiguration {
+        endpoints: members.iter().map(Server::endpoint).collect(),
+        ..EtcdConfiguration::default()
+    };
+    let store = Arc::new(EtcdStore::connect(configuration.clone()).await.unwrap());
+    let range = KeyRange::prefix("/cluster/");
+    let start = store.current_revision().await.unwrap().next();
+    let mut watch = store.watch(&range, start).await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = {
+        let (store, stop) = (Arc::clone(&store), Arc::clone(&stop));
+        tokio::spawn(async move {
+            let mut written = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                let key = Key::new(format!("/cluster/k{}", written.len())).unwrap();
+                written.push(create_surely(&store, &key).await);
+            }
+            written
+        })
+    };
+    for member in &members {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        member.kill();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        // A read with a member dead is answered by another.
+        let began = Instant::now();
+        while store.list(&range, &ListOptions::default()).await.is_err() {
+            assert!(began.elapsed() < LONGEST_GAP, "no answer for {:?}", began.elapsed());
+        }
+        member.restart();
+    }
+    stop.store(true, Ordering::Relaxed);
+    let written = writer.await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < written.len() {
+        let item =
+            tokio::time::timeout(Duration::from_secs(30), watch.next()).await.unwrap().unwrap().unwrap();
+        if let WatchItem::Event(event) = item {
+            seen.push(event.revision);
+        }
+    }
+    assert_eq!(seen, written);
+
+    // Whoever connects while a member is down is served, too.
+    members[0].kill();
+    let late = EtcdStore::connect(configuration).await.unwrap();
+    for index in 0..30 {
+        create_surely(&late, &Key::new(format!("/late/{index}")).unwrap()).await;
+    }
+}

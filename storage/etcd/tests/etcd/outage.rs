@@ -1,0 +1,130 @@
+//! What callers are told when etcd, or the way to it, is gone.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use storage_contract::{Key, KeyRange, Store, StoreError, WatchItem};
+use storage_etcd::{EtcdConfiguration, EtcdStore};
+
+use crate::proxy::Proxy;
+use crate::server::{Release, Server};
+
+/// Short, for tests that wait it out.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+fn key(name: &str) -> Key {
+    Key::new(format!("/outage/{name}")).unwrap()
+}
+
+async fn connect(endpoint: String) -> EtcdStore {
+    let configuration =
+        EtcdConfiguration { endpoints: vec![endpoint], deadline: DEADLINE, ..EtcdConfiguration::default() };
+    EtcdStore::connect(configuration).await.unwrap()
+}
+
+/// Asserts that `call` is answered well before the deadline: a dead server is told from a slow one.
+async fn at_once<T>(call: impl Future<Output = T>) -> T {
+    let began = Instant::now();
+    let answer = call.await;
+    assert!(began.elapsed() < DEADLINE, "{:?}", began.elapsed());
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_etcd_is_said_to_be_unavailable_at_once() {
+    let server = Server::start(Release::Current);
+    let store = connect(server.endpoint()).await;
+    let revision = store.create(&key("a"), Bytes::from("1")).await.unwrap();
+    server.kill();
+    // The first call may still be sent into the dying connection; its outcome is then unknown.
+    let _ = store.update(&key("a"), revision, Bytes::from("2")).await;
+    let read = at_once(store.get(&key("a"))).await;
+    assert!(matches!(read, Err(StoreError::Unavailable { .. })), "{read:?}");
+    let write = at_once(store.create(&key("b"), Bytes::new())).await;
+    assert!(matches!(write, Err(StoreError::Unavailable { .. })), "{write:?}");
+    let error = at_once(store.current_revision()).await.unwrap_err();
+    let mut chain = vec![error.to_string()];
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        chain.push(cause.to_string());
+        source = cause.source();
+    }
+    assert!(chain.iter().any(|text| text.contains("refused")), "{chain:?}");
+    // What was said not to have been written was not.
+    server.restart();
+    while store.current_revision().await.is_err() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(store.get(&key("b")).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_answer_is_lost_is_unknown_and_reading_tells_its_outcome() {
+    let server = Server::start(Release::Current);
+    let proxy = Proxy::start(server.client_port()).await;
+    let (direct, store) = (connect(server.endpoint()).await, connect(proxy.endpoint()).await);
+    store.create(&key("before"), Bytes::new()).await.unwrap();
+    proxy.swallow_answers();
+    let write = store.create(&key("a"), Bytes::from("1")).await;
+    assert!(matches!(write, Err(StoreError::Unknown { operation: "create", .. })), "{write:?}");
+    assert_eq!(direct.get(&key("a")).await.unwrap().unwrap().value, "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_swallows_everything_is_answered_within_the_deadline() {
+    let server = Server::start(Release::Current);
+    let proxy = Proxy::start(server.client_port()).await;
+    let (direct, store) = (connect(server.endpoint()).await, connect(proxy.endpoint()).await);
+    store.create(&key("before"), Bytes::new()).await.unwrap();
+    proxy.swallow_all();
+    let a = key("a");
+    let began = Instant::now();
+    let (read, write) = tokio::join!(store.get(&a), store.create(&a, Bytes::from("1")));
+    assert!(began.elapsed() < DEADLINE * 2, "{:?}", began.elapsed());
+    assert!(matches!(read, Err(StoreError::Unavailable { .. })), "{read:?}");
+    assert!(matches!(write, Err(StoreError::Unknown { .. })), "{write:?}");
+    assert_eq!(direct.get(&a).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_at_the_endpoint_is_said_when_connecting() {
+    let configuration = EtcdConfiguration {
+        endpoints: vec!["http://127.0.0.1:1".to_owned()],
+        deadline: DEADLINE,
+        ..EtcdConfiguration::default()
+    };
+    let error = at_once(EtcdStore::connect(configuration)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { operation: "connect", .. }), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_etcd_that_takes_less_than_it_was_said_to_is_too_large_and_not_unknown() {
+    let server = Server::start_with(Release::Current, &["--max-request-bytes=10000"]);
+    let store = connect(server.endpoint()).await;
+    for size in [20_000, 1_400_000] {
+        let error = store.create(&key("a"), Bytes::from(vec![b'x'; size])).await.unwrap_err();
+        assert!(matches!(error, StoreError::TooLarge { size: said, .. } if said == size), "{error:?}");
+    }
+    assert_eq!(store.get(&key("a")).await.unwrap(), None);
+}
+
+/// Another client may compact further than we did. A change whose predecessor is gone must not be
+/// told as if there had been none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_whose_predecessor_was_compacted_by_another_is_compacted_not_halved() {
+    let server = Server::start(Release::Current);
+    let store = connect(server.endpoint()).await;
+    let first = store.create(&key("a"), Bytes::from("1")).await.unwrap();
+    let second = store.update(&key("a"), first, Bytes::from("2")).await.unwrap();
+    let mut another = etcd_client::Client::connect([server.endpoint()], None).await.unwrap();
+    another.compact(i64::try_from(second.number()).unwrap(), None).await.unwrap();
+    let mut watch = store.watch(&KeyRange::prefix("/outage/"), second).await.unwrap();
+    let told = loop {
+        match watch.next().await.unwrap() {
+            Ok(WatchItem::Progress(_)) => {}
+            other => break other,
+        }
+    };
+    assert!(matches!(told, Err(StoreError::Compacted { requested, .. }) if requested == second), "{told:?}");
+}
