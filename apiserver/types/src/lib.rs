@@ -4,6 +4,7 @@
 //! `docs/decisions/0006-types-from-structs.md`. No async, no I/O: clients link this crate.
 
 mod cluster;
+mod conditions;
 mod core_kinds;
 mod descriptor;
 mod machine;
@@ -16,6 +17,7 @@ mod schema;
 mod shared;
 
 pub use cluster::*;
+pub use conditions::{condition, remove_condition, set_condition};
 pub use descriptor::{Column, Described, Descriptor, descriptors};
 pub use machine::*;
 pub use machine_operation::*;

@@ -7,36 +7,44 @@ macro_rules! kind {
         $name:ident, $spec:ty, $status:ty, $descriptor:expr
     ) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
-        #[serde(rename_all = "camelCase")]
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
         pub struct $name {
-            /// Group and version; filled in when the object is made with `new`.
-            #[serde(default)]
+            /// Group and version. Default: those of this type, also for an object that was sent
+            /// without, so that it can be sent back.
             pub api_version: String,
-            /// Kind; filled in when the object is made with `new`.
-            #[serde(default)]
+            /// Kind. Default: this type's.
             pub kind: String,
             /// Name, labels, owners and the like.
-            #[serde(default)]
             pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
             /// What is wanted.
-            #[serde(default)]
             pub spec: $spec,
             /// What was observed; absent until a controller has looked.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[serde(skip_serializing_if = "Option::is_none")]
             pub status: Option<$status>,
         }
 
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new("", <$spec>::default())
+            }
+        }
+
         impl $name {
-            /// A new object with a name and what is wanted.
+            /// A new object with a name (none when empty) and what is wanted.
             pub fn new(name: &str, spec: $spec) -> Self {
                 let metadata = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-                    name: Some(name.to_owned()),
+                    name: (!name.is_empty()).then(|| name.to_owned()),
                     ..Default::default()
                 };
                 let descriptor = <Self as $crate::Described>::DESCRIPTOR;
                 let api_version = format!("{}/{}", descriptor.group, descriptor.version);
                 Self { api_version, kind: descriptor.kind.to_owned(), metadata, spec, status: None }
+            }
+
+            /// What was reported of this condition, if anything.
+            pub fn condition(&self, kind: &str) -> Option<&$crate::Condition> {
+                $crate::condition(self.status.as_ref()?.conditions.as_deref()?, kind)
             }
         }
 
