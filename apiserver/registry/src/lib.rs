@@ -1,7 +1,9 @@
 //! What the server does with each kind: one folder per kind, one list.
 
 mod cluster;
+mod event;
 mod immutable;
+mod lease;
 mod machine;
 mod machine_operation;
 mod namespace;
@@ -31,7 +33,8 @@ pub fn registry() -> Result<Registry, InvalidSchema> {
         "MachineOperation" => served(descriptor, machine_operation::MachineOperationStrategy),
         "Namespace" => core(descriptor, namespace::NamespaceStrategy, &["status.phase"]),
         "Secret" => core(descriptor, secret::SecretStrategy, &["type"]),
-        "Event" => core(descriptor, Plain, EVENT_FIELDS),
+        "Event" => core(descriptor, event::EventStrategy, EVENT_FIELDS),
+        "Lease" => core(descriptor, lease::LeaseStrategy, &[]),
         _ => core(descriptor, Plain, &[]),
     });
     Ok(Registry::new(resources.collect::<Result<_, _>>()?))

@@ -1,12 +1,12 @@
 //! Cluster.
 
+mod topology;
+
 use std::net::IpAddr;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::Value;
-
-use crate::version;
 
 /// Cluster's own rules.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +18,8 @@ impl Strategy for ClusterStrategy {
         for part in ["pods", "services"] {
             validate_ranges(new, part, &mut faults);
         }
-        validate_topology_version(new, old, &mut faults);
+        validate_removals(new, old, &mut faults);
+        topology::validate(new, old, &mut faults);
         faults
     }
 }
@@ -33,6 +34,21 @@ fn validate_ranges(new: &Value, part: &str, faults: &mut Vec<FieldError>) {
     }
 }
 
+/// What a cluster is made of may be exchanged but not taken away: nobody would clean it up.
+fn validate_removals(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
+    let rules = [
+        ("infrastructureRef", "cannot be removed"),
+        ("controlPlaneRef", "cannot be removed"),
+        ("topology", "cannot be removed from an existing Cluster"),
+    ];
+    for (field, detail) in rules {
+        let has = |object: &Value| object.pointer(&format!("/spec/{field}")).is_some_and(Value::is_object);
+        if old.is_some_and(has) && !has(new) {
+            faults.push(FieldError::forbidden(FieldPath::new("spec").child(field), detail));
+        }
+    }
+}
+
 /// Whether `text` is an address with a prefix length that its family has.
 pub(crate) fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
@@ -41,30 +57,6 @@ pub(crate) fn is_cidr(text: &str) -> bool {
         Ok(IpAddr::V4(_)) => length <= 32,
         Ok(IpAddr::V6(_)) => length <= 128,
         Err(_) => false,
-    }
-}
-
-fn validate_topology_version(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
-    let path = FieldPath::new("spec.topology.version");
-    let text =
-        |object: &Value| object.pointer("/spec/topology/version").and_then(Value::as_str).map(str::to_owned);
-    let Some(wanted) = text(new) else { return };
-    let shown = Value::String(wanted.clone());
-    let Some(now) = version::parse(&wanted) else {
-        let detail = "must be a valid semantic version with a leading v, e.g. v1.30.2";
-        return faults.push(FieldError::invalid(path, &shown, detail));
-    };
-    let Some(before) = old.and_then(text).and_then(|text| version::parse(&text)) else { return };
-    if now < before {
-        let (major, minor, patch) = before;
-        let detail = format!("version cannot be decreased from v{major}.{minor}.{patch}");
-        faults.push(FieldError::invalid(path, &shown, &detail));
-    } else if now.0 == before.0 && now.1 > before.1 + 1 {
-        let detail = format!(
-            "version cannot be increased by more than one minor at a time, from v{}.{}",
-            before.0, before.1
-        );
-        faults.push(FieldError::forbidden(path, &detail));
     }
 }
 
@@ -92,15 +84,21 @@ mod tests {
     }
 
     #[test]
-    fn a_topology_goes_up_one_minor_at_a_time() {
-        let at = |version: &str| json!({"spec": {"topology": {"version": version}}});
-        for (from, to, faults) in [
-            ("v1.30.1", "v1.31.0", 0),
-            ("v1.30.1", "v1.30.0", 1),
-            ("v1.30.1", "v1.32.0", 1),
-            ("v1.30.1", "1.31.0", 1),
-        ] {
-            assert_eq!(ClusterStrategy.validate(&at(to), Some(&at(from))).len(), faults, "{from} to {to}");
-        }
+    fn references_may_be_exchanged_but_not_removed() {
+        let with = |name: &str| json!({"spec": {"infrastructureRef": {"name": name}, "controlPlaneRef": {"name": "c"}}});
+        assert_eq!(ClusterStrategy.validate(&with("b"), Some(&with("a"))), []);
+        assert_eq!(ClusterStrategy.validate(&with("a"), Some(&json!({"spec": {}}))), []);
+        let found: Vec<String> = ClusterStrategy
+            .validate(&json!({"spec": {"paused": true}}), Some(&with("a")))
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "spec.infrastructureRef: Forbidden: cannot be removed",
+                "spec.controlPlaneRef: Forbidden: cannot be removed"
+            ]
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! OpenStackCluster.
 
+mod security_groups;
+
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Value, json};
@@ -15,10 +17,12 @@ impl Strategy for OpenStackClusterStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut faults = validate_shape(new);
         validate_bastion(new, old, &mut faults);
-        validate_rules(new, &mut faults);
+        security_groups::validate(new, old, &mut faults);
         if let Some(old) = old {
             faults.extend(immutable::spec(new, old, |now, before| allow(now, before, old)));
-            faults.extend(open_stack_machine::region(new, old));
+            for identity in ["spec.identityRef", "spec.bastion.spec.identityRef"] {
+                faults.extend(open_stack_machine::region(new, old, identity));
+            }
         }
         faults
     }
@@ -78,41 +82,6 @@ fn validate_bastion(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldErro
     if old.and_then(enabled) == Some(true) && enabled(new).is_none() {
         let detail = "cannot be removed while it is enabled. Set bastion.enabled to false first";
         faults.push(FieldError::forbidden(path, detail));
-    }
-}
-
-/// A rule names at most one kind of peer, and whole port ranges.
-fn validate_rules(new: &Value, faults: &mut Vec<FieldError>) {
-    let lists = [
-        "clusterNodesSecurityGroupRules",
-        "controlPlaneNodesSecurityGroupRules",
-        "workerNodesSecurityGroupRules",
-    ];
-    for list in lists {
-        let rules = new.pointer(&format!("/spec/managedSecurityGroups/{list}")).and_then(Value::as_array);
-        for (index, rule) in rules.into_iter().flatten().enumerate() {
-            let at = FieldPath::new(format!("spec.managedSecurityGroups.{list}")).index(index);
-            let peers = ["remoteGroupID", "remoteIPPrefix", "remoteManagedGroups"];
-            if peers.iter().filter(|peer| rule.get(**peer).is_some()).count() > 1 {
-                let detail = "only one of remoteGroupID, remoteIPPrefix and remoteManagedGroups may be set";
-                faults.push(FieldError::forbidden(at.clone(), detail));
-            }
-            let port = |name: &str| rule.get(name).and_then(Value::as_i64);
-            if let (Some(least), Some(most)) = (port("portRangeMin"), port("portRangeMax"))
-                && least > most
-            {
-                let detail = format!("must not be less than portRangeMin, which is {least}");
-                faults.push(FieldError::invalid(at.child("portRangeMax"), &json!(most), &detail));
-            }
-            let groups = rule.get("remoteManagedGroups").and_then(Value::as_array);
-            for (number, group) in groups.into_iter().flatten().enumerate() {
-                let known = ["controlplane", "worker", "bastion"];
-                if !group.as_str().is_some_and(|group| known.contains(&group)) {
-                    let at = at.child("remoteManagedGroups").index(number);
-                    faults.push(FieldError::not_supported(at, group, &known));
-                }
-            }
-        }
     }
 }
 
@@ -256,6 +225,11 @@ mod tests {
         old["spec"]["bastion"] = json!({"enabled": true, "spec": {}});
         let gone = |new: &mut Value| immutable::forget(new, "spec.bastion");
         assert_eq!(update(&old, gone), ["spec.bastion"]);
+        old["spec"]["bastion"]["spec"]["identityRef"] = json!({"name": "b", "region": "r"});
+        assert_eq!(
+            update(&old, |new| new["spec"]["bastion"]["spec"]["identityRef"]["region"] = json!("x")),
+            ["spec.bastion.spec.identityRef.region"]
+        );
         old["spec"]["bastion"]["enabled"] = json!(false);
         assert_eq!(update(&old, gone), Vec::<String>::new());
         assert_eq!(update(&old, |new| new["spec"]["bastion"] = json!({})), ["spec.bastion.spec"]);
@@ -275,14 +249,6 @@ mod tests {
         assert_eq!(
             found(json!({"enableExternalNetwork": false, "apiServer": {"enableFloatingIP": true}})),
             ["spec.apiServer.enableFloatingIP"]
-        );
-        let rule = json!({"remoteGroupID": "a", "remoteIPPrefix": "b", "portRangeMin": 5, "portRangeMax": 4});
-        assert_eq!(
-            found(json!({"managedSecurityGroups": {"workerNodesSecurityGroupRules": [rule]}})),
-            [
-                "spec.managedSecurityGroups.workerNodesSecurityGroupRules[0]",
-                "spec.managedSecurityGroups.workerNodesSecurityGroupRules[0].portRangeMax"
-            ]
         );
     }
 }

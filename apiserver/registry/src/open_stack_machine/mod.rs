@@ -24,17 +24,19 @@ impl Strategy for OpenStackMachineStrategy {
                     }
                 }
             }));
-            faults.extend(region(new, old));
+            faults.extend(region(new, old, "spec.identityRef"));
         }
         faults
     }
 }
 
-/// Credentials may change, but not to another region: what was made is in the old one.
-pub(crate) fn region(new: &Value, old: &Value) -> Option<FieldError> {
-    old.pointer("/spec/identityRef")?;
-    new.pointer("/spec/identityRef")?;
-    immutable::field(new, old, "spec.identityRef.region")
+/// Credentials (at the dotted path `identity`) may change, but not to another region: what was made
+/// is in the old one.
+pub(crate) fn region(new: &Value, old: &Value, identity: &str) -> Option<FieldError> {
+    let pointer = format!("/{}", identity.replace('.', "/"));
+    old.pointer(&pointer)?;
+    new.pointer(&pointer)?;
+    immutable::field(new, old, &format!("{identity}.region"))
 }
 
 /// Rules of a server's spec, also of a bastion's.
@@ -68,13 +70,17 @@ fn hints(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     }
 }
 
-/// A volume's zone has a name unless it comes from the Machine.
+/// A volume's zone has a name, or comes from the Machine: one of the two.
 fn zone(volume: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let Some(zone) = volume.and_then(|volume| volume.get("availabilityZone")) else { return };
     let from = zone.get("from").and_then(Value::as_str).unwrap_or("Name");
-    if from == "Name" && zone.get("name").is_none() {
-        let at = path.child("availabilityZone").child("name");
-        faults.push(FieldError::required(at, "name is required when from is 'Name' or default"));
+    let at = path.child("availabilityZone").child("name");
+    match (from, zone.get("name")) {
+        ("Name", None) => {
+            faults.push(FieldError::required(at, "name is required when from is 'Name' or default"));
+        }
+        ("Machine", Some(_)) => faults.push(FieldError::forbidden(at, "only when from is 'Name' or default")),
+        _ => {}
     }
 }
 
@@ -117,7 +123,9 @@ mod tests {
         let machine = json!({"spec": {
             "schedulerHintAdditionalProperties": [{"name": "a", "value": {"type": "Bool", "number": 1}}],
             "rootVolume": {"sizeGiB": 1, "availabilityZone": {"from": "Name"}},
-            "additionalBlockDevices": [{"storage": {"volume": {"availabilityZone": {"from": "Machine"}}}}]}});
+            "additionalBlockDevices": [
+                {"storage": {"volume": {"availabilityZone": {"from": "Machine"}}}},
+                {"storage": {"volume": {"availabilityZone": {"from": "Machine", "name": "a"}}}}]}});
         let found: Vec<String> = OpenStackMachineStrategy
             .validate(&machine, None)
             .iter()
@@ -129,6 +137,7 @@ mod tests {
                 "spec.schedulerHintAdditionalProperties[0].value.bool",
                 "spec.schedulerHintAdditionalProperties[0].value.number",
                 "spec.rootVolume.availabilityZone.name",
+                "spec.additionalBlockDevices[1].storage.volume.availabilityZone.name",
             ]
         );
     }

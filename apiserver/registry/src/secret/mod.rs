@@ -1,5 +1,7 @@
 //! Secret.
 
+mod kinds;
+
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::strategy::Strategy;
 use base64::Engine;
@@ -9,16 +11,24 @@ use serde_json::{Map, Value, json};
 /// Largest data of a Secret: upstream's limit.
 const LARGEST: usize = 1024 * 1024;
 
-/// Secret's own rules.
+/// Secret's own rules. Faults name keys, never values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SecretStrategy;
 
 impl Strategy for SecretStrategy {
-    /// Plain texts are written into the encoded data; what is stored has one form.
-    fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
+    /// Plain texts are written into the encoded data; what is stored has one form. A type that was
+    /// left out is the one it has, or `Opaque`.
+    fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         let Some(root) = new.as_object_mut() else { return };
-        root.entry("type").or_insert_with(|| json!("Opaque"));
-        let Some(Value::Object(plain)) = root.remove("stringData") else { return };
+        if root.get("type").and_then(Value::as_str).is_none_or(str::is_empty) {
+            let kept = old.and_then(|old| old.get("type")).cloned();
+            root.insert("type".to_owned(), kept.unwrap_or_else(|| json!("Opaque")));
+        }
+        let plain = root.remove("stringData");
+        if let Some(data) = root.get_mut("data").and_then(Value::as_object_mut) {
+            data.values_mut().for_each(unwrap_lines);
+        }
+        let Some(Value::Object(plain)) = plain else { return };
         let data = root.entry("data").or_insert_with(|| Value::Object(Map::new()));
         if let Some(data) = data.as_object_mut() {
             for (key, value) in plain {
@@ -28,55 +38,81 @@ impl Strategy for SecretStrategy {
         }
     }
 
-    /// Faults name the key, never the value.
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut faults = Vec::new();
-        let path = FieldPath::new("data");
-        let mut total = 0;
-        for (key, value) in new.get("data").and_then(Value::as_object).into_iter().flatten() {
-            let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            if key.is_empty()
-                || key.len() > 253
-                || !key.chars().all(legal)
-                || matches!(key.as_str(), "." | "..")
-            {
-                let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
-                faults.push(FieldError::invalid(path.key(key), &json!(key), detail));
-            }
-            match STANDARD.decode(value.as_str().unwrap_or_default()) {
-                Ok(decoded) => total += decoded.len(),
-                Err(_) => {
-                    let shown = json!("(hidden)");
-                    faults.push(FieldError::invalid(
-                        path.key(key),
-                        &shown,
-                        "must be base64; use stringData for plain text",
-                    ));
-                }
-            }
-        }
-        if total > LARGEST {
-            faults.push(FieldError::too_long(path.clone(), 1024 * 1024));
+        validate_data(new, &mut faults);
+        if faults.is_empty() {
+            kinds::validate(new, &mut faults);
         }
         if let Some(old) = old {
-            faults.extend(crate::immutable::field(new, old, "type"));
-            if old.get("immutable") == Some(&json!(true)) {
-                if new.get("immutable") != Some(&json!(true)) {
-                    let detail = "field is immutable when `immutable` is set";
-                    faults.push(FieldError::forbidden(FieldPath::new("immutable"), detail));
-                }
-                if new.get("data") != old.get("data") {
-                    faults.push(FieldError::forbidden(path, "field is immutable when `immutable` is set"));
-                }
-            }
+            validate_change(new, old, &mut faults);
         }
         faults
+    }
+}
+
+/// Encoders wrap long lines, and YAML keeps the breaks; other servers take such texts.
+fn unwrap_lines(value: &mut Value) {
+    if let Value::String(text) = value {
+        text.retain(|letter| letter != '\n' && letter != '\r');
+    }
+}
+
+/// The decoded value of a key of `data`, when there is one that can be decoded.
+fn decoded(secret: &Value, key: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(secret.get("data")?.get(key)?.as_str()?).ok()
+}
+
+fn validate_data(new: &Value, faults: &mut Vec<FieldError>) {
+    let path = FieldPath::new("data");
+    let mut total = 0;
+    for (key, value) in new.get("data").and_then(Value::as_object).into_iter().flatten() {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if key.is_empty() || key.len() > 253 || !key.chars().all(legal) || key == "." || key.starts_with("..")
+        {
+            let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.', and not \
+                          start with '..'";
+            faults.push(FieldError::invalid(path.key(key), &json!(key), detail));
+        }
+        match STANDARD.decode(value.as_str().unwrap_or_default()) {
+            Ok(decoded) => total += decoded.len(),
+            Err(_) => {
+                let detail = "must be base64; use stringData for plain text";
+                faults.push(FieldError::invalid(path.key(key), &hidden(), detail));
+            }
+        }
+    }
+    if total > LARGEST {
+        faults.push(FieldError::too_long(path, 1024 * 1024));
+    }
+}
+
+/// What is shown of a value that nobody should see.
+fn hidden() -> Value {
+    json!("(hidden)")
+}
+
+fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
+    faults.extend(crate::immutable::field(new, old, "type"));
+    if old.get("immutable") != Some(&json!(true)) {
+        return;
+    }
+    let detail = "field is immutable when `immutable` is set";
+    if new.get("immutable") != Some(&json!(true)) {
+        faults.push(FieldError::forbidden(FieldPath::new("immutable"), detail));
+    }
+    if new.get("data") != old.get("data") {
+        faults.push(FieldError::forbidden(FieldPath::new("data"), detail));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn faults(new: &Value, old: &Value) -> Vec<String> {
+        SecretStrategy.validate(new, Some(old)).iter().map(ToString::to_string).collect()
+    }
 
     #[test]
     fn plain_text_becomes_data_and_faults_show_no_value() {
@@ -87,5 +123,44 @@ mod tests {
         assert_eq!(faults.len(), 1);
         assert_eq!(faults[0].field.as_str(), "data[b]");
         assert!(!faults[0].body.contains("***"), "{}", faults[0].body);
+    }
+
+    #[test]
+    fn wrapped_base64_is_taken_and_stored_in_one_line() {
+        let mut secret = json!({"data": {"a": "aHVu\n dGVy", "b": "aHVu\r\ndGVyMg==\n"}});
+        SecretStrategy.prepare(&mut secret, None);
+        assert_eq!(secret["data"]["b"], "aHVudGVyMg==");
+        let faults = SecretStrategy.validate(&secret, None);
+        assert_eq!(faults.iter().map(|fault| fault.field.as_str()).collect::<Vec<_>>(), ["data[a]"]);
+    }
+
+    #[test]
+    fn a_type_left_out_is_kept_and_another_is_refused() {
+        let old = json!({"type": "capstan.dev/cloud", "data": {}});
+        let mut new = json!({"data": {"a": "YQ=="}});
+        SecretStrategy.prepare(&mut new, Some(&old));
+        assert_eq!(faults(&new, &old), Vec::<String>::new());
+        new["type"] = json!("Opaque");
+        assert_eq!(faults(&new, &old), ["type: Invalid value: \"Opaque\": field is immutable"]);
+    }
+
+    #[test]
+    fn an_immutable_secret_stays_as_it_is() {
+        let old = json!({"type": "Opaque", "immutable": true, "data": {"a": "YQ=="}});
+        let mut new = old.clone();
+        new["metadata"] = json!({"labels": {"a": "b"}});
+        assert_eq!(faults(&new, &old), Vec::<String>::new());
+        new["immutable"] = json!(false);
+        new["data"]["a"] = json!("Yg==");
+        let detail = "Forbidden: field is immutable when `immutable` is set";
+        assert_eq!(faults(&new, &old), [format!("immutable: {detail}"), format!("data: {detail}")]);
+    }
+
+    #[test]
+    fn keys_are_file_names() {
+        for (key, good) in [("a.b-c_D", true), ("..data", false), (".", false), ("a/b", false), ("", false)] {
+            let secret = json!({"type": "Opaque", "data": {key: ""}});
+            assert_eq!(SecretStrategy.validate(&secret, None).is_empty(), good, "{key:?}");
+        }
     }
 }

@@ -1,0 +1,247 @@
+//! Whole objects through everything that stands between a request and the store: pruning,
+//! preparing, defaulting, metadata, schema, and the kind's own rules.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+
+use std::sync::Arc;
+
+use apiserver_machinery::field_errors::FieldPath;
+use apiserver_machinery::metadata;
+use apiserver_machinery::resource::Resource;
+use serde_json::{Value, json};
+
+const OBJECTS: [&str; 5] = [
+    include_str!("../../types/tests/objects/cluster.json"),
+    include_str!("../../types/tests/objects/machine.json"),
+    include_str!("../../types/tests/objects/open_stack_cluster.json"),
+    include_str!("../../types/tests/objects/open_stack_machine.json"),
+    include_str!("../../types/tests/objects/machine_operation.json"),
+];
+
+fn objects() -> Vec<Value> {
+    let mut objects: Vec<Value> = OBJECTS.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+    // The one sample that has every field, and so the parameters of two actions.
+    objects[4]["spec"].as_object_mut().unwrap().remove("upgrade");
+    objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}));
+    objects.push(json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": {"name": "s", "namespace": "team-a"}, "data": {"tls.crt": "YQ==", "tls.key": "Yg=="},
+        "stringData": {"note": "c"}}));
+    objects.push(
+        json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "team-a"},
+        "involvedObject": {"kind": "Machine", "name": "m1", "namespace": "team-a"}, "reason": "Rebooted",
+        "message": "m", "type": "Normal", "count": 1, "eventTime": null,
+        "firstTimestamp": "2026-11-21T06:00:00Z", "lastTimestamp": "2026-11-21T06:00:00Z"}),
+    );
+    objects.push(json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "l", "namespace": "team-a"},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-11-21T06:00:00.000000Z"}}));
+    objects
+}
+
+fn resource(kind: &str) -> Arc<Resource> {
+    let registry = apiserver_registry::registry().unwrap();
+    Arc::clone(registry.resources().iter().find(|resource| resource.kind == kind).unwrap())
+}
+
+/// The fields that are at fault, in the order they are reported.
+fn faults(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut object = object.clone();
+    let unknown = resource.schema.prune(&mut object, &FieldPath::default());
+    assert_eq!(unknown, Vec::<String>::new(), "{}", resource.kind);
+    resource.strategy.prepare(&mut object, old);
+    resource.schema.fill_in(&mut object);
+    let mut faults = metadata::validate(resource, &object, old);
+    faults.extend(resource.schema.validate(&object, old, &FieldPath::default()));
+    faults.extend(resource.strategy.validate(&object, old));
+    faults.iter().map(|fault| fault.field.to_string()).collect()
+}
+
+#[test]
+fn good_objects_are_admitted_when_new_and_when_unchanged() {
+    for object in objects() {
+        let kind = object["kind"].as_str().unwrap();
+        let resource = resource(kind);
+        assert_eq!(faults(&resource, &object, None), Vec::<String>::new(), "new {kind}");
+        let mut stored = object.clone();
+        resource.strategy.prepare(&mut stored, None);
+        resource.schema.fill_in(&mut stored);
+        assert_eq!(faults(&resource, &stored, Some(&stored)), Vec::<String>::new(), "unchanged {kind}");
+    }
+}
+
+/// A kind, the place of a bad value in its good object, the value, and the field to be named.
+type Bad<'a> = (&'a str, &'a str, Value, &'a str);
+
+fn assert_named(table: &[Bad<'_>]) {
+    let objects = objects();
+    for (kind, pointer, value, field) in table {
+        let mut object = objects.iter().find(|object| object["kind"] == *kind).unwrap().clone();
+        *object.pointer_mut(pointer).unwrap() = value.clone();
+        let found = faults(&resource(kind), &object, None);
+        assert!(found.iter().any(|found| found == field), "{kind} {pointer} = {value}: {found:?}");
+    }
+}
+
+#[test]
+fn bad_fields_of_clusters_and_machines_are_named() {
+    assert_named(&[
+        ("Cluster", "/spec", json!({}), "spec"),
+        (
+            "Cluster",
+            "/spec/availabilityGates/0/conditionType",
+            json!("no spaces"),
+            "spec.availabilityGates[0].conditionType",
+        ),
+        ("Cluster", "/spec/controlPlaneRef/apiGroup", json!("Upper.case"), "spec.controlPlaneRef.apiGroup"),
+        ("Cluster", "/spec/controlPlaneRef/kind", json!("9Kind"), "spec.controlPlaneRef.kind"),
+        ("Cluster", "/spec/infrastructureRef/name", json!("a_b"), "spec.infrastructureRef.name"),
+        ("Cluster", "/spec/topology/classRef/name", json!("A"), "spec.topology.classRef.name"),
+        (
+            "Cluster",
+            "/spec/topology/controlPlane/taints/0/key",
+            json!("a//b"),
+            "spec.topology.controlPlane.taints[0].key",
+        ),
+        (
+            "Cluster",
+            "/spec/topology/workers/machineDeployments/0/name",
+            json!("-a"),
+            "spec.topology.workers.machineDeployments[0].name",
+        ),
+        (
+            "Cluster",
+            "/spec/topology/workers/machineDeployments/0/healthCheck/remediation/triggerIf/unhealthyInRange",
+            json!("1-3"),
+            "spec.topology.workers.machineDeployments[0].healthCheck.remediation.triggerIf.unhealthyInRange",
+        ),
+        ("Cluster", "/status/conditions/0/reason", json!("no reason"), "status.conditions[0].reason"),
+        (
+            "Cluster",
+            "/status/conditions/0/lastTransitionTime",
+            json!("yesterday"),
+            "status.conditions[0].lastTransitionTime",
+        ),
+        ("Machine", "/spec/clusterName", json!(""), "spec.clusterName"),
+        ("Machine", "/spec/deletion", json!({}), "spec.deletion"),
+        (
+            "Machine",
+            "/spec/deletion/nodeDrainTimeoutSeconds",
+            json!(-1),
+            "spec.deletion.nodeDrainTimeoutSeconds",
+        ),
+        ("Machine", "/spec/minReadySeconds", json!(2_147_483_648_i64), "spec.minReadySeconds"),
+        ("Machine", "/spec/taints/0/value", json!("a b"), "spec.taints[0].value"),
+        ("Machine", "/spec/version", json!("latest"), "spec.version"),
+    ]);
+}
+
+#[test]
+fn bad_fields_of_infrastructure_are_named() {
+    assert_named(&[
+        ("OpenStackCluster", "/spec/apiServer/port", json!(70_000), "spec.apiServer.port"),
+        (
+            "OpenStackCluster",
+            "/spec/externalNetwork",
+            json!({"id": "a", "filter": {"name": "b"}}),
+            "spec.externalNetwork",
+        ),
+        ("OpenStackCluster", "/spec/identityRef/cloudName", json!(""), "spec.identityRef.cloudName"),
+        (
+            "OpenStackCluster",
+            "/spec/managedSubnets",
+            json!([{"cidr": "10.0.0.0/8"}, {"cidr": "11.0.0.0/8"}]),
+            "spec.managedSubnets",
+        ),
+        ("OpenStackCluster", "/spec/managedRouter/externalIPs", json!([]), "spec.managedRouter.externalIPs"),
+        ("OpenStackCluster", "/spec/tags", json!(["a", "a"]), "spec.tags[1]"),
+        ("OpenStackMachine", "/spec/flavor", json!({}), "spec.flavor"),
+        ("OpenStackMachine", "/spec/image/imageRef", json!({"name": ""}), "spec.image.imageRef.name"),
+        ("OpenStackMachine", "/spec/rootVolume/sizeGiB", json!(0), "spec.rootVolume.sizeGiB"),
+        (
+            "OpenStackMachine",
+            "/spec/rootVolume/availabilityZone/name",
+            json!("a b"),
+            "spec.rootVolume.availabilityZone.name",
+        ),
+        (
+            "OpenStackMachine",
+            "/spec/serverMetadata/0/value",
+            json!("x".repeat(256)),
+            "spec.serverMetadata[0].value",
+        ),
+    ]);
+}
+
+#[test]
+fn bad_fields_of_operations_and_core_kinds_are_named() {
+    assert_named(&[
+        ("MachineOperation", "/spec/action", json!("Explode"), "spec.action"),
+        (
+            "MachineOperation",
+            "/spec/reboot/softTimeoutSeconds",
+            json!(3601),
+            "spec.reboot.softTimeoutSeconds",
+        ),
+        ("MachineOperation", "/spec/idempotencyKey", json!("k".repeat(129)), "spec.idempotencyKey"),
+        ("Namespace", "/metadata/name", json!("a.b"), "metadata.name"),
+        ("Secret", "/data/tls.key", json!("***"), "data[tls.key]"),
+        ("Event", "/involvedObject/namespace", json!("team-b"), "involvedObject.namespace"),
+        ("Lease", "/spec/leaseDurationSeconds", json!(0), "spec.leaseDurationSeconds"),
+    ]);
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let mut operation = json!({"spec": {"machineName": "m1", "action": "Reboot"}});
+    let resource = resource("MachineOperation");
+    resource.strategy.prepare(&mut operation, None);
+    resource.schema.fill_in(&mut operation);
+    assert_eq!(operation["spec"]["reboot"], json!({"type": "Soft", "softTimeoutSeconds": 120}));
+}
+
+/// The pointers of every value inside `value`.
+fn places(value: &Value, path: &str, found: &mut Vec<String>) {
+    found.push(path.to_owned());
+    for (name, inner) in value.as_object().into_iter().flatten() {
+        places(inner, &format!("{path}/{}", name.replace('~', "~0").replace('/', "~1")), found);
+    }
+    for (index, inner) in value.as_array().into_iter().flatten().enumerate() {
+        places(inner, &format!("{path}/{index}"), found);
+    }
+}
+
+/// Rules see valid objects only, but an older server may have stored anything: no shape may make
+/// them panic, on either side of an update.
+#[test]
+fn no_shape_of_an_object_makes_a_rule_panic() {
+    let junk = [
+        json!(null),
+        json!(true),
+        json!(-1),
+        json!(1e300),
+        json!(u64::MAX),
+        json!(""),
+        json!("☃/☃:v9%"),
+        json!([]),
+        json!([null]),
+        json!({}),
+    ];
+    let mut tried = 0;
+    for object in objects() {
+        let strategy = Arc::clone(&resource(object["kind"].as_str().unwrap()).strategy);
+        let mut found = Vec::new();
+        places(&object, "", &mut found);
+        for pointer in found {
+            for value in &junk {
+                let mut broken = object.clone();
+                *broken.pointer_mut(&pointer).unwrap() = value.clone();
+                let mut prepared = broken.clone();
+                strategy.prepare(&mut prepared, Some(&broken));
+                strategy.validate(&prepared, None);
+                strategy.validate(&broken, Some(&object));
+                strategy.validate(&object, Some(&broken));
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 5000, "{tried}");
+}
