@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use apiserver_machinery::protobuf::{self, Field};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -16,6 +17,9 @@ pub(crate) const LARGEST: usize = 3 * 1024 * 1024;
 
 /// Deepest nesting of a body. Kinds of ours nest some 20 deep; the parser itself stops at 128.
 const DEEPEST: usize = 100;
+
+/// What typed clients send for the kinds they know.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// An answer's body: bytes at hand, or a stream of them.
 #[derive(Debug)]
@@ -81,28 +85,37 @@ where
     }
 }
 
-/// Decodes an object in JSON or YAML, as its content type says; none is JSON.
+/// Decodes an object in JSON, YAML or, where its `fields` are known, protobuf, as its content type
+/// says; none is JSON.
 ///
 /// # Errors
 /// 415 for another type; 400 for what cannot be decoded, naming `kind`.
-pub(crate) fn decode(content_type: &str, body: &[u8], kind: &str) -> ApiResult<Value> {
+pub(crate) fn decode(
+    content_type: &str,
+    body: &[u8],
+    kind: &str,
+    fields: Option<&[Field]>,
+) -> ApiResult<Value> {
     let malformed = |error: &dyn std::fmt::Display| {
         ApiError::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {error}"
         ))
     };
     let media = content_type.split(';').next().unwrap_or_default().trim();
-    let value: Value = match media {
-        "" | "application/json" => serde_json::from_slice(body).map_err(|error| malformed(&error))?,
-        "application/yaml" => {
+    let value: Value = match (media, fields) {
+        ("" | "application/json", _) => serde_json::from_slice(body).map_err(|error| malformed(&error))?,
+        ("application/yaml", _) => {
             let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
             serde_saphyr::from_str(text).map_err(|error| malformed(&error))?
+        }
+        (PROTOBUF, Some(fields)) => {
+            protobuf::decode(body, kind, fields).map_err(|error| malformed(&error))?
         }
         _ => {
             return Err(ApiError::unsupported_media_type(&[
                 "application/json",
                 "application/yaml",
-                "application/vnd.kubernetes.protobuf",
+                PROTOBUF,
             ]));
         }
     };

@@ -14,6 +14,7 @@ pub mod metadata;
 pub mod object;
 pub mod open_api;
 pub mod patch;
+pub mod protobuf;
 pub mod resource;
 pub mod schema;
 pub mod selectors;

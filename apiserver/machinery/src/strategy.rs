@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::field_errors::FieldError;
+use crate::protobuf;
 
 /// A kind's own rules. The generic store calls them in the order they are written here, on the
 /// decoded, pruned and defaulted object; `old` is the stored object, absent on create.
@@ -14,6 +15,12 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     /// checked before.
     fn validate(&self, _new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
         Vec::new()
+    }
+
+    /// The fields of the kind's protobuf message, when bodies in that form are read: those kinds
+    /// are, that typed clients know.
+    fn protobuf(&self) -> Option<&'static [protobuf::Field]> {
+        None
     }
 }
 

@@ -19,7 +19,8 @@ pub(super) async fn serve(
 ) -> ApiResult<Answer> {
     let form = negotiation::form(&call.headers, false)?;
     let options = call.query.write_options("CreateOptions")?;
-    let object = body::decode(call.header(&CONTENT_TYPE), &call.body, &kind.resource.kind)?;
+    let fields = kind.resource.strategy.protobuf();
+    let object = body::decode(call.header(&CONTENT_TYPE), &call.body, &kind.resource.kind, fields)?;
     let written = server.parts.objects.create(kind, &path.namespace, object, options).await?;
     let mut answer = view::object(201, kind.resource, &written.object, form, &call.query)?;
     response::warn(&mut answer, &written.warnings);

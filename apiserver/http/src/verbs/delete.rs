@@ -1,5 +1,6 @@
 //! Delete and deletecollection.
 
+use apiserver_machinery::protobuf;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{DeleteOptions, Deletion, Kind};
 use apiserver_machinery::{object, resource::Resource};
@@ -54,7 +55,8 @@ fn options(call: &Call) -> ApiResult<DeleteOptions> {
         let options = DeleteOptions::from_value(&value)?;
         return Ok(DeleteOptions { dry_run, ..options });
     }
-    let value = body::decode(call.header(&CONTENT_TYPE), &call.body, "DeleteOptions")?;
+    let fields = Some(protobuf::DELETE_OPTIONS);
+    let value = body::decode(call.header(&CONTENT_TYPE), &call.body, "DeleteOptions", fields)?;
     if !value.is_object() {
         return Err(ApiError::bad_request(
             "the object provided is unrecognized (must be of type DeleteOptions)",

@@ -72,7 +72,7 @@ fn body_of(call: &Call, verb: &dyn Verb) -> ApiResult<Value> {
     let mut body = if call.body.is_empty() {
         json!({})
     } else {
-        body::decode(call.header(&CONTENT_TYPE), &call.body, kind)?
+        body::decode(call.header(&CONTENT_TYPE), &call.body, kind, None)?
     };
     let api_version = format!("{group}/{version}");
     for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", kind)] {

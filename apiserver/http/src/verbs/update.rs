@@ -30,7 +30,8 @@ pub(super) async fn part(
 ) -> ApiResult<Answer> {
     let form = negotiation::form(&call.headers, false)?;
     let options = call.query.write_options("UpdateOptions")?;
-    let object = body::decode(call.header(&CONTENT_TYPE), &call.body, &kind.resource.kind)?;
+    let fields = kind.resource.strategy.protobuf();
+    let object = body::decode(call.header(&CONTENT_TYPE), &call.body, &kind.resource.kind, fields)?;
     let written =
         server.parts.objects.update(kind, &path.namespace, &path.name, object, target, options).await?;
     let mut answer = view::object(200, kind.resource, &written.object, form, &call.query)?;

@@ -3,6 +3,7 @@
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::metadata::is_qualified_name;
 use apiserver_machinery::object;
+use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Value, json};
 
@@ -28,6 +29,10 @@ impl Strategy for EventStrategy {
             validate_dated(new, &mut faults);
         }
         faults
+    }
+
+    fn protobuf(&self) -> Option<&'static [Field]> {
+        Some(MESSAGE)
     }
 }
 
@@ -70,6 +75,40 @@ fn validate_dated(new: &Value, faults: &mut Vec<FieldError>) {
         faults.push(FieldError::invalid(FieldPath::new("message"), &json!(""), &detail));
     }
 }
+
+/// The protobuf message.
+const MESSAGE: &[Field] = &[
+    METADATA,
+    Field::new(2, "involvedObject", Shape::Message(REFERENCE)),
+    Field::new(3, "reason", Shape::Text),
+    Field::new(4, "message", Shape::Text),
+    Field::new(5, "source", Shape::Message(SOURCE)),
+    Field::new(6, "firstTimestamp", Shape::Time),
+    Field::new(7, "lastTimestamp", Shape::Time),
+    Field::new(8, "count", Shape::Integer),
+    Field::new(9, "type", Shape::Text),
+    Field::new(10, "eventTime", Shape::MicroTime),
+    Field::new(11, "series", Shape::Message(SERIES)),
+    Field::new(12, "action", Shape::Text),
+    Field::new(13, "related", Shape::Message(REFERENCE)),
+    Field::new(14, "reportingComponent", Shape::Text),
+    Field::new(15, "reportingInstance", Shape::Text),
+];
+
+const REFERENCE: &[Field] = &[
+    Field::new(1, "kind", Shape::Text),
+    Field::new(2, "namespace", Shape::Text),
+    Field::new(3, "name", Shape::Text),
+    Field::new(4, "uid", Shape::Text),
+    Field::new(5, "apiVersion", Shape::Text),
+    Field::new(6, "resourceVersion", Shape::Text),
+    Field::new(7, "fieldPath", Shape::Text),
+];
+
+const SOURCE: &[Field] = &[Field::new(1, "component", Shape::Text), Field::new(2, "host", Shape::Text)];
+
+const SERIES: &[Field] =
+    &[Field::new(1, "count", Shape::Integer), Field::new(2, "lastObservedTime", Shape::MicroTime)];
 
 #[cfg(test)]
 mod tests {

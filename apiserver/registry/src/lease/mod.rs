@@ -1,6 +1,7 @@
 //! Lease.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::Value;
 
@@ -31,7 +32,24 @@ impl Strategy for LeaseStrategy {
         }
         faults
     }
+
+    fn protobuf(&self) -> Option<&'static [Field]> {
+        Some(MESSAGE)
+    }
 }
+
+/// The protobuf message.
+const MESSAGE: &[Field] = &[METADATA, Field::new(2, "spec", Shape::Message(SPEC))];
+
+const SPEC: &[Field] = &[
+    Field::pointer(1, "holderIdentity", Shape::Text),
+    Field::pointer(2, "leaseDurationSeconds", Shape::Integer),
+    Field::new(3, "acquireTime", Shape::MicroTime),
+    Field::new(4, "renewTime", Shape::MicroTime),
+    Field::pointer(5, "leaseTransitions", Shape::Integer),
+    Field::pointer(6, "strategy", Shape::Text),
+    Field::pointer(7, "preferredHolder", Shape::Text),
+];
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::object;
+use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Value, json};
 
@@ -38,7 +39,18 @@ impl Strategy for NamespaceStrategy {
                       '-', and must start and end with an alphanumeric character";
         vec![FieldError::invalid(FieldPath::new("metadata.name"), &json!(name), detail)]
     }
+
+    fn protobuf(&self) -> Option<&'static [Field]> {
+        Some(MESSAGE)
+    }
 }
+
+/// The protobuf message, as far as clients may say anything of a namespace.
+const MESSAGE: &[Field] = &[
+    METADATA,
+    Field::new(2, "spec", Shape::Message(&[Field::list(1, "finalizers", Shape::Text)])),
+    Field::new(3, "status", Shape::Message(&[Field::new(1, "phase", Shape::Text)])),
+];
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 mod kinds;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::strategy::Strategy;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -48,6 +49,10 @@ impl Strategy for SecretStrategy {
             validate_change(new, old, &mut faults);
         }
         faults
+    }
+
+    fn protobuf(&self) -> Option<&'static [Field]> {
+        Some(MESSAGE)
     }
 }
 
@@ -105,6 +110,15 @@ fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
         faults.push(FieldError::forbidden(FieldPath::new("data"), detail));
     }
 }
+
+/// The protobuf message.
+const MESSAGE: &[Field] = &[
+    METADATA,
+    Field::new(2, "data", Shape::Blobs),
+    Field::new(3, "type", Shape::Text),
+    Field::new(4, "stringData", Shape::Texts),
+    Field::pointer(5, "immutable", Shape::Boolean),
+];
 
 #[cfg(test)]
 mod tests {

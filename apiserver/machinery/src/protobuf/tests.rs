@@ -1,0 +1,123 @@
+//! Bytes made by an encoder that knows nothing of the decoder.
+
+use super::*;
+
+fn varint(mut number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = u8::try_from(number % 128).unwrap();
+        number /= 128;
+        if number == 0 {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low + 128);
+    }
+}
+
+fn number(field: u64, value: i64) -> Vec<u8> {
+    [varint(field * 8), varint(u64::from_le_bytes(value.to_le_bytes()))].concat()
+}
+
+fn bytes(field: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
+    let value = value.as_ref();
+    [varint(field * 8 + 2), varint(u64::try_from(value.len()).unwrap()), value.to_vec()].concat()
+}
+
+fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+    let kind = [bytes(1, api_version), bytes(2, kind)].concat();
+    [b"k8s\0".to_vec(), bytes(1, kind), bytes(2, raw), bytes(3, ""), bytes(4, "")].concat()
+}
+
+const TOY: &[Field] = &[
+    METADATA,
+    Field::new(2, "data", Shape::Blobs),
+    Field::new(3, "count", Shape::Integer),
+    Field::pointer(4, "limit", Shape::Integer),
+    Field::pointer(5, "on", Shape::Boolean),
+    Field::new(6, "at", Shape::MicroTime),
+];
+
+#[test]
+fn a_message_becomes_the_json_it_stands_for() {
+    let owner =
+        [bytes(1, "K"), bytes(3, "n"), bytes(4, "u"), bytes(5, "g/v"), number(6, 1), number(7, 0)].concat();
+    let metadata = [
+        bytes(1, "a"),
+        bytes(2, ""),
+        bytes(3, "ns"),
+        number(7, 0),
+        bytes(8, ""),
+        bytes(9, number(1, 1_795_000_000)),
+        number(10, 0),
+        bytes(11, [bytes(1, "l"), bytes(2, "ü")].concat()),
+        bytes(11, bytes(1, "empty")),
+        bytes(13, owner),
+        bytes(14, "x/y"),
+        bytes(14, "z"),
+        bytes(17, "managed fields"),
+    ];
+    let raw = [
+        bytes(1, metadata.concat()),
+        bytes(2, [bytes(1, "k"), bytes(2, [0, 255])].concat()),
+        number(3, 0),
+        number(4, -1),
+        number(5, 0),
+        bytes(6, [number(1, 1_795_000_000), number(2, 7_000)].concat()),
+        number(99, 5),
+        [varint(98 * 8 + 1), vec![0; 8]].concat(),
+    ];
+    let expected = json!({"apiVersion": "v1", "kind": "Toy",
+        "metadata": {"name": "a", "namespace": "ns", "deletionTimestamp": "2026-11-18T11:06:40Z",
+            "deletionGracePeriodSeconds": 0, "labels": {"l": "ü", "empty": ""}, "finalizers": ["x/y", "z"],
+            "ownerReferences": [{"kind": "K", "name": "n", "uid": "u", "apiVersion": "g/v", "controller": true,
+                "blockOwnerDeletion": false}]},
+        "data": {"k": "AP8="}, "limit": -1, "on": false, "at": "2026-11-18T11:06:40.000007Z"});
+    assert_eq!(decode(&envelope("v1", "Toy", &raw.concat()), "Toy", TOY), Ok(expected));
+}
+
+#[test]
+fn options_and_messages_in_parts_are_read() {
+    let raw = [
+        number(1, 0),
+        bytes(2, bytes(1, "u")),
+        bytes(2, bytes(2, "7")),
+        bytes(4, "Background"),
+        bytes(5, "All"),
+    ];
+    let body = envelope("g/v", "DeleteOptions", &raw.concat());
+    let expected = json!({"apiVersion": "g/v", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
+        "preconditions": {"uid": "u", "resourceVersion": "7"}, "propagationPolicy": "Background",
+        "dryRun": ["All"]});
+    assert_eq!(decode(&body, "DeleteOptions", DELETE_OPTIONS), Ok(expected));
+}
+
+#[test]
+fn another_kind_is_left_for_the_check_of_kinds() {
+    let body = envelope("v1", "Pod", &bytes(1, "not metadata"));
+    assert_eq!(decode(&body, "Toy", TOY), Ok(json!({"apiVersion": "v1", "kind": "Pod"})));
+}
+
+#[test]
+fn what_is_no_message_is_refused_and_never_panics() {
+    let whole = envelope("v1", "Toy", &bytes(1, bytes(1, "a")));
+    for end in 5..whole.len() {
+        // A cut between two fields leaves a message.
+        let _ = decode(&whole[..end], "Toy", TOY);
+    }
+    let table = [
+        (b"{}".to_vec(), "prefix"),
+        (envelope("v1", "Toy", &[8]), "unexpected EOF"),
+        (envelope("v1", "Toy", &[10, 200]), "unexpected EOF"),
+        (envelope("v1", "Toy", &[11]), "illegal wireType 3"),
+        (envelope("v1", "Toy", &[0, 0]), "illegal tag 0"),
+        (envelope("v1", "Toy", &[255; 11]), "integer overflow"),
+        (envelope("v1", "Toy", &number(1, 1)), "metadata: wrong wire type"),
+        (envelope("v1", "Toy", &bytes(1, bytes(1, [255]))), "metadata: name: text is not UTF-8"),
+        (envelope("v1", "Toy", &bytes(6, number(1, i64::MAX))), "at: "),
+    ];
+    for (body, why) in table {
+        let found = decode(&body, "Toy", TOY).unwrap_err().to_string();
+        assert!(found.contains(why), "{why}: {found}");
+    }
+}
