@@ -1,6 +1,7 @@
 //! A request on its way through the chain.
 
 use apiserver_access::User;
+use apiserver_machinery::verb::Caller;
 use bytes::Bytes;
 use http::HeaderMap;
 
@@ -20,6 +21,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Who asks, as objects record it.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller { username: self.user.name.clone(), groups: self.user.groups.clone() }
+    }
+
     /// A header as text; empty when absent.
     pub(crate) fn header(&self, name: &http::header::HeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()

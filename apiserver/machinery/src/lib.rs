@@ -4,6 +4,7 @@
 
 pub use storage_contract::Revision;
 
+pub mod admission;
 pub mod continue_token;
 pub mod digest;
 pub mod discovery;

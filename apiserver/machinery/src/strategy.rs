@@ -1,13 +1,27 @@
 //! What is special about a kind between decoding a request and storing bytes.
 
+use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::admission::Creation;
 use crate::field_errors::FieldError;
 use crate::protobuf;
+use crate::status::ApiResult;
 
 /// A kind's own rules. The generic store calls them in the order they are written here, on the
 /// decoded, pruned and defaulted object; `old` is the stored object, absent on create.
+#[async_trait]
 pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
+    /// Asked first, of a request that creates an object and not of what the server creates by
+    /// itself. May write into the object who asked. The object has not been checked for anything:
+    /// what has the wrong shape is left for validation to refuse.
+    ///
+    /// # Errors
+    /// 403 when the caller may not do what the object would bring about.
+    async fn admit(&self, _new: &mut Value, _creation: &Creation<'_>) -> ApiResult<()> {
+        Ok(())
+    }
+
     /// Sets what clients need not set and restores what they may not change. Must not fail.
     fn prepare(&self, _new: &mut Value, _old: Option<&Value>) {}
 

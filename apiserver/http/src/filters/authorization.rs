@@ -1,7 +1,9 @@
 //! May they.
 
 use apiserver_access::{Attributes, Decision, User};
+use apiserver_machinery::admission::{Action, Permissions};
 use apiserver_machinery::status::{ApiError, ApiResult};
+use async_trait::async_trait;
 
 use crate::request_info::{RequestInfo, Subject};
 use crate::server::ApiServer;
@@ -12,9 +14,12 @@ pub(crate) async fn authorize(
     user: &User,
     proxied: bool,
 ) -> ApiResult<()> {
-    let attributes = attributes(info, user);
+    require(server, &attributes(info, user), proxied).await
+}
+
+async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {
     let authorizer = if proxied { &server.parts.hosted_authorizer } else { &server.parts.authorizer };
-    let reason = match authorizer.authorize(&attributes).await {
+    let reason = match authorizer.authorize(attributes).await {
         Decision::Allow => return Ok(()),
         Decision::Deny(reason) | Decision::NoOpinion(reason) => reason,
         Decision::Error(reason) => {
@@ -26,6 +31,32 @@ pub(crate) async fn authorize(
         return Err(ApiError::forbidden_path(&text));
     }
     Err(ApiError::forbidden(&attributes.group, &attributes.resource, &attributes.name, &text))
+}
+
+/// The permissions of a request's user beyond the request itself, asked for on the same face.
+#[derive(Debug)]
+pub(crate) struct UserPermissions<'a> {
+    pub(crate) server: &'a ApiServer,
+    pub(crate) user: &'a User,
+    pub(crate) proxied: bool,
+}
+
+#[async_trait]
+impl Permissions for UserPermissions<'_> {
+    async fn require(&self, action: Action<'_>) -> ApiResult<()> {
+        let attributes = Attributes {
+            user: self.user.clone(),
+            verb: action.verb.to_owned(),
+            group: action.group.to_owned(),
+            version: action.version.to_owned(),
+            resource: action.resource.to_owned(),
+            subresource: action.subresource.to_owned(),
+            namespace: action.namespace.to_owned(),
+            name: action.name.to_owned(),
+            path: String::new(),
+        };
+        require(self.server, &attributes, self.proxied).await
+    }
 }
 
 fn attributes(info: &RequestInfo, user: &User) -> Attributes {

@@ -6,7 +6,7 @@ use apiserver_machinery::field_errors::FieldPath;
 use apiserver_machinery::schema::Schema;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{Kind, Target};
-use apiserver_machinery::verb::{Caller, Verb, VerbCall};
+use apiserver_machinery::verb::{Verb, VerbCall};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
@@ -52,13 +52,12 @@ async fn invoke(
     let options = call.query.write_options("CreateOptions")?;
     let body = body_of(call, verb.as_ref())?;
     let objects = ThroughStore(Arc::clone(&server.parts.objects));
-    let caller = Caller { username: call.user.name.clone(), groups: call.user.groups.clone() };
     let answer = verb
         .invoke(VerbCall {
             namespace: &path.namespace,
             name: &path.name,
             body,
-            caller,
+            caller: call.caller(),
             dry_run: options.dry_run,
             objects: &objects,
         })

@@ -1,9 +1,13 @@
 //! MachineOperation.
 
+use apiserver_machinery::admission::{Action, Creation};
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::metadata::{is_label_value, is_subdomain};
 use apiserver_machinery::object;
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
+use apiserver_machinery::verb::Caller;
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::{immutable, version};
@@ -15,10 +19,45 @@ const MACHINE_LABEL: &str = "capstan.dev/machine";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineOperationStrategy;
 
+#[async_trait]
 impl Strategy for MachineOperationStrategy {
+    /// Declaring an operation needs the permission that its verb needs, and records the caller as
+    /// the verb does: what the body says of it counts for nothing.
+    async fn admit(&self, new: &mut Value, creation: &Creation<'_>) -> ApiResult<()> {
+        let text = |field: &str| new.pointer(&format!("/spec/{field}")).and_then(Value::as_str);
+        // Any other action is refused by the schema.
+        let verb = match text("action") {
+            Some("Reboot") => Some("reboot"),
+            Some("Upgrade") => Some("upgrade"),
+            _ => None,
+        };
+        if let Some(subresource) = verb {
+            let action = Action {
+                verb: "create",
+                group: "cluster.x-k8s.io",
+                version: "v1beta2",
+                resource: "machines",
+                subresource,
+                namespace: creation.namespace,
+                name: text("machineName").unwrap_or_default(),
+            };
+            creation.permissions.require(action).await?;
+        }
+        if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.insert("requestedBy".to_owned(), requested_by(&creation.caller));
+        }
+        Ok(())
+    }
+
     /// Makes the operation findable by its Machine, and a reboot's parameters explicit: what is
     /// stored says all that will be done.
-    fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
+    fn prepare(&self, new: &mut Value, old: Option<&Value>) {
+        // Who asked is not for later writers to say, nor to repeat.
+        if let Some(kept) = old.and_then(|old| old.pointer("/spec/requestedBy"))
+            && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.insert("requestedBy".to_owned(), kept.clone());
+        }
         let machine = new.pointer("/spec/machineName").and_then(Value::as_str).map(str::to_owned);
         // A longer name cannot be a label's value.
         if let Some(machine) = machine.filter(|machine| !machine.is_empty() && is_label_value(machine))
@@ -42,6 +81,11 @@ impl Strategy for MachineOperationStrategy {
         }
         faults
     }
+}
+
+/// Who asked, as an operation records it.
+pub(crate) fn requested_by(caller: &Caller) -> Value {
+    json!({"username": caller.username, "groups": caller.groups})
 }
 
 /// The parameters are those of the action.
