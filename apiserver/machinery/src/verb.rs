@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::resource::Resource;
 use crate::status::ApiResult;
+use crate::store::Lock;
 
 /// Who asks, as a verb records it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,6 +55,16 @@ pub trait Objects: Send + Sync + std::fmt::Debug {
         object: Value,
         dry_run: bool,
     ) -> ApiResult<Value>;
+
+    /// Takes the lock of this name, after whoever has it now, on any server: for what must see the
+    /// objects and add to them in one.
+    ///
+    /// # Errors
+    /// 503 when it cannot be had in time.
+    async fn lock(&self, name: &str) -> ApiResult<Lock>;
+
+    /// Gives the lock back.
+    async fn unlock(&self, lock: Lock);
 }
 
 /// One verb of a kind.

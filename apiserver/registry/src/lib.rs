@@ -27,7 +27,8 @@ use apiserver_types::Descriptor;
 pub fn registry() -> Result<Registry, InvalidSchema> {
     let resources = apiserver_types::descriptors().into_iter().map(|descriptor| match descriptor.kind {
         "Cluster" => served(descriptor, cluster::ClusterStrategy),
-        "Machine" => served(descriptor, machine::MachineStrategy),
+        "Machine" => served(descriptor, machine::MachineStrategy)
+            .map(|resource| Resource { verbs: machine::verbs(), ..resource }),
         "OpenStackCluster" => served(descriptor, open_stack_cluster::OpenStackClusterStrategy),
         "OpenStackMachine" => served(descriptor, open_stack_machine::OpenStackMachineStrategy),
         "MachineOperation" => served(descriptor, machine_operation::MachineOperationStrategy),

@@ -6,7 +6,7 @@ use apiserver_machinery::resource::Resource;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{
-    FieldValidation, Freshness, Kind, ListRequest, ObjectStore, RevisionMatch, WriteOptions,
+    FieldValidation, Freshness, Kind, ListRequest, Lock, ObjectStore, RevisionMatch, WriteOptions,
 };
 use apiserver_machinery::verb::Objects;
 use async_trait::async_trait;
@@ -70,5 +70,13 @@ impl Objects for ThroughStore {
             .create(self.kind(group, plural)?, namespace, object, options)
             .await
             .map(|written| written.object)
+    }
+
+    async fn lock(&self, name: &str) -> ApiResult<Lock> {
+        self.0.lock(name).await
+    }
+
+    async fn unlock(&self, lock: Lock) {
+        self.0.unlock(lock).await;
     }
 }

@@ -52,16 +52,14 @@ async fn invoke(
     let options = call.query.write_options("CreateOptions")?;
     let body = body_of(call, verb.as_ref())?;
     let objects = ThroughStore(Arc::clone(&server.parts.objects));
-    let answer = verb
-        .invoke(VerbCall {
-            namespace: &path.namespace,
-            name: &path.name,
-            body,
-            caller: call.caller(),
-            dry_run: options.dry_run,
-            objects: &objects,
-        })
-        .await?;
+    let (verb, caller, dry_run) = (Arc::clone(verb), call.caller(), options.dry_run);
+    let ResourcePath { namespace, name, .. } = path.clone();
+    // A verb that has begun is carried through, whether or not the client waits for it.
+    let work = tokio::spawn(async move {
+        let (namespace, name, objects) = (&namespace, &name, &objects);
+        verb.invoke(VerbCall { namespace, name, body, caller, dry_run, objects }).await
+    });
+    let answer = work.await.map_err(|error| ApiError::internal(error.to_string()))??;
     response::value(if answer.created { 201 } else { 200 }, &answer.object, form)
 }
 

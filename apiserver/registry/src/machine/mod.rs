@@ -1,10 +1,22 @@
 //! Machine.
 
+mod operation;
+mod reboot;
+mod upgrade;
+
+use std::sync::Arc;
+
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::strategy::Strategy;
+use apiserver_machinery::verb::Verb;
 use serde_json::Value;
 
 use crate::{immutable, version};
+
+/// Machine's own verbs. To add one, write its file and add its line.
+pub(crate) fn verbs() -> Vec<Arc<dyn Verb>> {
+    vec![Arc::new(reboot::Reboot), Arc::new(upgrade::Upgrade)]
+}
 
 /// Machine's own rules.
 #[derive(Debug, Clone, Copy)]

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{immutable, version};
 
 /// Label by which a Machine's operations are found.
-const MACHINE_LABEL: &str = "capstan.dev/machine";
+pub(crate) const MACHINE_LABEL: &str = "capstan.dev/machine";
 
 /// MachineOperation's own rules.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,89 @@
+//! A server of all kinds, and clients of different people that come in by its door.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_access::{Attributes, Authenticator, Authorizer, Decision, User};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts};
+use apiserver_machinery::encryption::Encryption;
+use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
+use async_trait::async_trait;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use storage_embedded::EmbeddedStore;
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+/// `admin` may do everything; anybody else what their group says, as `verb resource/subresource`.
+#[derive(Debug)]
+struct Groups;
+
+#[async_trait]
+impl Authorizer for Groups {
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        let asked = format!("{} {}/{}", attributes.verb, attributes.resource, attributes.subresource);
+        let may = attributes.user.name == "admin" || attributes.user.is_in(asked.trim_end_matches('/'));
+        if may { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Server {
+    server: Arc<ApiServer>,
+    _directory: Arc<tempfile::TempDir>,
+}
+
+impl Server {
+    /// A server with the namespace `ns`.
+    pub(crate) async fn start() -> Self {
+        let directory = Arc::new(tempfile::tempdir().unwrap());
+        let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+        let objects = Arc::new(ObjectStore::open(
+            Arc::new(apiserver_registry::registry().unwrap()),
+            store,
+            Arc::new(Encryption::default()),
+            Arc::new(OwnNamespaces),
+            CancellationToken::new(),
+        ));
+        let server = Arc::new(ApiServer::new(Parts {
+            objects: Arc::clone(&objects),
+            authenticator: Arc::new(Authenticator::default()),
+            authorizer: Arc::new(Groups),
+            hosted_authorizer: Arc::new(Groups),
+            identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
+            checks: Vec::new(),
+            shutdown: CancellationToken::new(),
+        }));
+        while !objects.is_ready() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let server = Self { server, _directory: directory };
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}});
+        assert_eq!(server.admin("POST", "/api/v1/namespaces", &namespace).await.0, 201);
+        server
+    }
+
+    /// A request of the one who may do everything.
+    pub(crate) async fn admin(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.send(User::authenticated("admin", []), method, path, body).await
+    }
+
+    /// A request of somebody who may do these things.
+    pub(crate) async fn with(&self, may: &[&str], method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let user = User::authenticated("bob", may.iter().map(|thing| (*thing).to_owned()));
+        self.send(user, method, path, body).await
+    }
+
+    async fn send(&self, user: User, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let content_type =
+            if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = Request::builder().method(method).uri(path).header("content-type", content_type);
+        let request = request.body(Full::new(bytes::Bytes::from(body))).unwrap();
+        let answer = InProcess::new(Arc::clone(&self.server), user).call(request).await.unwrap();
+        let code = answer.status().as_u16();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes))))
+    }
+}
