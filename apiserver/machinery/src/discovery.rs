@@ -13,6 +13,9 @@ const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list",
 /// Verbs of the status subresource.
 const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
 
+/// Verbs of the subresource that writes `spec.finalizers`.
+const FINALIZE_VERBS: [&str; 1] = ["update"];
+
 /// `GET /apis`: the groups, without core.
 pub fn group_list(registry: &Registry) -> Value {
     let groups: Vec<Value> = registry
@@ -56,6 +59,10 @@ pub fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<
         if resource.status_subresource {
             resources.push(json!({"name": format!("{}/status", resource.plural), "singularName": "",
                 "namespaced": resource.namespaced, "kind": resource.kind, "verbs": STATUS_VERBS}));
+        }
+        if resource.strategy.has_spec_finalizers() {
+            resources.push(json!({"name": format!("{}/finalize", resource.plural), "singularName": "",
+                "namespaced": resource.namespaced, "kind": resource.kind, "verbs": FINALIZE_VERBS}));
         }
         for verb in &resource.verbs {
             let (group, version, kind) = verb.request_kind();
@@ -121,6 +128,9 @@ fn aggregated_entry(resource: &Resource) -> Value {
     let mut subresources = Vec::new();
     if resource.status_subresource {
         subresources.push(json!({"subresource": "status", "responseKind": own, "verbs": STATUS_VERBS}));
+    }
+    if resource.strategy.has_spec_finalizers() {
+        subresources.push(json!({"subresource": "finalize", "responseKind": own, "verbs": FINALIZE_VERBS}));
     }
     for verb in &resource.verbs {
         let (group, version, kind) = verb.response_kind();

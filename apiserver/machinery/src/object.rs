@@ -32,6 +32,15 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
         .unwrap_or_default()
 }
 
+/// What else holds an object of a kind with finalizers in its `spec`.
+pub fn spec_finalizers(object: &Value) -> Vec<&str> {
+    object
+        .pointer("/spec/finalizers")
+        .and_then(Value::as_array)
+        .map(|list| list.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default()
+}
+
 /// Its labels, or `None` when it has none.
 pub fn labels(object: &Value) -> Option<&Map<String, Value>> {
     object.pointer("/metadata/labels").and_then(Value::as_object)

@@ -31,6 +31,17 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         Vec::new()
     }
 
+    /// Why an object may not be deleted by anybody, whatever their permission.
+    fn refuse_deletion(&self, _object: &Value) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether `spec.finalizers` hold its objects as `metadata.finalizers` do, and are written
+    /// through the subresource `finalize` alone: so it is with namespaces.
+    fn has_spec_finalizers(&self) -> bool {
+        false
+    }
+
     /// The fields of the kind's protobuf message, when bodies in that form are read: those kinds
     /// are, that typed clients know.
     fn protobuf(&self) -> Option<&'static [protobuf::Field]> {

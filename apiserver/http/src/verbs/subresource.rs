@@ -1,4 +1,4 @@
-//! `status`, and the kind's own verbs.
+//! `status`, `finalize`, and the kind's own verbs.
 
 use std::sync::Arc;
 
@@ -32,6 +32,12 @@ pub(super) async fn serve(
             "get" => get::serve(server, call, kind, path).await,
             "update" => update::part(server, call, kind, path, Target::Status).await,
             "patch" => patch::part(server, call, kind, path, Target::Status).await,
+            other => Err(ApiError::method_not_allowed(kind.resource, other)),
+        };
+    }
+    if path.subresource == "finalize" && kind.resource.strategy.has_spec_finalizers() {
+        return match call.info.verb {
+            "update" => update::part(server, call, kind, path, Target::Finalizers).await,
             other => Err(ApiError::method_not_allowed(kind.resource, other)),
         };
     }

@@ -60,6 +60,9 @@ pub(super) fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     if resource.status_subresource {
         paths.insert(format!("{item}/status"), object_item(resource, "Status"));
     }
+    if resource.strategy.has_spec_finalizers() {
+        paths.insert(format!("{item}/finalize"), finalize_item(resource));
+    }
     for verb in &resource.verbs {
         let (group, version, kind) = verb.request_kind();
         let (answer_group, answer_version, answer_kind) = verb.response_kind();
@@ -217,6 +220,15 @@ fn object_item(resource: &Resource, part: &str) -> Value {
             code: "200",
         };
         item["delete"] = delete.to_value();
+    }
+    item
+}
+
+/// The subresource that is only replaced.
+fn finalize_item(resource: &Resource) -> Value {
+    let mut item = object_item(resource, "Finalize");
+    if let Some(operations) = item.as_object_mut() {
+        operations.retain(|key, _| key == "parameters" || key == "put");
     }
     item
 }

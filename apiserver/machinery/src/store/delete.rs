@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use storage_contract::StoreError;
 
-use super::{Kind, ObjectStore, now};
+use super::{Kind, ObjectStore, is_held, now};
 use crate::field_errors::{FieldError, FieldPath};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
@@ -94,6 +94,9 @@ impl DeleteOptions {
 
     fn check(&self, kind: Kind<'_>, object: &Value) -> ApiResult<()> {
         let name = object::name(object);
+        if let Some(why) = kind.resource.strategy.refuse_deletion(object) {
+            return Err(ApiError::forbidden(&kind.resource.group, &kind.resource.plural, name, why));
+        }
         let (uid, revision) = (object::meta(object, "uid"), object::meta(object, "resourceVersion"));
         if let Some(wanted) = self.uid.as_deref().filter(|wanted| *wanted != uid) {
             let why = format!(
@@ -126,7 +129,7 @@ impl ObjectStore {
     /// Deletes an object, or marks it when finalizers hold it.
     ///
     /// # Errors
-    /// 404, 409, 503.
+    /// 403, 404, 409, 503.
     pub async fn delete(
         &self,
         kind: Kind<'_>,
@@ -141,7 +144,7 @@ impl ObjectStore {
             };
             options.check(kind, &old)?;
             let new = marked(kind, &old, options.propagation);
-            if object::finalizers(&new).is_empty() {
+            if !is_held(kind.resource, &new) {
                 if options.dry_run {
                     return Ok(Deletion::Gone(old));
                 }

@@ -216,6 +216,12 @@ fn check_fields(
     )))
 }
 
+/// Whether finalizers keep an object whose deletion was asked for.
+fn is_held(resource: &Resource, object: &Value) -> bool {
+    let in_spec = resource.strategy.has_spec_finalizers() && !object::spec_finalizers(object).is_empty();
+    in_spec || !object::finalizers(object).is_empty()
+}
+
 fn now() -> String {
     object::timestamp(Timestamp::now())
 }

@@ -1,9 +1,9 @@
 //! Update and patch: read, change, check, compare-and-swap; again when somebody was faster.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use storage_contract::{Entry, Key, StoreError};
 
-use super::{Kind, ObjectStore, WriteOptions, Written, check_fields, check_type, create};
+use super::{Kind, ObjectStore, WriteOptions, Written, check_fields, check_type, create, is_held};
 use crate::field_errors::{FieldError, FieldPath};
 use crate::object;
 use crate::patch::Patch;
@@ -20,6 +20,8 @@ pub enum Target {
     Object,
     /// `status` alone.
     Status,
+    /// `spec.finalizers` alone, where those are.
+    Finalizers,
 }
 
 impl ObjectStore {
@@ -112,7 +114,7 @@ impl ObjectStore {
         mut new: Value,
         dry_run: bool,
     ) -> ApiResult<Option<Value>> {
-        if object::is_deleting(&new) && object::finalizers(&new).is_empty() {
+        if object::is_deleting(&new) && !is_held(kind.resource, &new) {
             return self.finish_deletion(kind, key, entry, new, dry_run).await;
         }
         let current = self.encryption.is_current(&kind.resource.qualified_plural(), &entry.value);
@@ -199,17 +201,7 @@ fn check_identity(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
 
 /// Restores what this write may not change, sets what the server keeps.
 fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
-    match target {
-        Target::Status => {
-            let status = new.get("status").cloned();
-            *new = old.clone();
-            set_or_remove(new, "status", status);
-        }
-        Target::Object if kind.resource.status_subresource => {
-            set_or_remove(new, "status", old.get("status").cloned());
-        }
-        Target::Object => {}
-    }
+    restore_other_parts(kind, new, old, target);
     for field in [
         "uid",
         "creationTimestamp",
@@ -235,6 +227,30 @@ fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
     }
 }
 
+/// Leaves of `new` the part that is written, and has the others from `old`.
+fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
+    match target {
+        Target::Status => {
+            let status = new.get("status").cloned();
+            *new = old.clone();
+            set_or_remove(new, "status", status);
+        }
+        Target::Finalizers => {
+            let finalizers = new.pointer("/spec/finalizers").cloned();
+            *new = old.clone();
+            set_spec_finalizers(new, finalizers);
+        }
+        Target::Object => {
+            if kind.resource.status_subresource {
+                set_or_remove(new, "status", old.get("status").cloned());
+            }
+            if kind.resource.strategy.has_spec_finalizers() {
+                set_spec_finalizers(new, old.pointer("/spec/finalizers").cloned());
+            }
+        }
+    }
+}
+
 /// Whether anything changed that controllers must react to.
 fn is_new_generation(kind: Kind<'_>, new: &Value, old: &Value) -> bool {
     let counts =
@@ -256,6 +272,12 @@ fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
             None => root.remove(field),
         };
     }
+}
+
+fn set_spec_finalizers(object: &mut Value, finalizers: Option<Value>) {
+    let Some(root) = object.as_object_mut() else { return };
+    let spec = root.entry("spec").or_insert_with(|| json!({}));
+    set_or_remove(spec, "finalizers", finalizers);
 }
 
 /// A patch that leaves unknown fields behind is refused as invalid, with the patched object shown.

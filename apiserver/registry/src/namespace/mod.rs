@@ -1,6 +1,7 @@
 //! Namespace.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::metadata::is_qualified_name;
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::strategy::Strategy;
@@ -9,12 +10,18 @@ use serde_json::{Value, json};
 /// Longest name: a namespace is a DNS label.
 const LONGEST_NAME: usize = 63;
 
+/// Holds a namespace until it is empty.
+const FINALIZER: &str = "kubernetes";
+
+/// What clients and the server itself count on: upstream keeps such namespaces, too.
+const LASTING: [&str; 2] = ["default", "capstan-system"];
+
 /// Namespace's own rules.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NamespaceStrategy;
 
 impl Strategy for NamespaceStrategy {
-    fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
+    fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         let name = object::name(new).to_owned();
         let phase = if object::is_deleting(new) { "Terminating" } else { "Active" };
         if let Some(metadata) = object::metadata_mut(new) {
@@ -26,23 +33,55 @@ impl Strategy for NamespaceStrategy {
         if let Some(root) = new.as_object_mut() {
             root.insert("status".to_owned(), json!({"phase": phase}));
         }
+        if old.is_none() {
+            hold(new);
+        }
     }
 
     /// Names are narrower than other kinds': they are part of other names. Only on create, as they
     /// never change.
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = finalizer_faults(new);
         let name = object::name(new);
-        if old.is_some() || (name.len() <= LONGEST_NAME && !name.contains('.')) {
-            return Vec::new();
+        if old.is_none() && (name.len() > LONGEST_NAME || name.contains('.')) {
+            let detail = "a lowercase RFC 1123 label must consist of at most 63 lower case alphanumeric characters \
+                          or '-', and must start and end with an alphanumeric character";
+            faults.push(FieldError::invalid(FieldPath::new("metadata.name"), &json!(name), detail));
         }
-        let detail = "a lowercase RFC 1123 label must consist of at most 63 lower case alphanumeric characters or \
-                      '-', and must start and end with an alphanumeric character";
-        vec![FieldError::invalid(FieldPath::new("metadata.name"), &json!(name), detail)]
+        faults
+    }
+
+    fn refuse_deletion(&self, object: &Value) -> Option<&'static str> {
+        let name = object::name(object);
+        LASTING.contains(&name).then_some("this namespace may not be deleted")
+    }
+
+    fn has_spec_finalizers(&self) -> bool {
+        true
     }
 
     fn protobuf(&self) -> Option<&'static [Field]> {
         Some(MESSAGE)
     }
+}
+
+/// Sees to it that a namespace outlives what is in it: whoever empties it takes this away.
+fn hold(namespace: &mut Value) {
+    let Some(root) = namespace.as_object_mut() else { return };
+    let spec = root.entry("spec").or_insert_with(|| json!({}));
+    let Some(spec) = spec.as_object_mut() else { return };
+    let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
+    if let Some(finalizers) = finalizers.as_array_mut().filter(|list| !list.contains(&json!(FINALIZER))) {
+        finalizers.push(json!(FINALIZER));
+    }
+}
+
+fn finalizer_faults(namespace: &Value) -> Vec<FieldError> {
+    let path = FieldPath::new("spec.finalizers");
+    let is_good = |name: &str| name == FINALIZER || (name.contains('/') && is_qualified_name(name));
+    let bad = object::spec_finalizers(namespace).into_iter().filter(|name| !is_good(name));
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    bad.map(|name| FieldError::invalid(path.clone(), &json!(name), detail)).collect()
 }
 
 /// The protobuf message, as far as clients may say anything of a namespace.
@@ -63,8 +102,10 @@ mod tests {
         NamespaceStrategy.prepare(&mut namespace, None);
         assert_eq!(namespace["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "a"}));
         assert_eq!(namespace["status"], json!({"phase": "Active"}));
+        assert_eq!(namespace["spec"], json!({"finalizers": ["kubernetes"]}));
         namespace["metadata"]["deletionTimestamp"] = json!("2026-11-21T06:00:00Z");
-        NamespaceStrategy.prepare(&mut namespace, None);
+        let old = namespace.clone();
+        NamespaceStrategy.prepare(&mut namespace, Some(&old));
         assert_eq!(namespace["status"], json!({"phase": "Terminating"}));
     }
 
@@ -76,6 +117,13 @@ mod tests {
             let namespace = json!({"metadata": {"name": name}});
             assert_eq!(NamespaceStrategy.validate(&namespace, None).is_empty(), good, "{name}");
             assert_eq!(NamespaceStrategy.validate(&namespace, Some(&namespace)), [], "{name}");
+        }
+    }
+    #[test]
+    fn finalizers_of_a_namespace_say_whose_they_are() {
+        for (name, good) in [("kubernetes", true), ("a.b/c", true), ("foreign", false), ("a b/c", false)] {
+            let namespace = json!({"metadata": {"name": "a"}, "spec": {"finalizers": [name]}});
+            assert_eq!(NamespaceStrategy.validate(&namespace, None).is_empty(), good, "{name}");
         }
     }
 }
