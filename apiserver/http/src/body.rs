@@ -4,13 +4,20 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use apiserver_machinery::field_errors::FieldPath;
 use apiserver_machinery::protobuf::{self, Field};
+use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::store::FieldValidation;
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full, Limited};
 use serde_json::Value;
 use tokio::sync::mpsc;
+
+use crate::json;
+use crate::request::Call;
 
 /// Largest request body: upstream's limit, so that what passes there passes here.
 pub(crate) const LARGEST: usize = 3 * 1024 * 1024;
@@ -85,6 +92,14 @@ where
     }
 }
 
+/// A decoded body.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    pub(crate) value: Value,
+    /// Paths of fields that occur twice; the last of them is in the value.
+    pub(crate) duplicates: Vec<String>,
+}
+
 /// Decodes an object in JSON, YAML or, where its `fields` are known, protobuf, as its content type
 /// says; none is JSON.
 ///
@@ -95,21 +110,21 @@ pub(crate) fn decode(
     body: &[u8],
     kind: &str,
     fields: Option<&[Field]>,
-) -> ApiResult<Value> {
+) -> ApiResult<Decoded> {
     let malformed = |error: &dyn std::fmt::Display| {
         ApiError::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {error}"
         ))
     };
     let media = content_type.split(';').next().unwrap_or_default().trim();
-    let value: Value = match (media, fields) {
-        ("" | "application/json", _) => serde_json::from_slice(body).map_err(|error| malformed(&error))?,
+    let (value, duplicates) = match (media, fields) {
+        ("" | "application/json", _) => json::parse(body).map_err(|error| malformed(&error))?,
         ("application/yaml", _) => {
             let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
-            serde_saphyr::from_str(text).map_err(|error| malformed(&error))?
+            (serde_saphyr::from_str(text).map_err(|error| malformed(&error))?, Vec::new())
         }
         (PROTOBUF, Some(fields)) => {
-            protobuf::decode(body, kind, fields).map_err(|error| malformed(&error))?
+            (protobuf::decode(body, kind, fields).map_err(|error| malformed(&error))?, Vec::new())
         }
         _ => {
             return Err(ApiError::unsupported_media_type(&[
@@ -122,7 +137,41 @@ pub(crate) fn decode(
     if depth(&value) > DEEPEST {
         return Err(malformed(&format!("nested more than {DEEPEST} deep")));
     }
-    Ok(value)
+    Ok(Decoded { value, duplicates })
+}
+
+/// Decodes an object of a kind that is served; beside it what its writer should be told.
+///
+/// # Errors
+/// As [`decode`]; and 400 for fields that occur twice when `validation` is strict, together with
+/// those the schema does not know, so that the writer sees all at once.
+pub(crate) fn decode_object(
+    call: &Call,
+    resource: &Resource,
+    validation: FieldValidation,
+) -> ApiResult<(Value, Vec<String>)> {
+    let content_type = call.header(&CONTENT_TYPE);
+    let Decoded { value, duplicates } =
+        decode(content_type, &call.body, &resource.kind, resource.strategy.protobuf())?;
+    let mut texts = duplicate_texts(&duplicates);
+    if texts.is_empty() || validation == FieldValidation::Ignore {
+        return Ok((value, Vec::new()));
+    }
+    if validation == FieldValidation::Warn {
+        return Ok((value, texts));
+    }
+    let unknown = resource.schema.prune(&mut value.clone(), &FieldPath::default());
+    texts.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
+    let (kind, version) = (&resource.kind, &resource.version);
+    Err(ApiError::bad_request(format!(
+        "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
+        texts.join(", ")
+    )))
+}
+
+/// Paths of fields that occur twice, as upstream reports them.
+pub(crate) fn duplicate_texts(duplicates: &[String]) -> Vec<String> {
+    duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
 }
 
 fn depth(value: &Value) -> usize {

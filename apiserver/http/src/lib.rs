@@ -11,6 +11,7 @@ mod documents;
 mod filters;
 mod health;
 mod in_process;
+mod json;
 mod listener;
 mod metrics;
 mod negotiation;

@@ -11,6 +11,12 @@ use crate::negotiation::Form;
 
 pub(crate) type Answer = Response<ResponseBody>;
 
+/// Longest warnings of one answer, together: upstream's number. Unit: characters.
+const LONGEST_WARNINGS: usize = 4096;
+
+/// Longest single warning when they are longer together: likewise.
+const LONGEST_CUT_WARNING: usize = 256;
+
 const JSON: &str = "application/json";
 
 /// An answer with these bytes.
@@ -59,18 +65,23 @@ pub(crate) fn not_found() -> Answer {
     text(404, "404 page not found\n")
 }
 
-/// Adds `Warning` headers, each text once.
+/// Adds `Warning` headers, each text once. When they are long altogether each is cut, and then some
+/// are left out: headers are not made for lists.
 pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
-    let mut seen = Vec::new();
+    let is_long = warnings.iter().map(|warning| warning.chars().count()).sum::<usize>() > LONGEST_WARNINGS;
+    let (mut seen, mut total) = (Vec::new(), 0);
     for warning in warnings.iter().filter(|warning| !warning.is_empty()) {
-        if seen.contains(&warning) {
+        let cut = if is_long { LONGEST_CUT_WARNING } else { usize::MAX };
+        let text: String = warning.chars().take(cut).collect();
+        total += text.chars().count();
+        if seen.contains(&text) || total > LONGEST_WARNINGS {
             continue;
         }
-        seen.push(warning);
-        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(header) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             answer.headers_mut().append(http::header::WARNING, header);
         }
+        seen.push(text);
     }
 }
 

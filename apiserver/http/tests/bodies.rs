@@ -27,3 +27,59 @@ async fn options_of_a_deletion_may_come_in_protobuf_and_objects_of_unknown_kinds
     assert_eq!(server.request("POST", GADGETS, &protobuf, body.to_vec()).await.status(), 415);
     assert_eq!(server.get(&path).await.0, 200);
 }
+
+#[tokio::test]
+async fn fields_that_occur_twice_are_reported_as_asked() {
+    let server = Server::start().await;
+    let body = |name: &str| {
+        format!(
+            r#"{{"apiVersion":"toys.example.com/v1","kind":"Gadget","metadata":{{"name":"{name}"}},
+                "spec":{{"size":1,"size":2,"nope":1}}}}"#
+        )
+    };
+    let warnings = |answer: &http::Response<apiserver_http::ResponseBody>| -> Vec<String> {
+        let all = answer.headers().get_all("warning").iter();
+        all.map(|value| value.to_str().unwrap().to_owned()).collect()
+    };
+    let answer = server.request("POST", GADGETS, &[], body("warned")).await;
+    assert_eq!(answer.status(), 201);
+    let expected =
+        ["299 - \"duplicate field \\\"spec.size\\\"\"", "299 - \"unknown field \\\"spec.nope\\\"\""];
+    assert_eq!(warnings(&answer), expected);
+    assert_eq!(server.get(&format!("{GADGETS}/warned")).await.1["spec"]["size"], 2);
+    let answer =
+        server.request("POST", &format!("{GADGETS}?fieldValidation=Ignore"), &[], body("quiet")).await;
+    assert_eq!((answer.status().as_u16(), warnings(&answer)), (201, Vec::new()));
+    let strict = format!("{GADGETS}?fieldValidation=Strict");
+    let (code, answer) = server.send("POST", &strict, &[], &body("refused")).await;
+    assert_eq!((code, &answer["reason"]), (400, &json!("BadRequest")));
+    assert_eq!(
+        answer["message"],
+        "Gadget in version \"v1\" cannot be handled as a Gadget: strict decoding error: \
+         duplicate field \"spec.size\", unknown field \"spec.nope\""
+    );
+    let merge = [("content-type", "application/merge-patch+json")];
+    let patch = r#"{"spec":{"size":3,"size":4}}"#;
+    let path = format!("{GADGETS}/warned");
+    let (code, answer) = server.send("PATCH", &format!("{path}?fieldValidation=Strict"), &merge, patch).await;
+    assert_eq!(code, 422);
+    assert_eq!(
+        answer["message"],
+        " \"\" is invalid: patch: Invalid value: \"{\\\"spec\\\":{\\\"size\\\":4}}\": strict decoding error: \
+         duplicate field \"spec.size\""
+    );
+    let answer = server.request("PATCH", &path, &merge, patch).await;
+    assert_eq!((answer.status().as_u16(), warnings(&answer)), (200, vec![expected[0].to_owned()]));
+}
+
+#[tokio::test]
+async fn warnings_stay_within_what_a_header_can_be() {
+    let server = Server::start().await;
+    let mut object = gadget("a");
+    for index in 0..300 {
+        object["spec"][format!("{}{index}", "x".repeat(400))] = json!(1);
+    }
+    let answer = server.request("POST", GADGETS, &[], object.to_string()).await;
+    let total: usize = answer.headers().get_all("warning").iter().map(|value| value.len()).sum();
+    assert!(answer.status() == 201 && total > 0 && total < 5000, "{total}");
+}

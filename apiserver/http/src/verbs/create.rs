@@ -3,7 +3,6 @@
 use apiserver_machinery::admission::Creation;
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::Kind;
-use http::header::CONTENT_TYPE;
 
 use super::view;
 use crate::filters::authorization::UserPermissions;
@@ -21,13 +20,12 @@ pub(super) async fn serve(
 ) -> ApiResult<Answer> {
     let form = negotiation::form(&call.headers, false)?;
     let options = call.query.write_options("CreateOptions")?;
-    let fields = kind.resource.strategy.protobuf();
-    let mut object = body::decode(call.header(&CONTENT_TYPE), &call.body, &kind.resource.kind, fields)?;
+    let (mut object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };
     let creation = Creation { namespace: &path.namespace, caller: call.caller(), permissions: &permissions };
     kind.resource.strategy.admit(&mut object, &creation).await?;
     let written = server.parts.objects.create(kind, &path.namespace, object, options).await?;
     let mut answer = view::object(201, kind.resource, &written.object, form, &call.query)?;
-    response::warn(&mut answer, &written.warnings);
+    response::warn(&mut answer, &[duplicates, written.warnings].concat());
     Ok(answer)
 }

@@ -56,7 +56,7 @@ fn options(call: &Call) -> ApiResult<DeleteOptions> {
         return Ok(DeleteOptions { dry_run, ..options });
     }
     let fields = Some(protobuf::DELETE_OPTIONS);
-    let value = body::decode(call.header(&CONTENT_TYPE), &call.body, "DeleteOptions", fields)?;
+    let value = body::decode(call.header(&CONTENT_TYPE), &call.body, "DeleteOptions", fields)?.value;
     if !value.is_object() {
         return Err(ApiError::bad_request(
             "the object provided is unrecognized (must be of type DeleteOptions)",

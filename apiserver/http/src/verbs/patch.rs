@@ -1,16 +1,18 @@
 //! Patch.
 
+use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::patch::Patch;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::{Kind, Target};
+use apiserver_machinery::store::{FieldValidation, Kind, Target};
 use http::header::CONTENT_TYPE;
+use serde_json::json;
 
 use super::view;
-use crate::negotiation;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
+use crate::{body, json as decoder, negotiation};
 
 pub(super) async fn serve(
     server: &ApiServer,
@@ -45,9 +47,32 @@ pub(super) async fn part(
             ]));
         }
     };
+    let duplicates = duplicates(&media, call, options.field_validation)?;
     let written =
         server.parts.objects.patch(kind, &path.namespace, &path.name, &patch, target, options).await?;
     let mut answer = view::object(200, kind.resource, &written.object, form, &call.query)?;
-    response::warn(&mut answer, &written.warnings);
+    response::warn(&mut answer, &[duplicates, written.warnings].concat());
     Ok(answer)
+}
+
+/// What to say of the fields that occur twice in a patch that has fields.
+///
+/// # Errors
+/// 422 naming them, when they are not to be.
+fn duplicates(media: &str, call: &Call, validation: FieldValidation) -> ApiResult<Vec<String>> {
+    if validation == FieldValidation::Ignore || media == "application/json-patch+json" {
+        return Ok(Vec::new());
+    }
+    let (patch, duplicates) = decoder::parse(&call.body)
+        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+    let texts = body::duplicate_texts(&duplicates);
+    if texts.is_empty() || validation == FieldValidation::Warn {
+        return Ok(texts);
+    }
+    let detail = format!("strict decoding error: {}", texts.join(", "));
+    Err(ApiError::invalid_kind(
+        "",
+        "",
+        &[FieldError::invalid(FieldPath::new("patch"), &json!(patch.to_string()), &detail)],
+    ))
 }

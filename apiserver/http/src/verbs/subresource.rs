@@ -11,11 +11,12 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
 use super::{get, objects::ThroughStore, patch, update};
+use crate::body::{self, Decoded};
+use crate::negotiation;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, negotiation};
 
 pub(super) async fn serve(
     server: &Arc<ApiServer>,
@@ -72,8 +73,8 @@ async fn invoke(
 /// The body, checked strictly: a verb acts at once, so a misspelt field must not be dropped.
 fn body_of(call: &Call, verb: &dyn Verb) -> ApiResult<Value> {
     let (group, version, kind) = verb.request_kind();
-    let mut body = if call.body.is_empty() {
-        json!({})
+    let Decoded { value: mut body, duplicates } = if call.body.is_empty() {
+        Decoded { value: json!({}), duplicates: Vec::new() }
     } else {
         body::decode(call.header(&CONTENT_TYPE), &call.body, kind, None)?
     };
@@ -91,12 +92,13 @@ fn body_of(call: &Call, verb: &dyn Verb) -> ApiResult<Value> {
     }
     let schema =
         Schema::compile(&verb.request_schema()).map_err(|error| ApiError::internal(error.to_string()))?;
+    let mut faults = body::duplicate_texts(&duplicates);
     let unknown = schema.prune(&mut body, &FieldPath::default());
-    if !unknown.is_empty() {
-        let list =
-            unknown.iter().map(|path| format!("unknown field {path:?}")).collect::<Vec<_>>().join(", ");
+    faults.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
+    if !faults.is_empty() {
         return Err(ApiError::bad_request(format!(
-            "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {list}"
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
+            faults.join(", ")
         )));
     }
     schema.fill_in(&mut body);

@@ -2,7 +2,6 @@
 
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::{Kind, Target};
-use http::header::CONTENT_TYPE;
 
 use super::view;
 use crate::request::Call;
@@ -30,11 +29,10 @@ pub(super) async fn part(
 ) -> ApiResult<Answer> {
     let form = negotiation::form(&call.headers, false)?;
     let options = call.query.write_options("UpdateOptions")?;
-    let fields = kind.resource.strategy.protobuf();
-    let object = body::decode(call.header(&CONTENT_TYPE), &call.body, &kind.resource.kind, fields)?;
+    let (object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let written =
         server.parts.objects.update(kind, &path.namespace, &path.name, object, target, options).await?;
     let mut answer = view::object(200, kind.resource, &written.object, form, &call.query)?;
-    response::warn(&mut answer, &written.warnings);
+    response::warn(&mut answer, &[duplicates, written.warnings].concat());
     Ok(answer)
 }

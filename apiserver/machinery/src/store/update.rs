@@ -283,6 +283,6 @@ fn set_spec_finalizers(object: &mut Value, finalizers: Option<Value>) {
 /// A patch that leaves unknown fields behind is refused as invalid, with the patched object shown.
 fn strict_patch_error(patched: &Value, error: &ApiError) -> ApiError {
     let text = error.message.split_once(": ").map_or(error.message.as_str(), |(_, text)| text);
-    let fault = FieldError::invalid(FieldPath::new("patch"), patched, text);
+    let fault = FieldError::invalid(FieldPath::new("patch"), &json!(patched.to_string()), text);
     ApiError::invalid_kind("", "", &[fault])
 }
