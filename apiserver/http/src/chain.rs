@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! audit id → request info → measure → authenticate → reject impersonation → in-flight limit
-//!   → authorize → deadline → read body → verb
+//!   → authorize → deadline → read body → verb → compress
 //! ```
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::request::Call;
 use crate::request_info::RequestInfo;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, verbs};
+use crate::{body, compression, verbs};
 
 /// Longest any request but a watch may take: upstream's limit, which clients count on.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -36,6 +36,8 @@ where
     let named = named(&query);
     let info =
         RequestInfo::resolve(request.method(), request.uri().path(), query.flag("watch"), named.as_deref());
+    let compressed =
+        info.is_read_only() && !info.is_long_running() && compression::is_wanted(request.headers());
     let head_only = request.method() == http::Method::HEAD;
     let mut answer = match pass(server, request, connection, query, info.clone()).await {
         Ok(answer) => answer,
@@ -43,6 +45,9 @@ where
     };
     if head_only {
         *answer.body_mut() = body::ResponseBody::full(Bytes::new());
+    }
+    if compressed {
+        answer = compression::compress(answer).await;
     }
     response::do_not_cache(&mut answer);
     audit_id::set(&mut answer, &audit_id);

@@ -6,6 +6,7 @@
 
 mod body;
 mod chain;
+mod compression;
 mod connection;
 mod documents;
 mod filters;

@@ -83,3 +83,32 @@ async fn warnings_stay_within_what_a_header_can_be() {
     let total: usize = answer.headers().get_all("warning").iter().map(|value| value.len()).sum();
     assert!(answer.status() == 201 && total > 0 && total < 5000, "{total}");
 }
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_those_who_ask() {
+    use std::io::Read;
+
+    use http_body_util::BodyExt;
+
+    let server = Server::start().await;
+    let gzip = [("accept-encoding", "gzip")];
+    for index in 0..3 {
+        let mut object = gadget(&format!("g{index}"));
+        object["metadata"]["annotations"] = json!({"a": "x".repeat(60_000)});
+        assert_eq!(server.post(GADGETS, &object).await.0, 201);
+    }
+    let small = server.request("GET", &format!("{GADGETS}/g0"), &gzip, "").await;
+    assert_eq!(small.headers().get("content-encoding"), None);
+    let plain = server.request("GET", GADGETS, &[], "").await;
+    assert_eq!(plain.headers().get("content-encoding"), None);
+    let plain = plain.into_body().collect().await.unwrap().to_bytes();
+    let answer = server.request("GET", GADGETS, &gzip, "").await;
+    assert_eq!(answer.headers().get("content-encoding").unwrap(), "gzip");
+    assert_eq!(answer.headers().get("vary").unwrap(), "Accept-Encoding");
+    let packed = answer.into_body().collect().await.unwrap().to_bytes();
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(packed.as_ref()).read_to_end(&mut unpacked).unwrap();
+    assert!(packed.len() * 10 < plain.len() && unpacked == plain, "{} of {}", packed.len(), plain.len());
+    let watch = server.request("GET", &format!("{GADGETS}?watch=true&resourceVersion=0"), &gzip, "").await;
+    assert_eq!(watch.headers().get("content-encoding"), None);
+}
