@@ -10,10 +10,21 @@ use http::header::AUTHORIZATION;
 use crate::peer::PeerIdentity;
 use crate::user::User;
 
-/// A credential was shown and is not good. (Nothing shown is anonymous, not this.)
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("Unauthorized")]
-pub struct Unauthenticated;
+/// A credential was shown and nobody is known by it. (Nothing shown is anonymous, not this.)
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unauthenticated {
+    /// It is not good.
+    #[error("Unauthorized")]
+    Refused,
+    /// Whether it is good cannot be found out now.
+    #[error(transparent)]
+    Unanswered(#[from] Unanswered),
+}
+
+/// Nobody could be asked about a token; says what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unanswered(pub String);
 
 /// How the front proxy says who is behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +58,10 @@ impl Default for RequestHeaders {
 #[async_trait]
 pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
     /// The user, or `None` when the token is not good.
-    async fn review(&self, token: &str) -> Option<User>;
+    ///
+    /// # Errors
+    /// [`Unanswered`] when that cannot be found out now.
+    async fn review(&self, token: &str) -> Result<Option<User>, Unanswered>;
 }
 
 /// Tries, in order: the front proxy's headers, the client certificate, a bearer token, nobody.
@@ -72,7 +86,7 @@ impl Authenticator {
     /// so that nothing behind can mistake them.
     ///
     /// # Errors
-    /// [`Unauthenticated`] when a credential was shown that is not good.
+    /// [`Unauthenticated`] when a credential was shown that is not good, or not known to be.
     pub async fn authenticate(
         &self,
         peer: Option<&PeerIdentity>,
@@ -93,9 +107,10 @@ impl Authenticator {
         }
         match (token, &self.tokens) {
             (Some(token), Some(tokens)) => {
-                tokens.review(&token).await.map(without_our_own).ok_or(Unauthenticated)
+                let user = tokens.review(&token).await?;
+                user.map(without_our_own).ok_or(Unauthenticated::Refused)
             }
-            (Some(_), None) => Err(Unauthenticated),
+            (Some(_), None) => Err(Unauthenticated::Refused),
             (None, _) => Ok(User::anonymous()),
         }
     }
@@ -190,110 +205,4 @@ fn percent_decode(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-    use rustls::pki_types::{CertificateDer, UnixTime};
-
-    use super::*;
-    use crate::CertificatePools;
-
-    fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-    }
-
-    fn leaf(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str, group: &str) -> CertificateDer<'static> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.distinguished_name.push(DnType::OrganizationName, group);
-        let key = KeyPair::generate().unwrap();
-        params.signed_by(&key, issuer).unwrap().der().clone()
-    }
-
-    struct World {
-        pools: CertificatePools,
-        client: CertifiedIssuer<'static, KeyPair>,
-        proxy: CertifiedIssuer<'static, KeyPair>,
-    }
-
-    fn world() -> World {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let (client, proxy) = (authority("client-ca"), authority("proxy-ca"));
-        let pools = CertificatePools::new(&[client.der().clone()], &[proxy.der().clone()]).unwrap();
-        World { pools, client, proxy }
-    }
-
-    fn forged() -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert("x-remote-user", "root".parse().unwrap());
-        headers.append("x-remote-group", "system:masters".parse().unwrap());
-        headers.append("x-remote-group", "others".parse().unwrap());
-        headers.insert("x-remote-extra-scopes.example%2fx", "a".parse().unwrap());
-        headers
-    }
-
-    fn block<T>(future: impl Future<Output = T>) -> T {
-        let mut future = Box::pin(future);
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        match future.as_mut().poll(&mut context) {
-            std::task::Poll::Ready(value) => value,
-            std::task::Poll::Pending => panic!("nothing here waits"),
-        }
-    }
-
-    #[test]
-    fn the_front_proxy_is_believed() {
-        let world = world();
-        let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now()).unwrap();
-        let mut headers = forged();
-        let user = block(Authenticator::default().authenticate(Some(&peer), &mut headers)).unwrap();
-        assert_eq!(user.name, "root");
-        assert_eq!(user.groups, ["system:masters", "others", "system:authenticated"]);
-        assert_eq!(user.extra.get("scopes.example/x"), Some(&vec!["a".to_owned()]));
-        assert!(headers.is_empty(), "{headers:?}");
-    }
-
-    #[test]
-    fn anybody_else_who_sends_its_headers_is_who_their_certificate_says() {
-        let world = world();
-        let peer = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now()).unwrap();
-        let mut headers = forged();
-        let user = block(Authenticator::default().authenticate(Some(&peer), &mut headers)).unwrap();
-        assert_eq!(user.name, "bob");
-        assert_eq!(user.groups, ["dev", "system:authenticated"]);
-        assert!(headers.is_empty(), "{headers:?}");
-    }
-
-    #[test]
-    fn nobody_outside_is_one_of_our_controllers() {
-        let world = world();
-        let certificate =
-            leaf(&world.client, "system:capstan:garbage-collector", "system:capstan:controllers");
-        let peer = world.pools.classify(&[certificate], UnixTime::now()).unwrap();
-        let user = block(Authenticator::default().authenticate(Some(&peer), &mut HeaderMap::new())).unwrap();
-        assert_eq!(user.groups, ["system:authenticated"]);
-    }
-
-    #[test]
-    fn a_proxy_certificate_with_another_name_is_nobody() {
-        let world = world();
-        let peer = world.pools.classify(&[leaf(&world.proxy, "other", "x")], UnixTime::now()).unwrap();
-        let rules = RequestHeaders { allowed_names: vec!["front".to_owned()], ..RequestHeaders::default() };
-        let authenticator = Authenticator::new(rules, None);
-        let user = block(authenticator.authenticate(Some(&peer), &mut forged())).unwrap();
-        assert_eq!(user, User::anonymous());
-    }
-
-    #[test]
-    fn strangers_certificates_and_bad_tokens_are_refused() {
-        let world = world();
-        let stranger = authority("stranger-ca");
-        assert_eq!(world.pools.classify(&[leaf(&stranger, "eve", "system:masters")], UnixTime::now()), None);
-        let mut headers = HeaderMap::new();
-        headers.insert(AUTHORIZATION, "Bearer nope".parse().unwrap());
-        assert_eq!(block(Authenticator::default().authenticate(None, &mut headers)), Err(Unauthenticated));
-        assert!(headers.is_empty());
-    }
-}
+mod tests;

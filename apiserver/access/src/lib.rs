@@ -9,7 +9,7 @@ mod peer;
 mod policy;
 mod user;
 
-pub use authenticator::{Authenticator, RequestHeaders, TokenSource, Unauthenticated};
+pub use authenticator::{Authenticator, RequestHeaders, TokenSource, Unanswered, Unauthenticated};
 pub use authorizer::{Attributes, Authorizer, Chain, Decision};
 pub use peer::{CertificatePools, PeerIdentity, PoolError};
 pub use policy::LocalPolicy;

@@ -125,8 +125,15 @@ const RULES: &[Rule] = &[
         user: "system:capstan:namespace-controller",
         groups: &["*"],
         resources: &["*"],
-        verbs: &["get", "list", "watch", "patch", "delete", "deletecollection"],
+        verbs: &["get", "list", "watch", "delete", "deletecollection"],
     },
+    Rule {
+        user: "system:capstan:namespace-controller",
+        groups: &[""],
+        resources: &["namespaces/finalize"],
+        verbs: &["update"],
+    },
+    Rule { user: "system:capstan:host-events", groups: &[""], resources: &["events"], verbs: READ },
     Rule {
         user: "system:capstan:leader-election",
         groups: &["coordination.k8s.io"],

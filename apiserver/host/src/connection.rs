@@ -30,3 +30,12 @@ pub async fn connect(kubeconfig: &Path) -> Result<kube::Client, ConnectError> {
     config.read_timeout = Some(DEADLINE);
     kube::Client::try_from(config).map_err(|error| fault(error.to_string()))
 }
+
+/// Whether an error says nothing about what was asked: the host was not reached, is overloaded or
+/// broken. Anything else is its answer.
+pub(crate) fn is_silence(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+        _ => true,
+    }
+}

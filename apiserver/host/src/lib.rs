@@ -1,15 +1,24 @@
 //! All that is exchanged with a host cluster: what it applies to serve us ([`manifests()`]), what
-//! it tells us about its front proxy ([`front_proxy()`]), whom it lets do what ([`HostAuthorizer`]),
-//! and which namespaces it has ([`HostNamespaces`]).
+//! it tells us about its front proxy ([`front_proxy()`]), who is behind a token ([`HostTokens`]),
+//! whom it lets do what ([`HostAuthorizer`]), which namespaces it has ([`HostNamespaces`]), the
+//! Secrets its users made ([`HostSecrets`]), and the Events we show there ([`HostEvents`]).
 
 mod authorizer;
 mod connection;
+mod events;
+#[cfg(test)]
+mod fake;
 mod front_proxy;
 mod manifests;
 mod namespaces;
+mod secrets;
+mod tokens;
 
 pub use authorizer::HostAuthorizer;
 pub use connection::{ConnectError, connect};
+pub use events::HostEvents;
 pub use front_proxy::{FrontProxy, FrontProxyError, front_proxy};
 pub use manifests::{Options, manifests};
 pub use namespaces::HostNamespaces;
+pub use secrets::HostSecrets;
+pub use tokens::HostTokens;

@@ -87,7 +87,9 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
             "metadata": {"name": "capstan-auth-reader", "namespace": "kube-system"},
             "roleRef": role("Role", "extension-apiserver-authentication-reader"), "subjects": subjects}),
         json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "capstan:server"},
-            "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}]}),
+            // Secrets one by one where a controller has one named: neither listed nor watched.
+            "rules": [{"apiGroups": [""], "resources": ["namespaces", "secrets"], "verbs": ["get"]},
+                {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]}),
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:server"},
             "roleRef": role("ClusterRole", "capstan:server"), "subjects": subjects}),
     ];

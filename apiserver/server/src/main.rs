@@ -4,12 +4,14 @@ mod cli;
 mod compaction;
 mod config;
 mod controllers;
+mod election;
 mod encryption;
 mod host;
 mod host_manifests;
 mod kubeconfig;
 mod pki;
 mod serve;
+mod tls;
 mod version;
 
 use std::process::ExitCode;

@@ -17,7 +17,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 /// The CA outlives what it signs by far; renewing it means handing out every kubeconfig anew.
 const CA_LIFETIME: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// A serving certificate is renewed at a start, so it must outlast the longest time without one.
+/// A serving certificate is looked at when TLS files are, so any time far above that would do.
 const SERVING_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
 
 /// Renewed when less than this is left.

@@ -2,9 +2,11 @@
 //! real kubectl.
 
 mod certificates;
+mod exchange;
 mod garbage;
 mod lab;
 mod process;
+mod takeover;
 mod walk;
 
 use std::io::Write;
@@ -18,7 +20,7 @@ use lab::Lab;
 /// A scenario: a sentence, and what it does.
 type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 11] = [
+const SCENARIOS: [Scenario; 16] = [
     ("every APIService of ours becomes Available", walk::available),
     ("discovery and OpenAPI have each kind once, beside its CRD object", walk::no_duplicates),
     ("a host user with permission works through the host", walk::permitted_user),
@@ -29,6 +31,11 @@ const SCENARIOS: [Scenario; 11] = [
     ("what an owner leaves behind is collected, and only that", garbage::background),
     ("a foreground deletion takes the dependents first, an orphaning one leaves them", garbage::other_orders),
     ("our core kinds are not offered to the host", walk::core_stays_the_hosts),
+    ("our user in the host reads a Secret by name, and no more", exchange::secrets),
+    ("our Events are shown on the host, and count on there", exchange::events),
+    ("a token of the host is known on the direct face, a forged one is not", exchange::tokens),
+    ("a group of the host's own CRDs is taken over, and given back", takeover::back_and_forth),
+    ("one server runs the controllers, and the next one takes over", exchange::election),
     ("state survives a restart, and the host finds us again", walk::restart),
 ];
 

@@ -1,0 +1,140 @@
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, UnixTime};
+
+use super::*;
+use crate::CertificatePools;
+
+fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+fn leaf(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str, group: &str) -> CertificateDer<'static> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.distinguished_name.push(DnType::OrganizationName, group);
+    let key = KeyPair::generate().unwrap();
+    params.signed_by(&key, issuer).unwrap().der().clone()
+}
+
+struct World {
+    pools: CertificatePools,
+    client: CertifiedIssuer<'static, KeyPair>,
+    proxy: CertifiedIssuer<'static, KeyPair>,
+}
+
+fn world() -> World {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let (client, proxy) = (authority("client-ca"), authority("proxy-ca"));
+    let pools = CertificatePools::new(&[client.der().clone()], &[proxy.der().clone()]).unwrap();
+    World { pools, client, proxy }
+}
+
+fn forged() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-remote-user", "root".parse().unwrap());
+    headers.append("x-remote-group", "system:masters".parse().unwrap());
+    headers.append("x-remote-group", "others".parse().unwrap());
+    headers.insert("x-remote-extra-scopes.example%2fx", "a".parse().unwrap());
+    headers
+}
+
+fn block<T>(future: impl Future<Output = T>) -> T {
+    let mut future = Box::pin(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("nothing here waits"),
+    }
+}
+
+#[test]
+fn the_front_proxy_is_believed() {
+    let world = world();
+    let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now()).unwrap();
+    let mut headers = forged();
+    let user = block(Authenticator::default().authenticate(Some(&peer), &mut headers)).unwrap();
+    assert_eq!(user.name, "root");
+    assert_eq!(user.groups, ["system:masters", "others", "system:authenticated"]);
+    assert_eq!(user.extra.get("scopes.example/x"), Some(&vec!["a".to_owned()]));
+    assert!(headers.is_empty(), "{headers:?}");
+}
+
+#[test]
+fn anybody_else_who_sends_its_headers_is_who_their_certificate_says() {
+    let world = world();
+    let peer = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now()).unwrap();
+    let mut headers = forged();
+    let user = block(Authenticator::default().authenticate(Some(&peer), &mut headers)).unwrap();
+    assert_eq!(user.name, "bob");
+    assert_eq!(user.groups, ["dev", "system:authenticated"]);
+    assert!(headers.is_empty(), "{headers:?}");
+}
+
+#[test]
+fn nobody_outside_is_one_of_our_controllers() {
+    let world = world();
+    let certificate = leaf(&world.client, "system:capstan:garbage-collector", "system:capstan:controllers");
+    let peer = world.pools.classify(&[certificate], UnixTime::now()).unwrap();
+    let user = block(Authenticator::default().authenticate(Some(&peer), &mut HeaderMap::new())).unwrap();
+    assert_eq!(user.groups, ["system:authenticated"]);
+}
+
+#[test]
+fn a_proxy_certificate_with_another_name_is_nobody() {
+    let world = world();
+    let peer = world.pools.classify(&[leaf(&world.proxy, "other", "x")], UnixTime::now()).unwrap();
+    let rules = RequestHeaders { allowed_names: vec!["front".to_owned()], ..RequestHeaders::default() };
+    let authenticator = Authenticator::new(rules, None);
+    let user = block(authenticator.authenticate(Some(&peer), &mut forged())).unwrap();
+    assert_eq!(user, User::anonymous());
+}
+
+#[test]
+fn strangers_certificates_and_bad_tokens_are_refused() {
+    let world = world();
+    let stranger = authority("stranger-ca");
+    assert_eq!(world.pools.classify(&[leaf(&stranger, "eve", "system:masters")], UnixTime::now()), None);
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, "Bearer nope".parse().unwrap());
+    let refused = block(Authenticator::default().authenticate(None, &mut headers));
+    assert_eq!(refused, Err(Unauthenticated::Refused));
+    assert!(headers.is_empty());
+}
+
+/// Knows the token `good`, refuses `bad`, and cannot be asked about others.
+#[derive(Debug)]
+struct Tokens;
+
+#[async_trait]
+impl TokenSource for Tokens {
+    async fn review(&self, token: &str) -> Result<Option<User>, Unanswered> {
+        let groups = ["dev", "system:capstan:controllers"].map(str::to_owned);
+        match token {
+            "good" => Ok(Some(User::authenticated("carol", groups))),
+            "bad" => Ok(None),
+            _ => Err(Unanswered("ask again".to_owned())),
+        }
+    }
+}
+
+#[test]
+fn a_token_is_who_its_source_says_and_never_one_of_our_controllers() {
+    let authenticator = Authenticator::new(RequestHeaders::default(), Some(Arc::new(Tokens)));
+    let with = |token: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        let found = block(authenticator.authenticate(None, &mut headers));
+        assert!(headers.is_empty(), "{headers:?}");
+        found
+    };
+    let user = with("good").unwrap();
+    assert_eq!(
+        (user.name.as_str(), user.groups),
+        ("carol", vec!["dev".to_owned(), "system:authenticated".to_owned()])
+    );
+    assert_eq!(with("bad"), Err(Unauthenticated::Refused));
+    assert_eq!(with("other").unwrap_err().to_string(), "ask again");
+}

@@ -1,0 +1,82 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fake::{Fake, status};
+
+fn event(name: &str, revision: &str, last: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Event", "message": "m", "lastTimestamp": last,
+        "involvedObject": {"kind": "Machine", "name": "m1", "namespace": "n"},
+        "metadata": {"name": name, "namespace": "n", "resourceVersion": revision, "uid": "u"}})
+}
+
+/// Our store with these Events, and no more to come.
+fn own(events: &[Value]) -> Fake {
+    let list = json!({"apiVersion": "v1", "kind": "EventList", "metadata": {"resourceVersion": "9"}, "items": events});
+    let own = Fake::new(status(404));
+    own.says(move |line, _| (!line.starts_with("WATCH")).then(|| (200, list.clone())));
+    own
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn now() -> String {
+    Timestamp::now().to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn recent_events_are_shown_on_the_host() {
+    let own =
+        own(&[event("a", "8", &now()), event("b", "2", &now()), event("old", "1", "2020-01-01T00:00:00Z")]);
+    let host = Fake::new((201, event("x", "1", &now())));
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(HostEvents::new(own.client(), host.client()).run(shutdown.clone()));
+    until(|| host.asked().len() == 2).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(host.asked(), ["POST /api/v1/namespaces/n/events", "POST /api/v1/namespaces/n/events"]);
+    let names: Vec<Value> = host.bodies().iter().map(|body| body["metadata"].clone()).collect();
+    assert_eq!(names, [json!({"name": "a", "namespace": "n"}), json!({"name": "b", "namespace": "n"})]);
+    shutdown.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_there_already_is_brought_up_to_date() {
+    let own = own(&[event("a", "1", &now())]);
+    let host = Fake::new(status(409));
+    host.says(|line, body| match line.split(' ').next() {
+        Some("POST") => Some(status(409)),
+        _ => Some((200, body.clone())),
+    });
+    tokio::spawn(HostEvents::new(own.client(), host.client()).run(CancellationToken::new()));
+    until(|| host.asked().len() == 2).await;
+    assert_eq!(host.asked()[1], "PATCH /api/v1/namespaces/n/events/a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_wait_for_a_host_that_is_down_and_others_do_not_wait_for_them() {
+    let own = own(&[event("a", "1", &now()), event("b", "2", &now())]);
+    let host = Fake::new(status(503));
+    let code = Arc::new(AtomicU16::new(503));
+    let says = Arc::clone(&code);
+    // Not `a`'s fault: it has a namespace of ours alone, once the host is up.
+    host.says(move |_, body| match (says.load(Ordering::SeqCst), body["metadata"]["name"].as_str()) {
+        (201, Some("a")) => Some(status(404)),
+        (201, _) => Some((201, body.clone())),
+        (code, _) => Some(status(code)),
+    });
+    tokio::spawn(HostEvents::new(own.client(), host.client()).run(CancellationToken::new()));
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let tries = host.asked().len();
+    assert!((5..30).contains(&tries), "{tries} tries in ten minutes");
+    code.store(201, Ordering::SeqCst);
+    until(|| host.bodies().last().is_some_and(|body| body["metadata"]["name"] == "b")).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(host.asked().len(), tries + 2, "each was sent once more, and no more");
+}

@@ -1,0 +1,188 @@
+//! The host's answer to "who is behind this token": TokenReview, kept for a few seconds.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use apiserver_access::{TokenSource, Unanswered, User};
+use async_trait::async_trait;
+use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// How long an answer is believed, good or bad: upstream's default, the price of a revocation.
+const BELIEVED: Duration = Duration::from_secs(10);
+
+/// Most answers kept: some thousand clients, and as many guesses.
+const MOST: usize = 8192;
+
+/// Questions in flight: guessing tokens at us must not be a way to flood the host.
+const AT_ONCE: usize = 16;
+
+/// Tokens are kept as their hash alone.
+type Hash = [u8; SHA256_OUTPUT_LEN];
+
+/// Asks the host who a bearer token belongs to.
+pub struct HostTokens {
+    client: Client,
+    answers: Mutex<HashMap<Hash, (Instant, Option<User>)>>,
+    at_once: Semaphore,
+}
+
+impl std::fmt::Debug for HostTokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostTokens").finish_non_exhaustive()
+    }
+}
+
+impl HostTokens {
+    /// Asks through this client.
+    pub fn new(client: Client) -> Self {
+        Self { client, answers: Mutex::default(), at_once: Semaphore::new(AT_ONCE) }
+    }
+
+    fn known(&self, hash: &Hash) -> Option<Option<User>> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.get(hash).filter(|(at, _)| at.elapsed() < BELIEVED).map(|(_, user)| user.clone())
+    }
+
+    fn remember(&self, hash: Hash, user: Option<User>) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= MOST {
+            answers.retain(|_, (at, _)| at.elapsed() < BELIEVED);
+        }
+        // A flood of different tokens is answered, only not remembered.
+        if answers.len() < MOST {
+            answers.insert(hash, (Instant::now(), user));
+        }
+    }
+}
+
+#[async_trait]
+impl TokenSource for HostTokens {
+    async fn review(&self, token: &str) -> Result<Option<User>, Unanswered> {
+        let hash = hash(token);
+        if let Some(user) = self.known(&hash) {
+            return Ok(user);
+        }
+        let _turn = self.at_once.acquire().await;
+        // Somebody with the same token may have got the answer meanwhile.
+        if let Some(user) = self.known(&hash) {
+            return Ok(user);
+        }
+        let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: None };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        let api: Api<TokenReview> = Api::all(self.client.clone());
+        match api.create(&PostParams::default(), &review).await {
+            Ok(answer) => {
+                let user = user(answer.status.unwrap_or_default());
+                self.remember(hash, user.clone());
+                Ok(user)
+            }
+            // Not remembered: the next request asks again.
+            Err(error) => Err(unanswered(&error)),
+        }
+    }
+}
+
+/// Says what to do about it, to whoever reads the log and to whoever showed the token.
+fn unanswered(error: &kube::Error) -> Unanswered {
+    let text = match error {
+        kube::Error::Api(status) if status.code == 401 || status.code == 403 => {
+            "the host cluster does not let this server review tokens: bind ClusterRole system:auth-delegator to its user (`capstan host manifests` does)"
+        }
+        _ => {
+            "the host cluster does not answer who this token belongs to: try again, or use a client certificate of this endpoint (`capstan kubeconfig` makes one)"
+        }
+    };
+    tracing::warn!(%error, "a bearer token could not be reviewed: {text}");
+    Unanswered(text.to_owned())
+}
+
+fn hash(token: &str) -> Hash {
+    let mut hash = [0; SHA256_OUTPUT_LEN];
+    hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+    hash
+}
+
+fn user(status: TokenReviewStatus) -> Option<User> {
+    let found = status.user.filter(|_| status.authenticated == Some(true))?;
+    let name = found.username.filter(|name| !name.is_empty())?;
+    let mut user = User::authenticated(name, found.groups.unwrap_or_default());
+    user.uid = found.uid.filter(|uid| !uid.is_empty());
+    user.extra = found.extra.unwrap_or_default();
+    Some(user)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fake::{Fake, status};
+
+    fn review(status: &Value) -> (u16, Value) {
+        let spec = json!({"token": "t"});
+        (
+            201,
+            json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "metadata": {}, "spec": spec, "status": status}),
+        )
+    }
+
+    fn alice() -> (u16, Value) {
+        review(&json!({"authenticated": true, "user": {"username": "alice", "uid": "7",
+            "groups": ["dev"], "extra": {"scopes": ["a"]}}}))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_host_says_who_it_is_and_is_believed_for_a_while() {
+        let host = Fake::new(alice());
+        let tokens = HostTokens::new(host.client());
+        let many = futures::future::join_all((0..100).map(|_| tokens.review("t"))).await;
+        let user = many.into_iter().last().unwrap().unwrap().unwrap();
+        assert_eq!((user.name.as_str(), user.uid.as_deref()), ("alice", Some("7")));
+        assert_eq!(user.groups, ["dev", "system:authenticated"]);
+        assert_eq!(user.extra.get("scopes"), Some(&vec!["a".to_owned()]));
+        assert!(host.asked().len() <= AT_ONCE, "{}", host.asked().len());
+        assert_eq!(host.bodies()[0]["spec"]["token"], "t");
+        let before = host.asked().len();
+        host.answer(review(&json!({"authenticated": false})));
+        assert!(tokens.review("t").await.unwrap().is_some());
+        tokio::time::sleep(BELIEVED).await;
+        assert_eq!(tokens.review("t").await, Ok(None));
+        host.answer(alice());
+        assert_eq!(tokens.review("t").await, Ok(None), "a refusal is believed for as long");
+        assert_eq!(host.asked().len(), before + 1);
+        assert!(tokens.review("another").await.unwrap().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_answer_is_nobodys_refusal() {
+        let host = Fake::new(status(503));
+        let tokens = HostTokens::new(host.client());
+        assert!(tokens.review("t").await.unwrap_err().0.contains("try again"));
+        host.answer(status(403));
+        assert!(tokens.review("t").await.unwrap_err().0.contains("system:auth-delegator"));
+        host.answer(alice());
+        assert!(tokens.review("t").await.unwrap().is_some(), "a failure is not remembered");
+    }
+
+    #[test]
+    fn only_a_whole_yes_is_a_yes() {
+        let table = [
+            (json!({}), false),
+            (json!({"user": {"username": "a"}}), false),
+            (json!({"authenticated": false, "user": {"username": "a"}}), false),
+            (json!({"authenticated": true}), false),
+            (json!({"authenticated": true, "user": {"username": ""}}), false),
+            (json!({"authenticated": true, "user": {"username": "a"}}), true),
+        ];
+        for (status, good) in table {
+            let parsed: TokenReviewStatus = serde_json::from_value(status.clone()).unwrap();
+            assert_eq!(user(parsed).is_some(), good, "{status}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Two candidates before one real server, in this process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts};
+use apiserver_machinery::encryption::Encryption;
+use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
+use storage_embedded::EmbeddedStore;
+use tower::{Service, ServiceExt};
+
+use super::*;
+
+/// A second on the wire, since Leases have whole ones; the rest in proportion.
+const QUICK: Timing = Timing {
+    lease: Duration::from_millis(1000),
+    renew: Duration::from_millis(150),
+    deadline: Duration::from_millis(500),
+    grace: Duration::from_millis(200),
+    retry: Duration::from_millis(50),
+};
+
+struct World {
+    server: Arc<ApiServer>,
+    /// How many run at this moment: never more than one.
+    running: Arc<AtomicUsize>,
+    _data: tempfile::TempDir,
+}
+
+fn world() -> World {
+    let data = tempfile::tempdir().unwrap();
+    let store = Arc::new(EmbeddedStore::open(&data.path().join("store.redb")).unwrap());
+    let registry = Arc::new(apiserver_registry::registry().unwrap());
+    let shutdown = CancellationToken::new();
+    let objects = ObjectStore::open(
+        registry,
+        store,
+        Arc::new(Encryption::default()),
+        Arc::new(OwnNamespaces),
+        shutdown.clone(),
+    );
+    let local: Arc<dyn apiserver_access::Authorizer> = Arc::new(Chain(vec![Arc::new(LocalPolicy)]));
+    let server = ApiServer::new(Parts {
+        objects: Arc::new(objects),
+        authenticator: Arc::new(Authenticator::default()),
+        authorizer: Arc::clone(&local),
+        hosted_authorizer: local,
+        identity: Identity { git_version: "v0".to_owned(), address: String::new() },
+        checks: Vec::new(),
+        shutdown,
+    });
+    World { server: Arc::new(server), running: Arc::default(), _data: data }
+}
+
+struct Candidate {
+    task: tokio::task::JoinHandle<()>,
+    shutdown: CancellationToken,
+    is_cut_off: Arc<AtomicBool>,
+    elected: Arc<AtomicUsize>,
+}
+
+impl World {
+    /// A client whose requests fail while it is cut off.
+    fn client(&self, is_cut_off: Arc<AtomicBool>) -> Client {
+        let user =
+            User::authenticated("system:capstan:leader-election", ["system:capstan:controllers".to_owned()]);
+        let door = InProcess::new(Arc::clone(&self.server), user);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (mut door, is_cut_off) = (door.clone(), Arc::clone(&is_cut_off));
+            async move {
+                if is_cut_off.load(Ordering::SeqCst) {
+                    return Err(std::io::Error::other("cut off"));
+                }
+                let Ok(door) = ServiceExt::<http::Request<kube::client::Body>>::ready(&mut door).await;
+                let Ok(answer) = door.call(request).await;
+                Ok(answer)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn candidate(&self, name: &str) -> Candidate {
+        let (is_cut_off, elected, shutdown) =
+            (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default(), CancellationToken::new());
+        let election = Election::new(self.client(Arc::clone(&is_cut_off)), name.to_owned(), QUICK);
+        let (running, count) = (Arc::clone(&self.running), Arc::clone(&elected));
+        let start = move |term: CancellationToken| {
+            assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "two run at once");
+            count.fetch_add(1, Ordering::SeqCst);
+            let running = Leaving(Arc::clone(&running));
+            let mut controllers = JoinSet::new();
+            controllers.spawn(async move {
+                let _running = running;
+                term.cancelled().await;
+            });
+            controllers
+        };
+        let task = tokio::spawn(election.run(shutdown.clone(), start));
+        Candidate { task, shutdown, is_cut_off, elected }
+    }
+
+    async fn holder(&self) -> Option<String> {
+        let leases: Api<Lease> = Api::namespaced(self.client(Arc::default()), NAMESPACE);
+        leases.get_opt(NAME).await.unwrap()?.spec?.holder_identity
+    }
+}
+
+/// Counts down when the controllers end, however they end.
+struct Leaving(Arc<AtomicUsize>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Candidate {
+    async fn is_elected(&self, times: usize) {
+        let elected = async {
+            while self.elected.load(Ordering::SeqCst) < times {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), elected).await.unwrap();
+    }
+
+    /// As if the process were killed: nothing is given back.
+    async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_holder_keeps_it_until_it_gives_it_back() {
+    let world = world();
+    let first = world.candidate("first");
+    first.is_elected(1).await;
+    let second = world.candidate("second");
+    tokio::time::sleep(QUICK.lease * 2).await;
+    assert_eq!(second.elected.load(Ordering::SeqCst), 0);
+    second.stop().await;
+    assert_eq!(world.holder().await.as_deref(), Some("first"), "the second gave back what it did not have");
+    first.stop().await;
+    assert_eq!(world.holder().await, None);
+    let third = world.candidate("third");
+    third.is_elected(1).await;
+    third.stop().await;
+}
+
+#[tokio::test]
+async fn a_killed_holder_is_succeeded_when_its_lease_has_run_out() {
+    let world = world();
+    let first = world.candidate("first");
+    first.is_elected(1).await;
+    let second = world.candidate("second");
+    tokio::time::sleep(QUICK.renew * 2).await;
+    let killed = Instant::now();
+    first.kill().await;
+    second.is_elected(1).await;
+    // Until it was killed its last sign of life was younger than the deadline.
+    assert!(killed.elapsed() >= QUICK.lease - QUICK.deadline, "after {:?}", killed.elapsed());
+    assert_eq!(world.holder().await.as_deref(), Some("second"));
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_holder_that_is_cut_off_stops_before_the_next_begins_and_comes_back() {
+    let world = world();
+    let first = world.candidate("first");
+    first.is_elected(1).await;
+    let second = world.candidate("second");
+    tokio::time::sleep(QUICK.renew).await;
+    first.is_cut_off.store(true, Ordering::SeqCst);
+    // That never two run at once is asserted where they start.
+    second.is_elected(1).await;
+    first.is_cut_off.store(false, Ordering::SeqCst);
+    second.stop().await;
+    first.is_elected(2).await;
+    first.stop().await;
+}
+
+#[tokio::test]
+async fn a_lease_that_somebody_took_away_is_lost_at_once() {
+    let world = world();
+    let first = world.candidate("first");
+    first.is_elected(1).await;
+    let leases: Api<Lease> = Api::namespaced(world.client(Arc::default()), NAMESPACE);
+    leases.delete(NAME, &kube::api::DeleteParams::default()).await.unwrap();
+    first.is_elected(2).await;
+    first.stop().await;
+}
+
+#[tokio::test]
+async fn a_controller_that_breaks_is_started_again() {
+    let world = world();
+    let election = Election::new(world.client(Arc::default()), "only".to_owned(), QUICK);
+    let (shutdown, starts) = (CancellationToken::new(), Arc::<AtomicUsize>::default());
+    let count = Arc::clone(&starts);
+    let start = move |term: CancellationToken| {
+        let broken = count.fetch_add(1, Ordering::SeqCst) == 0;
+        let mut controllers = JoinSet::new();
+        controllers.spawn(async move {
+            assert!(!broken, "this panic is meant");
+            term.cancelled().await;
+        });
+        controllers
+    };
+    let running = tokio::spawn(election.run(shutdown.clone(), start));
+    while starts.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    shutdown.cancel();
+    running.await.unwrap();
+}
