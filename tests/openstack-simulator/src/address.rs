@@ -1,0 +1,90 @@
+//! Arithmetic on IP addresses and networks, the same for both families.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A network such as `10.6.0.0/16`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Network {
+    v4: bool,
+    first: u128,
+    last: u128,
+}
+
+impl Network {
+    /// Reads `address/prefix`; bits beyond the prefix are dropped, as Neutron does.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (address, prefix) = text.split_once('/')?;
+        let address: IpAddr = address.parse().ok()?;
+        let prefix: u32 = prefix.parse().ok()?;
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        let host_bits = u32::checked_sub(width, prefix)?;
+        let span = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |size| size - 1);
+        let first = number(address) & !span;
+        Some(Self { v4: address.is_ipv4(), first, last: first | span })
+    }
+
+    pub(crate) fn is_v4(&self) -> bool {
+        self.v4
+    }
+
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.v4 && (self.first..=self.last).contains(&number(address))
+    }
+
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.v4 == other.v4 && self.first <= other.last && other.first <= self.last
+    }
+
+    /// The address that becomes the gateway when nobody asks for another.
+    pub(crate) fn gateway(&self) -> IpAddr {
+        address(self.v4, self.first.saturating_add(1))
+    }
+
+    /// The pools of a subnet without pools of its own: every host address but the gateway.
+    pub(crate) fn pools(&self, gateway: Option<IpAddr>) -> Vec<(IpAddr, IpAddr)> {
+        let low = self.first.saturating_add(1);
+        let high = if self.v4 { self.last.saturating_sub(1) } else { self.last };
+        let mut ranges = vec![(low, high)];
+        if let Some(gateway) = gateway.filter(|gateway| self.contains(*gateway)).map(number) {
+            ranges = vec![(low, gateway.saturating_sub(1)), (gateway.saturating_add(1), high)];
+        }
+        ranges
+            .into_iter()
+            .filter(|(start, end)| start <= end)
+            .map(|(start, end)| (address(self.v4, start), address(self.v4, end)))
+            .collect()
+    }
+}
+
+/// The address as a number, for counting through pools.
+pub(crate) fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    }
+}
+
+/// The address that a number stands for.
+pub(crate) fn address(v4: bool, number: u128) -> IpAddr {
+    match u32::try_from(number) {
+        Ok(number) if v4 => IpAddr::V4(Ipv4Addr::from(number)),
+        Ok(_) | Err(_) => IpAddr::V6(Ipv6Addr::from(number)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pools_of_a_network_spare_its_gateway_and_its_edges() {
+        let network = Network::parse("10.6.0.0/29").unwrap();
+        let pools = network.pools(Some("10.6.0.3".parse().unwrap()));
+        let expected = [("10.6.0.1", "10.6.0.2"), ("10.6.0.4", "10.6.0.6")]
+            .map(|(a, b)| (a.parse().unwrap(), b.parse().unwrap()));
+        assert_eq!(pools, expected);
+        assert!(Network::parse("10.6.0.0/33").is_none());
+        assert!(network.overlaps(&Network::parse("10.6.0.4/30").unwrap()));
+        assert!(!network.overlaps(&Network::parse("10.6.0.8/30").unwrap()));
+    }
+}

@@ -1,0 +1,87 @@
+//! The simulator's own endpoints, under `/simulator`: the library's methods for other processes.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::cloud::Cloud;
+use crate::faults::Fault;
+use crate::http::{Answer, Reply, Request};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Quota {
+    project: String,
+    resource: String,
+    limit: i64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Latency {
+    milliseconds: u64,
+}
+
+fn refusal(status: StatusCode, message: &str) -> Reply {
+    Reply::json(status, &json!({"error": message}))
+}
+
+fn parse<T: DeserializeOwned>(request: &Request) -> Result<T, Reply> {
+    serde_json::from_slice(&request.body)
+        .map_err(|error| refusal(StatusCode::BAD_REQUEST, &format!("the body does not fit: {error}")))
+}
+
+fn done() -> Answer {
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+fn set_quota(cloud: &Cloud, Quota { project, resource, limit }: &Quota) -> Answer {
+    if cloud.set_quota(project, resource, *limit) {
+        done()
+    } else {
+        Err(refusal(StatusCode::NOT_FOUND, &format!("there is no project {project}")))
+    }
+}
+
+/// Answers a call under `/simulator`.
+pub(crate) fn handle(cloud: &Cloud, request: &Request) -> Answer {
+    let segments = request.segments();
+    let what = segments.get(1).map(String::as_str).unwrap_or_default();
+    match (&request.method, what) {
+        (&Method::GET, "log") => Ok(Reply::ok(&json!({"calls": cloud.log.all()}))),
+        (&Method::POST | &Method::DELETE, "clear-log") | (&Method::DELETE, "log") => {
+            cloud.log.clear();
+            done()
+        }
+        (&Method::GET, "inventory") => {
+            let project = request.query.get("project").unwrap_or("demo");
+            Ok(Reply::ok(&json!(cloud.inventory(project))))
+        }
+        (&Method::GET, "faults") => Ok(Reply::ok(&json!({"faults": cloud.faults.all()}))),
+        (&Method::POST, "faults") => {
+            let fault: Fault = parse(request)?;
+            cloud.faults.inject(fault);
+            done()
+        }
+        (&Method::DELETE, "faults") => {
+            cloud.faults.clear();
+            done()
+        }
+        (&Method::PUT, "quotas") => {
+            let quota: Quota = parse(request)?;
+            set_quota(cloud, &quota)
+        }
+        (&Method::PUT, "latency") => {
+            let Latency { milliseconds } = parse(request)?;
+            cloud.set_latency(Duration::from_millis(milliseconds));
+            done()
+        }
+        _ => {
+            let known = "log, clear-log, inventory, faults, quotas, latency";
+            Err(refusal(StatusCode::NOT_FOUND, &format!("no such call; there are {known}")))
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The cloud behind the listener: one lock round the state, and what surrounds each call.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use http::{HeaderName, StatusCode};
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use crate::context::Context;
+use crate::faults::{Effect, Faults, Service};
+use crate::http::{Answer, Reply, Request};
+use crate::inventory::Inventory;
+use crate::log::{Call, Log};
+use crate::options::SimulatorOptions;
+use crate::state::State;
+use crate::{cinder, glance, keystone, neutron, nova};
+
+/// A simulated cloud.
+#[derive(Debug)]
+pub(crate) struct Cloud {
+    pub(crate) options: SimulatorOptions,
+    pub(crate) log: Log,
+    pub(crate) faults: Faults,
+    state: Mutex<State>,
+    latency: Mutex<Duration>,
+    changes: Notify,
+}
+
+/// What the client gets.
+pub(crate) enum Outcome {
+    Reply(Reply),
+    /// The connection closes without a word.
+    Drop,
+}
+
+impl Cloud {
+    pub(crate) fn new(options: SimulatorOptions, state: State) -> Self {
+        Self {
+            latency: Mutex::new(options.latency),
+            options,
+            log: Log::default(),
+            faults: Faults::default(),
+            state: Mutex::new(state),
+            changes: Notify::new(),
+        }
+    }
+
+    /// Waits for a change of the state.
+    pub(crate) async fn changed(&self) {
+        self.changes.notified().await;
+    }
+
+    /// The whole state as JSON.
+    pub(crate) fn snapshot(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(&*crate::lock(&self.state))
+    }
+
+    pub(crate) fn latency(&self) -> Duration {
+        *crate::lock(&self.latency)
+    }
+
+    pub(crate) fn set_latency(&self, latency: Duration) {
+        *crate::lock(&self.latency) = latency;
+    }
+
+    pub(crate) fn inventory(&self, project: &str) -> Inventory {
+        let mut state = crate::lock(&self.state);
+        state.settle(Timestamp::now());
+        Inventory::of(&state, project)
+    }
+
+    /// Sets a limit. False if there is no such project.
+    pub(crate) fn set_quota(&self, project: &str, resource: &str, limit: i64) -> bool {
+        let mut state = crate::lock(&self.state);
+        let Some(id) = state.project(project).map(|project| project.id.clone()) else { return false };
+        state.quotas.entry(id).or_default().insert(resource.to_owned(), limit);
+        drop(state);
+        self.changes.notify_one();
+        true
+    }
+
+    /// Does one call, faults included.
+    pub(crate) async fn call(&self, request: &Request) -> Outcome {
+        let latency = self.latency();
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
+        let effect = self.faults.take(request);
+        if let Some(delay) = effect.as_ref().and_then(Effect::delay) {
+            tokio::time::sleep(delay).await;
+        }
+        match effect {
+            Some(Effect::DropBeforeEffect) => {
+                self.record(request, None, 0);
+                Outcome::Drop
+            }
+            Some(Effect::Hang) => {
+                self.record(request, None, 0);
+                std::future::pending().await
+            }
+            Some(effect @ Effect::Status { .. }) => {
+                let reply = effect.reply().unwrap_or_else(|| Reply::empty(StatusCode::INTERNAL_SERVER_ERROR));
+                self.record(request, self.project_of(request), reply.status.as_u16());
+                Outcome::Reply(named(reply, request))
+            }
+            Some(Effect::DropAfterEffect) => {
+                let (_, project) = self.answer(request);
+                self.record(request, project, 0);
+                Outcome::Drop
+            }
+            Some(Effect::Delay { .. }) | None => {
+                let (reply, project) = self.answer(request);
+                self.record(request, project, reply.status.as_u16());
+                Outcome::Reply(named(reply, request))
+            }
+        }
+    }
+
+    fn project_of(&self, request: &Request) -> Option<String> {
+        let state = crate::lock(&self.state);
+        keystone::project_of(&state, request.header("x-auth-token")?).map(str::to_owned)
+    }
+
+    /// The service's answer, and the name of the caller's project.
+    fn answer(&self, request: &Request) -> (Reply, Option<String>) {
+        let now = Timestamp::now();
+        let mut state = crate::lock(&self.state);
+        let settled = state.settle(now);
+        let answer = dispatch(&mut state, &self.options, request, now);
+        let issued = answer.as_ref().ok().and_then(Reply::issued_token);
+        let token = issued.or_else(|| request.header("x-auth-token"));
+        let project = token.and_then(|token| keystone::project_of(&state, token)).map(str::to_owned);
+        drop(state);
+        let changed = answer.is_ok() && !request.method.is_safe();
+        if settled || changed {
+            self.changes.notify_one();
+        }
+        (answer.unwrap_or_else(|refused| refused), project)
+    }
+
+    fn record(&self, request: &Request, project: Option<String>, status: u16) {
+        self.log.push(Call {
+            time: Timestamp::now(),
+            project,
+            method: request.method.to_string(),
+            path: request.path.clone(),
+            query: request.raw_query.clone(),
+            action: request.action(),
+            status,
+            request_id: request.request_id.clone(),
+        });
+    }
+}
+
+fn named(reply: Reply, request: &Request) -> Reply {
+    reply.with_header(HeaderName::from_static("x-openstack-request-id"), &request.request_id)
+}
+
+/// Hands the request to its service.
+fn dispatch(state: &mut State, options: &SimulatorOptions, request: &Request, now: Timestamp) -> Answer {
+    let service = Service::of(&request.path);
+    let public = match service {
+        Service::Identity => return keystone::handle(state, options, request, now),
+        Service::Compute => nova::public(request),
+        Service::Network => neutron::public(request),
+        Service::Image => glance::public(request),
+        Service::Volume => cinder::public(request),
+    };
+    if let Some(reply) = public {
+        return Ok(reply);
+    }
+    let Some(caller) = keystone::caller(state, request, now) else {
+        return Err(match (service, request.header("x-auth-token")) {
+            // Only Glance lets calls without a token through to its own, older words.
+            (Service::Image, None) => Reply::html(StatusCode::UNAUTHORIZED, GLANCE_UNAUTHORIZED).with_header(
+                http::header::WWW_AUTHENTICATE,
+                &format!("Keystone uri=\"{}/v3\"", request.base_url),
+            ),
+            _ => keystone::unauthorized(request),
+        });
+    };
+    let microversion = if service == Service::Compute { nova::microversion(request)? } else { 1 };
+    let context = Context { request, options, now, caller, microversion };
+    match service {
+        Service::Compute => {
+            let stamp = |reply| nova::stamp(reply, microversion, &request.request_id);
+            nova::handle(state, &context).map(stamp).map_err(stamp)
+        }
+        Service::Network => neutron::handle(state, &context),
+        Service::Image => glance::handle(state, &context),
+        Service::Volume | Service::Identity => {
+            let stamp = |reply| cinder::stamp(reply, request);
+            cinder::handle(state, &context).map(stamp).map_err(stamp)
+        }
+    }
+}
+
+const GLANCE_UNAUTHORIZED: &str = "This server could not verify that you are authorized to access the document you \
+    requested. Either you supplied the wrong credentials (e.g., bad password), or your browser does not understand \
+    how to supply the credentials required.";

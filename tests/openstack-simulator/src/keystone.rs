@@ -1,0 +1,207 @@
+//! Keystone v3: tokens, and the catalog that names the other services.
+
+use http::{HeaderName, Method, StatusCode};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::context::{Caller, later};
+use crate::http::{Answer, Reply, Request};
+use crate::object::{Object, object};
+use crate::options::SimulatorOptions;
+use crate::state::State;
+
+mod authentication;
+mod catalog;
+
+/// The only region.
+pub(crate) const REGION: &str = "RegionOne";
+
+/// A project.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Project {
+    pub(crate) id: String,
+    pub(crate) name: String,
+}
+
+/// A user, a member of one project.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct User {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) password: String,
+    pub(crate) project_id: String,
+    pub(crate) admin: bool,
+}
+
+/// A secret that stands for a user in a project.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ApplicationCredential {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) secret: String,
+    pub(crate) user_id: String,
+    pub(crate) project_id: String,
+}
+
+/// A token that was handed out.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Token {
+    pub(crate) user_id: String,
+    /// None for a token without a scope.
+    pub(crate) project_id: Option<String>,
+    pub(crate) methods: Vec<String>,
+    pub(crate) application_credential: Option<String>,
+    pub(crate) issued_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// Keystone's form of a refusal.
+pub(crate) fn refusal(status: StatusCode, message: &str) -> Reply {
+    let title = status.canonical_reason().unwrap_or_default();
+    let body = json!({"error": {"code": status.as_u16(), "message": message, "title": title}});
+    Reply::json(status, &body)
+}
+
+/// 401 in the words that Keystone and the middleware before every other service use.
+pub(crate) fn unauthorized(request: &Request) -> Reply {
+    refusal(StatusCode::UNAUTHORIZED, "The request you have made requires authentication.")
+        .with_header(http::header::WWW_AUTHENTICATE, &format!("Keystone uri=\"{}/v3\"", request.base_url))
+}
+
+/// The caller that the request's token stands for, if it is good.
+pub(crate) fn caller(state: &State, request: &Request, now: Timestamp) -> Option<Caller> {
+    let token = state.tokens.get(request.header("x-auth-token")?).filter(|token| token.expires_at > now)?;
+    let user = state.users.iter().find(|user| user.id == token.user_id)?;
+    Some(Caller { project_id: token.project_id.clone()?, user_id: user.id.clone(), admin: user.admin })
+}
+
+/// The name of the project that a token is for.
+pub(crate) fn project_of<'a>(state: &'a State, token: &str) -> Option<&'a str> {
+    let id = state.tokens.get(token)?.project_id.as_ref()?;
+    state.project(id).map(|project| project.name.as_str())
+}
+
+/// Answers a call to Keystone.
+pub(crate) fn handle(
+    state: &mut State,
+    options: &SimulatorOptions,
+    request: &Request,
+    now: Timestamp,
+) -> Answer {
+    let segments = request.segments();
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match (&request.method, segments.as_slice()) {
+        (_, []) => Ok(catalog::versions(request)),
+        (&Method::GET | &Method::HEAD, ["v3"]) => Ok(catalog::version(request)),
+        (&Method::POST, ["v3", "auth", "tokens"]) => authentication::issue(state, options, request, now),
+        (&Method::GET | &Method::HEAD, ["v3", "auth", "tokens"]) => validate(state, request, now),
+        (&Method::DELETE, ["v3", "auth", "tokens"]) => revoke(state, request, now),
+        (&Method::GET, ["v3", "auth", "catalog"]) => {
+            let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
+            Ok(Reply::ok(&json!({"catalog": catalog::catalog(&request.base_url, &caller.project_id)})))
+        }
+        (&Method::GET, ["v3", "auth", "projects"] | ["v3", "projects"]) => projects(state, request, now),
+        (&Method::GET, ["v3", "projects", id]) => project(state, request, now, id),
+        _ if caller(state, request, now).is_none() => Err(unauthorized(request)),
+        _ => Err(not_found_page()),
+    }
+}
+
+fn not_found_page() -> Reply {
+    let page = "<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n\
+                <p>The requested URL was not found on the server. If you entered the URL manually please \
+                check your spelling and try again.</p>\n";
+    Reply::text(StatusCode::NOT_FOUND, "text/html; charset=utf-8", page)
+}
+
+fn subject<'a>(
+    state: &'a State,
+    request: &'a Request,
+    now: Timestamp,
+) -> Result<(&'a str, &'a Token), Reply> {
+    caller(state, request, now).ok_or_else(|| unauthorized(request))?;
+    let id = request.header("x-subject-token").unwrap_or_default();
+    let token = state.tokens.get(id).filter(|token| token.expires_at > now);
+    let token = token.ok_or_else(|| refusal(StatusCode::NOT_FOUND, "Could not recognize Fernet token"))?;
+    Ok((id, token))
+}
+
+fn validate(state: &State, request: &Request, now: Timestamp) -> Answer {
+    let (id, token) = subject(state, request, now)?;
+    let reply = Reply::ok(&json!({"token": token_view(state, token, request)}));
+    Ok(reply.with_header(HeaderName::from_static("x-subject-token"), id))
+}
+
+fn revoke(state: &mut State, request: &Request, now: Timestamp) -> Answer {
+    let id = subject(state, request, now)?.0.to_owned();
+    state.tokens.remove(&id);
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+fn project_view(project: &Project, base_url: &str) -> Value {
+    json!({
+        "id": project.id, "name": project.name, "domain_id": "default", "description": "",
+        "enabled": true, "parent_id": "default", "is_domain": false, "tags": [], "options": {},
+        "links": {"self": format!("{base_url}/v3/projects/{}", project.id)},
+    })
+}
+
+fn projects(state: &State, request: &Request, now: Timestamp) -> Answer {
+    let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
+    let visible = state.projects.iter().filter(|project| caller.owns(&project.id));
+    let views: Vec<Value> = visible.map(|project| project_view(project, &request.base_url)).collect();
+    let own = format!("{}{}", request.base_url, request.path);
+    Ok(Reply::ok(&json!({"projects": views, "links": {"next": null, "self": own, "previous": null}})))
+}
+
+fn project(state: &State, request: &Request, now: Timestamp, id: &str) -> Answer {
+    let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
+    let project = state.projects.iter().find(|project| project.id == id && caller.owns(&project.id));
+    let missing = || refusal(StatusCode::NOT_FOUND, &format!("Could not find project: {id}."));
+    let project = project.ok_or_else(missing)?;
+    Ok(Reply::ok(&json!({"project": project_view(project, &request.base_url)})))
+}
+
+/// The token as Keystone shows it.
+fn token_view(state: &State, token: &Token, request: &Request) -> Value {
+    let mut view = Map::new();
+    let user = state.users.iter().find(|user| user.id == token.user_id);
+    let name = user.map(|user| user.name.clone()).unwrap_or_default();
+    let domain = json!({"id": "default", "name": "Default"});
+    let stamp = |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string();
+    view.insert("methods".to_owned(), json!(token.methods));
+    let user_view = json!({"domain": domain, "id": token.user_id, "name": name, "password_expires_at": null});
+    view.insert("user".to_owned(), user_view);
+    view.insert("audit_ids".to_owned(), json!([crate::object::new_id()]));
+    view.insert("issued_at".to_owned(), json!(stamp(token.issued_at)));
+    view.insert("expires_at".to_owned(), json!(stamp(token.expires_at)));
+    if let Some(project) = token.project_id.as_ref().and_then(|id| state.project(id)) {
+        let project_view = json!({"domain": domain, "id": project.id, "name": project.name});
+        view.insert("project".to_owned(), project_view);
+        view.insert("is_domain".to_owned(), json!(false));
+        view.insert("roles".to_owned(), roles(user.is_some_and(|user| user.admin)));
+        if request.query.get("nocatalog").is_none() {
+            let services = catalog::catalog(&request.base_url, &project.id);
+            view.insert("catalog".to_owned(), services);
+        }
+    }
+    let credential = token.application_credential.as_ref();
+    let credential =
+        credential.and_then(|id| state.application_credentials.iter().find(|held| held.id == *id));
+    if let Some(held) = credential {
+        let held = json!({"id": held.id, "name": held.name, "restricted": true});
+        view.insert("application_credential".to_owned(), held);
+    }
+    Value::Object(view)
+}
+
+fn roles(admin: bool) -> Value {
+    let member = json!({"id": "cee760e1a2364799916d73175d1cc710", "name": "member"});
+    let reader = json!({"id": "42a1d045c2104b219b279871fdb7b1e8", "name": "reader"});
+    if admin {
+        json!([{"id": "0f0ccf2cf0a24d0c8ff3a1a4d8c7e1b2", "name": "admin"}, member, reader])
+    } else {
+        json!([member, reader])
+    }
+}

@@ -1,0 +1,54 @@
+//! The version documents of Keystone and the service catalog.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::REGION;
+use crate::http::{Reply, Request};
+
+fn description(base_url: &str) -> Value {
+    json!({
+        "id": "v3.14", "status": "stable", "updated": "2020-04-07T00:00:00Z",
+        "links": [{"rel": "self", "href": format!("{base_url}/v3/")}],
+        "media-types": [{"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}],
+    })
+}
+
+/// `GET /`: all versions.
+pub(super) fn versions(request: &Request) -> Reply {
+    let body = json!({"versions": {"values": [description(&request.base_url)]}});
+    Reply::json(StatusCode::MULTIPLE_CHOICES, &body)
+        .with_header(http::header::LOCATION, &format!("{}/v3/", request.base_url))
+}
+
+/// `GET /v3`: the one version.
+pub(super) fn version(request: &Request) -> Reply {
+    Reply::ok(&json!({"version": description(&request.base_url)}))
+}
+
+/// The catalog of a token of `project`, with addresses as the client reached us.
+pub(super) fn catalog(base_url: &str, project: &str) -> Value {
+    let services = [
+        ("identity", "keystone", "/v3".to_owned()),
+        ("compute", "nova", "/compute/v2.1".to_owned()),
+        ("network", "neutron", "/network".to_owned()),
+        ("image", "glance", "/image".to_owned()),
+        ("block-storage", "cinder", format!("/volume/v3/{project}")),
+        ("volumev3", "cinderv3", format!("/volume/v3/{project}")),
+    ];
+    services
+        .iter()
+        .map(|(kind, name, path)| {
+            let endpoints: Vec<Value> = ["public", "internal", "admin"]
+                .iter()
+                .map(|interface| {
+                    json!({
+                        "id": format!("{name}-{interface}"), "interface": interface,
+                        "region_id": REGION, "region": REGION, "url": format!("{base_url}{path}"),
+                    })
+                })
+                .collect();
+            json!({"id": name, "type": kind, "name": name, "endpoints": endpoints})
+        })
+        .collect()
+}

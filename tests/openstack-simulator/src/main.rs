@@ -1,0 +1,98 @@
+//! The simulator as a program.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use tests_openstack_simulator::{Simulator, SimulatorOptions};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// An OpenStack cloud in one process, for tests.
+///
+/// Keystone, Nova, Neutron, Glance and Cinder on one address. Projects demo, demo2, tiny (with tiny
+/// quotas) and admin, each with a user whose name and password are the project's name.
+#[derive(Debug, Parser)]
+#[command(name = "openstack-simulator", version)]
+struct Flags {
+    /// Where to listen; port 0 takes any free port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:15000")]
+    listen: SocketAddr,
+    /// Keep the state in this JSON file; without it the cloud is forgotten at the end
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// How long each call takes, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    latency: u64,
+    /// How long servers take to become ACTIVE, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 300)]
+    boot_time: u64,
+    /// How long reboots take, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    reboot_time: u64,
+    /// How long rebuilds take, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    rebuild_time: u64,
+    /// How long starts and stops take, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 300)]
+    power_time: u64,
+    /// How long deleting servers takes, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 300)]
+    delete_time: u64,
+    /// How long making and deleting volumes takes, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    volume_time: u64,
+    /// How long tokens are good, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 14_400)]
+    token_lifetime: u64,
+    /// Print a clouds.yaml for this project on standard output
+    #[arg(long, value_name = "PROJECT")]
+    print_clouds_yaml: Option<String>,
+}
+
+impl Flags {
+    fn options(&self) -> SimulatorOptions {
+        SimulatorOptions {
+            listen: self.listen,
+            state_file: self.state.clone(),
+            latency: Duration::from_millis(self.latency),
+            build_time: Duration::from_millis(self.boot_time),
+            reboot_time: Duration::from_millis(self.reboot_time),
+            rebuild_time: Duration::from_millis(self.rebuild_time),
+            power_time: Duration::from_millis(self.power_time),
+            delete_time: Duration::from_millis(self.delete_time),
+            volume_time: Duration::from_millis(self.volume_time),
+            token_lifetime: Duration::from_secs(self.token_lifetime),
+        }
+    }
+}
+
+async fn run(flags: &Flags) -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let simulator = Simulator::start(flags.options()).await?;
+    tracing::info!(address = %simulator.address(), auth_url = simulator.auth_url(), "the cloud is up");
+    if let Some(project) = &flags.print_clouds_yaml {
+        use std::io::Write;
+        std::io::stdout().write_all(simulator.clouds_yaml(project).as_bytes())?;
+    }
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminate.recv() => {}
+    }
+    tracing::info!("stopping");
+    simulator.shutdown().await
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let flags = Flags::parse();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    match run(&flags).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

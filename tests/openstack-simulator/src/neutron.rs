@@ -1,0 +1,190 @@
+//! Neutron v2.0.
+
+use http::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::http::{Answer, Reply, Request};
+use crate::state::State;
+
+mod allocation;
+mod extensions;
+mod floating_ips;
+mod listing;
+mod networks;
+pub(crate) mod ports;
+mod quotas;
+mod resource;
+mod router_interfaces;
+mod routers;
+pub(crate) mod security_group_rules;
+pub(crate) mod security_groups;
+mod subnets;
+mod tags;
+
+pub(crate) use allocation::allocate;
+
+/// A kind of network object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    Network,
+    Subnet,
+    Port,
+    Router,
+    SecurityGroup,
+    SecurityGroupRule,
+    FloatingIp,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Network,
+        Self::Subnet,
+        Self::Port,
+        Self::Router,
+        Self::SecurityGroup,
+        Self::SecurityGroupRule,
+        Self::FloatingIp,
+    ];
+
+    /// Its name in bodies and in quotas.
+    pub(crate) fn singular(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Subnet => "subnet",
+            Self::Port => "port",
+            Self::Router => "router",
+            Self::SecurityGroup => "security_group",
+            Self::SecurityGroupRule => "security_group_rule",
+            Self::FloatingIp => "floatingip",
+        }
+    }
+
+    /// Its name in lists.
+    pub(crate) fn plural(self) -> String {
+        format!("{}s", self.singular())
+    }
+
+    /// The kind that a path names.
+    fn of(segment: &str) -> Option<Self> {
+        let name = segment.replace('-', "_");
+        Self::ALL.into_iter().find(|kind| kind.plural() == name)
+    }
+
+    /// 404 in the words of the kind.
+    pub(crate) fn missing(self, id: &str) -> Reply {
+        let (name, words) = match self {
+            Self::Network => ("NetworkNotFound", format!("Network {id} could not be found.")),
+            Self::Subnet => ("SubnetNotFound", format!("Subnet {id} could not be found.")),
+            Self::Port => ("PortNotFound", format!("Port {id} could not be found.")),
+            Self::Router => ("RouterNotFound", format!("Router {id} could not be found")),
+            Self::SecurityGroup => ("SecurityGroupNotFound", format!("Security group {id} does not exist")),
+            Self::SecurityGroupRule => {
+                ("SecurityGroupRuleNotFound", format!("Security group rule {id} does not exist"))
+            }
+            Self::FloatingIp => ("FloatingIPNotFound", format!("Floating IP {id} could not be found")),
+        };
+        refusal(StatusCode::NOT_FOUND, name, &words)
+    }
+}
+
+/// Neutron's form of a refusal.
+pub(crate) fn refusal(status: StatusCode, kind: &str, message: &str) -> Reply {
+    Reply::json(status, &json!({"NeutronError": {"type": kind, "message": message, "detail": ""}}))
+}
+
+fn bad_request(kind: &str, message: &str) -> Reply {
+    refusal(StatusCode::BAD_REQUEST, kind, message)
+}
+
+fn conflict(kind: &str, message: &str) -> Reply {
+    refusal(StatusCode::CONFLICT, kind, message)
+}
+
+fn no_such_page() -> Reply {
+    refusal(StatusCode::NOT_FOUND, "HTTPNotFound", "The resource could not be found.")
+}
+
+/// The version documents, which need no token.
+pub(crate) fn public(request: &Request) -> Option<Reply> {
+    let link = json!([{"rel": "self", "href": format!("{}/network/v2.0/", request.base_url)}]);
+    let version = json!({"id": "v2.0", "status": "CURRENT", "links": link});
+    (request.segments() == ["network"]).then(|| Reply::ok(&json!({"versions": [version]})))
+}
+
+/// Answers a call to Neutron.
+pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> Answer {
+    let segments = context.request.segments();
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let Some(["network", "v2.0"]) = segments.get(..2) else { return Err(no_such_page()) };
+    let path: Vec<&str> =
+        segments.iter().skip(2).map(|part| part.strip_suffix(".json").unwrap_or(part)).collect();
+    match path.as_slice() {
+        [] => Ok(extensions::resources(context)),
+        ["extensions", rest @ ..] => extensions::handle(context, rest),
+        ["quotas", rest @ ..] => quotas::handle(state, context, rest),
+        ["availability_zones"] => Ok(extensions::zones()),
+        [name, rest @ ..] => match Kind::of(name) {
+            Some(kind) => resources(state, context, kind, rest),
+            None => Err(no_such_page()),
+        },
+    }
+}
+
+fn resources(state: &mut State, context: &Context<'_>, kind: Kind, path: &[&str]) -> Answer {
+    match (&context.request.method, path) {
+        (&Method::GET, []) => listing::list(state, context, kind),
+        (&Method::POST, []) => create(state, context, kind),
+        (&Method::GET, [id]) => resource::get(state, context, kind, id),
+        (&Method::PUT, [id]) => update(state, context, kind, id),
+        (&Method::DELETE, [id]) => delete(state, context, kind, id),
+        (_, [id, "tags", rest @ ..]) => tags::handle(state, context, kind, id, rest),
+        (&Method::PUT, [id, "add_router_interface"]) if kind == Kind::Router => {
+            router_interfaces::add(state, context, id)
+        }
+        (&Method::PUT, [id, "remove_router_interface"]) if kind == Kind::Router => {
+            router_interfaces::remove(state, context, id)
+        }
+        _ => Err(no_such_page()),
+    }
+}
+
+fn create(state: &mut State, context: &Context<'_>, kind: Kind) -> Answer {
+    match kind {
+        Kind::Network => networks::create(state, context),
+        Kind::Subnet => subnets::create(state, context),
+        Kind::Port => ports::create(state, context),
+        Kind::Router => routers::create(state, context),
+        Kind::SecurityGroup => security_groups::create(state, context),
+        Kind::SecurityGroupRule => security_group_rules::create(state, context),
+        Kind::FloatingIp => floating_ips::create(state, context),
+    }
+}
+
+fn update(state: &mut State, context: &Context<'_>, kind: Kind, id: &str) -> Answer {
+    match kind {
+        Kind::Network => networks::update(state, context, id),
+        Kind::Subnet => subnets::update(state, context, id),
+        Kind::Port => ports::update(state, context, id),
+        Kind::Router => routers::update(state, context, id),
+        Kind::SecurityGroup => security_groups::update(state, context, id),
+        Kind::SecurityGroupRule => Err(no_such_page()),
+        Kind::FloatingIp => floating_ips::update(state, context, id),
+    }
+}
+
+fn delete(state: &mut State, context: &Context<'_>, kind: Kind, id: &str) -> Answer {
+    resource::find_own(state, context, kind, id, "delete")?;
+    match kind {
+        Kind::Network => networks::delete(state, id)?,
+        Kind::Subnet => subnets::delete(state, id, context)?,
+        Kind::Port => ports::delete(state, id, context)?,
+        Kind::Router => routers::delete(state, id)?,
+        Kind::SecurityGroup => security_groups::delete(state, id, context)?,
+        Kind::SecurityGroupRule | Kind::FloatingIp => {
+            state.remove(kind, id);
+        }
+    }
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}

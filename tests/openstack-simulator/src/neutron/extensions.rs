@@ -1,0 +1,70 @@
+//! What Neutron says of itself.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Kind, refusal};
+use crate::context::Context;
+use crate::http::{Answer, Reply};
+
+/// The extensions that are simulated, by alias and name.
+const EXTENSIONS: [(&str, &str); 23] = [
+    ("allowed-address-pairs", "Allowed Address Pairs"),
+    ("availability_zone", "Availability Zone"),
+    ("binding", "Port Binding"),
+    ("empty-string-filtering", "Empty String Filtering Extension"),
+    ("ext-gw-mode", "Neutron L3 Configurable external gateway mode"),
+    ("external-net", "Neutron external network"),
+    ("extra_dhcp_opt", "Neutron Extra DHCP options"),
+    ("extraroute", "Neutron Extra Route"),
+    ("fip-port-details", "Floating IP Port Details Extension"),
+    ("ip-substring-filtering", "IP address substring filtering"),
+    ("net-mtu", "Network MTU"),
+    ("net-mtu-writable", "Network MTU (writable)"),
+    ("pagination", "Pagination support"),
+    ("port-security", "Port Security"),
+    ("project-id", "project_id field enabled"),
+    ("quotas", "Quota management support"),
+    ("quota_details", "Quota details management support"),
+    ("router", "Neutron L3 Router"),
+    ("security-group", "security-group"),
+    ("sorting", "Sorting support"),
+    ("standard-attr-description", "standard-attr-description"),
+    ("standard-attr-tag", "Tag support for resources with standard attribute: port, subnet, network, router"),
+    ("stateful-security-group", "Stateful security group"),
+];
+
+fn view((alias, name): &(&str, &str)) -> Value {
+    let updated = "2020-01-01T00:00:00-00:00";
+    json!({"alias": alias, "name": name, "description": name, "updated": updated, "links": []})
+}
+
+/// Everything under `/extensions`.
+pub(super) fn handle(_context: &Context<'_>, path: &[&str]) -> Answer {
+    let Some(alias) = path.first() else {
+        let views: Vec<Value> = EXTENSIONS.iter().map(view).collect();
+        return Ok(Reply::ok(&json!({"extensions": views})));
+    };
+    let extension = EXTENSIONS.iter().find(|(known, _)| known == alias).ok_or_else(|| {
+        let words = format!("Extension with alias {alias} does not exist");
+        refusal(StatusCode::NOT_FOUND, "HTTPNotFound", &words)
+    })?;
+    Ok(Reply::ok(&json!({"extension": view(extension)})))
+}
+
+/// `GET /availability_zones`.
+pub(super) fn zones() -> Reply {
+    Reply::ok(&json!({"availability_zones": []}))
+}
+
+/// `GET /v2.0/`: the resources there are.
+pub(super) fn resources(context: &Context<'_>) -> Reply {
+    let resources: Vec<Value> = [Kind::Network, Kind::Subnet, Kind::Port]
+        .iter()
+        .map(|kind| {
+            let href = format!("{}/network/v2.0/{}", context.request.base_url, kind.plural());
+            json!({"name": kind.singular(), "collection": kind.plural(), "links": [{"rel": "self", "href": href}]})
+        })
+        .collect();
+    Reply::ok(&json!({"resources": resources}))
+}

@@ -1,0 +1,214 @@
+//! Ports.
+
+use http::StatusCode;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::resource::{apply, changes, check_quota, draft, find, reply, stamp};
+use super::{Kind, allocate, bad_request, conflict, refusal};
+use crate::context::Context;
+use crate::http::{Answer, Reply};
+use crate::object::{Object, flag, list, object, set, text, touch};
+use crate::state::State;
+
+/// A port nobody has wishes for.
+fn defaults() -> Value {
+    json!({
+        "name": "", "description": "", "admin_state_up": true, "mac_address": "", "fixed_ips": null,
+        "device_id": "", "device_owner": "", "security_groups": null, "allowed_address_pairs": [],
+        "extra_dhcp_opts": [], "port_security_enabled": true, "binding:vnic_type": "normal",
+        "binding:profile": {}, "binding:host_id": "", "dns_name": "", "propagate_uplink_status": false,
+        "qos_policy_id": null, "numa_affinity_policy": null, "device_profile": null,
+    })
+}
+
+/// A hardware address that no two ports share.
+fn mac_address() -> String {
+    let random = uuid::Uuid::new_v4();
+    let [a, b, c, ..] = random.as_bytes();
+    format!("fa:16:3e:{a:02x}:{b:02x}:{c:02x}")
+}
+
+/// `POST /ports`.
+pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
+    let mut port = draft(context, Kind::Port, defaults(), &["network_id"])?;
+    let network_id = text(&port, "network_id").to_owned();
+    let network = find(state, context, Kind::Network, &network_id)?;
+    let project = text(&port, "project_id").to_owned();
+    if !context.caller.owns(text(network, "project_id")) && !flag(network, "shared") {
+        let words = format!("Tenant {project} not allowed to create port on this network");
+        return Err(refusal(StatusCode::FORBIDDEN, "HTTPForbidden", &words));
+    }
+    check_quota(state, Kind::Port, &project)?;
+    let wanted = port.get("fixed_ips").and_then(Value::as_array).cloned();
+    let fixed_ips = allocate(state, &network_id, wanted.as_deref())?;
+    set(&mut port, "fixed_ips", fixed_ips);
+    complete(state, &mut port, &project)?;
+    let id = text(&port, "id").to_owned();
+    state.insert(Kind::Port, port);
+    reply(state, Kind::Port, &id, StatusCode::CREATED)
+}
+
+/// Fills in what depends on other objects, and checks those.
+fn complete(state: &State, port: &mut Object, project: &str) -> Result<(), Reply> {
+    if text(port, "mac_address").is_empty() {
+        set(port, "mac_address", mac_address());
+    }
+    let secure = flag(port, "port_security_enabled");
+    match port.get("security_groups").and_then(Value::as_array) {
+        Some(groups) => check_groups(state, groups, project)?,
+        None => {
+            let default = super::security_groups::default_of(state, project);
+            let groups: Vec<&str> = default.filter(|_| secure).into_iter().collect();
+            let groups = json!(groups);
+            set(port, "security_groups", groups);
+        }
+    }
+    if !secure && !list(port, "security_groups").is_empty() {
+        let words = "Port Security must be enabled in order to have allowed address pairs or security groups on a port.";
+        return Err(conflict("PortSecurityAndIPRequiredForSecurityGroups", words));
+    }
+    let mac = text(port, "mac_address").to_owned();
+    let pairs = with_mac(list(port, "allowed_address_pairs"), &mac);
+    set(port, "allowed_address_pairs", pairs);
+    set(port, "status", "DOWN");
+    set(port, "ip_allocation", "immediate");
+    set(port, "revision_number", 1);
+    let hidden =
+        ["binding:profile", "binding:host_id", "dns_name", "propagate_uplink_status", "qos_policy_id"];
+    port.retain(|key, _| {
+        !hidden.contains(&key.as_str()) && !matches!(key.as_str(), "numa_affinity_policy" | "device_profile")
+    });
+    Ok(())
+}
+
+fn check_groups(state: &State, groups: &[Value], project: &str) -> Result<(), Reply> {
+    for group in groups {
+        let id = group.as_str().unwrap_or_default();
+        if uuid::Uuid::parse_str(id).is_err() {
+            let words = format!("Invalid input for security_groups. Reason: '{id}' is not a valid UUID.");
+            return Err(bad_request("HTTPBadRequest", &words));
+        }
+        let held = state.find(Kind::SecurityGroup, id).filter(|held| text(held, "project_id") == project);
+        held.ok_or_else(|| Kind::SecurityGroup.missing(id))?;
+    }
+    Ok(())
+}
+
+/// An allowed pair without a hardware address is for the port's own.
+fn with_mac(pairs: &[Value], mac: &str) -> Vec<Value> {
+    pairs
+        .iter()
+        .map(|pair| {
+            let mut pair = object(pair.clone());
+            pair.entry("mac_address").or_insert_with(|| json!(mac));
+            Value::Object(pair)
+        })
+        .collect()
+}
+
+/// `PUT /ports/{id}`.
+pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+    let allowed = [
+        "name",
+        "description",
+        "admin_state_up",
+        "fixed_ips",
+        "device_id",
+        "device_owner",
+        "security_groups",
+        "allowed_address_pairs",
+        "extra_dhcp_opts",
+        "port_security_enabled",
+        "binding:vnic_type",
+        "dns_name",
+    ];
+    let mut changes = changes(state, context, Kind::Port, id, &allowed)?;
+    let port = state.find(Kind::Port, id).ok_or_else(|| Kind::Port.missing(id))?;
+    if let Some(groups) = changes.get("security_groups").and_then(Value::as_array) {
+        check_groups(state, groups, text(port, "project_id"))?;
+    }
+    if changes.contains_key("allowed_address_pairs") {
+        let pairs = with_mac(list(&changes, "allowed_address_pairs"), text(port, "mac_address"));
+        set(&mut changes, "allowed_address_pairs", pairs);
+    }
+    if let Some(wanted) = changes.get("fixed_ips").and_then(Value::as_array) {
+        let fixed_ips = reallocate(state, port, wanted)?;
+        set(&mut changes, "fixed_ips", fixed_ips);
+    }
+    apply(state, context, Kind::Port, id, changes)
+}
+
+/// The addresses of a port after a change: it keeps those it already has.
+fn reallocate(state: &State, port: &Object, wanted: &[Value]) -> Result<Vec<Value>, Reply> {
+    let held = list(port, "fixed_ips");
+    let mut fixed_ips = Vec::new();
+    for wish in wanted {
+        let field = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let address = field(wish, "ip_address");
+        let subnet = field(wish, "subnet_id");
+        let kept = held.iter().find(|fixed| match &address {
+            Some(address) => field(fixed, "ip_address").as_ref() == Some(address),
+            None => field(fixed, "subnet_id") == subnet && !fixed_ips.contains(*fixed),
+        });
+        match kept {
+            Some(kept) => fixed_ips.push(kept.clone()),
+            None => {
+                fixed_ips.extend(allocate(state, text(port, "network_id"), Some(std::slice::from_ref(wish)))?)
+            }
+        }
+    }
+    Ok(fixed_ips)
+}
+
+/// Deletes the port, unless it is a router's.
+pub(super) fn delete(state: &mut State, id: &str, context: &Context<'_>) -> Result<(), Reply> {
+    let owner = state.find(Kind::Port, id).map(|port| text(port, "device_owner")).unwrap_or_default();
+    if owner.starts_with("network:router") {
+        let words =
+            format!("Port {id} cannot be deleted directly via the port API: has device owner {owner}.");
+        return Err(conflict("ServicePortInUse", &words));
+    }
+    discard(state, id, context.now);
+    Ok(())
+}
+
+/// Removes the port and lets go of its floating IPs.
+pub(crate) fn discard(state: &mut State, id: &str, now: Timestamp) {
+    state.remove(Kind::Port, id);
+    let Some(floating) = state.network.get_mut(&Kind::FloatingIp) else { return };
+    for floating in floating.values_mut().filter(|floating| text(floating, "port_id") == id) {
+        super::floating_ips::disassociate(floating);
+        touch(floating, now);
+    }
+}
+
+/// Makes a port for a service: a router's interface, or a server that brought none.
+pub(crate) fn make(
+    state: &mut State,
+    context: &Context<'_>,
+    network: &str,
+    project: &str,
+    wishes: Value,
+) -> Result<String, Reply> {
+    let mut port = object(defaults());
+    port.extend(object(wishes));
+    set(&mut port, "network_id", network);
+    stamp(&mut port, project, context.now);
+    let wanted = port.get("fixed_ips").and_then(Value::as_array).cloned();
+    let fixed_ips = allocate(state, network, wanted.as_deref())?;
+    set(&mut port, "fixed_ips", fixed_ips);
+    complete(state, &mut port, project)?;
+    let id = text(&port, "id").to_owned();
+    state.insert(Kind::Port, port);
+    Ok(id)
+}
+
+/// Gives the port to a server.
+pub(crate) fn bind(state: &mut State, id: &str, server: &str, zone: &str, now: Timestamp) {
+    if let Some(port) = state.find_mut(Kind::Port, id) {
+        set(port, "device_id", server);
+        set(port, "device_owner", format!("compute:{zone}"));
+        touch(port, now);
+    }
+}

@@ -1,0 +1,154 @@
+//! Subnets.
+
+use std::net::IpAddr;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::resource::{apply, changes, check_quota, draft, find_own, reply};
+use super::{Kind, bad_request, conflict};
+use crate::address::Network;
+use crate::context::Context;
+use crate::http::{Answer, Reply};
+use crate::object::{Object, list, set, text, touch};
+use crate::state::State;
+
+/// A subnet nobody has wishes for.
+fn defaults() -> Value {
+    json!({
+        "name": "", "description": "", "enable_dhcp": true, "subnetpool_id": null, "ipv6_ra_mode": null,
+        "ipv6_address_mode": null, "gateway_ip": "", "allocation_pools": [], "host_routes": [],
+        "dns_nameservers": [], "service_types": [], "cidr": "", "prefixlen": null, "segment_id": null,
+    })
+}
+
+fn invalid(words: &str) -> Reply {
+    bad_request("InvalidInput", &format!("Invalid input for operation: {words}"))
+}
+
+/// `POST /subnets`.
+pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
+    let mut subnet = draft(context, Kind::Subnet, defaults(), &["network_id", "ip_version"])?;
+    let network = text(&subnet, "network_id").to_owned();
+    find_own(state, context, Kind::Network, &network, "create_subnet_on")
+        .map_err(|_| Kind::Network.missing(&network))?;
+    let range = check_range(state, &subnet, &network)?;
+    check_quota(state, Kind::Subnet, text(&subnet, "project_id"))?;
+    complete(&mut subnet, &range)?;
+    let id = text(&subnet, "id").to_owned();
+    state.insert(Kind::Subnet, subnet);
+    if let Some(network) = state.find_mut(Kind::Network, &network) {
+        touch(network, context.now);
+    }
+    reply(state, Kind::Subnet, &id, StatusCode::CREATED)
+}
+
+fn check_range(state: &State, subnet: &Object, network: &str) -> Result<Network, Reply> {
+    let cidr = text(subnet, "cidr");
+    let range = Network::parse(cidr).ok_or_else(|| invalid(&format!("{cidr} is not in a CIDR format.")))?;
+    let version = if range.is_v4() { 4 } else { 6 };
+    if subnet.get("ip_version").and_then(Value::as_u64) != Some(version) {
+        return Err(invalid(&format!(
+            "cidr '{cidr}' does not match the ip_version '{}'",
+            subnet["ip_version"]
+        )));
+    }
+    let mut siblings = state.table(Kind::Subnet).filter(|other| text(other, "network_id") == network);
+    let overlaps =
+        |other: &Object| Network::parse(text(other, "cidr")).is_some_and(|other| range.overlaps(&other));
+    if siblings.any(overlaps) {
+        let words = format!(
+            "Requested subnet with cidr: {cidr} for network: {network} overlaps with another subnet."
+        );
+        return Err(invalid(&words));
+    }
+    Ok(range)
+}
+
+/// Fills in the gateway and the pools.
+pub(super) fn complete(subnet: &mut Object, range: &Network) -> Result<(), Reply> {
+    let gateway = match subnet.get("gateway_ip") {
+        Some(Value::Null) => None,
+        Some(Value::String(wanted)) if !wanted.is_empty() => {
+            let parsed: Result<IpAddr, _> = wanted.parse();
+            Some(parsed.map_err(|_| {
+                let words =
+                    format!("Invalid input for gateway_ip. Reason: '{wanted}' is not a valid IP address.");
+                bad_request("HTTPBadRequest", &words)
+            })?)
+        }
+        _ => Some(range.gateway()),
+    };
+    if list(subnet, "allocation_pools").is_empty() {
+        let pools: Vec<Value> = range
+            .pools(gateway)
+            .into_iter()
+            .map(|(start, end)| json!({"start": start.to_string(), "end": end.to_string()}))
+            .collect();
+        set(subnet, "allocation_pools", pools);
+    } else {
+        check_pools(subnet, range)?;
+    }
+    set(subnet, "gateway_ip", json!(gateway.map(|gateway| gateway.to_string())));
+    subnet.remove("prefixlen");
+    subnet.remove("segment_id");
+    Ok(())
+}
+
+fn check_pools(subnet: &Object, range: &Network) -> Result<(), Reply> {
+    for pool in list(subnet, "allocation_pools") {
+        let bound = |key: &str| pool.get(key)?.as_str()?.parse::<IpAddr>().ok();
+        let (Some(start), Some(end)) = (bound("start"), bound("end")) else {
+            let words = format!(
+                "Invalid input for allocation_pools. Reason: Invalid data format for IP pool: '{pool}'."
+            );
+            return Err(bad_request("HTTPBadRequest", &words));
+        };
+        if start > end {
+            let words = format!("The allocation pool {start}-{end} is not valid.");
+            return Err(bad_request("InvalidAllocationPool", &words));
+        }
+        if !range.contains(start) || !range.contains(end) {
+            let words = format!(
+                "The allocation pool {start}-{end} spans beyond the subnet cidr {}.",
+                text(subnet, "cidr")
+            );
+            return Err(bad_request("OutOfBoundsAllocationPool", &words));
+        }
+    }
+    Ok(())
+}
+
+/// `PUT /subnets/{id}`.
+pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+    let allowed = [
+        "name",
+        "description",
+        "enable_dhcp",
+        "gateway_ip",
+        "allocation_pools",
+        "host_routes",
+        "dns_nameservers",
+        "service_types",
+    ];
+    let changes = changes(state, context, Kind::Subnet, id, &allowed)?;
+    apply(state, context, Kind::Subnet, id, changes)
+}
+
+/// Deletes the subnet, unless a port has an address of it.
+pub(super) fn delete(state: &mut State, id: &str, context: &Context<'_>) -> Result<(), Reply> {
+    let mut addresses = state.table(Kind::Port).flat_map(|port| list(port, "fixed_ips"));
+    let in_use = addresses.any(|fixed| fixed.get("subnet_id").and_then(Value::as_str) == Some(id));
+    drop(addresses);
+    if in_use {
+        let words = format!(
+            "Unable to complete operation on subnet {id}: One or more ports have an IP allocation from this subnet."
+        );
+        return Err(conflict("SubnetInUse", &words));
+    }
+    let removed = state.remove(Kind::Subnet, id).unwrap_or_default();
+    if let Some(network) = state.find_mut(Kind::Network, text(&removed, "network_id")) {
+        touch(network, context.now);
+    }
+    Ok(())
+}

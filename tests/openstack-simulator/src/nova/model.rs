@@ -1,0 +1,239 @@
+//! What Nova remembers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A flavor.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Flavor {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) vcpus: i64,
+    pub(crate) ram: i64,
+    pub(crate) disk: i64,
+}
+
+/// A key pair. It belongs to a user, not to a project.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct KeyPair {
+    pub(crate) id: u64,
+    pub(crate) user_id: String,
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) public_key: String,
+    pub(crate) fingerprint: String,
+    pub(crate) created: Timestamp,
+}
+
+/// A server group.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ServerGroup {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) policy: String,
+    pub(crate) project_id: String,
+    pub(crate) user_id: String,
+}
+
+/// What a server is when nothing is being done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum VmState {
+    Building,
+    Active,
+    Stopped,
+    Error,
+    Deleted,
+}
+
+impl VmState {
+    /// As in `OS-EXT-STS:vm_state` and in refusals.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Building => "building",
+            Self::Active => "active",
+            Self::Stopped => "stopped",
+            Self::Error => "error",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// What is being done to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Task {
+    Build,
+    Reboot,
+    HardReboot,
+    Rebuild,
+    PowerOff,
+    PowerOn,
+    Delete,
+}
+
+impl Task {
+    /// The event that the compute service writes under the action.
+    pub(crate) fn event(self) -> &'static str {
+        match self {
+            Self::Build => "compute__do_build_and_run_instance",
+            Self::Reboot | Self::HardReboot => "compute_reboot_instance",
+            Self::Rebuild => "compute_rebuild_instance",
+            Self::PowerOff => "compute_stop_instance",
+            Self::PowerOn => "compute_start_instance",
+            Self::Delete => "compute_terminate_instance",
+        }
+    }
+
+    /// The action that users know it as.
+    pub(crate) fn action(self) -> &'static str {
+        match self {
+            Self::Build => "create",
+            Self::Reboot | Self::HardReboot => "reboot",
+            Self::Rebuild => "rebuild",
+            Self::PowerOff => "stop",
+            Self::PowerOn => "start",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// A task under way, and when it will be over.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Pending {
+    pub(crate) task: Task,
+    pub(crate) began: Timestamp,
+    pub(crate) until: Timestamp,
+    /// Why it will fail, if it will.
+    pub(crate) failure: Option<String>,
+}
+
+/// One entry of a server's history.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Action {
+    pub(crate) name: String,
+    pub(crate) event: String,
+    pub(crate) request_id: String,
+    pub(crate) user_id: String,
+    pub(crate) project_id: String,
+    pub(crate) started: Timestamp,
+    pub(crate) finished: Option<Timestamp>,
+    pub(crate) failed: bool,
+}
+
+/// What a server in ERROR says of itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Fault {
+    pub(crate) message: String,
+    pub(crate) created: Timestamp,
+}
+
+/// A volume in a server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Attachment {
+    pub(crate) volume_id: String,
+    pub(crate) attachment_id: String,
+    pub(crate) mapping_id: String,
+    pub(crate) device: String,
+    pub(crate) delete_on_termination: bool,
+}
+
+/// A server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Server {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// The name at creation, which renaming leaves alone.
+    pub(crate) hostname: String,
+    pub(crate) description: Option<String>,
+    pub(crate) project_id: String,
+    pub(crate) user_id: String,
+    /// None if booted from a volume.
+    pub(crate) image: Option<String>,
+    pub(crate) flavor: Flavor,
+    pub(crate) key_name: Option<String>,
+    pub(crate) zone: String,
+    pub(crate) host: Option<String>,
+    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) tags: Vec<String>,
+    pub(crate) user_data: Option<String>,
+    pub(crate) config_drive: bool,
+    pub(crate) security_groups: Vec<String>,
+    pub(crate) group: Option<String>,
+    pub(crate) attachments: Vec<Attachment>,
+    /// Ports that Nova made itself, and will take away again.
+    pub(crate) own_ports: BTreeSet<String>,
+    pub(crate) vm_state: VmState,
+    pub(crate) pending: Option<Pending>,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) created: Timestamp,
+    pub(crate) updated: Timestamp,
+    pub(crate) launched: Option<Timestamp>,
+    pub(crate) terminated: Option<Timestamp>,
+    pub(crate) sequence: u64,
+}
+
+impl Server {
+    /// The task under way.
+    pub(crate) fn task(&self) -> Option<Task> {
+        self.pending.as_ref().map(|pending| pending.task)
+    }
+
+    /// The one word that users look at.
+    pub(crate) fn status(&self) -> &'static str {
+        match (self.vm_state, self.task()) {
+            (VmState::Deleted, _) => "DELETED",
+            (VmState::Building, _) => "BUILD",
+            (VmState::Active, Some(Task::Reboot)) => "REBOOT",
+            (VmState::Active | VmState::Stopped | VmState::Error, Some(Task::HardReboot)) => "HARD_REBOOT",
+            (VmState::Active | VmState::Stopped | VmState::Error, Some(Task::Rebuild)) => "REBUILD",
+            (VmState::Active, _) => "ACTIVE",
+            (VmState::Stopped, _) => "SHUTOFF",
+            (VmState::Error, _) => "ERROR",
+        }
+    }
+
+    /// `OS-EXT-STS:task_state`. A long task goes through several.
+    pub(crate) fn task_state(&self, now: Timestamp) -> Option<&'static str> {
+        let pending = self.pending.as_ref()?;
+        let total = pending.until.duration_since(pending.began);
+        let passed = now.duration_since(pending.began);
+        let third = if passed * 3 < total {
+            0
+        } else if passed * 3 < total * 2 {
+            1
+        } else {
+            2
+        };
+        Some(match (pending.task, third) {
+            (Task::Build, 0) => "scheduling",
+            (Task::Build, 1) => "networking",
+            (Task::Build, _) => "spawning",
+            (Task::Reboot, 0) => "rebooting",
+            (Task::Reboot, _) => "reboot_started",
+            (Task::HardReboot, 0) => "rebooting_hard",
+            (Task::HardReboot, _) => "reboot_started_hard",
+            (Task::Rebuild, 0 | 1) => "rebuilding",
+            (Task::Rebuild, _) => "rebuild_spawning",
+            (Task::PowerOff, _) => "powering-off",
+            (Task::PowerOn, _) => "powering-on",
+            (Task::Delete, _) => "deleting",
+        })
+    }
+
+    /// `OS-EXT-STS:power_state`: 1 is running, 4 is shut down, 0 is unknown.
+    pub(crate) fn power_state(&self) -> u8 {
+        match self.vm_state {
+            VmState::Active => 1,
+            VmState::Stopped => 4,
+            VmState::Error if self.launched.is_some() => 1,
+            VmState::Building | VmState::Error | VmState::Deleted => 0,
+        }
+    }
+
+    /// Whether it is still there for users.
+    pub(crate) fn exists(&self) -> bool {
+        self.vm_state != VmState::Deleted
+    }
+}

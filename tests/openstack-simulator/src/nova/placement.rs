@@ -1,0 +1,87 @@
+//! The hosts, and which of them a server goes to.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::model::Server;
+use crate::context::Context;
+use crate::http::Reply;
+use crate::state::State;
+
+/// The hosts and their availability zones.
+const HOSTS: [(&str, &str); 3] = [("fake-1", "az1"), ("fake-2", "az1"), ("fake-3", "az2")];
+
+/// More memory than any host has: what makes `x1.impossible` so.
+const HOST_RAM: i64 = 1 << 21;
+
+/// Why there is no host, when placement has none with enough memory.
+const NO_MEMORY: &str = "No valid host was found. ";
+
+/// Why there is no host, when the scheduler's filters have refused all that placement had.
+const NO_HOST: &str = "No valid host was found. There are not enough hosts available.";
+
+/// Whether there is such a zone. Nova also takes `zone:host`.
+pub(super) fn zone_exists(zone: &str) -> bool {
+    let name = zone.split(':').next().unwrap_or_default();
+    HOSTS.iter().any(|(_, zone)| *zone == name)
+}
+
+/// `GET /os-availability-zone`.
+pub(super) fn zones(_context: &Context<'_>) -> Reply {
+    let names: BTreeSet<&str> = HOSTS.iter().map(|(_, zone)| *zone).collect();
+    let zones: Vec<Value> = names
+        .iter()
+        .map(|zone| json!({"zoneName": zone, "zoneState": {"available": true}, "hosts": null}))
+        .collect();
+    Reply::ok(&json!({"availabilityZoneInfo": zones}))
+}
+
+/// The host and zone for a new server, or why there is none.
+pub(super) fn place(
+    state: &State,
+    ram: i64,
+    zone: Option<&str>,
+    group: Option<&str>,
+) -> Result<(String, String), &'static str> {
+    if ram > HOST_RAM {
+        return Err(NO_MEMORY);
+    }
+    let policy = state.server_groups.iter().find(|held| Some(held.id.as_str()) == group);
+    let policy = policy.map(|group| group.policy.as_str()).unwrap_or_default();
+    let used = hosts_of_group(state, group);
+    let fits = |host: &str| match policy {
+        "anti-affinity" => !used.contains(host),
+        "affinity" => used.is_empty() || used.contains(host),
+        _ => true,
+    };
+    let (zone, wanted) = match zone.map(|zone| zone.split_once(':').unwrap_or((zone, ""))) {
+        Some((zone, host)) => (Some(zone), host),
+        None => (None, ""),
+    };
+    let candidates = HOSTS.iter().filter(|(host, of)| {
+        zone.is_none_or(|zone| zone == *of) && (wanted.is_empty() || wanted == *host) && fits(host)
+    });
+    // The emptiest host, and among the soft policies one that suits them.
+    let load = |host: &str| state.servers.values().filter(|server| lives_on(server, host)).count();
+    let chosen = candidates.min_by_key(|(host, _)| {
+        let against = match policy {
+            "soft-anti-affinity" => used.contains(*host),
+            "soft-affinity" => !used.contains(*host),
+            _ => false,
+        };
+        (against, load(host))
+    });
+    chosen.map(|(host, zone)| ((*host).to_owned(), (*zone).to_owned())).ok_or(NO_HOST)
+}
+
+fn lives_on(server: &Server, host: &str) -> bool {
+    server.exists() && server.host.as_deref() == Some(host)
+}
+
+fn hosts_of_group(state: &State, group: Option<&str>) -> BTreeSet<String> {
+    let Some(group) = group else { return BTreeSet::new() };
+    let members =
+        state.servers.values().filter(|server| server.exists() && server.group.as_deref() == Some(group));
+    members.filter_map(|server| server.host.clone()).collect()
+}

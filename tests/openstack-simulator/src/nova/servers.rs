@@ -1,0 +1,91 @@
+//! One server: get, rename, delete.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::model::{Action, Pending, Server, Task};
+use super::{bad_request, not_found, view};
+use crate::context::Context;
+use crate::http::{Answer, Reply};
+use crate::object::set;
+use crate::state::State;
+
+fn missing(id: &str) -> Reply {
+    not_found(&format!("Instance {id} could not be found."))
+}
+
+/// The server, if it exists and is the caller's.
+pub(super) fn find<'a>(state: &'a State, context: &Context<'_>, id: &str) -> Result<&'a Server, Reply> {
+    let server = state.servers.get(id);
+    let server = server.filter(|server| server.exists() && context.caller.owns(&server.project_id));
+    server.ok_or_else(|| missing(id))
+}
+
+/// The server, to change.
+pub(super) fn find_mut<'a>(
+    state: &'a mut State,
+    context: &Context<'_>,
+    id: &str,
+) -> Result<&'a mut Server, Reply> {
+    let server = state.servers.get_mut(id);
+    let server = server.filter(|server| server.exists() && context.caller.owns(&server.project_id));
+    server.ok_or_else(|| missing(id))
+}
+
+/// `GET /servers/{id}`.
+pub(super) fn get(state: &State, context: &Context<'_>, id: &str) -> Answer {
+    let server = find(state, context, id)?;
+    Ok(Reply::ok(&json!({"server": view::full(state, server, context)})))
+}
+
+/// `PUT /servers/{id}`: its name and its description.
+pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+    let body = context.body("server").ok_or_else(|| bad_request("Malformed request body"))?;
+    let server = find_mut(state, context, id)?;
+    if let Some(name) = body.get("name").and_then(Value::as_str) {
+        name.clone_into(&mut server.name);
+    }
+    if let Some(description) = body.get("description") {
+        server.description = description.as_str().map(str::to_owned);
+    }
+    server.updated = context.now;
+    let server = find(state, context, id)?;
+    let mut view = view::full(state, server, context);
+    if context.microversion >= 75 {
+        set(&mut view, "user_data", json!(server.user_data));
+    }
+    Ok(Reply::ok(&json!({"server": view})))
+}
+
+/// Writes a new action into the server's history.
+pub(super) fn record(server: &mut Server, context: &Context<'_>, task: Task) {
+    server.actions.push(Action {
+        name: task.action().to_owned(),
+        event: task.event().to_owned(),
+        request_id: context.request.request_id.clone(),
+        user_id: context.caller.user_id.clone(),
+        project_id: context.caller.project_id.clone(),
+        started: context.now,
+        finished: None,
+        failed: false,
+    });
+}
+
+/// Puts a task under way, in place of any other.
+pub(super) fn begin(server: &mut Server, context: &Context<'_>, task: Task, time: std::time::Duration) {
+    record(server, context, task);
+    let until = context.after(time);
+    server.pending = Some(Pending { task, began: context.now, until, failure: None });
+    server.updated = context.now;
+}
+
+/// `DELETE /servers/{id}`. Deleting again while it goes is fine and changes nothing.
+pub(super) fn delete(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+    let time = context.options.delete_time;
+    let server = find_mut(state, context, id)?;
+    if server.task() != Some(Task::Delete) {
+        begin(server, context, Task::Delete, time);
+        state.expect(context.after(time));
+    }
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}

@@ -1,0 +1,106 @@
+//! What happens to servers by itself, when its time has come.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::model::{Fault, Pending, Server, Task, VmState};
+use crate::neutron::{Kind, ports};
+use crate::object::{set, text, touch};
+use crate::state::State;
+
+/// How long a deleted server can still be asked about, with `changes-since` or its actions.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
+
+/// Finishes all tasks due by `now`; answers when the next is due.
+pub(crate) fn settle(state: &mut State, now: Timestamp) -> Option<Timestamp> {
+    let is_due = |server: &&Server| server.pending.as_ref().is_some_and(|pending| pending.until <= now);
+    let mut due: Vec<(Timestamp, String)> = state
+        .servers
+        .values()
+        .filter(is_due)
+        .filter_map(|server| Some((server.pending.as_ref()?.until, server.id.clone())))
+        .collect();
+    due.sort();
+    for (_, id) in due {
+        finish(state, &id);
+    }
+    state.servers.retain(|_, server| match server.terminated {
+        Some(terminated) => now.duration_since(terminated) < REMEMBERED,
+        None => true,
+    });
+    state.servers.values().filter_map(|server| server.pending.as_ref().map(|pending| pending.until)).min()
+}
+
+fn finish(state: &mut State, id: &str) {
+    let Some(server) = state.servers.get_mut(id) else { return };
+    let Some(pending) = server.pending.take() else { return };
+    server.updated = pending.until;
+    close_action(server, &pending);
+    match (pending.task, pending.failure) {
+        (_, Some(message)) => {
+            server.vm_state = VmState::Error;
+            server.fault = Some(Fault { message, created: pending.until });
+        }
+        (Task::Build, None) => {
+            server.vm_state = VmState::Active;
+            server.launched = Some(pending.until);
+            set_ports(state, id, "ACTIVE", pending.until);
+        }
+        (Task::Rebuild, None) => {
+            // A server that was shut off is shut off again after its rebuild.
+            server.vm_state =
+                if server.vm_state == VmState::Stopped { VmState::Stopped } else { VmState::Active };
+            server.launched = Some(pending.until);
+            server.fault = None;
+        }
+        (Task::Reboot | Task::HardReboot | Task::PowerOn, None) => {
+            server.vm_state = VmState::Active;
+            server.fault = None;
+        }
+        (Task::PowerOff, None) => server.vm_state = VmState::Stopped,
+        (Task::Delete, None) => terminate(state, id, pending.until),
+    }
+}
+
+fn close_action(server: &mut Server, pending: &Pending) {
+    let open = |action: &&mut super::model::Action| action.finished.is_none();
+    let name = pending.task.action();
+    let action = server.actions.iter_mut().rev().filter(open).find(|action| action.name == name);
+    if let Some(action) = action {
+        action.finished = Some(pending.until);
+        action.failed = pending.failure.is_some();
+    }
+}
+
+/// The server's ports become `status`.
+pub(super) fn set_ports(state: &mut State, server: &str, status: &str, now: Timestamp) {
+    let Some(table) = state.network.get_mut(&Kind::Port) else { return };
+    for port in table.values_mut().filter(|port| text(port, "device_id") == server) {
+        set(port, "status", status);
+        touch(port, now);
+    }
+}
+
+/// Lets go of everything the server holds, and leaves a gravestone.
+fn terminate(state: &mut State, id: &str, now: Timestamp) {
+    let Some(server) = state.servers.get_mut(id) else { return };
+    server.vm_state = VmState::Deleted;
+    server.terminated = Some(now);
+    let own_ports = std::mem::take(&mut server.own_ports);
+    let attachments = std::mem::take(&mut server.attachments);
+    for port in &own_ports {
+        ports::discard(state, port, now);
+    }
+    if let Some(table) = state.network.get_mut(&Kind::Port) {
+        for port in table.values_mut().filter(|port| text(port, "device_id") == id) {
+            set(port, "device_id", "");
+            set(port, "device_owner", "");
+            set(port, "status", "DOWN");
+            set(port, "binding:host_id", json!(""));
+            touch(port, now);
+        }
+    }
+    for attachment in attachments {
+        crate::cinder::detach(state, &attachment.volume_id, attachment.delete_on_termination, now);
+    }
+}

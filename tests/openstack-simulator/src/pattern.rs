@@ -1,0 +1,176 @@
+//! The regular expressions that Nova takes as the `name` filter of servers.
+//!
+//! Nova hands the expression to the database, which searches anywhere in the name and ignores case.
+//! This is the part of that language clients use: literals, `.`, classes, groups, alternatives,
+//! anchors, `*`, `+` and `?`.
+
+/// One piece of an expression.
+#[derive(Debug, Clone)]
+enum Piece {
+    Start,
+    End,
+    Any,
+    Literal(char),
+    Class { negated: bool, ranges: Vec<(char, char)> },
+    Group(Vec<Vec<Self>>),
+    Repeat { piece: Box<Self>, least: usize, most: usize },
+}
+
+/// A compiled expression.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern(Vec<Vec<Piece>>);
+
+impl Pattern {
+    /// Compiles the expression, or nothing if it is not one.
+    pub(crate) fn compile(text: &str) -> Option<Self> {
+        let characters: Vec<char> = text.to_lowercase().chars().collect();
+        let mut position = 0;
+        let alternatives = parse_alternatives(&characters, &mut position)?;
+        (position == characters.len()).then_some(Self(alternatives))
+    }
+
+    /// Whether the expression is found anywhere in `text`.
+    pub(crate) fn is_match(&self, text: &str) -> bool {
+        let characters: Vec<char> = text.to_lowercase().chars().collect();
+        (0..=characters.len())
+            .any(|start| self.0.iter().any(|pieces| matches(pieces, &characters, start, &mut |_| true)))
+    }
+}
+
+fn parse_alternatives(text: &[char], position: &mut usize) -> Option<Vec<Vec<Piece>>> {
+    let mut alternatives = vec![Vec::new()];
+    while let Some(&character) = text.get(*position) {
+        match character {
+            ')' => break,
+            '|' => {
+                *position += 1;
+                alternatives.push(Vec::new());
+            }
+            _ => {
+                let piece = parse_piece(text, position)?;
+                let piece = parse_repeat(piece, text, position);
+                alternatives.last_mut()?.push(piece);
+            }
+        }
+    }
+    Some(alternatives)
+}
+
+fn parse_piece(text: &[char], position: &mut usize) -> Option<Piece> {
+    let character = *text.get(*position)?;
+    *position += 1;
+    let piece = match character {
+        '^' => Piece::Start,
+        '$' => Piece::End,
+        '.' => Piece::Any,
+        '*' | '+' | '?' => return None,
+        '\\' => {
+            let escaped = *text.get(*position)?;
+            *position += 1;
+            match escaped {
+                'd' => Piece::Class { negated: false, ranges: vec![('0', '9')] },
+                'w' => Piece::Class { negated: false, ranges: vec![('a', 'z'), ('0', '9'), ('_', '_')] },
+                other => Piece::Literal(other),
+            }
+        }
+        '[' => parse_class(text, position)?,
+        '(' => {
+            let alternatives = parse_alternatives(text, position)?;
+            text.get(*position).filter(|closing| **closing == ')')?;
+            *position += 1;
+            Piece::Group(alternatives)
+        }
+        other => Piece::Literal(other),
+    };
+    Some(piece)
+}
+
+fn parse_class(text: &[char], position: &mut usize) -> Option<Piece> {
+    let negated = text.get(*position) == Some(&'^');
+    *position += usize::from(negated);
+    let mut ranges = Vec::new();
+    loop {
+        let first = *text.get(*position)?;
+        *position += 1;
+        if first == ']' && !ranges.is_empty() {
+            return Some(Piece::Class { negated, ranges });
+        }
+        let is_range =
+            text.get(*position) == Some(&'-') && text.get(*position + 1).is_some_and(|next| *next != ']');
+        let last = if is_range { *text.get(*position + 1)? } else { first };
+        *position += if is_range { 2 } else { 0 };
+        ranges.push((first, last));
+    }
+}
+
+fn parse_repeat(piece: Piece, text: &[char], position: &mut usize) -> Piece {
+    let (least, most) = match text.get(*position) {
+        Some('*') => (0, usize::MAX),
+        Some('+') => (1, usize::MAX),
+        Some('?') => (0, 1),
+        Some(_) | None => return piece,
+    };
+    *position += 1;
+    Piece::Repeat { piece: Box::new(piece), least, most }
+}
+
+/// Whether `pieces` match at `at` in a way that lets `rest` match where they end.
+fn matches(pieces: &[Piece], text: &[char], at: usize, rest: &mut dyn FnMut(usize) -> bool) -> bool {
+    let Some((first, others)) = pieces.split_first() else { return rest(at) };
+    match_piece(first, text, at, &mut |end| matches(others, text, end, rest))
+}
+
+fn match_piece(piece: &Piece, text: &[char], at: usize, rest: &mut dyn FnMut(usize) -> bool) -> bool {
+    let one = |fits: &dyn Fn(char) -> bool| text.get(at).is_some_and(|character| fits(*character));
+    match piece {
+        Piece::Start => at == 0 && rest(at),
+        Piece::End => at == text.len() && rest(at),
+        Piece::Any => one(&|_| true) && rest(at + 1),
+        Piece::Literal(wanted) => one(&|character| character == *wanted) && rest(at + 1),
+        Piece::Class { negated, ranges } => {
+            let inside = |character| ranges.iter().any(|(low, high)| (*low..=*high).contains(&character));
+            one(&|character| inside(character) != *negated) && rest(at + 1)
+        }
+        Piece::Group(alternatives) => alternatives.iter().any(|pieces| matches(pieces, text, at, rest)),
+        Piece::Repeat { piece, least, most } => {
+            let again = *most > 0
+                && match_piece(piece, text, at, &mut |end| {
+                    // A repetition that consumed nothing would go on for ever.
+                    let next = Piece::Repeat {
+                        piece: piece.clone(),
+                        least: least.saturating_sub(1),
+                        most: most - 1,
+                    };
+                    end > at && match_piece(&next, text, end, rest)
+                });
+            again || (*least == 0 && rest(at))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_match_as_the_database_would() {
+        let table = [
+            ("web", "my-web-1", true),
+            ("^web", "my-web-1", false),
+            (r"^my\-web\-1$", "my-web-1", true),
+            ("^MY", "my-web-1", true),
+            ("^my.*1$", "my-web-1", true),
+            ("^my.*2$", "my-web-1", false),
+            ("^(a|b)+$", "abba", true),
+            ("^[a-c]?x[^0-9]$", "bxz", true),
+            ("^[a-c]?x[^0-9]$", "bx1", false),
+            (r"v1\.29", "v1x29", false),
+        ];
+        for (pattern, text, expected) in table {
+            let compiled = Pattern::compile(pattern).unwrap();
+            assert_eq!(compiled.is_match(text), expected, "{pattern} on {text}");
+        }
+        assert!(Pattern::compile("(").is_none());
+        assert!(Pattern::compile("*a").is_none());
+    }
+}

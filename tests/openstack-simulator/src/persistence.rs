@@ -1,0 +1,72 @@
+//! The state in a file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::fs;
+use tokio::io::AsyncWriteExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::cloud::Cloud;
+use crate::state::State;
+
+/// Changes within this long are written together: a busy cloud changes hundreds of times a second.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+
+fn about(path: &Path, what: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what} state file {}: {error}", path.display()))
+}
+
+/// The state in the file, if the file is there.
+pub(crate) async fn load(path: &Path) -> io::Result<Option<State>> {
+    let bytes = match fs::read(path).await {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(about(path, "cannot read", &error)),
+    };
+    let state =
+        serde_json::from_slice(&bytes).map_err(|error| about(path, "cannot understand", &error.into()))?;
+    Ok(Some(state))
+}
+
+/// Writes the bytes so that the file is always either the old or the new state, whole.
+pub(crate) async fn save(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let temporary = PathBuf::from(name);
+    let write = async {
+        let mut file = fs::File::create(&temporary).await?;
+        file.write_all(bytes).await?;
+        file.sync_all().await?;
+        fs::rename(&temporary, path).await
+    };
+    write.await.map_err(|error| about(path, "cannot write", &error))
+}
+
+/// Writes the state after changes, until stopped, and a last time then.
+pub(crate) async fn keep(cloud: Arc<Cloud>, path: PathBuf, stop: CancellationToken) {
+    loop {
+        let stopping = tokio::select! {
+            () = cloud.changed() => false,
+            () = stop.cancelled() => true,
+        };
+        if !stopping {
+            tokio::select! {
+                () = tokio::time::sleep(DEBOUNCE) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+        let saved = match cloud.snapshot() {
+            Ok(bytes) => save(&path, &bytes).await,
+            Err(error) => Err(about(&path, "cannot write", &error.into())),
+        };
+        if let Err(error) = saved {
+            tracing::error!(error = %error, "the state is not saved");
+        }
+        if stopping {
+            return;
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The listener: from bytes to requests and back.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::admin;
+use crate::cloud::{Cloud, Outcome};
+use crate::http::{Query, Reply, Request};
+
+/// The largest body read. User data is 64 KiB at most; nothing else is near that.
+const BODY_LIMIT: usize = 4 << 20;
+
+/// A fault that closes the connection.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection was dropped on purpose")]
+struct Dropped;
+
+/// Accepts connections until stopped.
+pub(crate) async fn run(listener: TcpListener, cloud: Arc<Cloud>, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted.map(|(stream, _)| stream),
+            () = stop.cancelled() => break,
+        };
+        match stream {
+            Ok(stream) => {
+                connections.spawn(serve(stream, Arc::clone(&cloud), stop.clone()));
+            }
+            Err(error) => {
+                // Out of file descriptors, usually. They come back as connections close.
+                tracing::warn!(error = %error, "cannot accept a connection");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+    connections.close();
+    connections.wait().await;
+}
+
+async fn serve(stream: TcpStream, cloud: Arc<Cloud>, stop: CancellationToken) {
+    let Ok(local) = stream.local_addr() else { return };
+    // Small answers to small requests must not wait for more bytes.
+    let _ = stream.set_nodelay(true);
+    let service = hyper::service::service_fn(move |request| handle(request, Arc::clone(&cloud), local));
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        ended = connection => {
+            if let Err(error) = ended {
+                tracing::debug!(error = %error, "a connection ended early");
+            }
+        }
+        // Hanging calls would never end by themselves, so connections are simply cut.
+        () = stop.cancelled() => {}
+    }
+}
+
+async fn handle(
+    request: http::Request<Incoming>,
+    cloud: Arc<Cloud>,
+    local: SocketAddr,
+) -> Result<http::Response<Full<Bytes>>, Dropped> {
+    let head = request.method() == http::Method::HEAD;
+    let request = read(request, local).await.map_err(|_| Dropped)?;
+    let outcome = if request.path.starts_with("/simulator") {
+        Outcome::Reply(admin::handle(&cloud, &request).unwrap_or_else(|refused| refused))
+    } else {
+        cloud.call(&request).await
+    };
+    match outcome {
+        Outcome::Reply(reply) => Ok(respond(reply, head)),
+        Outcome::Drop => Err(Dropped),
+    }
+}
+
+async fn read(request: http::Request<Incoming>, local: SocketAddr) -> io::Result<Request> {
+    let (parts, body) = request.into_parts();
+    let body = Limited::new(body, BODY_LIMIT).collect().await.map_err(io::Error::other)?.to_bytes();
+    let authority = parts.uri.authority().map(http::uri::Authority::as_str);
+    let host = parts.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
+    let base_url = match host.or(authority) {
+        Some(host) => format!("http://{host}"),
+        None => format!("http://{local}"),
+    };
+    let raw_query = parts.uri.query().unwrap_or_default().to_owned();
+    Ok(Request {
+        method: parts.method,
+        path: parts.uri.path().to_owned(),
+        query: Query::parse(&raw_query),
+        raw_query,
+        headers: parts.headers,
+        body,
+        request_id: format!("req-{}", uuid::Uuid::new_v4()),
+        base_url,
+    })
+}
+
+fn respond(reply: Reply, head: bool) -> http::Response<Full<Bytes>> {
+    let body = if head { Bytes::new() } else { reply.body };
+    let mut response = http::Response::new(Full::new(body));
+    *response.status_mut() = reply.status;
+    for (name, value) in reply.headers {
+        response.headers_mut().append(name, value);
+    }
+    response
+}

@@ -1,0 +1,143 @@
+//! A running simulator.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::cloud::Cloud;
+use crate::faults::Fault;
+use crate::inventory::Inventory;
+use crate::log::Call;
+use crate::options::SimulatorOptions;
+use crate::state::State;
+use crate::{persistence, seeds, server};
+
+/// A simulated cloud with its listener. Dropping it stops both.
+#[derive(Debug)]
+pub struct Simulator {
+    cloud: Arc<Cloud>,
+    address: SocketAddr,
+    state_file: Option<PathBuf>,
+    tasks: TaskTracker,
+    stop: DropGuard,
+}
+
+impl Simulator {
+    /// Starts a cloud, with the state of the file if there is one and with the seeds if not.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on, or the state file cannot be read, understood or written.
+    pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
+        let about = |error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot listen on {}: {error}", options.listen))
+        };
+        let listener = TcpListener::bind(options.listen).await.map_err(about)?;
+        let address = listener.local_addr()?;
+        let loaded = match &options.state_file {
+            Some(path) => persistence::load(path).await?,
+            None => None,
+        };
+        let state = loaded.unwrap_or_else(|| {
+            let mut state = State::default();
+            seeds::plant(&mut state, Timestamp::now());
+            state
+        });
+        let state_file = options.state_file.clone();
+        let cloud = Arc::new(Cloud::new(options, state));
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        if let Some(path) = &state_file {
+            // At once, so that a place that cannot be written is known before the first call.
+            persistence::save(path, &cloud.snapshot()?).await?;
+            tasks.spawn(persistence::keep(Arc::clone(&cloud), path.clone(), stop.clone()));
+        }
+        tasks.spawn(server::run(listener, Arc::clone(&cloud), stop.clone()));
+        tasks.close();
+        Ok(Self { cloud, address, state_file, tasks, stop: stop.drop_guard() })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address of Keystone.
+    #[must_use]
+    pub fn auth_url(&self) -> String {
+        format!("http://{}/v3", self.address)
+    }
+
+    /// A `clouds.yaml` for the project, in which the cloud is called `openstack`.
+    #[must_use]
+    pub fn clouds_yaml(&self, project: &str) -> String {
+        format!(
+            "clouds:\n  openstack:\n    auth:\n      auth_url: {}\n      username: {project}\n      \
+             password: {project}\n      project_name: {project}\n      user_domain_name: Default\n      \
+             project_domain_name: Default\n    region_name: RegionOne\n    interface: public\n    \
+             identity_api_version: 3\n",
+            self.auth_url()
+        )
+    }
+
+    /// Everything that the project has made and not deleted.
+    #[must_use]
+    pub fn inventory(&self, project: &str) -> Inventory {
+        self.cloud.inventory(project)
+    }
+
+    /// All calls so far, oldest first.
+    #[must_use]
+    pub fn log(&self) -> Vec<Call> {
+        self.cloud.log.all()
+    }
+
+    /// Forgets the calls so far.
+    pub fn clear_log(&self) {
+        self.cloud.log.clear();
+    }
+
+    /// Lets calls go wrong from now on. Of several faults that match a call the oldest befalls it.
+    pub fn inject(&self, fault: Fault) {
+        self.cloud.faults.inject(fault);
+    }
+
+    /// Ends all faults.
+    pub fn clear_faults(&self) {
+        self.cloud.faults.clear();
+    }
+
+    /// Sets a limit of a project: `cores`, `port`, `volumes` and so on; -1 is none. False if there is
+    /// no such project.
+    pub fn set_quota(&self, project: &str, resource: &str, limit: i64) -> bool {
+        self.cloud.set_quota(project, resource, limit)
+    }
+
+    /// How long each call takes from now on before anything happens.
+    pub fn set_latency(&self, latency: Duration) {
+        self.cloud.set_latency(latency);
+    }
+
+    /// Stops listening, cuts all connections and saves the state.
+    ///
+    /// # Errors
+    ///
+    /// The state file cannot be written.
+    pub async fn shutdown(self) -> io::Result<()> {
+        let Self { cloud, state_file, tasks, stop, .. } = self;
+        stop.disarm().cancel();
+        tasks.wait().await;
+        match state_file {
+            Some(path) => persistence::save(&path, &cloud.snapshot()?).await,
+            None => Ok(()),
+        }
+    }
+}

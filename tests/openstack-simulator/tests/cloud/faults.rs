@@ -1,0 +1,124 @@
+//! Faults on purpose, the log, and the simulator's own endpoints.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tests_openstack_simulator::{Effect, Fault, Service, Simulator};
+
+use crate::client::{Client, quick, send};
+
+const SERVERS: &str = "/compute/v2.1/servers";
+
+fn create(effect: Effect) -> Fault {
+    Fault {
+        service: Some(Service::Compute),
+        method: Some("POST".to_owned()),
+        path: Some("/servers".to_owned()),
+        count: Some(1),
+        ..Fault::new(effect)
+    }
+}
+
+#[tokio::test]
+async fn a_status_is_answered_instead_as_often_as_said() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let effect = Effect::Status {
+        code: 503,
+        body: "<html>busy</html>".to_owned(),
+        content_type: Some("text/html".to_owned()),
+        retry_after: Some(7),
+    };
+    simulator.inject(Fault { count: Some(2), path: Some("/compute".to_owned()), ..Fault::new(effect) });
+    for _ in 0..2 {
+        let answer = client.get(SERVERS).await;
+        assert_eq!((answer.status, answer.text.as_str()), (503, "<html>busy</html>"));
+        assert_eq!(
+            (answer.header("retry-after"), answer.header("content-type")),
+            (Some("7"), Some("text/html"))
+        );
+        assert!(answer.header("x-openstack-request-id").unwrap().starts_with("req-"));
+    }
+    assert_eq!(client.get(SERVERS).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_dropped_call_is_done_or_not() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let body = client.server_body("machine").await.to_string();
+    for (effect, servers) in [(Effect::DropBeforeEffect, 0), (Effect::DropAfterEffect, 1)] {
+        simulator.inject(create(effect.clone()));
+        let answer = send(client.address, "POST", SERVERS, &client.token, &body).await;
+        assert!(answer.is_none(), "{effect:?}");
+        assert_eq!(simulator.inventory("demo").servers.len(), servers, "{effect:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_hangs_until_the_end() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    simulator.inject(create(Effect::Hang));
+    let hanging = tokio::spawn({
+        let client = client.clone();
+        async move { send(client.address, "POST", SERVERS, &client.token, "{}").await }
+    });
+    while simulator.log().last().is_none_or(|call| call.path != SERVERS) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!hanging.is_finished());
+    assert_eq!(client.get(SERVERS).await.status, 200, "the others go on");
+    simulator.shutdown().await.unwrap();
+    assert!(hanging.await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_delay_comes_before_the_effect() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    simulator.inject(Fault::new(Effect::Delay { milliseconds: 60 }));
+    let before = jiff::Timestamp::now();
+    assert_eq!(client.get(SERVERS).await.status, 200);
+    assert!(jiff::Timestamp::now().duration_since(before) >= jiff::SignedDuration::from_millis(60));
+    simulator.clear_faults();
+}
+
+#[tokio::test]
+async fn the_log_tells_what_was_done() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let id = client.boot(client.server_body("machine").await, "ACTIVE").await;
+    simulator.clear_log();
+    let answer = client.post(&format!("{SERVERS}/{id}/action"), json!({"reboot": {"type": "SOFT"}})).await;
+    client.get(&format!("{SERVERS}?name=x")).await;
+    let log = simulator.log();
+    assert_eq!(log.len(), 2);
+    assert_eq!((log[0].action.as_deref(), log[0].status), (Some("reboot"), 202));
+    assert_eq!(log[0].project.as_deref(), Some("demo"));
+    assert_eq!(Some(log[0].request_id.as_str()), answer.header("x-openstack-request-id"));
+    assert_eq!((log[1].path.as_str(), log[1].query.as_str()), (SERVERS, "name=x"));
+}
+
+#[tokio::test]
+async fn other_processes_have_the_same_means() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let fault = json!({"method": "GET", "path": "/servers", "effect": {"status": {"code": 500}}});
+    assert_eq!(client.post("/simulator/faults", fault).await.status, 204);
+    assert_eq!(client.get(SERVERS).await.status, 500);
+    assert_eq!(client.delete("/simulator/faults").await.status, 204);
+    assert_eq!(client.get(SERVERS).await.status, 200);
+    let fault = json!({"effect": "hang", "service": "image"});
+    assert_eq!(client.post("/simulator/faults", fault).await.status, 204);
+    assert_eq!(client.post("/simulator/faults", json!({"effect": "explode"})).await.status, 400);
+    let quota = json!({"project": "demo", "resource": "instances", "limit": 0});
+    assert_eq!(client.put("/simulator/quotas", quota).await.status, 204);
+    assert_eq!(client.put("/simulator/latency", json!({"milliseconds": 1})).await.status, 204);
+    let calls = client.get("/simulator/log").await.object();
+    assert!(calls.as_array().unwrap().iter().any(|call| call["status"] == 500));
+    assert_eq!(client.post("/simulator/clear-log", json!({})).await.status, 204);
+    assert!(simulator.log().is_empty());
+    let inventory = client.get("/simulator/inventory?project=demo").await.json();
+    assert_eq!(inventory["servers"], json!([]));
+}

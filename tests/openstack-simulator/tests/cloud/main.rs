@@ -1,0 +1,13 @@
+//! The simulator as its clients see it: everything goes over HTTP.
+
+#[expect(clippy::expect_used, clippy::panic, reason = "helpers of tests, which clippy does not know as such")]
+mod client;
+mod faults;
+mod identity;
+mod network;
+mod network_refusals;
+mod persistence;
+mod quotas;
+mod server_refusals;
+mod servers;
+mod volumes;

@@ -1,0 +1,123 @@
+//! Networks, addresses, routers, floating IPs, and finding things.
+
+use serde_json::{Value, json};
+use tests_openstack_simulator::Simulator;
+
+use crate::client::{Client, quick};
+
+const NETWORK: &str = "/network/v2.0";
+
+/// A network with a subnet of a few addresses.
+async fn network(client: &Client) -> (String, String) {
+    let network = client.post(&format!("{NETWORK}/networks"), json!({"network": {"name": "n"}})).await.id();
+    let subnet = json!({"subnet": {
+        "name": "s", "network_id": network, "ip_version": 4, "cidr": "10.99.0.0/24",
+        "allocation_pools": [{"start": "10.99.0.10", "end": "10.99.0.11"}],
+    }});
+    let subnet = client.post(&format!("{NETWORK}/subnets"), subnet).await.id();
+    (network, subnet)
+}
+
+#[tokio::test]
+async fn addresses_come_from_the_pools_and_only_once() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let (network, subnet) = network(&client).await;
+    let port = async |fixed_ips: Value| {
+        let body = json!({"port": {"network_id": network, "fixed_ips": fixed_ips}});
+        client.post(&format!("{NETWORK}/ports"), body).await
+    };
+    let plain = json!({"port": {"network_id": network}});
+    let first = client.post(&format!("{NETWORK}/ports"), plain.clone()).await.object();
+    assert_eq!(first["fixed_ips"], json!([{"subnet_id": subnet, "ip_address": "10.99.0.10"}]));
+    let taken = port(json!([{"subnet_id": subnet, "ip_address": "10.99.0.10"}])).await;
+    let words = format!("IP address 10.99.0.10 already allocated in subnet {subnet}");
+    assert_eq!((taken.status, taken.message()), (409, words));
+    let outside = port(json!([{"ip_address": "10.97.0.1"}])).await;
+    assert_eq!(
+        (outside.status, outside.json()["NeutronError"]["type"].clone()),
+        (400, json!("InvalidIpForNetwork"))
+    );
+    assert_eq!(
+        port(json!([{"ip_address": "10.99.0.200"}])).await.status,
+        201,
+        "beyond the pools, if asked for"
+    );
+    assert_eq!(client.post(&format!("{NETWORK}/ports"), plain.clone()).await.status, 201);
+    let exhausted = client.post(&format!("{NETWORK}/ports"), plain).await;
+    assert_eq!(exhausted.status, 409);
+    assert_eq!(exhausted.message(), format!("No more IP addresses available on network {network}."));
+}
+
+#[tokio::test]
+async fn a_floating_ip_needs_a_router_and_keeps_it() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let (network, subnet) = network(&client).await;
+    let public = client.id_of(&format!("{NETWORK}/networks"), "public").await;
+    let port = client.post(&format!("{NETWORK}/ports"), json!({"port": {"network_id": network}})).await.id();
+    let floating = json!({"floatingip": {"floating_network_id": public, "port_id": port}});
+    let unreachable = client.post(&format!("{NETWORK}/floatingips"), floating.clone()).await;
+    assert_eq!(unreachable.json()["NeutronError"]["type"], "ExternalGatewayForFloatingIPNotFound");
+
+    let router = json!({"router": {"name": "r", "external_gateway_info": {"network_id": public}}});
+    let router = client.post(&format!("{NETWORK}/routers"), router).await.id();
+    let interface = json!({"subnet_id": subnet});
+    let path = format!("{NETWORK}/routers/{router}");
+    assert_eq!(client.put(&format!("{path}/add_router_interface"), interface.clone()).await.status, 200);
+    assert_eq!(client.put(&format!("{path}/add_router_interface"), interface.clone()).await.status, 400);
+    let floating = client.post(&format!("{NETWORK}/floatingips"), floating).await.object();
+    assert_eq!((&floating["router_id"], &floating["status"]), (&json!(router), &json!("ACTIVE")));
+    assert_eq!(client.put(&format!("{path}/remove_router_interface"), interface.clone()).await.status, 409);
+    assert_eq!(client.delete(&path).await.status, 409);
+
+    assert_eq!(client.delete(&format!("{NETWORK}/ports/{port}")).await.status, 204);
+    let id = floating["id"].as_str().unwrap();
+    let left = client.get(&format!("{NETWORK}/floatingips/{id}")).await.object();
+    assert_eq!((&left["port_id"], &left["status"]), (&Value::Null, &json!("DOWN")));
+    assert_eq!(client.put(&format!("{path}/remove_router_interface"), interface.clone()).await.status, 200);
+    assert_eq!(client.put(&format!("{path}/remove_router_interface"), interface).await.status, 404);
+    for path in [path, format!("{NETWORK}/floatingips/{id}"), format!("{NETWORK}/networks/{network}")] {
+        assert_eq!(client.delete(&path).await.status, 204, "{path}");
+    }
+    assert!(simulator.inventory("demo").is_empty(), "{:?}", simulator.inventory("demo"));
+}
+
+#[tokio::test]
+async fn things_are_found_by_attribute_tag_address_and_page() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let (network, subnet) = network(&client).await;
+    for name in ["one", "two"] {
+        let body = json!({"port": {"network_id": network, "name": name, "description": "d"}});
+        let id = client.post(&format!("{NETWORK}/ports"), body).await.id();
+        let tags = client.put(&format!("{NETWORK}/ports/{id}/tags"), json!({"tags": ["all", name]})).await;
+        assert_eq!(tags.status, 200);
+    }
+    let names = async |query: &str| {
+        let ports = client.get(&format!("{NETWORK}/ports?network_id={network}&{query}")).await.json();
+        let mut names: Vec<String> = ports["ports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|port| port["name"].as_str().unwrap().to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("description=d").await, ["one", "two"]);
+    assert_eq!(names("name=one&name=two").await, ["one", "two"]);
+    assert_eq!(names("tags=all,one").await, ["one"]);
+    assert_eq!(names("tags-any=one,two").await, ["one", "two"]);
+    assert_eq!(names("not-tags=one").await, ["two"]);
+    assert_eq!(names("not-tags-any=one,two").await, Vec::<String>::new());
+    assert_eq!(names("fixed_ips=ip_address%3D10.99.0.11").await, ["two"]);
+    assert_eq!(names(&format!("fixed_ips=subnet_id%3D{subnet}")).await, ["one", "two"]);
+    assert_eq!(names("admin_state_up=False").await, Vec::<String>::new());
+    let page = client.get(&format!("{NETWORK}/ports?network_id={network}&limit=1&fields=id")).await.json();
+    assert_eq!(page["ports"][0].as_object().unwrap().len(), 1);
+    let marker = page["ports"][0]["id"].as_str().unwrap();
+    assert_eq!(names(&format!("limit=5&marker={marker}")).await.len(), 1);
+    let external = client.get(&format!("{NETWORK}/networks?router:external=true")).await.object();
+    assert_eq!(external[0]["name"], "public");
+}

@@ -1,0 +1,78 @@
+//! Volumes and images.
+
+use serde_json::json;
+use tests_openstack_simulator::Simulator;
+
+use crate::client::{Client, quick};
+
+#[tokio::test]
+async fn a_server_boots_from_a_volume_and_takes_it_along() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let volumes = format!("/volume/v3/{}/volumes", client.project);
+    let image = client.id_of("/image/v2/images?name=cirros", "cirros").await;
+    let created = client.post(&volumes, json!({"volume": {"size": 1, "name": "v", "imageRef": image}})).await;
+    assert_eq!((created.status, &created.object()["status"]), (202, &json!("creating")));
+    let path = format!("{volumes}/{}", created.id());
+    let volume = client.until(&path, |volume| volume["status"] == "available").await;
+    assert_eq!(volume["bootable"], "true");
+
+    let mut body = client.server_body("machine").await;
+    body["server"]["imageRef"] = json!("");
+    body["server"]["block_device_mapping_v2"] = json!([{
+        "boot_index": 0, "uuid": volume["id"], "source_type": "volume", "destination_type": "volume",
+        "delete_on_termination": true,
+    }]);
+    let id = client.boot(body, "ACTIVE").await;
+    let server = format!("/compute/v2.1/servers/{id}");
+    assert_eq!(client.get(&server).await.object()["image"], "");
+    let volume = client.get(&path).await.object();
+    assert_eq!((&volume["status"], &volume["attachments"][0]["server_id"]), (&json!("in-use"), &json!(id)));
+    assert_eq!(client.delete(&path).await.status, 400);
+    let held = client.get(&format!("{server}/os-volume_attachments")).await.object();
+    assert_eq!((&held[0]["volumeId"], &held[0]["delete_on_termination"]), (&volume["id"], &json!(true)));
+    client.delete(&server).await;
+    client.until_gone(&server).await;
+    client.until_gone(&path).await;
+    assert!(simulator.inventory("demo").is_empty());
+}
+
+#[tokio::test]
+async fn volumes_are_found_deleted_and_refused() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let volumes = format!("/volume/v3/{}/volumes", client.project);
+    let table = [
+        (json!({"name": "v"}), 400),
+        (json!({"size": 1, "imageRef": "nothing"}), 400),
+        (json!({"size": 1, "volume_type": "nothing"}), 404),
+        (json!({"size": 1, "availability_zone": "nowhere"}), 400),
+    ];
+    for (volume, status) in table {
+        let answer = client.post(&volumes, json!({"volume": volume})).await;
+        assert_eq!(answer.status, status, "{volume}");
+    }
+    for name in ["one", "two"] {
+        client.post(&volumes, json!({"volume": {"size": 1, "name": name}})).await.id();
+    }
+    let found = client.get(&format!("{volumes}/detail?name=one")).await.object();
+    assert_eq!(found.as_array().unwrap().len(), 1);
+    let path = format!("{volumes}/{}", found[0]["id"].as_str().unwrap());
+    client.until(&path, |volume| volume["status"] == "available").await;
+    assert_eq!(client.delete(&path).await.status, 202);
+    assert_eq!(client.get(&path).await.object()["status"], "deleting");
+    client.until_gone(&path).await;
+    assert_eq!(client.get("/volume/v3/elsewhere/volumes").await.message(), "Malformed request url");
+}
+
+#[tokio::test]
+async fn images_are_listed_in_pages() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let page = client.get("/image/v2/images?limit=4&tag=kubernetes&sort=name:asc").await.json();
+    assert_eq!(page["images"][0]["name"], "ubuntu-2204-kube-v1.29.0");
+    let next = format!("/image{}", page["next"].as_str().unwrap());
+    let rest = client.get(&next).await.json();
+    assert_eq!((rest["images"].as_array().unwrap().len(), &rest["next"]), (2, &json!(null)));
+    assert_eq!(client.get("/image/v2/images/nothing").await.status, 404);
+}
