@@ -59,7 +59,7 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn routers(&self, query: &NetworkQuery) -> CloudResult<Vec<Router>>;
     /// Creates a router with an external gateway.
     async fn create_router(&self, new: &NewRouter) -> CloudResult<Router>;
-    /// Connects a subnet to a router.
+    /// Connects a subnet to a router; one that is connected already is an error of class `Conflict`.
     async fn add_router_interface(&self, router: &str, subnet: &str) -> CloudResult<()>;
     /// Disconnects a subnet from a router.
     async fn remove_router_interface(&self, router: &str, subnet: &str) -> CloudResult<()>;

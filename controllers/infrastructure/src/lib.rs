@@ -7,6 +7,8 @@ mod cloud;
 mod credentials;
 mod error;
 mod resources;
+#[cfg(feature = "suite")]
+pub mod suite;
 
 pub use cloud::{Cloud, CloudConnector};
 pub use credentials::Credentials;

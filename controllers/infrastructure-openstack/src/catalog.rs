@@ -1,0 +1,169 @@
+//! Where the services are: Keystone's catalog, narrowed to one region and one interface.
+
+use controllers_infrastructure::{CloudError, CloudResult, ErrorClass};
+use openstack_sdk::AsyncOpenStack;
+
+use crate::request::{Request, Service};
+
+const OPERATION: &str = "read the service catalog";
+
+/// One line of the catalog.
+#[derive(Debug, Clone)]
+struct Line {
+    service_type: String,
+    interface: String,
+    region: String,
+    url: String,
+}
+
+/// The roots of the services.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoints {
+    region: String,
+    roots: [Option<String>; 4],
+}
+
+impl Endpoints {
+    /// Reads what came with the token. No region wanted means the one of the compute service.
+    pub(crate) fn read(client: &AsyncOpenStack, region: Option<&str>, interface: &str) -> CloudResult<Self> {
+        let mut lines = Vec::new();
+        for service in client.get_token_catalog().unwrap_or_default() {
+            lines.extend(service.endpoints.into_iter().map(|endpoint| Line {
+                service_type: service.service_type.clone(),
+                interface: endpoint.interface,
+                region: endpoint.region.unwrap_or_default(),
+                url: endpoint.url,
+            }));
+        }
+        Self::choose(&lines, region, interface)
+    }
+
+    fn choose(lines: &[Line], region: Option<&str>, interface: &str) -> CloudResult<Self> {
+        let offered: Vec<&Line> = lines.iter().filter(|line| line.interface == interface).collect();
+        let find = |service: Service, region: &str| {
+            let named = |name: &&str| {
+                offered.iter().find(|line| line.service_type == *name && line.region == region).copied()
+            };
+            types(service).iter().find_map(named)
+        };
+        let region = match region {
+            Some(region) => region.to_owned(),
+            None => offered
+                .iter()
+                .find(|line| line.service_type == "compute")
+                .or_else(|| offered.first())
+                .map(|line| line.region.clone())
+                .unwrap_or_default(),
+        };
+        if !offered.iter().any(|line| line.region == region) {
+            return Err(absent(lines, &region, interface));
+        }
+        let roots = Service::ALL.map(|service| find(service, &region).map(|line| root(service, &line.url)));
+        Ok(Self { region, roots })
+    }
+
+    pub(crate) fn region(&self) -> &str {
+        &self.region
+    }
+
+    /// The whole address of a call.
+    pub(crate) fn url(&self, request: &Request) -> CloudResult<String> {
+        let root = self.root_of(request.service, &request.operation())?;
+        let mark = if request.query.is_empty() { "" } else { "?" };
+        Ok(format!("{root}{}{mark}{}", request.path, request.query))
+    }
+
+    /// Where Nova tells which microversions it has: its root without a project id.
+    pub(crate) fn compute_versions(&self) -> CloudResult<String> {
+        let root = self.root_of(Service::Compute, "GET /")?;
+        let end = root.find("/v2.1").map_or(root.len(), |at| at + "/v2.1".len());
+        Ok(format!("{}/", root.get(..end).unwrap_or(root)))
+    }
+
+    fn root_of(&self, service: Service, operation: &str) -> CloudResult<&str> {
+        let position = Service::ALL.iter().position(|known| *known == service).unwrap_or_default();
+        self.roots.get(position).and_then(Option::as_deref).ok_or_else(|| {
+            let name = types(service).first().copied().unwrap_or_default();
+            let message = format!("the cloud offers no {name:?} service in region {:?}", self.region);
+            CloudError::new(ErrorClass::Broken, operation, message)
+        })
+    }
+}
+
+/// The names a service goes by, the official one first.
+const fn types(service: Service) -> &'static [&'static str] {
+    match service {
+        Service::Compute => &["compute"],
+        Service::Network => &["network"],
+        Service::Image => &["image"],
+        Service::Volume => &["block-storage", "volumev3", "block-store", "volume"],
+    }
+}
+
+/// Neutron and Glance are listed without their version, more often than not.
+fn root(service: Service, url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    let version = match service {
+        Service::Compute | Service::Volume => return url.to_owned(),
+        Service::Network => "/v2.0",
+        Service::Image => "/v2",
+    };
+    if url.ends_with(version) { url.to_owned() } else { format!("{url}{version}") }
+}
+
+fn absent(lines: &[Line], region: &str, interface: &str) -> CloudError {
+    let mut known: Vec<&str> = lines.iter().map(|line| line.region.as_str()).collect();
+    known.sort_unstable();
+    known.dedup();
+    let message = format!(
+        "the catalog has no {interface} endpoint in region {region:?}; its regions are {}",
+        known.join(", ")
+    );
+    CloudError::new(ErrorClass::Credentials, OPERATION, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(service_type: &str, interface: &str, region: &str, url: &str) -> Line {
+        Line {
+            service_type: service_type.into(),
+            interface: interface.into(),
+            region: region.into(),
+            url: url.into(),
+        }
+    }
+
+    fn lines() -> Vec<Line> {
+        vec![
+            line("network", "public", "one", "http://n1:9696"),
+            line("network", "public", "two", "http://n2/networking/v2.0/"),
+            line("compute", "internal", "two", "http://inner/v2.1"),
+            line("compute", "public", "two", "http://c2/v2.1/abc"),
+            line("volumev3", "public", "two", "http://v2/v3/abc"),
+        ]
+    }
+
+    #[test]
+    fn the_region_and_the_interface_decide() {
+        let two = Endpoints::choose(&lines(), None, "public").unwrap();
+        assert_eq!(two.region(), "two");
+        let url = two.url(&Request::get(Service::Network, "/ports").with("id", "1")).unwrap();
+        assert_eq!(url, "http://n2/networking/v2.0/ports?id=1");
+        assert_eq!(two.compute_versions().unwrap(), "http://c2/v2.1/");
+        assert_eq!(two.url(&Request::get(Service::Volume, "/volumes")).unwrap(), "http://v2/v3/abc/volumes");
+
+        let one = Endpoints::choose(&lines(), Some("one"), "public").unwrap();
+        assert_eq!(one.url(&Request::get(Service::Network, "/ports")).unwrap(), "http://n1:9696/v2.0/ports");
+        let error = one.url(&Request::get(Service::Compute, "/servers")).unwrap_err();
+        assert!(error.to_string().contains(r#"no "compute" service in region "one""#), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_region_is_answered_with_the_known_ones() {
+        let error = Endpoints::choose(&lines(), Some("three"), "public").unwrap_err();
+        assert_eq!(error.class, ErrorClass::Credentials);
+        assert!(error.message.ends_with("its regions are one, two"), "{error}");
+    }
+}

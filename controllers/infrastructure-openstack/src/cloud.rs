@@ -1,0 +1,196 @@
+//! Every call, and where it is worded.
+
+use async_trait::async_trait;
+use controllers_infrastructure::*;
+
+use crate::{compute, image, network, session::Session, volume};
+
+/// One user's view of one project in one region.
+#[derive(Debug)]
+pub(crate) struct OpenStackCloud(Session);
+
+impl OpenStackCloud {
+    pub(crate) const fn new(session: Session) -> Self {
+        Self(session)
+    }
+
+    /// Whether a new login is due, should anybody ask for this cloud again.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.0.is_refused()
+    }
+}
+
+#[async_trait]
+impl Cloud for OpenStackCloud {
+    fn region(&self) -> &str {
+        self.0.region()
+    }
+
+    async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>> {
+        image::images(&self.0, query).await
+    }
+
+    async fn flavors(&self) -> CloudResult<Vec<Flavor>> {
+        compute::flavors(&self.0).await
+    }
+
+    async fn compute_zones(&self) -> CloudResult<Vec<String>> {
+        compute::compute_zones(&self.0).await
+    }
+
+    async fn server_groups(&self) -> CloudResult<Vec<ServerGroup>> {
+        compute::server_groups(&self.0).await
+    }
+
+    async fn networks(&self, query: &NetworkQuery) -> CloudResult<Vec<Network>> {
+        network::networks(&self.0, query).await
+    }
+
+    async fn create_network(&self, new: &NewNetwork) -> CloudResult<Network> {
+        network::create_network(&self.0, new).await
+    }
+
+    async fn delete_network(&self, id: &str) -> CloudResult<()> {
+        network::delete_network(&self.0, id).await
+    }
+
+    async fn subnets(&self, query: &SubnetQuery) -> CloudResult<Vec<Subnet>> {
+        network::subnets(&self.0, query).await
+    }
+
+    async fn create_subnet(&self, new: &NewSubnet) -> CloudResult<Subnet> {
+        network::create_subnet(&self.0, new).await
+    }
+
+    async fn set_dns_nameservers(&self, subnet: &str, nameservers: &[String]) -> CloudResult<()> {
+        network::set_dns_nameservers(&self.0, subnet, nameservers).await
+    }
+
+    async fn delete_subnet(&self, id: &str) -> CloudResult<()> {
+        network::delete_subnet(&self.0, id).await
+    }
+
+    async fn routers(&self, query: &NetworkQuery) -> CloudResult<Vec<Router>> {
+        network::routers(&self.0, query).await
+    }
+
+    async fn create_router(&self, new: &NewRouter) -> CloudResult<Router> {
+        network::create_router(&self.0, new).await
+    }
+
+    async fn add_router_interface(&self, router: &str, subnet: &str) -> CloudResult<()> {
+        network::add_router_interface(&self.0, router, subnet).await
+    }
+
+    async fn remove_router_interface(&self, router: &str, subnet: &str) -> CloudResult<()> {
+        network::remove_router_interface(&self.0, router, subnet).await
+    }
+
+    async fn delete_router(&self, id: &str) -> CloudResult<()> {
+        network::delete_router(&self.0, id).await
+    }
+
+    async fn security_groups(&self, query: &SecurityGroupQuery) -> CloudResult<Vec<SecurityGroup>> {
+        network::security_groups(&self.0, query).await
+    }
+
+    async fn create_security_group(&self, name: &str, description: &str) -> CloudResult<SecurityGroup> {
+        network::create_security_group(&self.0, name, description).await
+    }
+
+    async fn delete_security_group(&self, id: &str) -> CloudResult<()> {
+        network::delete_security_group(&self.0, id).await
+    }
+
+    async fn create_security_group_rule(&self, new: &NewSecurityGroupRule) -> CloudResult<String> {
+        network::create_security_group_rule(&self.0, new).await
+    }
+
+    async fn delete_security_group_rule(&self, id: &str) -> CloudResult<()> {
+        network::delete_security_group_rule(&self.0, id).await
+    }
+
+    async fn ports(&self, query: &PortQuery) -> CloudResult<Vec<Port>> {
+        network::ports(&self.0, query).await
+    }
+
+    async fn create_port(&self, new: &NewPort) -> CloudResult<Port> {
+        network::create_port(&self.0, new).await
+    }
+
+    async fn update_port(&self, id: &str, change: &PortUpdate) -> CloudResult<Port> {
+        network::update_port(&self.0, id, change).await
+    }
+
+    async fn delete_port(&self, id: &str) -> CloudResult<()> {
+        network::delete_port(&self.0, id).await
+    }
+
+    async fn floating_ips(&self, query: &FloatingIpQuery) -> CloudResult<Vec<FloatingIp>> {
+        network::floating_ips(&self.0, query).await
+    }
+
+    async fn create_floating_ip(&self, new: &NewFloatingIp) -> CloudResult<FloatingIp> {
+        network::create_floating_ip(&self.0, new).await
+    }
+
+    async fn associate_floating_ip(&self, id: &str, port: Option<&str>) -> CloudResult<()> {
+        network::associate_floating_ip(&self.0, id, port).await
+    }
+
+    async fn delete_floating_ip(&self, id: &str) -> CloudResult<()> {
+        network::delete_floating_ip(&self.0, id).await
+    }
+
+    async fn set_tags(&self, kind: TaggedKind, id: &str, tags: &[String]) -> CloudResult<()> {
+        network::set_tags(&self.0, kind, id, tags).await
+    }
+
+    async fn servers(&self) -> CloudResult<Vec<Server>> {
+        compute::servers(&self.0).await
+    }
+
+    async fn servers_named(&self, name: &str) -> CloudResult<Vec<Server>> {
+        compute::servers_named(&self.0, name).await
+    }
+
+    async fn server(&self, id: &str) -> CloudResult<Server> {
+        compute::server(&self.0, id).await
+    }
+
+    async fn create_server(&self, new: &NewServer) -> CloudResult<String> {
+        compute::create_server(&self.0, new).await
+    }
+
+    async fn delete_server(&self, id: &str) -> CloudResult<()> {
+        compute::delete_server(&self.0, id).await
+    }
+
+    async fn reboot_server(&self, id: &str, kind: RebootKind) -> CloudResult<Option<String>> {
+        compute::reboot_server(&self.0, id, kind).await
+    }
+
+    async fn rebuild_server(&self, id: &str, rebuild: &Rebuild) -> CloudResult<Option<String>> {
+        compute::rebuild_server(&self.0, id, rebuild).await
+    }
+
+    async fn actions(&self, server: &str) -> CloudResult<Vec<ActionRecord>> {
+        compute::actions(&self.0, server).await
+    }
+
+    async fn volumes_named(&self, name: &str) -> CloudResult<Vec<Volume>> {
+        volume::volumes_named(&self.0, name).await
+    }
+
+    async fn volume(&self, id: &str) -> CloudResult<Volume> {
+        volume::volume(&self.0, id).await
+    }
+
+    async fn create_volume(&self, new: &NewVolume) -> CloudResult<Volume> {
+        volume::create_volume(&self.0, new).await
+    }
+
+    async fn delete_volume(&self, id: &str) -> CloudResult<()> {
+        volume::delete_volume(&self.0, id).await
+    }
+}

@@ -1,0 +1,108 @@
+//! Nova.
+
+mod actions;
+mod answers;
+mod bodies;
+
+pub(crate) use actions::actions;
+
+use controllers_infrastructure::{CloudResult, Flavor, NewServer, RebootKind, Rebuild, Server, ServerGroup};
+use serde_json::{Value, json};
+
+use crate::{
+    paging::list,
+    request::{Request, Service, encode},
+    session::Session,
+};
+
+pub(crate) async fn flavors(session: &Session) -> CloudResult<Vec<Flavor>> {
+    let found: Vec<answers::Flavor> =
+        list(session, Request::get(Service::Compute, "/flavors/detail"), "flavors").await?;
+    Ok(found.into_iter().map(Flavor::from).collect())
+}
+
+pub(crate) async fn compute_zones(session: &Session) -> CloudResult<Vec<String>> {
+    let request = Request::get(Service::Compute, "/os-availability-zone");
+    let zones: Vec<answers::Zone> = session.under(&request, "availabilityZoneInfo").await?;
+    Ok(zones.into_iter().filter(|zone| zone.state.available).map(|zone| zone.name).collect())
+}
+
+/// Nova pages this list by offset and gives no link to the next page: the end is an empty one.
+pub(crate) async fn server_groups(session: &Session) -> CloudResult<Vec<ServerGroup>> {
+    let mut all: Vec<ServerGroup> = Vec::new();
+    loop {
+        let request =
+            Request::get(Service::Compute, "/os-server-groups").with("offset", &all.len().to_string());
+        let page: Vec<answers::Group> = session.under(&request, "server_groups").await?;
+        let fresh: Vec<ServerGroup> = page
+            .into_iter()
+            .map(ServerGroup::from)
+            .filter(|group| all.iter().all(|known| known.id != group.id))
+            .collect();
+        if fresh.is_empty() {
+            return Ok(all);
+        }
+        all.extend(fresh);
+    }
+}
+
+pub(crate) async fn servers(session: &Session) -> CloudResult<Vec<Server>> {
+    list_servers(session, Request::get(Service::Compute, "/servers/detail")).await
+}
+
+/// Nova takes the name for a regular expression of its database's dialect. What could mean
+/// something in one becomes "any character", and the exact name is compared here.
+pub(crate) async fn servers_named(session: &Session, name: &str) -> CloudResult<Vec<Server>> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '.' };
+    let pattern = format!("^{}$", name.chars().map(plain).collect::<String>());
+    let request = Request::get(Service::Compute, "/servers/detail").with("name", &pattern);
+    let found = list_servers(session, request).await?;
+    Ok(found.into_iter().filter(|server| server.name == name).collect())
+}
+
+async fn list_servers(session: &Session, request: Request) -> CloudResult<Vec<Server>> {
+    let found: Vec<answers::Server> = list(session, request, "servers").await?;
+    Ok(found.into_iter().map(Server::from).collect())
+}
+
+pub(crate) async fn server(session: &Session, id: &str) -> CloudResult<Server> {
+    let request = Request::get(Service::Compute, path(id));
+    Ok(session.under::<answers::Server>(&request, "server").await?.into())
+}
+
+pub(crate) async fn create_server(session: &Session, new: &NewServer) -> CloudResult<String> {
+    let request = Request::post(Service::Compute, "/servers", bodies::create(new));
+    Ok(session.under::<answers::Created>(&request, "server").await?.id)
+}
+
+pub(crate) async fn delete_server(session: &Session, id: &str) -> CloudResult<()> {
+    session.done(&Request::delete(Service::Compute, path(id))).await.map(drop)
+}
+
+pub(crate) async fn reboot_server(
+    session: &Session,
+    id: &str,
+    kind: RebootKind,
+) -> CloudResult<Option<String>> {
+    let word = match kind {
+        RebootKind::Soft => "SOFT",
+        RebootKind::Hard => "HARD",
+    };
+    act(session, id, json!({"reboot": {"type": word}})).await
+}
+
+pub(crate) async fn rebuild_server(
+    session: &Session,
+    id: &str,
+    rebuild: &Rebuild,
+) -> CloudResult<Option<String>> {
+    act(session, id, bodies::rebuild(rebuild)).await
+}
+
+async fn act(session: &Session, id: &str, body: Value) -> CloudResult<Option<String>> {
+    session.done(&Request::post(Service::Compute, format!("{}/action", path(id)), body)).await
+}
+
+fn path(id: &str) -> String {
+    format!("/servers/{}", encode(id))
+}

@@ -1,0 +1,137 @@
+//! One session, and so one token, per credentials.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex as StdMutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials};
+use tokio::{sync::Mutex, time::Instant};
+
+use crate::{cloud::OpenStackCloud, login::log_in};
+
+/// A session nobody asked for in an hour belongs to a cluster that is gone, or to a Secret that
+/// has been changed.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// Sessions kept at most; beyond, the longest unused goes. Each holds a few connections.
+const MOST: usize = 512;
+
+/// For so long a failed login is not tried again: many objects wait for the same one, and a cloud
+/// may lock a user out for too many wrong passwords.
+const FAILURE_HOLDS: Duration = Duration::from_secs(5);
+
+/// Connects to OpenStack clouds.
+#[derive(Default)]
+pub struct OpenStackConnector {
+    /// By the credentials themselves, so that equal hashes of different ones do no harm.
+    slots: StdMutex<HashMap<Credentials, Slot>>,
+}
+
+struct Slot {
+    last_asked: Instant,
+    login: Arc<Mutex<Login>>,
+}
+
+/// Held while logging in: everybody else waits for the one attempt.
+#[derive(Default)]
+enum Login {
+    #[default]
+    Untried,
+    Done(Arc<OpenStackCloud>),
+    Failed(Instant, CloudError),
+}
+
+impl OpenStackConnector {
+    /// A connector without any session.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn slot(&self, credentials: &Credentials) -> Arc<Mutex<Login>> {
+        let now = Instant::now();
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|_, slot| now.duration_since(slot.last_asked) < IDLE);
+        if let Some(slot) = slots.get_mut(credentials) {
+            slot.last_asked = now;
+            return Arc::clone(&slot.login);
+        }
+        if slots.len() >= MOST {
+            let oldest = slots.iter().min_by_key(|(_, slot)| slot.last_asked).map(|(key, _)| key.clone());
+            oldest.and_then(|key| slots.remove(&key));
+        }
+        let login = Arc::default();
+        slots.insert(credentials.clone(), Slot { last_asked: now, login: Arc::clone(&login) });
+        login
+    }
+}
+
+#[async_trait]
+impl CloudConnector for OpenStackConnector {
+    async fn connect(&self, credentials: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
+        let slot = self.slot(credentials);
+        let mut login = slot.lock().await;
+        match &*login {
+            Login::Done(cloud) if !cloud.is_refused() => return Ok(Arc::<OpenStackCloud>::clone(cloud)),
+            Login::Failed(at, error) if at.elapsed() < FAILURE_HOLDS => return Err(error.clone()),
+            Login::Untried | Login::Done(_) | Login::Failed(..) => {}
+        }
+        match log_in(credentials).await {
+            Ok(session) => {
+                let cloud = Arc::new(OpenStackCloud::new(session));
+                *login = Login::Done(Arc::clone(&cloud));
+                Ok(cloud)
+            }
+            Err(error) => {
+                tracing::debug!(cloud = credentials.cloud_name, %error, "login failed");
+                *login = Login::Failed(Instant::now(), error.clone());
+                Err(error)
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for OpenStackConnector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sessions = self.slots.lock().unwrap_or_else(PoisonError::into_inner).len();
+        f.debug_struct("OpenStackConnector").field("sessions", &sessions).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credentials(cloud_name: String) -> Credentials {
+        Credentials { clouds_yaml: "secret".into(), cloud_name, ca_certificate: None, region: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sessions_are_shared_bounded_and_forgotten() {
+        let connector = OpenStackConnector::new();
+        let first = connector.slot(&credentials("a".into()));
+        assert!(Arc::ptr_eq(&first, &connector.slot(&credentials("a".into()))));
+
+        tokio::time::advance(IDLE / 2).await;
+        for index in 0..MOST {
+            connector.slot(&credentials(index.to_string()));
+        }
+        assert!(!Arc::ptr_eq(&first, &connector.slot(&credentials("a".into()))), "the oldest made room");
+        assert_eq!(format!("{connector:?}"), format!("OpenStackConnector {{ sessions: {MOST} }}"));
+
+        tokio::time::advance(IDLE).await;
+        connector.slot(&credentials("b".into()));
+        assert_eq!(format!("{connector:?}"), "OpenStackConnector { sessions: 1 }");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_shared_for_a_moment() {
+        let connector = OpenStackConnector::new();
+        let one = connector.connect(&credentials("a".into())).await.unwrap_err();
+        let two = connector.connect(&credentials("a".into())).await.unwrap_err();
+        assert_eq!(one, two);
+        assert!(!format!("{one:?} {connector:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,270 @@
+//! From credentials to a session.
+
+use std::{io::Write, time::Duration};
+
+use controllers_infrastructure::{CloudError, CloudResult, Credentials, ErrorClass};
+use http::{StatusCode, header};
+use openstack_sdk::{
+    AsyncOpenStack, AuthError, OpenStackError, api::AsyncClient, config::Auth, config::CloudConfig,
+};
+// Ways to log in register themselves when they are linked. The SDK means to link them all, but its
+// build script looks for them in a form of Cargo.toml that the registry does not keep (0.22.8), so
+// only those it names in its code are there: password, token and TOTP.
+use openstack_sdk_auth_applicationcredential as _;
+use openstack_sdk_auth_oidcaccesstoken as _;
+use openstack_sdk_auth_oidcclientcredentials as _;
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+use crate::{
+    catalog::Endpoints,
+    clouds_yaml::{self, Entry, Login, Method, invalid},
+    failure::{refused, root_cause, unanswered, unreadable},
+    session::Session,
+};
+
+const OPERATION: &str = "log in";
+
+/// A cloud across the world connects within a second; one that takes ten is not there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Nova waits for Neutron and Cinder within some calls, up to half a minute each by default.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// For version discovery and the login together.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Logs in.
+pub(crate) async fn log_in(credentials: &Credentials) -> CloudResult<Session> {
+    match tokio::time::timeout(LOGIN_TIMEOUT, log_in_at_leisure(credentials)).await {
+        Ok(result) => result,
+        Err(_) => Err(CloudError::new(ErrorClass::Unreachable, OPERATION, "no answer in time")),
+    }
+}
+
+async fn log_in_at_leisure(credentials: &Credentials) -> CloudResult<Session> {
+    let cloud = &credentials.cloud_name;
+    let mut entry = clouds_yaml::entry(credentials)?;
+    let method = entry.method(cloud)?;
+    let auth_url = entry.auth_url(cloud)?.trim_end_matches('/').to_owned();
+    let certificate = certificate_file(credentials, &entry)?;
+    let path = certificate.as_ref().map(|file| file.path().to_string_lossy().into_owned());
+
+    let probe = nobody(&config(&entry, method, path.as_deref()), cloud)?;
+    probe_keystone(&probe, &auth_url).await?;
+    if method == Method::ApplicationCredential && entry.auth.application_credential_id.is_none() {
+        let id = application_credential_id(&probe, &auth_url, &entry.auth).await?;
+        entry.auth.application_credential_id = Some(id);
+    }
+
+    let config = config(&entry, method, path.as_deref());
+    let client = AsyncOpenStack::builder(&config)
+        // The SDK would keep tokens in files of the home directory.
+        .disable_auth_cache(true)
+        .http_timeout(CALL_TIMEOUT)
+        .http_connect_timeout(CONNECT_TIMEOUT)
+        .http_pool_max_idle_per_host(32)
+        .connect()
+        .await
+        .map_err(|error| failed(&error))?;
+    let region = credentials.region.as_deref().or(entry.region_name.as_deref());
+    let endpoints = Endpoints::read(&client, region.filter(|name| !name.is_empty()), entry.interface())?;
+    Ok(Session::new(client, endpoints))
+}
+
+/// The SDK reads certificates from a path, and only while it builds its client, so the file lives
+/// no longer than that. It is created readable by us alone.
+fn certificate_file(credentials: &Credentials, entry: &Entry) -> CloudResult<Option<NamedTempFile>> {
+    let cloud = &credentials.cloud_name;
+    let pem = match (&credentials.ca_certificate, &entry.cacert) {
+        (Some(pem), _) => pem,
+        (None, Some(pem)) if pem.contains("-----BEGIN") => pem,
+        // A path of whoever wrote the file; here it would name a file of ours.
+        (None, Some(_)) => {
+            return Err(invalid(format!(
+                "cloud {cloud:?}: cacert names a file; put the certificate into the Secret's key \"cacert\""
+            )));
+        }
+        (None, None) => return Ok(None),
+    };
+    if !pem.contains("-----BEGIN CERTIFICATE-----") {
+        return Err(invalid(format!("cloud {cloud:?}: cacert holds no PEM certificate")));
+    }
+    let write = || {
+        let mut file = NamedTempFile::new()?;
+        file.write_all(pem.as_bytes())?;
+        file.flush()?;
+        Ok(file)
+    };
+    write().map(Some).map_err(|error: std::io::Error| {
+        CloudError::new(ErrorClass::Broken, OPERATION, format!("cannot keep the CA certificate: {error}"))
+    })
+}
+
+/// A client that is not logged in. Making it sends nothing, so that an error of its HTTP client can
+/// only be about the certificate.
+fn nobody(config: &CloudConfig, cloud: &str) -> CloudResult<AsyncOpenStack> {
+    AsyncOpenStack::new_impl(config, openstack_sdk::auth::Auth::None).map_err(|error| match &error {
+        OpenStackError::Communication { source } if config.cacert.is_some() => {
+            invalid(format!("cloud {cloud:?}: cacert cannot be used: {}", root_cause(source)))
+        }
+        _ => failed(&error),
+    })
+}
+
+/// The SDK's own discovery forgets why it failed, so we knock first: what is wrong with the
+/// address, its certificate or whatever answers there is known here or nowhere.
+async fn probe_keystone(probe: &AsyncOpenStack, auth_url: &str) -> CloudResult<()> {
+    let operation = format!("GET {auth_url}");
+    let request = http::Request::builder().uri(auth_url).header(header::ACCEPT, "application/json");
+    let answer =
+        probe.rest_async(request, Vec::new()).await.map_err(|error| unanswered(&operation, true, &error))?;
+    let status = answer.status();
+    if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        return Err(refused(&operation, &answer));
+    }
+    if status.is_success() && serde_json::from_slice::<Value>(answer.body()).is_err() {
+        return Err(unreadable(&operation, &answer, "this is not Keystone"));
+    }
+    Ok(())
+}
+
+/// The id of an application credential known by its name and its user.
+///
+/// The SDK's plugin does not pass the name on (0.22.7), so Keystone is asked once by us; from then
+/// on the SDK logs in by the id.
+async fn application_credential_id(
+    probe: &AsyncOpenStack,
+    auth_url: &str,
+    login: &Login,
+) -> CloudResult<String> {
+    let root = if auth_url.ends_with("/v3") { auth_url.to_owned() } else { format!("{auth_url}/v3") };
+    let user = match &login.user_id {
+        Some(id) => json!({"id": id}),
+        None => json!({"name": login.username, "domain": user_domain(login)}),
+    };
+    let credential = json!({
+        "name": login.application_credential_name,
+        "secret": login.application_credential_secret,
+        "user": user,
+    });
+    let identity = json!({"methods": ["application_credential"], "application_credential": credential});
+    let body = json!({"auth": {"identity": identity}}).to_string().into_bytes();
+    let request = http::Request::builder()
+        .method(http::Method::POST)
+        .uri(format!("{root}/auth/tokens?nocatalog"))
+        .header(header::CONTENT_TYPE, "application/json");
+    let answer =
+        probe.rest_async(request, body).await.map_err(|error| unanswered(OPERATION, true, &error))?;
+    if !answer.status().is_success() {
+        return Err(refused(OPERATION, &answer));
+    }
+    let token: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+    match token.pointer("/token/application_credential/id").and_then(Value::as_str) {
+        Some(id) => Ok(id.to_owned()),
+        None => Err(unreadable(OPERATION, &answer, "the token names no application credential")),
+    }
+}
+
+fn user_domain(login: &Login) -> Value {
+    let id = login.user_domain_id.as_ref().or(login.default_domain_id.as_ref());
+    match (id, &login.user_domain_name) {
+        (_, Some(name)) => json!({"name": name}),
+        (Some(id), None) => json!({"id": id}),
+        (None, None) => json!({"id": login.default_domain.as_deref().unwrap_or("default")}),
+    }
+}
+
+/// What the SDK wants to know. An application credential knows its project itself; Keystone
+/// refuses a login that names one as well.
+fn auth(login: &Login, method: Method) -> Auth {
+    let scoped = method != Method::ApplicationCredential;
+    let scope = |value: &Option<String>| value.clone().filter(|_| scoped);
+    let domain = login.default_domain_id.clone().or_else(|| login.default_domain.clone());
+    let secret = |value: &Option<String>| value.clone().map(Into::into);
+    Auth {
+        auth_url: login.auth_url.clone(),
+        username: login.username.clone(),
+        user_id: login.user_id.clone(),
+        user_domain_name: login.user_domain_name.clone().or_else(|| login.domain_name.clone()),
+        user_domain_id: match (&login.user_domain_name, &login.domain_name) {
+            (None, None) => {
+                login.user_domain_id.clone().or_else(|| login.domain_id.clone()).or_else(|| domain.clone())
+            }
+            _ => login.user_domain_id.clone(),
+        },
+        password: secret(&login.password),
+        token: secret(&login.token),
+        passcode: secret(&login.passcode),
+        project_id: scope(&login.project_id).or_else(|| scope(&login.tenant_id)),
+        project_name: scope(&login.project_name).or_else(|| scope(&login.tenant_name)),
+        project_domain_name: scope(&login.project_domain_name),
+        project_domain_id: scope(&login.project_domain_id)
+            .or_else(|| scope(&domain).filter(|_| login.project_domain_name.is_none())),
+        application_credential_id: login.application_credential_id.clone(),
+        application_credential_secret: secret(&login.application_credential_secret),
+        identity_provider: login.identity_provider.clone(),
+        protocol: login.protocol.clone(),
+        access_token: secret(&login.access_token),
+        access_token_endpoint: login.access_token_endpoint.clone(),
+        discovery_endpoint: login.discovery_endpoint.clone(),
+        client_id: login.client_id.clone(),
+        client_secret: secret(&login.client_secret),
+        ..Auth::default()
+    }
+}
+
+fn config(entry: &Entry, method: Method, certificate: Option<&str>) -> CloudConfig {
+    CloudConfig {
+        auth: Some(auth(&entry.auth, method)),
+        auth_type: Some(method.name().to_owned()),
+        auth_methods: entry.auth_methods.clone(),
+        // The SDK files auth_url itself under this name, and finds it under no other. Which
+        // interface our calls go to is decided in `Endpoints`.
+        interface: Some("public".to_owned()),
+        cacert: certificate.map(str::to_owned),
+        verify: entry.verify,
+        auth_cache: Some(false),
+        ..CloudConfig::default()
+    }
+}
+
+/// What the SDK says of a login that failed.
+fn failed(error: &OpenStackError) -> CloudError {
+    let (class, status, message) = match error {
+        OpenStackError::AuthError { source: AuthError::Identity(said) } => {
+            let status = u16::try_from(said.code).unwrap_or_default();
+            (login_class(status), Some(status), said.message.clone())
+        }
+        OpenStackError::AuthError { source: AuthError::UnknownAuth { code, .. } } => {
+            (login_class(*code), Some(*code), format!("Keystone answered {code}"))
+        }
+        OpenStackError::AuthError { source: AuthError::Reqwest { source } }
+        | OpenStackError::Communication { source } => {
+            let class = if source.is_decode() { ErrorClass::Broken } else { ErrorClass::Unreachable };
+            (class, None, root_cause(source))
+        }
+        OpenStackError::AuthError { source: AuthError::AuthReceipt(_) } => {
+            (ErrorClass::Credentials, None, "the user needs a second factor".to_owned())
+        }
+        OpenStackError::Discovery { .. } => {
+            (ErrorClass::Broken, None, "auth_url does not lead to Keystone".to_owned())
+        }
+        OpenStackError::UrlParse { .. } | OpenStackError::InvalidUri { .. } => {
+            (ErrorClass::Credentials, None, format!("auth_url: {error}"))
+        }
+        // Its other errors are about files and plugins, and quote no values.
+        other => (ErrorClass::Broken, None, root_cause(other)),
+    };
+    CloudError { status, ..CloudError::new(class, OPERATION, message) }
+}
+
+const fn login_class(status: u16) -> ErrorClass {
+    match status {
+        401 => ErrorClass::Unauthorized,
+        403 => ErrorClass::Forbidden,
+        429 => ErrorClass::Throttled,
+        400 => ErrorClass::Credentials,
+        _ => ErrorClass::Broken,
+    }
+}

@@ -1,0 +1,68 @@
+//! Neutron.
+
+mod floating_ips;
+mod networks;
+mod ports;
+mod routers;
+mod security_groups;
+mod subnets;
+
+pub(crate) use floating_ips::*;
+pub(crate) use networks::*;
+pub(crate) use ports::*;
+pub(crate) use routers::*;
+pub(crate) use security_groups::*;
+pub(crate) use subnets::*;
+
+use controllers_infrastructure::{CloudResult, TagQuery, TaggedKind};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    request::{Request, Service, encode},
+    session::Session,
+};
+
+/// Replaces all tags of an object.
+pub(crate) async fn set_tags(
+    session: &Session,
+    kind: TaggedKind,
+    id: &str,
+    tags: &[String],
+) -> CloudResult<()> {
+    let collection = match kind {
+        TaggedKind::Network => "networks",
+        TaggedKind::Subnet => "subnets",
+        TaggedKind::Router => "routers",
+        TaggedKind::SecurityGroup => "security-groups",
+        TaggedKind::Port => "ports",
+        TaggedKind::FloatingIp => "floatingips",
+    };
+    let path = format!("{}/tags", path(collection, id));
+    session.done(&Request::put(Service::Network, path, json!({"tags": tags}))).await.map(drop)
+}
+
+async fn delete(session: &Session, collection: &str, id: &str) -> CloudResult<()> {
+    session.done(&Request::delete(Service::Network, path(collection, id))).await.map(drop)
+}
+
+fn path(collection: &str, id: &str) -> String {
+    format!("/{collection}/{}", encode(id))
+}
+
+/// Neutron's four tag filters.
+fn tagged(request: Request, query: &TagQuery) -> Request {
+    request
+        .with_list("tags", &query.tags)
+        .with_list("tags-any", &query.tags_any)
+        .with_list("not-tags", &query.not_tags)
+        .with_list("not-tags-any", &query.not_tags_any)
+}
+
+/// An object of those fields that have a value.
+fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
+    fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+}
+
+fn text(value: Option<&String>) -> Option<Value> {
+    value.map(|text| json!(text))
+}

@@ -1,0 +1,107 @@
+//! Routers.
+
+use controllers_infrastructure::{CloudError, CloudResult, ErrorClass, NetworkQuery, NewRouter, Router};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{delete, networks::filtered, object, path, text};
+use crate::{
+    paging::list,
+    request::{Request, Service},
+    session::Session,
+};
+
+#[derive(Deserialize)]
+struct Answer {
+    id: String,
+    name: String,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default)]
+    external_gateway_info: Option<Gateway>,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Gateway {
+    #[serde(default)]
+    network_id: Option<String>,
+    #[serde(default)]
+    external_fixed_ips: Vec<Address>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    ip_address: String,
+}
+
+impl From<Answer> for Router {
+    fn from(answer: Answer) -> Self {
+        let (network, addresses) = match answer.external_gateway_info {
+            Some(gateway) => (gateway.network_id, gateway.external_fixed_ips),
+            None => (None, Vec::new()),
+        };
+        Self {
+            id: answer.id,
+            name: answer.name,
+            tags: answer.tags,
+            external_network_id: network,
+            external_ips: addresses.into_iter().map(|address| address.ip_address).collect(),
+            description: answer.description.unwrap_or_default(),
+        }
+    }
+}
+
+pub(crate) async fn routers(session: &Session, query: &NetworkQuery) -> CloudResult<Vec<Router>> {
+    let found: Vec<Answer> = list(session, filtered("/routers", query), "routers").await?;
+    Ok(found.into_iter().map(Router::from).collect())
+}
+
+pub(crate) async fn create_router(session: &Session, new: &NewRouter) -> CloudResult<Router> {
+    let gateway = new.external_network_id.as_ref().map(|network| {
+        let fixed: Vec<Value> = new.external_ips.iter().map(fixed_ip).collect();
+        // Naming addresses takes an administrator in most clouds, even an empty list of them.
+        let fixed = (!fixed.is_empty()).then(|| json!(fixed));
+        Value::Object(object([("network_id", Some(json!(network))), ("external_fixed_ips", fixed)]))
+    });
+    let router = object([
+        ("name", Some(json!(new.name))),
+        ("description", Some(json!(new.description))),
+        ("external_gateway_info", gateway),
+    ]);
+    let request = Request::post(Service::Network, "/routers", json!({"router": router}));
+    Ok(session.under::<Answer>(&request, "router").await?.into())
+}
+
+fn fixed_ip((subnet, address): &(String, Option<String>)) -> Value {
+    let subnet = (!subnet.is_empty()).then(|| json!(subnet));
+    Value::Object(object([("subnet_id", subnet), ("ip_address", text(address.as_ref()))]))
+}
+
+/// A subnet that is connected already is a conflict; Neutron calls it a bad request.
+pub(crate) async fn add_router_interface(session: &Session, router: &str, subnet: &str) -> CloudResult<()> {
+    interface(session, "add_router_interface", router, subnet).await.map_err(|error| {
+        if error.class == ErrorClass::Invalid && error.message.contains("already has a port on subnet") {
+            return CloudError { class: ErrorClass::Conflict, ..error };
+        }
+        error
+    })
+}
+
+pub(crate) async fn remove_router_interface(
+    session: &Session,
+    router: &str,
+    subnet: &str,
+) -> CloudResult<()> {
+    interface(session, "remove_router_interface", router, subnet).await
+}
+
+async fn interface(session: &Session, verb: &str, router: &str, subnet: &str) -> CloudResult<()> {
+    let path = format!("{}/{verb}", path("routers", router));
+    session.done(&Request::put(Service::Network, path, json!({"subnet_id": subnet}))).await.map(drop)
+}
+
+pub(crate) async fn delete_router(session: &Session, id: &str) -> CloudResult<()> {
+    delete(session, "routers", id).await
+}

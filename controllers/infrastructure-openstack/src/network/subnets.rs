@@ -1,0 +1,91 @@
+//! Subnets.
+
+use controllers_infrastructure::{CloudResult, NewSubnet, Subnet, SubnetQuery};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{delete, object, path, tagged};
+use crate::{
+    paging::list,
+    request::{Request, Service},
+    session::Session,
+};
+
+#[derive(Deserialize)]
+struct Answer {
+    id: String,
+    name: String,
+    network_id: String,
+    cidr: String,
+    #[serde(default)]
+    gateway_ip: Option<String>,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default)]
+    dns_nameservers: Vec<String>,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+impl From<Answer> for Subnet {
+    fn from(answer: Answer) -> Self {
+        Self {
+            id: answer.id,
+            name: answer.name,
+            network_id: answer.network_id,
+            cidr: answer.cidr,
+            gateway_ip: answer.gateway_ip,
+            tags: answer.tags,
+            dns_nameservers: answer.dns_nameservers,
+            description: answer.description.unwrap_or_default(),
+        }
+    }
+}
+
+pub(crate) async fn subnets(session: &Session, query: &SubnetQuery) -> CloudResult<Vec<Subnet>> {
+    let version = query.ip_version.map(|version| version.to_string());
+    let request = Request::get(Service::Network, "/subnets")
+        .with_some("id", query.id.as_deref())
+        .with_some("network_id", query.network_id.as_deref())
+        .with_some("name", query.name.as_deref())
+        .with_some("description", query.description.as_deref())
+        .with_some("cidr", query.cidr.as_deref())
+        .with_some("gateway_ip", query.gateway_ip.as_deref())
+        .with_some("ip_version", version.as_deref())
+        .with_some("project_id", query.project_id.as_deref())
+        .with_some("ipv6_address_mode", query.ipv6_address_mode.as_deref())
+        .with_some("ipv6_ra_mode", query.ipv6_ra_mode.as_deref());
+    let found: Vec<Answer> = list(session, tagged(request, &query.tagged), "subnets").await?;
+    Ok(found.into_iter().map(Subnet::from).collect())
+}
+
+pub(crate) async fn create_subnet(session: &Session, new: &NewSubnet) -> CloudResult<Subnet> {
+    let pools: Vec<Value> =
+        new.allocation_pools.iter().map(|(start, end)| json!({"start": start, "end": end})).collect();
+    let version = if new.cidr.contains(':') { 6 } else { 4 };
+    let subnet = object([
+        ("name", Some(json!(new.name))),
+        ("description", Some(json!(new.description))),
+        ("network_id", Some(json!(new.network_id))),
+        ("cidr", Some(json!(new.cidr))),
+        ("ip_version", Some(json!(version))),
+        ("dns_nameservers", Some(json!(new.dns_nameservers))),
+        // An empty list would be a subnet without any address to give.
+        ("allocation_pools", (!pools.is_empty()).then(|| json!(pools))),
+    ]);
+    let request = Request::post(Service::Network, "/subnets", json!({"subnet": subnet}));
+    Ok(session.under::<Answer>(&request, "subnet").await?.into())
+}
+
+pub(crate) async fn set_dns_nameservers(
+    session: &Session,
+    subnet: &str,
+    nameservers: &[String],
+) -> CloudResult<()> {
+    let body = json!({"subnet": {"dns_nameservers": nameservers}});
+    session.done(&Request::put(Service::Network, path("subnets", subnet), body)).await.map(drop)
+}
+
+pub(crate) async fn delete_subnet(session: &Session, id: &str) -> CloudResult<()> {
+    delete(session, "subnets", id).await
+}

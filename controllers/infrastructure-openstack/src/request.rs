@@ -1,0 +1,144 @@
+//! One call, as data.
+
+use http::Method;
+use serde_json::Value;
+
+/// The services we call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Service {
+    /// Nova.
+    Compute,
+    /// Neutron.
+    Network,
+    /// Glance.
+    Image,
+    /// Cinder.
+    Volume,
+}
+
+impl Service {
+    /// Every service, in the order of their gates.
+    pub(crate) const ALL: [Self; 4] = [Self::Compute, Self::Network, Self::Image, Self::Volume];
+}
+
+/// A call to make.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) service: Service,
+    pub(crate) method: Method,
+    /// Below the service's root, encoded, e.g. `/servers/1`.
+    pub(crate) path: String,
+    /// Encoded, without the question mark.
+    pub(crate) query: String,
+    pub(crate) body: Option<Value>,
+}
+
+impl Request {
+    fn new(service: Service, method: Method, path: impl Into<String>) -> Self {
+        Self { service, method, path: path.into(), query: String::new(), body: None }
+    }
+
+    /// A read.
+    pub(crate) fn get(service: Service, path: impl Into<String>) -> Self {
+        Self::new(service, Method::GET, path)
+    }
+
+    /// A create, or an action.
+    pub(crate) fn post(service: Service, path: impl Into<String>, body: Value) -> Self {
+        Self { body: Some(body), ..Self::new(service, Method::POST, path) }
+    }
+
+    /// A change.
+    pub(crate) fn put(service: Service, path: impl Into<String>, body: Value) -> Self {
+        Self { body: Some(body), ..Self::new(service, Method::PUT, path) }
+    }
+
+    /// A delete.
+    pub(crate) fn delete(service: Service, path: impl Into<String>) -> Self {
+        Self::new(service, Method::DELETE, path)
+    }
+
+    /// Adds a query parameter.
+    pub(crate) fn with(mut self, key: &str, value: &str) -> Self {
+        if !self.query.is_empty() {
+            self.query.push('&');
+        }
+        self.query.push_str(&encode(key));
+        self.query.push('=');
+        self.query.push_str(&encode(value));
+        self
+    }
+
+    /// Adds a query parameter if there is a value for it.
+    pub(crate) fn with_some(self, key: &str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.with(key, value),
+            None => self,
+        }
+    }
+
+    /// Adds a query parameter of comma-separated values, if there are any.
+    pub(crate) fn with_list(self, key: &str, values: &[String]) -> Self {
+        if values.is_empty() { self } else { self.with(key, &values.join(",")) }
+    }
+
+    /// What an error calls this call, e.g. `POST /servers`.
+    pub(crate) fn operation(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    /// Whether doing it twice is the same as doing it once.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.method == Method::GET || self.method == Method::PUT || self.method == Method::DELETE
+    }
+
+    /// Whether it leaves the cloud as it is.
+    pub(crate) fn is_read(&self) -> bool {
+        self.method == Method::GET
+    }
+
+    /// Whether some id in the path is empty or made of dots. Such a path would name another
+    /// object, often the whole collection, once a server or a proxy has normalised it.
+    pub(crate) fn names_nothing(&self) -> bool {
+        self.path.split('/').skip(1).any(|part| matches!(part, "" | "." | ".."))
+    }
+}
+
+/// Percent-encodes everything but RFC 3986's unreserved characters; for paths and queries alike.
+pub(crate) fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_encoded() {
+        let request = Request::get(Service::Network, "/ports")
+            .with("name", "a b&c=d/é")
+            .with_some("id", None)
+            .with_list("tags", &["x".into(), "y".into()])
+            .with_list("not-tags", &[]);
+        assert_eq!(request.query, "name=a%20b%26c%3Dd%2F%C3%A9&tags=x%2Cy");
+    }
+
+    #[test]
+    fn an_id_cannot_climb_out_of_its_path() {
+        for id in ["", ".", ".."] {
+            let path = format!("/servers/{}", encode(id));
+            assert!(Request::delete(Service::Compute, path).names_nothing(), "{id:?}");
+        }
+        let path = format!("/servers/{}", encode("../flavors"));
+        assert_eq!(path, "/servers/..%2Fflavors");
+        assert!(!Request::delete(Service::Compute, "/servers/1").names_nothing());
+    }
+}

@@ -1,0 +1,227 @@
+//! Sending calls as one user, to one project, in one region.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use controllers_infrastructure::{CloudError, CloudResult, ErrorClass};
+use http::{Response, header};
+use openstack_sdk::{AsyncOpenStack, api::AsyncClient};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use crate::{
+    catalog::Endpoints,
+    failure::{refused, request_id, unanswered, unreadable},
+    gate::{Gate, Verdict},
+    request::{Request, Service},
+};
+
+/// The Nova microversion we are written for: 2.93 is the first that rebuilds a server that boots
+/// from a volume.
+const NOVA_WANTED: u32 = 93;
+
+/// The least one: 2.58 is the first whose action log can be paged and has times of change. What
+/// else we need (tags on create 2.52, user data on rebuild 2.57) is older. Queens (2018) has 2.60.
+const NOVA_NEEDED: u32 = 58;
+
+/// Waits before the repetitions of a call that may be repeated.
+const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(1000)];
+
+/// A logged-in user.
+pub(crate) struct Session {
+    client: AsyncOpenStack,
+    endpoints: Endpoints,
+    gates: [Gate; 4],
+    nova_minor: OnceCell<u32>,
+    refused: AtomicBool,
+}
+
+impl Session {
+    pub(crate) fn new(client: AsyncOpenStack, endpoints: Endpoints) -> Self {
+        let gates = Service::ALL.map(|_| Gate::default());
+        Self { client, endpoints, gates, nova_minor: OnceCell::new(), refused: AtomicBool::new(false) }
+    }
+
+    /// The region all calls go to.
+    pub(crate) fn region(&self) -> &str {
+        self.endpoints.region()
+    }
+
+    /// Whether the cloud no longer takes our token, and not even a fresh one.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Makes a call and reads its JSON.
+    pub(crate) async fn json<T: DeserializeOwned>(&self, request: &Request) -> CloudResult<T> {
+        self.read(request, serde_json::from_value).await
+    }
+
+    /// Makes a call and reads what its JSON has under `key`.
+    pub(crate) async fn under<T: DeserializeOwned>(&self, request: &Request, key: &str) -> CloudResult<T> {
+        self.read(request, |mut value| take(&mut value, key)).await
+    }
+
+    /// Makes a call and makes something of its JSON.
+    pub(crate) async fn read<T>(
+        &self,
+        request: &Request,
+        interpret: impl FnOnce(Value) -> serde_json::Result<T> + Send,
+    ) -> CloudResult<T> {
+        let answer = self.send(request).await?;
+        serde_json::from_slice(answer.body())
+            .and_then(interpret)
+            .map_err(|error| unreadable(&request.operation(), &answer, &error.to_string()))
+    }
+
+    /// Makes a call whose answer does not matter beyond its success. Returns its request id.
+    pub(crate) async fn done(&self, request: &Request) -> CloudResult<Option<String>> {
+        Ok(request_id(self.send(request).await?.headers()))
+    }
+
+    /// Makes a call; an answer that is not a success is an error.
+    async fn send(&self, request: &Request) -> CloudResult<Response<Bytes>> {
+        if request.names_nothing() {
+            let message = "an id is empty or not an id";
+            return Err(CloudError::new(ErrorClass::NotFound, request.operation(), message));
+        }
+        let mut pauses = PAUSES.iter();
+        loop {
+            let error = match self.send_once(request).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            match pauses.next() {
+                Some(pause) if request.is_repeatable() && is_passing(&error) => {
+                    tokio::time::sleep(*pause).await;
+                }
+                _ => return Err(error),
+            }
+        }
+    }
+
+    async fn send_once(&self, request: &Request) -> CloudResult<Response<Bytes>> {
+        let minor = match request.service {
+            Service::Compute => Some(self.nova_minor().await?),
+            Service::Network | Service::Image | Service::Volume => None,
+        };
+        let url = self.endpoints.url(request)?;
+        self.exchange(request, &url, minor).await
+    }
+
+    /// One HTTP exchange (or two, when the token had run out: the SDK logs in again on a 401).
+    async fn exchange(
+        &self,
+        request: &Request,
+        url: &str,
+        minor: Option<u32>,
+    ) -> CloudResult<Response<Bytes>> {
+        let gate = &self.gates[position(request.service)];
+        let leave = gate.enter().await;
+        let started = Instant::now();
+        let (builder, body) = build(request, url, minor);
+        let result = self.client.rest_async(builder, body).await;
+        let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let (outcome, verdict) = match result {
+            Ok(answer) => {
+                let status = answer.status().as_u16();
+                let id = request_id(answer.headers());
+                tracing::debug!(method = %request.method, path = request.path, status, ms, request.id = id, "cloud call");
+                judge(request, answer)
+            }
+            Err(error) => {
+                let error = unanswered(&request.operation(), request.is_read(), &error);
+                tracing::debug!(method = %request.method, path = request.path, ms, error = error.message, "cloud call unanswered");
+                (Err(error), Verdict::Failed)
+            }
+        };
+        gate.leave(leave, verdict);
+        if matches!(&outcome, Err(error) if error.class == ErrorClass::Unauthorized) {
+            self.refused.store(true, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// The microversion to speak: as new as we know, and no newer than the cloud has.
+    async fn nova_minor(&self) -> CloudResult<u32> {
+        self.nova_minor.get_or_try_init(|| self.ask_nova_version()).await.copied()
+    }
+
+    async fn ask_nova_version(&self) -> CloudResult<u32> {
+        let request = Request::get(Service::Compute, "/");
+        let url = self.endpoints.compute_versions()?;
+        let answer = self.exchange(&request, &url, None).await?;
+        let versions: Value = serde_json::from_slice(answer.body())
+            .map_err(|error| unreadable(&request.operation(), &answer, &error.to_string()))?;
+        let highest = versions.pointer("/version/version").and_then(Value::as_str).unwrap_or_default();
+        match highest.strip_prefix("2.").and_then(|minor| minor.parse::<u32>().ok()) {
+            Some(minor) if minor >= NOVA_NEEDED => Ok(minor.min(NOVA_WANTED)),
+            _ => Err(CloudError::new(
+                ErrorClass::Broken,
+                request.operation(),
+                format!("Nova offers microversion {highest:?}, but 2.{NOVA_NEEDED} is the least we can use"),
+            )),
+        }
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the client: it knows the token and the password.
+        f.debug_struct("Session").field("endpoints", &self.endpoints).finish_non_exhaustive()
+    }
+}
+
+/// What a JSON object has under `key`; nothing there is `null`, which most types refuse.
+pub(crate) fn take<T: DeserializeOwned>(value: &mut Value, key: &str) -> serde_json::Result<T> {
+    serde_json::from_value(value.get_mut(key).map_or(Value::Null, Value::take))
+}
+
+fn position(service: Service) -> usize {
+    Service::ALL.iter().position(|known| *known == service).unwrap_or_default()
+}
+
+fn build(request: &Request, url: &str, minor: Option<u32>) -> (http::request::Builder, Vec<u8>) {
+    let mut builder = http::Request::builder()
+        .method(request.method.clone())
+        .uri(url)
+        .header(header::ACCEPT, "application/json");
+    if let Some(minor) = minor {
+        builder = builder.header("OpenStack-API-Version", format!("compute 2.{minor}"));
+    }
+    match &request.body {
+        None => (builder, Vec::new()),
+        Some(body) => {
+            (builder.header(header::CONTENT_TYPE, "application/json"), body.to_string().into_bytes())
+        }
+    }
+}
+
+fn judge(request: &Request, answer: Response<Bytes>) -> (CloudResult<Response<Bytes>>, Verdict) {
+    if answer.status().is_success() {
+        return (Ok(answer), Verdict::Fine);
+    }
+    let error = refused(&request.operation(), &answer);
+    let verdict = match answer.status().as_u16() {
+        429 | 503 => Verdict::TooMany(error.retry_after),
+        500.. => Verdict::Failed,
+        // A refusal on its merits is the sign of a service in good health.
+        _ => Verdict::Fine,
+    };
+    (Err(error), verdict)
+}
+
+/// Whether the same call may well succeed in a moment: an answer from a proxy whose backend is
+/// being restarted, or a connection that broke. Not after a timeout, whose minute is long enough,
+/// nor after "too many".
+fn is_passing(error: &CloudError) -> bool {
+    match (error.class, error.status) {
+        (ErrorClass::Broken, Some(502..=504)) => true,
+        (ErrorClass::Unknown | ErrorClass::Unreachable, None) => !error.message.ends_with("in time"),
+        _ => false,
+    }
+}

@@ -1,0 +1,75 @@
+//! Cinder.
+
+use std::collections::BTreeMap;
+
+use controllers_infrastructure::{CloudResult, NewVolume, Volume};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    paging::list,
+    request::{Request, Service, encode},
+    session::Session,
+};
+
+#[derive(Deserialize)]
+struct Answer {
+    id: String,
+    #[serde(default)]
+    name: Option<String>,
+    status: String,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+    size: i32,
+}
+
+impl From<Answer> for Volume {
+    fn from(answer: Answer) -> Self {
+        Self {
+            id: answer.id,
+            name: answer.name.unwrap_or_default(),
+            status: answer.status,
+            metadata: answer.metadata,
+            size_gib: answer.size,
+        }
+    }
+}
+
+pub(crate) async fn volumes_named(session: &Session, name: &str) -> CloudResult<Vec<Volume>> {
+    let request = Request::get(Service::Volume, "/volumes/detail").with("name", name);
+    let found: Vec<Answer> = list(session, request, "volumes").await?;
+    Ok(found.into_iter().map(Volume::from).filter(|volume| volume.name == name).collect())
+}
+
+pub(crate) async fn volume(session: &Session, id: &str) -> CloudResult<Volume> {
+    let request = Request::get(Service::Volume, path(id));
+    Ok(session.under::<Answer>(&request, "volume").await?.into())
+}
+
+pub(crate) async fn create_volume(session: &Session, new: &NewVolume) -> CloudResult<Volume> {
+    let mut volume = Map::new();
+    volume.insert("name".into(), json!(new.name));
+    volume.insert("description".into(), json!(new.description));
+    volume.insert("size".into(), json!(new.size_gib));
+    volume.insert("metadata".into(), json!(new.metadata));
+    let optional = [
+        ("volume_type", &new.volume_type),
+        ("availability_zone", &new.availability_zone),
+        ("imageRef", &new.image_id),
+    ];
+    for (key, value) in optional {
+        if let Some(value) = value {
+            volume.insert(key.into(), Value::from(value.as_str()));
+        }
+    }
+    let request = Request::post(Service::Volume, "/volumes", json!({"volume": volume}));
+    Ok(session.under::<Answer>(&request, "volume").await?.into())
+}
+
+pub(crate) async fn delete_volume(session: &Session, id: &str) -> CloudResult<()> {
+    session.done(&Request::delete(Service::Volume, path(id))).await.map(drop)
+}
+
+fn path(id: &str) -> String {
+    format!("/volumes/{}", encode(id))
+}

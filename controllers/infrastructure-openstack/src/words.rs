@@ -1,0 +1,124 @@
+//! The cloud's own words, taken out of the body of a refusal.
+//!
+//! Every service wraps them differently, and a proxy in front of one answers in HTML.
+
+use serde_json::Value;
+
+/// Longer than any message worth reading; what a broken service dumps may be much longer.
+const LONGEST: usize = 600;
+
+/// What a refusal says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Words {
+    /// For people; never empty.
+    pub(crate) message: String,
+    /// The name of the error, if the service gave one (Neutron's `type`).
+    pub(crate) kind: Option<String>,
+    /// Whether the body was one a JSON API would send.
+    pub(crate) json: bool,
+}
+
+/// Reads the body of a refusal. `status` is the fallback, e.g. `502 Bad Gateway`.
+pub(crate) fn words(body: &[u8], status: &str) -> Words {
+    if let Ok(value) = serde_json::from_slice::<Value>(body) {
+        let (message, kind) = from_json(&value);
+        let message = message.map_or_else(|| format!("the cloud answered {status}"), |m| shorten(&m));
+        return Words { message, kind, json: true };
+    }
+    let text = String::from_utf8_lossy(body);
+    let message = if text.trim_start().starts_with('<') { from_html(&text) } else { shorten(&text) };
+    let message = if message.is_empty() { format!("the cloud answered {status}") } else { message };
+    Words { message, kind: None, json: false }
+}
+
+/// `{"badRequest": {"message"}}`, `{"NeutronError": {"message", "type"}}`, `{"error": {"message"}}`,
+/// `{"message"}`, `{"NeutronError": "text"}`, `{"faultstring"}`, `{"errors": [{"detail"}]}`.
+fn from_json(value: &Value) -> (Option<String>, Option<String>) {
+    let Some(object) = value.as_object() else { return (None, None) };
+    let direct = ["message", "faultstring", "detail", "title"];
+    let text = |value: &Value| direct.iter().find_map(|key| value.get(key)?.as_str()).map(str::to_owned);
+    if let Some(message) = text(value) {
+        return (Some(message), None);
+    }
+    for inner in object.values() {
+        let inner = inner.as_array().and_then(|all| all.first()).unwrap_or(inner);
+        if let Some(message) = text(inner) {
+            let kind = inner.get("type").and_then(Value::as_str).map(str::to_owned);
+            return (Some(message), kind);
+        }
+        if let Some(message) = inner.as_str() {
+            return (Some(message.to_owned()), None);
+        }
+    }
+    (None, None)
+}
+
+/// The text of a page without its markup and its title, which repeats the heading.
+fn from_html(page: &str) -> String {
+    let body = page.find("<body").and_then(|at| page.get(at..)).unwrap_or(page);
+    let mut text = String::new();
+    let mut inside = false;
+    for character in body.chars() {
+        match character {
+            '<' => inside = true,
+            '>' => {
+                inside = false;
+                text.push(' ');
+            }
+            _ if inside => {}
+            other => text.push(other),
+        }
+    }
+    shorten(&text)
+}
+
+/// One line, of bearable length, without the line breaks that webob leaves even in JSON.
+fn shorten(text: &str) -> String {
+    let text = text.replace("<br />", " ");
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}...", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_service_is_understood() {
+        let table = [
+            (r#"{"badRequest": {"code": 400, "message": "no such flavor"}}"#, "no such flavor", None),
+            (
+                r#"{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded", "detail": ""}}"#,
+                "Quota exceeded",
+                Some("OverQuota"),
+            ),
+            (r#"{"NeutronError": "plain"}"#, "plain", None),
+            (r#"{"itemNotFound": {"message": "No.<br /><br />\n\n"}}"#, "No.", None),
+            (r#"{"error": {"code": 401, "message": "no", "title": "Unauthorized"}}"#, "no", None),
+            (r#"{"message": "limit reached"}"#, "limit reached", None),
+            (r#"{"errors": [{"status": 404, "detail": "gone"}]}"#, "gone", None),
+            ("[]", "the cloud answered 500 Oops", None),
+            ("", "the cloud answered 500 Oops", None),
+            ("plain\n text", "plain text", None),
+            (
+                "<html><head><title>404 Not Found</title></head><body><h1>404 Not Found</h1>\n\
+                 No image found with ID x<br /><br />\n</body></html>",
+                "404 Not Found No image found with ID x",
+                None,
+            ),
+        ];
+        for (body, message, kind) in table {
+            let read = words(body.as_bytes(), "500 Oops");
+            assert_eq!((read.message.as_str(), read.kind.as_deref()), (message, kind), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_dump_is_cut() {
+        let read = words("é".repeat(5000).as_bytes(), "500");
+        assert_eq!(read.message.chars().count(), LONGEST + 3);
+    }
+}

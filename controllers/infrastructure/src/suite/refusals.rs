@@ -1,0 +1,113 @@
+//! What clouds refuse, and as what.
+
+use super::{NOBODY, World, refused};
+use crate::{
+    CloudResult, ErrorClass, NewFloatingIp, NewPort, NewServer, NewSubnet, PortUpdate, RebootKind, Rebuild,
+    TaggedKind,
+};
+
+pub(super) async fn not_found(world: World) {
+    let cloud = &world.cloud;
+    let rebuild = Rebuild { image_id: world.image(&world.expected.image).await.id, ..Rebuild::default() };
+    let answers: Vec<CloudResult<()>> = vec![
+        cloud.server(NOBODY).await.map(drop),
+        cloud.delete_server(NOBODY).await,
+        cloud.reboot_server(NOBODY, RebootKind::Soft).await.map(drop),
+        cloud.rebuild_server(NOBODY, &rebuild).await.map(drop),
+        cloud.actions(NOBODY).await.map(drop),
+        cloud.volume(NOBODY).await.map(drop),
+        cloud.delete_volume(NOBODY).await,
+        cloud.delete_network(NOBODY).await,
+        cloud.delete_subnet(NOBODY).await,
+        cloud.set_dns_nameservers(NOBODY, &[]).await,
+        cloud.delete_router(NOBODY).await,
+        cloud.add_router_interface(NOBODY, NOBODY).await,
+        cloud.delete_security_group(NOBODY).await,
+        cloud.delete_security_group_rule(NOBODY).await,
+        cloud.delete_port(NOBODY).await,
+        cloud
+            .update_port(NOBODY, &PortUpdate { security_groups: Some(vec![]), ..PortUpdate::default() })
+            .await
+            .map(drop),
+        cloud.delete_floating_ip(NOBODY).await,
+        cloud.associate_floating_ip(NOBODY, None).await,
+        cloud.set_tags(TaggedKind::Port, NOBODY, &[]).await,
+    ];
+    for answer in answers {
+        let error = refused(answer, ErrorClass::NotFound);
+        assert_eq!(error.status, Some(404), "{error:?}");
+        assert!(error.request_id.is_some(), "{error:?}");
+    }
+    let on_nothing = NewPort { name: world.name("x"), network_id: NOBODY.into(), ..NewPort::default() };
+    refused(cloud.create_port(&on_nothing).await, ErrorClass::NotFound);
+    let on_nothing = NewSubnet {
+        name: world.name("x"),
+        network_id: NOBODY.into(),
+        cidr: "10.77.0.0/24".into(),
+        ..NewSubnet::default()
+    };
+    refused(cloud.create_subnet(&on_nothing).await, ErrorClass::NotFound);
+}
+
+/// An empty id in a path names the collection: `DELETE /servers/`.
+pub(super) async fn empty_ids(world: World) {
+    let cloud = &world.cloud;
+    for id in ["", "..", "../servers"] {
+        refused(cloud.server(id).await, ErrorClass::NotFound);
+        refused(cloud.delete_server(id).await, ErrorClass::NotFound);
+        refused(cloud.delete_network(id).await, ErrorClass::NotFound);
+        refused(cloud.delete_volume(id).await, ErrorClass::NotFound);
+    }
+}
+
+pub(super) async fn invalid(world: World) {
+    let cloud = &world.cloud;
+    let good = world.server("invalid", Vec::new()).await;
+    let bad = [
+        NewServer { availability_zone: Some("atlantis".into()), ..good.clone() },
+        NewServer { flavor_id: "nobody".into(), ..good.clone() },
+        NewServer { image_id: Some(NOBODY.into()), ..good.clone() },
+        NewServer { ports: vec![NOBODY.into()], ..good.clone() },
+        NewServer { key_name: Some("nobody".into()), ..good.clone() },
+        NewServer { image_id: None, ..good.clone() },
+        NewServer { name: String::new(), ..good },
+    ];
+    for new in bad {
+        let error = refused(cloud.create_server(&new).await, ErrorClass::Invalid);
+        assert_eq!(error.operation, "POST /servers");
+    }
+    let inside = world.site("invalid", 9).await;
+    let new = NewFloatingIp {
+        network_id: inside.network.id.clone(),
+        description: world.name("invalid"),
+        ..NewFloatingIp::default()
+    };
+    refused(cloud.create_floating_ip(&new).await, ErrorClass::Invalid);
+    let overlapping = NewSubnet {
+        name: world.name("overlapping"),
+        network_id: inside.network.id.clone(),
+        cidr: "10.77.9.0/25".into(),
+        ..NewSubnet::default()
+    };
+    refused(cloud.create_subnet(&overlapping).await, ErrorClass::Invalid);
+    world.clear(inside).await;
+}
+
+pub(super) async fn in_use(world: World) {
+    let cloud = &world.cloud;
+    let site = world.site("in-use", 10).await;
+    let group = cloud.create_security_group(&world.name("in-use"), "").await.unwrap();
+    let new = NewPort {
+        name: world.name("in-use"),
+        network_id: site.network.id.clone(),
+        security_groups: Some(vec![group.id.clone()]),
+        ..NewPort::default()
+    };
+    let port = cloud.create_port(&new).await.unwrap();
+    refused(cloud.delete_security_group(&group.id).await, ErrorClass::Conflict);
+    refused(cloud.delete_subnet(&site.subnet.id).await, ErrorClass::Conflict);
+    refused(cloud.delete_network(&site.network.id).await, ErrorClass::Conflict);
+    cloud.delete_port(&port.id).await.unwrap();
+    cloud.delete_security_group(&group.id).await.unwrap();
+    world.clear(site).await;
+}

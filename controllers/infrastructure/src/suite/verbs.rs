@@ -1,0 +1,67 @@
+//! Doing things to servers.
+
+use super::{World, eventually, refused};
+use crate::{ActionRecord, ErrorClass, PortQuery, RebootKind, Rebuild};
+
+impl World {
+    /// Waits for the end of the action that a call began.
+    async fn ended(&self, server: &str, request_id: &str) -> ActionRecord {
+        let look = || async move {
+            let actions = self.cloud.actions(server).await.unwrap();
+            assert!(actions.is_sorted_by(|one, next| one.started_at >= next.started_at), "newest first");
+            actions.into_iter().find(|action| action.request_id == request_id && action.result.is_some())
+        };
+        let record = eventually("the action has ended", look).await;
+        assert_eq!(record.result.as_deref(), Some("Success"), "{record:?}");
+        assert!(record.finished_at.as_ref().unwrap() >= &record.started_at, "{record:?}");
+        assert!(record.started_at.ends_with('Z') && record.finished_at.as_ref().unwrap().ends_with('Z'));
+        record
+    }
+}
+
+pub(super) async fn reboot(world: World) {
+    let cloud = &world.cloud;
+    let id = cloud.create_server(&world.server("reboot", Vec::new()).await).await.unwrap();
+    world.active(&id).await;
+    let mut requests = Vec::new();
+    for kind in [RebootKind::Soft, RebootKind::Hard] {
+        let request = cloud.reboot_server(&id, kind).await.unwrap().unwrap();
+        let record = world.ended(&id, &request).await;
+        assert_eq!(record.action, "reboot");
+        world.active(&id).await;
+        assert!(!requests.contains(&request), "every call has an id of its own");
+        requests.push(request);
+    }
+    world.remove_server(&id).await;
+    refused(cloud.reboot_server(&id, RebootKind::Hard).await, ErrorClass::NotFound);
+}
+
+pub(super) async fn rebuild(world: World) {
+    let cloud = &world.cloud;
+    let site = world.site("rebuild", 8).await;
+    let port = world.port(&site, "rebuild", 80).await;
+    let new = world.server("rebuild", vec![port.id.clone()]).await;
+    let id = cloud.create_server(&new).await.unwrap();
+    let before = world.active(&id).await;
+
+    let image_id = world.image(&world.expected.other_image).await.id;
+    let rebuild = Rebuild {
+        image_id: image_id.clone(),
+        user_data: Some(b"#cloud-config\n# new\n".to_vec()),
+        metadata: Some([("round".into(), "two".into())].into()),
+    };
+    let request = cloud.rebuild_server(&id, &rebuild).await.unwrap().unwrap();
+    assert_eq!(world.ended(&id, &request).await.action, "rebuild");
+    let after = world.active(&id).await;
+    assert_eq!((&after.id, &after.name, &after.created_at), (&before.id, &before.name, &before.created_at));
+    assert_eq!((after.image_id, Some(after.metadata)), (Some(image_id), rebuild.metadata));
+    let query = PortQuery { id: Some(port.id.clone()), ..PortQuery::default() };
+    let seen = cloud.ports(&query).await.unwrap().remove(0);
+    assert_eq!((&seen.device_id, &seen.fixed_ips), (&id, &port.fixed_ips));
+
+    let unknown = Rebuild { image_id: super::NOBODY.into(), ..Rebuild::default() };
+    refused(cloud.rebuild_server(&id, &unknown).await, ErrorClass::Invalid);
+    world.remove_server(&id).await;
+    cloud.delete_port(&port.id).await.unwrap();
+    world.clear(site).await;
+}
