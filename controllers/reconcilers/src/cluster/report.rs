@@ -1,0 +1,214 @@
+//! The whole status of a Cluster.
+
+use std::collections::BTreeMap;
+
+use apiserver_types::{
+    Cluster, ClusterInitialization, ClusterPhase, ClusterStatus, Condition, ConditionStatus, Machine,
+    ReplicaCounts, StatusVersion, Time, condition, set_condition,
+};
+use kube::ResourceExt;
+
+use super::deletion::Step;
+use super::observe::{INFRASTRUCTURE_KIND, Seen};
+use crate::paused;
+
+/// What a Cluster's availability is made of.
+const PARTS: [&str; 3] = ["InfrastructureReady", "RemoteConnectionProbe", "ControlPlaneInitialized"];
+
+/// Writes what was seen into the status. `deletion`: what it waits for, if it is being deleted.
+pub(super) fn report(
+    cluster: &mut Cluster,
+    seen: &Seen,
+    deletion: Option<&Step>,
+    trouble: Option<&str>,
+    now: &Time,
+) {
+    let generation = cluster.metadata.generation;
+    let gates = cluster.spec.availability_gates.clone().unwrap_or_default();
+    let conditions = [
+        infrastructure(cluster, seen, trouble, now),
+        initialized(seen, now),
+        probe(now),
+        machines("ControlPlaneMachinesReady", "Ready", &seen.control_plane, now),
+        machines("WorkerMachinesReady", "Ready", &seen.workers, now),
+        deleting(cluster, deletion, now),
+        paused::condition(cluster, Some(cluster), now),
+    ];
+    let phase = phase(cluster, seen);
+    let status = cluster.status.get_or_insert_default();
+    copy(status, seen);
+    let known = status.conditions.get_or_insert_default();
+    for condition in conditions {
+        set_condition(known, condition.at_generation(generation));
+    }
+    let gates: Vec<&str> = gates.iter().map(|gate| gate.condition_type.as_str()).collect();
+    let available = available(known, &gates, now);
+    set_condition(known, available.at_generation(generation));
+    status.phase = Some(phase);
+    status.observed_generation = generation;
+}
+
+fn copy(status: &mut ClusterStatus, seen: &Seen) {
+    if seen.provisioned() {
+        let initialization = status.initialization.get_or_insert_with(ClusterInitialization::default);
+        initialization.infrastructure_provisioned = Some(true);
+    }
+    if initialized_by(&seen.control_plane) {
+        let initialization = status.initialization.get_or_insert_with(ClusterInitialization::default);
+        initialization.control_plane_initialized = Some(true);
+    }
+    let from = seen.infrastructure.as_ref().and_then(|it| it.status.as_ref());
+    if let Some(domains) = from.and_then(|from| from.failure_domains.clone()).filter(|it| !it.is_empty()) {
+        status.failure_domains = Some(domains);
+    }
+    status.control_plane = Some(counts(&seen.control_plane));
+    status.workers = Some(counts(&seen.workers));
+}
+
+/// Machines, counted. All of them are wanted: nobody but their authors says how many there are to be.
+fn counts(machines: &[Machine]) -> ReplicaCounts {
+    let count = |wanted: &dyn Fn(&&Machine) -> bool| {
+        Some(i32::try_from(machines.iter().filter(wanted).count()).unwrap_or(i32::MAX))
+    };
+    let holds = |machine: &&Machine, kind: &str| machine.condition(kind).is_some_and(Condition::holds);
+    let mut versions: BTreeMap<String, i32> = BTreeMap::new();
+    for version in machines.iter().filter_map(|machine| machine.spec.version.clone()) {
+        let count = versions.entry(version).or_insert(0);
+        *count = count.saturating_add(1);
+    }
+    let versions =
+        versions.into_iter().map(|(version, count)| StatusVersion { version, replicas: Some(count) });
+    let versions: Vec<StatusVersion> = versions.collect();
+    ReplicaCounts {
+        available_replicas: count(&|machine| holds(machine, "Available")),
+        desired_replicas: count(&|machine| machine.metadata.deletion_timestamp.is_none()),
+        ready_replicas: count(&|machine| holds(machine, "Ready")),
+        replicas: count(&|_| true),
+        up_to_date_replicas: count(&|machine| holds(machine, "UpToDate")),
+        upgrade_plan: None,
+        versions: (!versions.is_empty()).then_some(versions),
+    }
+}
+
+fn phase(cluster: &Cluster, seen: &Seen) -> ClusterPhase {
+    let endpoint = cluster.spec.control_plane_endpoint.as_ref();
+    let reachable = endpoint.is_some_and(|it| it.host.is_some() && it.port.is_some());
+    match cluster.metadata.deletion_timestamp {
+        Some(_) => ClusterPhase::Deleting,
+        None if seen.provisioned() && reachable => ClusterPhase::Provisioned,
+        None if cluster.spec.infrastructure_ref.is_some() => ClusterPhase::Provisioning,
+        None => ClusterPhase::Pending,
+    }
+}
+
+fn infrastructure(cluster: &Cluster, seen: &Seen, trouble: Option<&str>, now: &Time) -> Condition {
+    let kind = "InfrastructureReady";
+    let no = |reason: &str, message: &str| {
+        Condition::new(kind, ConditionStatus::False, reason, message, now.clone())
+    };
+    let Some(reference) = &cluster.spec.infrastructure_ref else {
+        return no("NotConfigured", "spec.infrastructureRef is not set");
+    };
+    if reference.kind != INFRASTRUCTURE_KIND {
+        let message = format!("infrastructureRef names a {}, which is not served here", reference.kind);
+        return no("UnknownKind", &message);
+    }
+    if let Some(trouble) = trouble {
+        return no("NotReady", trouble);
+    }
+    let Some(infrastructure) = &seen.infrastructure else {
+        let message = format!("OpenStackCluster {} does not exist", reference.name);
+        let deleting = cluster.metadata.deletion_timestamp.is_some();
+        return if deleting { no("Deleted", &message) } else { no("DoesNotExist", &message) };
+    };
+    match infrastructure.condition("Ready") {
+        Some(ready) => Condition::new(kind, ready.status, &ready.reason, &ready.message, now.clone()),
+        None => no(
+            "NotReady",
+            &format!("OpenStackCluster {} has not been looked at yet", infrastructure.name_any()),
+        ),
+    }
+}
+
+fn initialized_by(machines: &[Machine]) -> bool {
+    machines.iter().any(|machine| machine.status.as_ref().is_some_and(|status| status.node_ref.is_some()))
+}
+
+fn initialized(seen: &Seen, now: &Time) -> Condition {
+    let kind = "ControlPlaneInitialized";
+    if initialized_by(&seen.control_plane) {
+        return Condition::new(kind, ConditionStatus::True, "Initialized", "", now.clone());
+    }
+    let message = "no control plane Machine has a Node yet";
+    Condition::new(kind, ConditionStatus::False, "NotInitialized", message, now.clone())
+}
+
+/// What is known of the workload cluster's API: nothing, until it is looked into.
+fn probe(now: &Time) -> Condition {
+    let message = "workload clusters are not looked into yet";
+    Condition::new("RemoteConnectionProbe", ConditionStatus::Unknown, "NotInspected", message, now.clone())
+}
+
+fn machines(kind: &str, part: &str, machines: &[Machine], now: &Time) -> Condition {
+    if machines.is_empty() {
+        return Condition::new(kind, ConditionStatus::True, "NoReplicas", "", now.clone());
+    }
+    let lacking = |status: ConditionStatus| {
+        let lacking = machines.iter().filter_map(|machine| {
+            let condition = machine.condition(part)?;
+            (condition.status == status)
+                .then(|| format!("Machine {}: {}", machine.name_any(), condition.message))
+        });
+        lacking.collect::<Vec<_>>()
+    };
+    let (failing, unknown) = (lacking(ConditionStatus::False), lacking(ConditionStatus::Unknown));
+    if !failing.is_empty() {
+        return Condition::new(kind, ConditionStatus::False, "NotReady", &failing.join("; "), now.clone());
+    }
+    if !unknown.is_empty() || machines.iter().any(|machine| machine.condition(part).is_none()) {
+        return Condition::new(
+            kind,
+            ConditionStatus::Unknown,
+            "ReadyUnknown",
+            &unknown.join("; "),
+            now.clone(),
+        );
+    }
+    Condition::new(kind, ConditionStatus::True, "Ready", "", now.clone())
+}
+
+fn deleting(cluster: &Cluster, step: Option<&Step>, now: &Time) -> Condition {
+    let yes = |reason: &str, message: &str| {
+        Condition::new("Deleting", ConditionStatus::True, reason, message, now.clone())
+    };
+    match (cluster.metadata.deletion_timestamp.is_some(), step) {
+        (false, _) => Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone()),
+        (true, Some(Step::DeleteMachines(names) | Step::WaitForMachines(names))) => {
+            yes("WaitingForMachinesDeletion", &format!("waiting for Machines to go: {}", names.join(", ")))
+        }
+        (true, Some(Step::DeleteInfrastructure)) => {
+            yes("WaitingForInfrastructureDeletion", "deleting the infrastructure")
+        }
+        (true, Some(Step::WaitForInfrastructure(message))) => {
+            yes("WaitingForInfrastructureDeletion", message)
+        }
+        (true, Some(Step::Release) | None) => yes("DeletionCompleted", ""),
+    }
+}
+
+fn available(conditions: &[Condition], gates: &[&str], now: &Time) -> Condition {
+    if let Some(deleting) = condition(conditions, "Deleting").filter(|it| it.holds()) {
+        let message = format!("Deleting: {}", deleting.message);
+        return Condition::new("Available", ConditionStatus::False, "NotAvailable", &message, now.clone());
+    }
+    let lacking = PARTS.iter().chain(gates).filter_map(|kind| match condition(conditions, kind) {
+        Some(part) if part.holds() => None,
+        Some(part) => Some(format!("{kind}: {}", part.message)),
+        None => Some(format!("{kind}: nothing is known of it")),
+    });
+    let lacking: Vec<String> = lacking.collect();
+    if lacking.is_empty() {
+        return Condition::new("Available", ConditionStatus::True, "Available", "", now.clone());
+    }
+    Condition::new("Available", ConditionStatus::False, "NotAvailable", &lacking.join("; "), now.clone())
+}

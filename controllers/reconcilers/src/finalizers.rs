@@ -1,0 +1,45 @@
+//! Holding an object until its work is undone.
+
+use std::fmt::Debug;
+
+use controllers_runtime::Trouble;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+/// Adds a finalizer if it is not there.
+pub(crate) async fn add<K>(api: &Api<K>, object: &mut K, finalizer: &str) -> Result<(), Trouble>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    if object.finalizers().iter().any(|known| known == finalizer) {
+        return Ok(());
+    }
+    let mut finalizers = object.finalizers().to_vec();
+    finalizers.push(finalizer.to_owned());
+    *object = write(api, object, &finalizers).await?;
+    Ok(())
+}
+
+/// Removes a finalizer; an object that is gone meanwhile needs none.
+pub(crate) async fn remove<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<(), Trouble>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let left: Vec<String> = object.finalizers().iter().filter(|known| *known != finalizer).cloned().collect();
+    match write(api, object, &left).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        result => Ok(result.map(|_| ())?),
+    }
+}
+
+async fn write<K>(api: &Api<K>, object: &K, finalizers: &[String]) -> Result<K, kube::Error>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let change = json!({"metadata": {
+        "resourceVersion": object.resource_version(), "uid": object.uid(), "finalizers": finalizers,
+    }});
+    api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await
+}

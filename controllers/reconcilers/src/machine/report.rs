@@ -1,0 +1,206 @@
+//! The whole status of a Machine.
+
+use apiserver_types::{
+    Condition, ConditionStatus, Machine, MachineAddress, MachineAddressType, MachineInitialization,
+    MachinePhase, MachineStatus, Time, condition, set_condition,
+};
+use kube::ResourceExt;
+
+use super::deletion::Step;
+use super::observe::{INFRASTRUCTURE_KIND, Seen};
+use crate::paused;
+
+/// What a Machine's readiness is made of, in the order in which it fails.
+const PARTS: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeHealthy"];
+
+/// Writes what was seen into the status. `deletion`: what it waits for, if it is being deleted.
+pub(super) fn report(
+    machine: &mut Machine,
+    seen: &Seen,
+    deletion: Option<&Step>,
+    trouble: Option<&str>,
+    now: &Time,
+) {
+    let generation = machine.metadata.generation;
+    let paused = paused::condition(machine, seen.cluster.as_ref(), now);
+    let infrastructure = infrastructure(machine, seen, trouble, now);
+    let bootstrap = bootstrap(machine, seen, now);
+    let deleting = deleting(machine, deletion, now);
+    let gates = machine.spec.readiness_gates.clone().unwrap_or_default();
+    let phase = phase(machine, seen);
+    let status = machine.status.get_or_insert_default();
+    copy(status, seen);
+    let conditions = status.conditions.get_or_insert_default();
+    for condition in
+        [bootstrap, infrastructure, node("NodeHealthy", now), node("NodeReady", now), deleting, paused]
+    {
+        set_condition(conditions, condition.at_generation(generation));
+    }
+    let gates: Vec<&str> = gates.iter().map(|gate| gate.condition_type.as_str()).collect();
+    let ready = ready(conditions, &gates, now);
+    let available = match ready.holds() {
+        true => Condition::new("Available", ConditionStatus::True, "Available", "", now.clone()),
+        false => Condition::new(
+            "Available",
+            ConditionStatus::False,
+            "NotReady",
+            "Machine is not Ready",
+            now.clone(),
+        ),
+    };
+    for condition in [ready, available] {
+        set_condition(conditions, condition.at_generation(generation));
+    }
+    if status.phase != Some(phase) {
+        status.phase = Some(phase);
+        status.last_updated = Some(now.clone());
+    }
+    status.observed_generation = generation;
+}
+
+/// Takes over what the infrastructure says: addresses, place, milestones. What it does not say stays.
+fn copy(status: &mut MachineStatus, seen: &Seen) {
+    let initialization = status.initialization.get_or_insert_with(MachineInitialization::default);
+    if seen.bootstrapped {
+        initialization.bootstrap_data_secret_created = Some(true);
+    }
+    if seen.provisioned() {
+        initialization.infrastructure_provisioned = Some(true);
+    }
+    if *initialization == MachineInitialization::default() {
+        status.initialization = None;
+    }
+    let from = seen.infrastructure.as_ref().and_then(|it| it.status.as_ref());
+    let addresses = from.and_then(|from| from.addresses.as_deref()).unwrap_or_default();
+    let addresses: Vec<MachineAddress> = addresses.iter().filter_map(address).collect();
+    if !addresses.is_empty() {
+        status.addresses = Some(addresses);
+    }
+}
+
+fn address(from: &apiserver_types::NodeAddress) -> Option<MachineAddress> {
+    let kind = match from.kind.as_str() {
+        "Hostname" => MachineAddressType::Hostname,
+        "ExternalIP" => MachineAddressType::ExternalIP,
+        "InternalIP" => MachineAddressType::InternalIP,
+        "ExternalDNS" => MachineAddressType::ExternalDNS,
+        "InternalDNS" => MachineAddressType::InternalDNS,
+        _ => return None,
+    };
+    Some(MachineAddress { address: from.address.clone(), kind })
+}
+
+fn phase(machine: &Machine, seen: &Seen) -> MachinePhase {
+    let status = machine.status.as_ref();
+    let provisioned = seen.provisioned()
+        || status.and_then(|it| it.initialization.as_ref()).and_then(|it| it.infrastructure_provisioned)
+            == Some(true);
+    let running = provisioned && status.is_some_and(|status| status.node_ref.is_some());
+    match machine.metadata.deletion_timestamp {
+        Some(_) => MachinePhase::Deleting,
+        None if running => MachinePhase::Running,
+        None if provisioned => MachinePhase::Provisioned,
+        None if seen.bootstrapped => MachinePhase::Provisioning,
+        None => MachinePhase::Pending,
+    }
+}
+
+fn bootstrap(machine: &Machine, seen: &Seen, now: &Time) -> Condition {
+    let kind = "BootstrapConfigReady";
+    match (seen.bootstrapped, &machine.spec.bootstrap.config_ref) {
+        (true, None) => Condition::new(kind, ConditionStatus::True, "DataSecretProvided", "", now.clone()),
+        (true, Some(_)) => Condition::new(kind, ConditionStatus::True, "Ready", "", now.clone()),
+        (false, Some(reference)) => {
+            let message = format!(
+                "waiting for {} {} to make the bootstrap data, which no controller here does yet. \
+                 Set spec.bootstrap.dataSecretName",
+                reference.kind, reference.name
+            );
+            Condition::new(kind, ConditionStatus::False, "NotReady", &message, now.clone())
+        }
+        (false, None) => {
+            let message = "spec.bootstrap.dataSecretName is not set";
+            Condition::new(kind, ConditionStatus::False, "NotReady", message, now.clone())
+        }
+    }
+}
+
+fn infrastructure(machine: &Machine, seen: &Seen, trouble: Option<&str>, now: &Time) -> Condition {
+    let kind = "InfrastructureReady";
+    let no = |reason: &str, message: &str| {
+        Condition::new(kind, ConditionStatus::False, reason, message, now.clone())
+    };
+    let reference = &machine.spec.infrastructure_ref;
+    if reference.kind != INFRASTRUCTURE_KIND {
+        let message = format!("infrastructureRef names a {}, which is not served here", reference.kind);
+        return no("UnknownKind", &message);
+    }
+    if let Some(trouble) = trouble {
+        return no("NotReady", trouble);
+    }
+    let Some(infrastructure) = &seen.infrastructure else {
+        let message = format!("OpenStackMachine {} does not exist", reference.name);
+        let deleting = machine.metadata.deletion_timestamp.is_some();
+        return if deleting { no("Deleted", &message) } else { no("DoesNotExist", &message) };
+    };
+    match infrastructure.condition("Ready") {
+        Some(ready) => Condition::new(kind, ready.status, &ready.reason, &ready.message, now.clone()),
+        None => no(
+            "NotReady",
+            &format!("OpenStackMachine {} has not been looked at yet", infrastructure.name_any()),
+        ),
+    }
+}
+
+/// What is known of the Node: nothing, until workload clusters are looked into.
+fn node(kind: &str, now: &Time) -> Condition {
+    let message = "workload clusters are not looked into yet";
+    Condition::new(kind, ConditionStatus::Unknown, "NotInspected", message, now.clone())
+}
+
+fn deleting(machine: &Machine, step: Option<&Step>, now: &Time) -> Condition {
+    let yes = |reason: &str, message: &str| {
+        Condition::new("Deleting", ConditionStatus::True, reason, message, now.clone())
+    };
+    match (machine.metadata.deletion_timestamp.is_some(), step) {
+        (false, _) => Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone()),
+        (true, Some(Step::WaitForHook(reason, annotation))) => {
+            yes(reason, &format!("waiting until the annotation {annotation} is removed"))
+        }
+        (true, Some(Step::DeleteInfrastructure)) => {
+            yes("WaitingForInfrastructureDeletion", "deleting the server")
+        }
+        (true, Some(Step::WaitForInfrastructure(message))) => {
+            yes("WaitingForInfrastructureDeletion", message)
+        }
+        (true, Some(Step::Release) | None) => yes("DeletionCompleted", ""),
+    }
+}
+
+/// Ready when all parts and gates hold; else what the first that does not says.
+fn ready(conditions: &[Condition], gates: &[&str], now: &Time) -> Condition {
+    let deleting = condition(conditions, "Deleting").filter(|it| it.holds());
+    if let Some(deleting) = deleting {
+        let message = format!("Deleting: {}", deleting.message);
+        return Condition::new("Ready", ConditionStatus::False, "NotReady", &message, now.clone());
+    }
+    let mut unknown = None;
+    for kind in PARTS.iter().chain(gates) {
+        let message = match condition(conditions, kind) {
+            Some(part) if part.holds() => continue,
+            Some(part) => format!("{kind}: {}", part.message),
+            None => format!("{kind}: nothing is known of it"),
+        };
+        let is_false = condition(conditions, kind).is_some_and(|part| part.status == ConditionStatus::False);
+        if is_false {
+            return Condition::new("Ready", ConditionStatus::False, "NotReady", &message, now.clone());
+        }
+        unknown.get_or_insert(message);
+    }
+    match unknown {
+        Some(message) => {
+            Condition::new("Ready", ConditionStatus::Unknown, "ReadyUnknown", &message, now.clone())
+        }
+        None => Condition::new("Ready", ConditionStatus::True, "Ready", "", now.clone()),
+    }
+}

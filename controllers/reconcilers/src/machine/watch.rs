@@ -1,0 +1,63 @@
+//! What makes a Machine be looked at.
+
+use std::sync::Arc;
+
+use apiserver_types::{Cluster, Machine, OpenStackMachine};
+use controllers_runtime::ControllerContext;
+use kube::runtime::controller::Controller;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+use kube::{Api, ResourceExt};
+use tokio_util::sync::CancellationToken;
+
+use super::MachineReconciler;
+use crate::drive;
+
+/// Machines worked on at the same time; a pass is a few calls inside the process.
+const CONCURRENCY: u16 = 32;
+
+/// Reconciles until `shutdown`.
+///
+/// Cancel safety: may be dropped at any moment; another call goes on where this one was.
+pub async fn run(context: ControllerContext, shutdown: CancellationToken) {
+    let client = context.client.clone();
+    let config = kube::runtime::controller::Config::default().concurrency(CONCURRENCY);
+    let controller =
+        Controller::new(Api::<Machine>::all(client.clone()), watcher::Config::default()).with_config(config);
+    let (known, known_too) = (controller.store(), controller.store());
+    let of_infrastructure = move |infrastructure: OpenStackMachine| -> Vec<ObjectRef<Machine>> {
+        let refers = |machine: &Arc<Machine>| {
+            machine.namespace() == infrastructure.namespace()
+                && machine.spec.infrastructure_ref.name == infrastructure.name_any()
+        };
+        let machines = known.state();
+        machines
+            .iter()
+            .filter(|machine| refers(machine))
+            .map(|machine| ObjectRef::from_obj(&**machine))
+            .collect()
+    };
+    let of_cluster = move |cluster: Cluster| -> Vec<ObjectRef<Machine>> {
+        let belongs = |machine: &Arc<Machine>| {
+            machine.namespace() == cluster.namespace() && machine.spec.cluster_name == cluster.name_any()
+        };
+        let machines = known_too.state();
+        machines
+            .iter()
+            .filter(|machine| belongs(machine))
+            .map(|machine| ObjectRef::from_obj(&**machine))
+            .collect()
+    };
+    let controller = controller
+        .watches(Api::<OpenStackMachine>::all(client.clone()), watcher::Config::default(), of_infrastructure)
+        .watches(Api::<Cluster>::all(client), watcher::Config::default(), of_cluster);
+    let reconciler = Arc::new(MachineReconciler::new(context));
+    let stream = controller.run(
+        |object, reconciler: Arc<MachineReconciler>| async move {
+            reconciler.reconcile(&object).await.map(drive::action)
+        },
+        |object, error, _| drive::failed(&*object, error),
+        reconciler,
+    );
+    drive::until(stream, shutdown).await;
+}

@@ -1,0 +1,113 @@
+//! Takes away exactly what was made for a cluster, in order.
+
+use std::sync::Arc;
+
+use controllers_infrastructure::{Cloud, FloatingIpQuery, PortQuery};
+use controllers_runtime::{Entry, Journal, Trouble};
+
+use super::act::gone;
+use super::observe::Observer;
+use crate::names;
+
+/// Kinds in the order in which they go: what is used goes after what uses it.
+const ORDER: [&str; 6] = [
+    names::FLOATING_IP,
+    names::ROUTER_INTERFACE,
+    names::ROUTER,
+    names::SECURITY_GROUP,
+    names::SUBNET,
+    names::NETWORK,
+];
+
+/// The entry whose thing goes next. Pure.
+pub(super) fn next_entry(journal: &Journal) -> Option<Entry> {
+    ORDER.iter().find_map(|kind| journal.of_kind(kind).next().cloned())
+}
+
+/// Takes away what one entry names, if it is there and bears our mark. Says what was done.
+pub(super) async fn take_away(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, Trouble> {
+    let cloud = observer.cloud;
+    match entry.kind.as_str() {
+        names::FLOATING_IP => floating_ip(observer, entry).await,
+        names::ROUTER_INTERFACE => router_interface(cloud, entry).await,
+        names::ROUTER => router(observer, entry).await,
+        names::SECURITY_GROUP => {
+            let Some(group) = observer.owned_group(&entry.name).await? else { return Ok(None) };
+            gone(cloud.delete_security_group(&group.id).await)?;
+            Ok(Some(format!("deleted security group {} ({})", group.name, group.id)))
+        }
+        names::SUBNET => {
+            let subnets = observer.owned_subnets(&entry.name, "").await?;
+            for subnet in &subnets {
+                gone(cloud.delete_subnet(&subnet.id).await)?;
+            }
+            Ok(subnets.first().map(|subnet| format!("deleted subnet {} ({})", subnet.name, subnet.id)))
+        }
+        names::NETWORK => {
+            let Some(network) = observer.owned_network(&entry.name).await? else { return Ok(None) };
+            gone(cloud.delete_network(&network.id).await)?;
+            Ok(Some(format!("deleted network {} ({})", network.name, network.id)))
+        }
+        // An entry of a version that knows more kinds: not ours to touch.
+        _ => Ok(None),
+    }
+}
+
+async fn floating_ip(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, Trouble> {
+    let mut found = observer.owned_floating_ip().await?;
+    if found.is_none() && entry.id.is_some() {
+        // Its description was changed by hand; the tag still says whose it is.
+        let query = FloatingIpQuery { tags: vec![observer.mark.tag()], ..FloatingIpQuery::default() };
+        found = observer.cloud.floating_ips(&query).await?.into_iter().next();
+    }
+    let Some(floating_ip) = found else { return Ok(None) };
+    gone(observer.cloud.delete_floating_ip(&floating_ip.id).await)?;
+    Ok(Some(format!("released floating IP {} ({})", floating_ip.address, floating_ip.id)))
+}
+
+/// Neutron has no mark on interfaces; the entry's id says which one was made here.
+async fn router_interface(cloud: &Arc<dyn Cloud>, entry: &Entry) -> Result<Option<String>, Trouble> {
+    let Some((router, subnet)) = entry.id.as_deref().and_then(|id| id.split_once('/')) else {
+        return Ok(None);
+    };
+    gone(cloud.remove_router_interface(router, subnet).await)?;
+    Ok(Some(format!("disconnected subnet {subnet} from router {router}")))
+}
+
+async fn router(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, Trouble> {
+    let Some(router) = observer.owned_router(&entry.name).await? else { return Ok(None) };
+    // The router is ours, so are its interfaces.
+    let query = PortQuery { device_id: Some(router.id.clone()), ..PortQuery::default() };
+    for port in observer.cloud.ports(&query).await? {
+        for subnet in port.fixed_ips.iter().filter_map(|ip| ip.subnet_id.as_deref()) {
+            match observer.cloud.remove_router_interface(&router.id, subnet).await {
+                // The gateway's port is listed for administrators only and goes with the router.
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+        }
+    }
+    gone(observer.cloud.delete_router(&router.id).await)?;
+    Ok(Some(format!("deleted router {} ({})", router.name, router.id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_goes_after_what_uses_it() {
+        let mut journal = Journal::default();
+        for kind in [names::NETWORK, names::SUBNET, names::ROUTER, names::SECURITY_GROUP, names::FLOATING_IP]
+        {
+            journal.intend(kind, "a");
+        }
+        journal.intend("dns-zone", "a");
+        let mut order = Vec::new();
+        while let Some(entry) = next_entry(&journal) {
+            journal.strike(&entry.kind, &entry.name);
+            order.push(entry.kind);
+        }
+        assert_eq!(order, ["floating-ip", "router", "security-group", "subnet", "network"]);
+    }
+}

@@ -1,0 +1,241 @@
+//! The rules of the security groups that are made for a cluster.
+
+use apiserver_types::{EtherType, ManagedSecurityGroups, RuleDirection, SecurityGroupRuleSpec};
+use controllers_infrastructure::NewSecurityGroupRule;
+
+/// Whose group it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Role {
+    /// Of control planes.
+    ControlPlane,
+    /// Of workers.
+    Worker,
+}
+
+impl Role {
+    /// As it stands in names and in `remoteManagedGroups`.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "controlplane",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// Peers of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Peers {
+    /// Everybody.
+    Anyone,
+    /// The members of a group made here.
+    Managed(Role),
+    /// The members of another group.
+    Group(String),
+    /// A CIDR.
+    Prefix(String),
+}
+
+/// A rule before ids are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RuleSpec {
+    pub ingress: bool,
+    pub ipv6: bool,
+    pub protocol: Option<String>,
+    pub ports: Option<(i32, i32)>,
+    pub peers: Peers,
+    pub description: String,
+}
+
+impl RuleSpec {
+    /// As Neutron takes it; `None` while the group of its peers does not exist.
+    pub(super) fn resolve(
+        &self,
+        group: &str,
+        id_of: impl Fn(Role) -> Option<String>,
+    ) -> Option<NewSecurityGroupRule> {
+        let (remote_group_id, remote_ip_prefix) = match &self.peers {
+            Peers::Anyone => (None, None),
+            Peers::Managed(role) => (Some(id_of(*role)?), None),
+            Peers::Group(id) => (Some(id.clone()), None),
+            Peers::Prefix(prefix) => (None, Some(prefix.clone())),
+        };
+        Some(NewSecurityGroupRule {
+            group_id: group.to_owned(),
+            direction: if self.ingress { "ingress" } else { "egress" }.to_owned(),
+            ether_type: if self.ipv6 { "IPv6" } else { "IPv4" }.to_owned(),
+            protocol: self.protocol.clone(),
+            port_min: self.ports.map(|(min, _)| min),
+            port_max: self.ports.map(|(_, max)| max),
+            remote_group_id,
+            remote_ip_prefix,
+            description: self.description.clone(),
+        })
+    }
+}
+
+/// Whether two rules let the same traffic through. Neutron takes "any address" and no prefix for
+/// one thing, and keeps protocol names in lower case.
+pub(super) fn same_traffic(a: &NewSecurityGroupRule, b: &NewSecurityGroupRule) -> bool {
+    let prefix = |rule: &NewSecurityGroupRule| {
+        let prefix =
+            rule.remote_ip_prefix.as_deref().filter(|prefix| !["0.0.0.0/0", "::/0"].contains(prefix))?;
+        Some(match (prefix.contains('/'), prefix.contains(':')) {
+            (true, _) => prefix.to_owned(),
+            (false, false) => format!("{prefix}/32"),
+            (false, true) => format!("{prefix}/128"),
+        })
+    };
+    let protocol =
+        |rule: &NewSecurityGroupRule| match rule.protocol.as_deref().map(str::to_lowercase)?.as_str() {
+            "any" | "0" => None,
+            "icmpv6" => Some("ipv6-icmp".to_owned()),
+            other => Some(other.to_owned()),
+        };
+    (&a.group_id, &a.direction, &a.ether_type, a.port_min, a.port_max, &a.remote_group_id)
+        == (&b.group_id, &b.direction, &b.ether_type, b.port_min, b.port_max, &b.remote_group_id)
+        && prefix(a) == prefix(b)
+        && protocol(a) == protocol(b)
+}
+
+/// The rules of one group: out to anywhere, what Kubernetes needs, and what the spec adds.
+pub(super) fn managed_rules(role: Role, spec: &ManagedSecurityGroups, api_port: i32) -> Vec<RuleSpec> {
+    let mut rules = vec![any(false, false, "Full open"), any(false, true, "Full open")];
+    if role == Role::ControlPlane {
+        rules.push(ingress("tcp", (api_port, api_port), Peers::Anyone, "Kubernetes API"));
+    }
+    if role == Role::Worker {
+        rules.push(ingress("tcp", (30000, 32767), Peers::Anyone, "Node Port Services"));
+        rules.push(ingress("udp", (30000, 32767), Peers::Anyone, "Node Port Services"));
+    }
+    let both = [Role::ControlPlane, Role::Worker];
+    if spec.allow_all_in_cluster_traffic == Some(true) {
+        for peers in both {
+            for ipv6 in [false, true] {
+                rules
+                    .push(RuleSpec { peers: Peers::Managed(peers), ..any(true, ipv6, "In-cluster traffic") });
+            }
+        }
+    } else {
+        if role == Role::ControlPlane {
+            rules.push(ingress("tcp", (2379, 2380), Peers::Managed(Role::ControlPlane), "Etcd"));
+        }
+        for peers in both {
+            rules.push(ingress("tcp", (10250, 10250), Peers::Managed(peers), "Kubelet API"));
+        }
+    }
+    let own = match role {
+        Role::ControlPlane => &spec.control_plane_nodes_security_group_rules,
+        Role::Worker => &spec.worker_nodes_security_group_rules,
+    };
+    for rule in spec.cluster_nodes_security_group_rules.iter().flatten().chain(own.iter().flatten()) {
+        rules.extend(asked_for(rule));
+    }
+    rules
+}
+
+fn any(ingress: bool, ipv6: bool, description: &str) -> RuleSpec {
+    RuleSpec {
+        ingress,
+        ipv6,
+        protocol: None,
+        ports: None,
+        peers: Peers::Anyone,
+        description: description.to_owned(),
+    }
+}
+
+fn ingress(protocol: &str, ports: (i32, i32), peers: Peers, description: &str) -> RuleSpec {
+    RuleSpec {
+        protocol: Some(protocol.to_owned()),
+        ports: Some(ports),
+        peers,
+        ..any(true, false, description)
+    }
+}
+
+/// One rule of the spec: one for each group of peers.
+fn asked_for(rule: &SecurityGroupRuleSpec) -> Vec<RuleSpec> {
+    let ports = match (rule.port_range_min, rule.port_range_max) {
+        (None, None) => None,
+        (min, max) => min.or(max).zip(max.or(min)),
+    };
+    let base = RuleSpec {
+        ingress: rule.direction == RuleDirection::Ingress,
+        ipv6: rule.ether_type == Some(EtherType::IPv6),
+        protocol: rule.protocol.clone(),
+        ports,
+        peers: Peers::Anyone,
+        description: rule.description.clone().unwrap_or_else(|| rule.name.clone()),
+    };
+    let mut peers = Vec::new();
+    for group in rule.remote_managed_groups.iter().flatten() {
+        match group.as_str() {
+            "controlplane" => peers.push(Peers::Managed(Role::ControlPlane)),
+            "worker" => peers.push(Peers::Managed(Role::Worker)),
+            // Validation admits the bastion's too, of which there is none without a bastion.
+            _ => {}
+        }
+    }
+    if rule.remote_managed_groups.as_ref().is_none_or(Vec::is_empty) {
+        peers.push(match (&rule.remote_group_id, &rule.remote_ip_prefix) {
+            (Some(id), _) => Peers::Group(id.clone()),
+            (None, Some(prefix)) => Peers::Prefix(prefix.clone()),
+            (None, None) => Peers::Anyone,
+        });
+    }
+    peers.into_iter().map(|peers| RuleSpec { peers, ..base.clone() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_has_what_kubernetes_needs_and_what_is_asked_for() {
+        let spec = ManagedSecurityGroups {
+            cluster_nodes_security_group_rules: Some(vec![SecurityGroupRuleSpec {
+                name: "bgp".to_owned(),
+                protocol: Some("tcp".to_owned()),
+                port_range_min: Some(179),
+                remote_managed_groups: Some(vec!["controlplane".to_owned(), "worker".to_owned()]),
+                ..SecurityGroupRuleSpec::default()
+            }]),
+            ..ManagedSecurityGroups::default()
+        };
+        let words = |role| -> Vec<String> {
+            let rules = managed_rules(role, &spec, 6443).into_iter();
+            rules.map(|rule| format!("{} {:?} {:?}", rule.description, rule.ports, rule.peers)).collect()
+        };
+        assert_eq!(
+            words(Role::ControlPlane),
+            [
+                "Full open None Anyone",
+                "Full open None Anyone",
+                "Kubernetes API Some((6443, 6443)) Anyone",
+                "Etcd Some((2379, 2380)) Managed(ControlPlane)",
+                "Kubelet API Some((10250, 10250)) Managed(ControlPlane)",
+                "Kubelet API Some((10250, 10250)) Managed(Worker)",
+                "bgp Some((179, 179)) Managed(ControlPlane)",
+                "bgp Some((179, 179)) Managed(Worker)",
+            ]
+        );
+        assert_eq!(words(Role::Worker).len(), 8);
+        let open = ManagedSecurityGroups { allow_all_in_cluster_traffic: Some(true), ..Default::default() };
+        assert_eq!(managed_rules(Role::ControlPlane, &open, 443).len(), 7);
+    }
+
+    #[test]
+    fn neutron_says_the_same_in_other_words() {
+        let rule = |prefix: Option<&str>, protocol: Option<&str>| NewSecurityGroupRule {
+            remote_ip_prefix: prefix.map(str::to_owned),
+            protocol: protocol.map(str::to_owned),
+            ..NewSecurityGroupRule::default()
+        };
+        assert!(same_traffic(&rule(Some("0.0.0.0/0"), Some("TCP")), &rule(None, Some("tcp"))));
+        assert!(same_traffic(
+            &rule(Some("10.0.0.7"), Some("icmpv6")),
+            &rule(Some("10.0.0.7/32"), Some("ipv6-icmp"))
+        ));
+        assert!(!same_traffic(&rule(Some("10.0.0.0/8"), Some("tcp")), &rule(None, Some("tcp"))));
+    }
+}

@@ -1,0 +1,186 @@
+//! What a cluster is to have in the cloud, read from its spec alone.
+
+use apiserver_types::{OpenStackCluster, OpenStackClusterSpec};
+use controllers_infrastructure::{NetworkQuery, SubnetQuery};
+
+use super::rules::{Role, RuleSpec, managed_rules};
+use crate::queries;
+
+/// Port of a Kubernetes API server when nothing else is said.
+const API_PORT: i32 = 6443;
+
+/// What a cluster is to have.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Wanted {
+    /// Base of all names: `k8s-clusterapi-cluster-<namespace>-<cluster>`.
+    pub name: String,
+    pub network: NetworkWish,
+    pub subnets: SubnetWish,
+    /// The external network; `None` when it is not wanted.
+    pub external: Option<NetworkQuery>,
+    /// The external network may be chosen by the cloud having just one.
+    pub router: RouterWish,
+    /// The groups with their rules; empty when they are not managed.
+    pub groups: Vec<GroupWish>,
+    pub endpoint: EndpointWish,
+    pub port: i32,
+    /// Tags of everything made, beside the mark.
+    pub tags: Vec<String>,
+}
+
+/// A network.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum NetworkWish {
+    /// Make one.
+    Managed { mtu: Option<i32>, port_security: Option<bool> },
+    /// Use one that exists.
+    Existing(NetworkQuery),
+}
+
+/// Its subnets.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum SubnetWish {
+    /// Make one.
+    Managed { cidr: String, dns_nameservers: Vec<String>, allocation_pools: Vec<(String, String)> },
+    /// Use these.
+    Existing(Vec<SubnetQuery>),
+    /// Use all that the network has.
+    All,
+}
+
+/// A router.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum RouterWish {
+    /// None: the subnets are somebody else's, or there is no way out.
+    None,
+    /// Make one.
+    Managed { external_ips: Vec<(SubnetQuery, Option<String>)> },
+    /// Use one that exists.
+    Existing(NetworkQuery),
+}
+
+/// A security group.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct GroupWish {
+    pub role: Role,
+    pub name: String,
+    pub rules: Vec<RuleSpec>,
+}
+
+/// Where the API answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum EndpointWish {
+    /// The spec says it.
+    Given { host: String, floating: bool },
+    /// At this address of a control plane's port.
+    Fixed(String),
+    /// At a floating IP, this one or any.
+    Floating(Option<String>),
+    /// Nobody said where, and there is no floating IP.
+    Nowhere,
+    /// At a load balancer, which is not made yet.
+    LoadBalancer,
+}
+
+impl Wanted {
+    /// Reads a spec. `cluster` is the name of the Cluster that owns it.
+    pub(super) fn read(object: &OpenStackCluster, cluster: &str) -> Self {
+        let spec = &object.spec;
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        let name = format!("k8s-clusterapi-cluster-{namespace}-{cluster}");
+        let server = spec.api_server.as_ref();
+        let port = server.and_then(|server| server.port).filter(|port| *port > 0).unwrap_or(API_PORT);
+        let external_wanted = spec.enable_external_network != Some(false);
+        Self {
+            network: network(spec),
+            subnets: subnets(spec),
+            external: external_wanted.then(|| external(spec)),
+            router: router(spec, external_wanted),
+            groups: groups(spec, &format!("k8s-cluster-{namespace}-{cluster}-secgroup"), port),
+            endpoint: endpoint(spec, external_wanted),
+            port,
+            tags: spec.tags.clone().unwrap_or_default(),
+            name,
+        }
+    }
+}
+
+fn network(spec: &OpenStackClusterSpec) -> NetworkWish {
+    if let Some(param) = &spec.network {
+        return NetworkWish::Existing(queries::network(param));
+    }
+    if spec.managed_subnets.as_ref().is_none_or(Vec::is_empty) {
+        // Without anything to make, an existing network is found by what its subnets say.
+        return NetworkWish::Existing(NetworkQuery { external: Some(false), ..NetworkQuery::default() });
+    }
+    let managed = spec.managed_network.clone().unwrap_or_default();
+    NetworkWish::Managed { mtu: managed.mtu, port_security: managed.enable_port_security }
+}
+
+fn subnets(spec: &OpenStackClusterSpec) -> SubnetWish {
+    if let Some(managed) = spec.managed_subnets.as_ref().and_then(|subnets| subnets.first()) {
+        let pools = managed.allocation_pools.iter().flatten();
+        return SubnetWish::Managed {
+            cidr: managed.cidr.clone(),
+            dns_nameservers: managed.dns_nameservers.clone().unwrap_or_default(),
+            allocation_pools: pools.map(|pool| (pool.start.clone(), pool.end.clone())).collect(),
+        };
+    }
+    match spec.subnets.as_deref() {
+        Some(params) if !params.is_empty() => {
+            SubnetWish::Existing(params.iter().map(queries::subnet).collect())
+        }
+        _ => SubnetWish::All,
+    }
+}
+
+fn external(spec: &OpenStackClusterSpec) -> NetworkQuery {
+    let query = spec.external_network.as_ref().map(queries::network).unwrap_or_default();
+    NetworkQuery { external: Some(true), ..query }
+}
+
+fn router(spec: &OpenStackClusterSpec, external_wanted: bool) -> RouterWish {
+    let managed_subnet = spec.managed_subnets.as_ref().is_some_and(|subnets| !subnets.is_empty());
+    if !managed_subnet {
+        return RouterWish::None;
+    }
+    if let Some(param) = &spec.router {
+        return RouterWish::Existing(queries::network(param));
+    }
+    if !external_wanted {
+        return RouterWish::None;
+    }
+    let ips = spec.managed_router.as_ref().and_then(|router| router.external_ips.as_deref());
+    let ips = ips.unwrap_or_default().iter().map(|ip| (queries::subnet(&ip.subnet), ip.fixed_ip.clone()));
+    RouterWish::Managed { external_ips: ips.collect() }
+}
+
+fn groups(spec: &OpenStackClusterSpec, prefix: &str, port: i32) -> Vec<GroupWish> {
+    let Some(managed) = &spec.managed_security_groups else { return Vec::new() };
+    let wish = |role: Role| GroupWish {
+        role,
+        name: format!("{prefix}-{}", role.word()),
+        rules: managed_rules(role, managed, port),
+    };
+    vec![wish(Role::ControlPlane), wish(Role::Worker)]
+}
+
+fn endpoint(spec: &OpenStackClusterSpec, external_wanted: bool) -> EndpointWish {
+    let server = spec.api_server.clone().unwrap_or_default();
+    let balanced = server.managed_load_balancer.as_ref().is_some_and(|lb| lb.enabled != Some(false));
+    let floating_wanted = external_wanted && server.enable_floating_ip != Some(false);
+    if let Some(host) = spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.host.clone()) {
+        return EndpointWish::Given { host, floating: floating_wanted && server.fixed_ip.is_none() };
+    }
+    if balanced {
+        return EndpointWish::LoadBalancer;
+    }
+    match (server.fixed_ip, floating_wanted) {
+        (Some(address), _) if !floating_wanted || server.floating_ip.is_none() => {
+            EndpointWish::Fixed(address)
+        }
+        (_, true) => EndpointWish::Floating(server.floating_ip),
+        (Some(address), false) => EndpointWish::Fixed(address),
+        (None, false) => EndpointWish::Nowhere,
+    }
+}

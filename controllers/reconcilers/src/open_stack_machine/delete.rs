@@ -1,0 +1,105 @@
+//! Takes away exactly what was made for a machine: the server, then its ports and volumes.
+
+use std::time::Duration;
+
+use apiserver_types::OpenStackMachine;
+use controllers_runtime::{Entry, Trouble};
+
+use super::decide::Seen;
+use super::observe::Observer;
+use crate::names;
+
+/// Pause before looking whether a server is gone: Nova takes a few seconds.
+pub(super) const POLL: Duration = Duration::from_secs(2);
+
+/// Kinds in the order in which they go.
+const ORDER: [&str; 3] = [names::SERVER, names::PORT, names::VOLUME];
+
+/// The entry whose thing goes next. Pure.
+pub(super) fn next_entry(seen: &Seen) -> Option<Entry> {
+    ORDER.iter().find_map(|kind| seen.journal.of_kind(kind).next().cloned())
+}
+
+/// What became of an entry.
+pub(super) enum Gone {
+    /// It is gone; says what was done, if anything.
+    Yes(Option<String>),
+    /// It was asked to go and is still there.
+    NotYet(String),
+}
+
+/// Takes away what one entry names, if it is there and bears our mark.
+pub(super) async fn take_away(
+    observer: &Observer<'_>,
+    object: &OpenStackMachine,
+    entry: &Entry,
+) -> Result<Gone, Trouble> {
+    match entry.kind.as_str() {
+        names::SERVER => server(observer, object, entry).await,
+        names::PORT => port(observer, object, entry).await,
+        names::VOLUME => volume(observer, entry).await,
+        _ => Ok(Gone::Yes(None)),
+    }
+}
+
+async fn server(observer: &Observer<'_>, object: &OpenStackMachine, entry: &Entry) -> Result<Gone, Trouble> {
+    // By name and mark, not by the id in the spec: that one anybody could have written.
+    let Some(server) = observer.owned_server(&entry.name).await? else { return Ok(Gone::Yes(None)) };
+    let leaving = server.task_state.as_deref() == Some("deleting") || server.status == "DELETED";
+    if !leaving {
+        match observer.cloud.delete_server(&server.id).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => tracing::info!(
+                server = server.id,
+                machine = object.metadata.name,
+                "asked Nova to delete the server"
+            ),
+        }
+    }
+    Ok(Gone::NotYet(format!("server {} ({})", server.name, server.id)))
+}
+
+async fn port(observer: &Observer<'_>, object: &OpenStackMachine, entry: &Entry) -> Result<Gone, Trouble> {
+    let asked_for = |description: &str| {
+        let ports = object.spec.ports.iter().flatten();
+        ports.filter_map(|port| port.description.as_deref()).any(|asked| asked == description)
+    };
+    let found = observer.ports_named(&entry.name).await?.into_iter().find(|port| {
+        let unmarked = !port.tags.iter().any(|tag| tag.starts_with(controllers_runtime::MARK_PREFIX));
+        observer.mark.is_on(&port.tags, &port.description)
+            || (unmarked && asked_for(&port.description))
+            || (unmarked && entry.id.as_ref() == Some(&port.id))
+    });
+    let Some(port) = found else { return Ok(Gone::Yes(None)) };
+    match observer.cloud.delete_port(&port.id).await {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(Gone::Yes(Some(format!("deleted port {} ({})", port.name, port.id)))),
+    }
+}
+
+async fn volume(observer: &Observer<'_>, entry: &Entry) -> Result<Gone, Trouble> {
+    let Some(volume) = observer.owned_volume(&entry.name).await? else { return Ok(Gone::Yes(None)) };
+    let told = format!("volume {} ({})", volume.name, volume.id);
+    match volume.status.as_str() {
+        // It goes with its server, or is on its way.
+        "deleting" | "in-use" | "detaching" | "attaching" | "creating" | "downloading" => {
+            Ok(Gone::NotYet(told))
+        }
+        _ => match observer.cloud.delete_volume(&volume.id).await {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(Gone::NotYet(told)),
+        },
+    }
+}
+
+/// Makes the journal name what the object surely had, should the annotation be lost: then the mark
+/// alone says what is ours, and names are deterministic.
+pub(super) fn complete(seen: &mut Seen, object: &OpenStackMachine) {
+    if seen.known_server.is_some() {
+        let name = object.metadata.name.clone().unwrap_or_default();
+        seen.journal.intend(names::SERVER, &name);
+        for (index, opts) in super::wanted::ports(object).iter().enumerate() {
+            seen.journal.intend(names::PORT, &super::wanted::port_name(object, index, opts));
+        }
+    }
+}

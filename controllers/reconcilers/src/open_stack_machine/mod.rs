@@ -1,0 +1,418 @@
+//! OpenStackMachine: a Nova server with its ports and volumes.
+//!
+//! A pass finds the server, and whatever else is needed for what comes next; then it decides and
+//! acts until nothing is left to do, something has to be waited for, or something stops it; and
+//! reports once. A server that was complete once is never made anew: that is for whoever owns the
+//! Machine. While a MachineOperation has it in its hands, a pass only looks.
+
+mod act;
+mod decide;
+mod delete;
+mod observe;
+mod report;
+mod resolve;
+mod wanted;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_types::{
+    Cluster, Machine, MachineOperation, OpenStackCluster, OpenStackIdentityReference, OpenStackMachine,
+    OperationPhase, ResolvedMachineSpec,
+};
+use controllers_infrastructure::Cloud;
+use controllers_runtime::{Backoff, ControllerContext, Mark, Severity, Trouble, now, paused, write_status};
+use kube::{Api, ResourceExt};
+
+use act::Actor;
+use decide::{Seen, Step, Waiting, Wanted};
+use observe::Observer;
+use report::Ending;
+use resolve::Resolver;
+
+pub use watch::run;
+
+/// Keeps the object until what was made for it is gone; upstream's name.
+pub(crate) const FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io";
+
+/// How often a machine is compared with the cloud: from one shared list, so it costs little.
+const RESYNC: Duration = Duration::from_secs(30);
+
+/// How often something that is being built is looked at.
+const BUILDING: Duration = Duration::from_secs(2);
+
+/// How often something that waits for another object looks again; a watch tells of most sooner.
+const WAITING: Duration = Duration::from_secs(10);
+
+/// Effects in one pass: more than any machine has parts, so that an endless loop ends.
+const STEPS: usize = 256;
+
+/// Everything around one machine.
+struct Surroundings {
+    machine: Machine,
+    cluster: OpenStackCluster,
+}
+
+/// Reconciles OpenStackMachines.
+#[derive(Debug)]
+pub struct OpenStackMachineReconciler {
+    context: ControllerContext,
+    backoff: Backoff,
+}
+
+impl OpenStackMachineReconciler {
+    /// A reconciler.
+    pub fn new(context: ControllerContext) -> Self {
+        Self { context, backoff: Backoff::default() }
+    }
+
+    /// One pass. Says when to look again.
+    ///
+    /// # Errors
+    /// When the API fails; troubles with the cloud stand in the status.
+    pub async fn reconcile(&self, object: &OpenStackMachine) -> Result<Option<Duration>, kube::Error> {
+        let uid = object.uid().unwrap_or_default();
+        match self.pass(object).await {
+            Ok(next) => {
+                self.backoff.succeeded(&uid);
+                Ok(next)
+            }
+            Err(trouble) if trouble.is_conflict() => Ok(Some(Duration::ZERO)),
+            Err(Trouble::Api(error)) => Err(error),
+            Err(Trouble::Waiting { .. }) => Ok(Some(WAITING)),
+            Err(trouble) => Ok(Some(self.backoff.failed(&uid, trouble.retry_after()))),
+        }
+    }
+
+    async fn pass(&self, object: &OpenStackMachine) -> Result<Option<Duration>, Trouble> {
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
+        // The watch may be behind; what is acted on is asked for.
+        let Some(mut stored) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
+        let deleting = stored.metadata.deletion_timestamp.is_some();
+        let mut result = self.provide_or_delete(&api, &mut stored, deleting).await;
+        if let Err(trouble) = &result {
+            if !matches!(trouble, Trouble::Api(_)) {
+                let before = stored.clone();
+                // A pass that came to report has said more than this.
+                if !stored.condition("Ready").is_some_and(|ready| ready.message == trouble.to_string()) {
+                    report::report_stopped(&mut stored, trouble, &now());
+                    if let Err(error) = write_status(&api, &before, &stored).await {
+                        result = Err(error);
+                    }
+                }
+            }
+            if let Err(Trouble::Cloud(error)) = &result {
+                let events = &self.context.events;
+                events.record(&stored, Severity::Warning, error.class.reason(), &error.to_string()).await;
+            }
+        }
+        result
+    }
+
+    async fn provide_or_delete(
+        &self,
+        api: &Api<OpenStackMachine>,
+        object: &mut OpenStackMachine,
+        deleting: bool,
+    ) -> Result<Option<Duration>, Trouble> {
+        let (cluster, infrastructure) = self.cluster(object).await?;
+        if paused(object, cluster.as_ref()) {
+            return Ok(None);
+        }
+        if deleting {
+            return self.delete(api, object, infrastructure.as_ref()).await;
+        }
+        let Some(machine) = self.machine(object).await? else {
+            return Err(Trouble::waiting("WaitingForOwner", "no Machine refers to this object yet"));
+        };
+        let Some(cluster) = infrastructure else {
+            return Err(Trouble::waiting(
+                "WaitingForClusterInfrastructure",
+                "the cluster has no OpenStackCluster yet",
+            ));
+        };
+        crate::finalizers::add(api, object, FINALIZER).await?;
+        self.provide(api, object, &Surroundings { machine, cluster }).await
+    }
+
+    /// The Machine that owns it.
+    async fn machine(&self, object: &OpenStackMachine) -> Result<Option<Machine>, Trouble> {
+        let owner = object.owner_references().iter().find(|owner| owner.kind == "Machine");
+        let Some(owner) = owner else { return Ok(None) };
+        let api: Api<Machine> =
+            Api::namespaced(self.context.client.clone(), &object.namespace().unwrap_or_default());
+        Ok(api.get_opt(&owner.name).await?.filter(|machine| machine.uid().as_ref() == Some(&owner.uid)))
+    }
+
+    /// The cluster it belongs to, by its label.
+    async fn cluster(
+        &self,
+        object: &OpenStackMachine,
+    ) -> Result<(Option<Cluster>, Option<OpenStackCluster>), Trouble> {
+        let namespace = object.namespace().unwrap_or_default();
+        let Some(name) = object.labels().get(crate::CLUSTER_NAME_LABEL) else { return Ok((None, None)) };
+        let clusters: Api<Cluster> = Api::namespaced(self.context.client.clone(), &namespace);
+        let Some(cluster) = clusters.get_opt(name).await? else { return Ok((None, None)) };
+        let reference = cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "OpenStackCluster");
+        let api: Api<OpenStackCluster> = Api::namespaced(self.context.client.clone(), &namespace);
+        let infrastructure = match reference {
+            Some(reference) => api.get_opt(&reference.name).await?,
+            None => None,
+        };
+        Ok((Some(cluster), infrastructure))
+    }
+
+    /// The operation that has the server in its hands. One that is over or gone has nothing.
+    async fn operation(&self, object: &OpenStackMachine) -> Result<Option<String>, Trouble> {
+        let Some(name) = object.annotations().get(observe::OPERATION).filter(|name| !name.is_empty()) else {
+            return Ok(None);
+        };
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<MachineOperation> = Api::namespaced(self.context.client.clone(), &namespace);
+        let Some(operation) = api.get_opt(name).await? else { return Ok(None) };
+        let phase = operation.status.as_ref().and_then(|status| status.phase);
+        let over = matches!(
+            phase,
+            Some(OperationPhase::Complete | OperationPhase::Failed | OperationPhase::Cancelled)
+        );
+        Ok((!over).then(|| name.clone()))
+    }
+
+    async fn cloud(
+        &self,
+        object: &OpenStackMachine,
+        cluster: Option<&OpenStackCluster>,
+    ) -> Result<Arc<dyn Cloud>, Trouble> {
+        let own = object.spec.identity_ref.as_ref();
+        let identity: Option<&OpenStackIdentityReference> = own.or(cluster.map(|it| &it.spec.identity_ref));
+        let Some(identity) = identity else {
+            return Err(Trouble::waiting(
+                "WaitingForClusterInfrastructure",
+                "nothing says which credentials to use",
+            ));
+        };
+        self.context.cloud(&object.namespace().unwrap_or_default(), identity).await
+    }
+
+    async fn provide(
+        &self,
+        api: &Api<OpenStackMachine>,
+        object: &mut OpenStackMachine,
+        around: &Surroundings,
+    ) -> Result<Option<Duration>, Trouble> {
+        if let Some(message) = wanted::unsupported(object) {
+            return Err(Trouble::waiting("NotSupported", message));
+        }
+        let mut seen = observe::begin(object);
+        seen.in_operation = self.operation(object).await?.is_some();
+        if !seen.provisioned && !is_provisioned(&around.cluster) {
+            let message = format!("OpenStackCluster {} is not ready", around.cluster.name_any());
+            return Err(Trouble::waiting("WaitingForClusterInfrastructure", message));
+        }
+        let cloud = self.cloud(object, Some(&around.cluster)).await?;
+        let mark = Mark::of(object);
+        let observer = Observer { cloud: &cloud, servers: &self.context.servers, mark: &mark };
+        observer.server(&mut seen, &object.name_any()).await?;
+        let (resolved, user_data) = self.needs(object, around, &cloud, &seen).await?;
+        let wanted = wanted(object, around, &resolved, &cloud);
+        if seen.server.is_none() || !is_settled(object, &seen) {
+            observer.parts(&mut seen, &wanted).await?;
+        }
+        if wanted.takes_endpoint && !is_settled(object, &seen) {
+            let endpoint = around.cluster.spec.control_plane_endpoint.as_ref();
+            observer.endpoint_ip(&mut seen, endpoint.and_then(|it| it.host.as_deref())).await?;
+        }
+        let actor = Actor {
+            api,
+            cloud: &cloud,
+            machine: &around.machine,
+            cluster: &around.cluster,
+            wanted: &wanted,
+            resolved: &resolved,
+            mark: &mark,
+            user_data: user_data.as_deref(),
+        };
+        let (result, waiting) = self.work(&actor, object, &mut seen).await;
+        if matches!(result, Err(Trouble::Api(_))) {
+            return result.map(|()| None);
+        }
+        let ending = match (&result, &waiting) {
+            (Err(trouble), _) => Ending::Stopped(trouble),
+            (Ok(()), Some(waiting)) => Ending::Waiting(waiting),
+            (Ok(()), None) => Ending::Complete,
+        };
+        let before = object.clone();
+        report::report(object, &wanted, Some(&resolved), &seen, &ending, &now());
+        *object = write_status(api, &before, object).await?;
+        result?;
+        Ok(Some(match waiting {
+            Some(Waiting::Volume { .. } | Waiting::Server { .. }) => BUILDING,
+            Some(Waiting::Nobody) | None => next_look(&seen),
+        }))
+    }
+
+    /// What making a server needs: ids, and the bootstrap data. A server that is there needs neither.
+    async fn needs(
+        &self,
+        object: &OpenStackMachine,
+        around: &Surroundings,
+        cloud: &Arc<dyn Cloud>,
+        seen: &Seen,
+    ) -> Result<(ResolvedMachineSpec, Option<Vec<u8>>), Trouble> {
+        let known = object.status.as_ref().and_then(|status| status.resolved.clone());
+        let settled = seen.server.is_some() || seen.provisioned || seen.provider_id.is_some();
+        if let Some(known) = known.filter(|_| settled) {
+            let mut known = known;
+            // Of all that a port is, its address pairs alone may change.
+            for (spec, opts) in known.ports.iter_mut().flatten().zip(wanted::ports(object)) {
+                spec.allowed_address_pairs = opts.allowed_address_pairs;
+            }
+            return Ok((known, None));
+        }
+        let user_data = self.bootstrap_data(object, &around.machine).await?;
+        let (machine, cluster) = (&around.machine, &around.cluster);
+        let resolved = Resolver { cloud, object, machine, cluster }.resolve().await?;
+        Ok((resolved, Some(user_data)))
+    }
+
+    async fn bootstrap_data(&self, object: &OpenStackMachine, machine: &Machine) -> Result<Vec<u8>, Trouble> {
+        let waiting = |message: String| Trouble::waiting("WaitingForBootstrapData", message);
+        let namespace = object.namespace().unwrap_or_default();
+        let Some(name) = machine.spec.bootstrap.data_secret_name.as_deref().filter(|name| !name.is_empty())
+        else {
+            return Err(waiting(format!("Machine {} has no bootstrap data yet", machine.name_any())));
+        };
+        let Some(secret) = self.context.secrets.secret(&namespace, name).await? else {
+            return Err(waiting(format!("bootstrap Secret {namespace}/{name} does not exist yet")));
+        };
+        let value = secret.data.and_then(|mut data| data.remove("value"));
+        value
+            .map(|bytes| bytes.0)
+            .ok_or_else(|| waiting(format!("Secret {namespace}/{name} has no key \"value\"")))
+    }
+
+    async fn work(
+        &self,
+        actor: &Actor<'_>,
+        object: &mut OpenStackMachine,
+        seen: &mut Seen,
+    ) -> (Result<(), Trouble>, Option<Waiting>) {
+        let mut result = Ok(());
+        let mut waiting = None;
+        for _ in 0..STEPS {
+            let step = match decide::next_step(actor.wanted, actor.mark, seen) {
+                Step::Nothing => break,
+                Step::Wait(what) => {
+                    waiting = Some(what);
+                    break;
+                }
+                step => step,
+            };
+            match actor.act(step, object, seen).await {
+                Ok(Some((reason, message))) => {
+                    self.context.events.record(object, Severity::Normal, reason, &message).await;
+                }
+                Ok(None) => {}
+                Err(trouble) => {
+                    result = Err(trouble);
+                    break;
+                }
+            }
+        }
+        if let Err(error) = act::write_journal(actor.api, object, seen).await {
+            result = result.and(Err(error));
+        }
+        (result, waiting)
+    }
+
+    async fn delete(
+        &self,
+        api: &Api<OpenStackMachine>,
+        object: &mut OpenStackMachine,
+        cluster: Option<&OpenStackCluster>,
+    ) -> Result<Option<Duration>, Trouble> {
+        if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
+            return Ok(None);
+        }
+        if let Some(name) = self.operation(object).await? {
+            // It sees the deletion too, and ends where its server is known to somebody.
+            return Err(Trouble::waiting(
+                "WaitingForOperation",
+                format!("waiting for MachineOperation {name} to end"),
+            ));
+        }
+        let mark = Mark::of(object);
+        let mut seen = observe::begin(object);
+        delete::complete(&mut seen, object);
+        if seen.journal.entries().is_empty() {
+            crate::finalizers::remove(api, object, FINALIZER).await?;
+            return Ok(None);
+        }
+        let cloud = self.cloud(object, cluster).await?;
+        let observer = Observer { cloud: &cloud, servers: &self.context.servers, mark: &mark };
+        while let Some(entry) = delete::next_entry(&seen) {
+            match delete::take_away(&observer, object, &entry).await? {
+                delete::Gone::NotYet(what) => {
+                    let trouble = Trouble::waiting("Deleting", format!("waiting for {what} to go"));
+                    let before = object.clone();
+                    report::report_stopped(object, &trouble, &now());
+                    *object = write_status(api, &before, object).await?;
+                    return Ok(Some(delete::POLL));
+                }
+                delete::Gone::Yes(told) => {
+                    if let Some(message) = told {
+                        self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+                    }
+                    seen.journal.strike(&entry.kind, &entry.name);
+                    act::write_journal(api, object, &seen).await?;
+                    seen.known_server = None;
+                }
+            }
+        }
+        crate::finalizers::remove(api, object, FINALIZER).await?;
+        Ok(None)
+    }
+}
+
+/// What is wanted, with ids.
+fn wanted(
+    object: &OpenStackMachine,
+    around: &Surroundings,
+    resolved: &ResolvedMachineSpec,
+    cloud: &Arc<dyn Cloud>,
+) -> Wanted {
+    let server = around.cluster.spec.api_server.as_ref();
+    let floating = around.cluster.spec.enable_external_network != Some(false)
+        && server.and_then(|server| server.enable_floating_ip) != Some(false);
+    let balanced = server.and_then(|server| server.managed_load_balancer.as_ref());
+    let balanced = balanced.is_some_and(|balancer| balancer.enabled != Some(false));
+    Wanted {
+        name: object.name_any(),
+        ports: resolved.ports.clone().unwrap_or_default(),
+        volumes: wanted::volumes(object, &around.machine),
+        takes_endpoint: wanted::is_control_plane(&around.machine) && floating && !balanced,
+        region: cloud.region().to_owned(),
+    }
+}
+
+fn is_provisioned(cluster: &OpenStackCluster) -> bool {
+    let initialization = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
+    initialization.and_then(|it| it.provisioned) == Some(true)
+}
+
+/// Whether a pass has already brought this generation of the spec to the cloud.
+fn is_settled(object: &OpenStackMachine, seen: &Seen) -> bool {
+    let condition = object.condition("InstanceReady");
+    let brought =
+        condition.is_some_and(|it| it.holds() && it.observed_generation == object.metadata.generation);
+    seen.provisioned && (brought || seen.in_operation)
+}
+
+/// A server on its way to another state is looked at sooner.
+fn next_look(seen: &Seen) -> Duration {
+    let settled =
+        seen.server.as_ref().is_none_or(|it| matches!(it.status.as_str(), "ACTIVE" | "ERROR" | "SHUTOFF"));
+    if settled { RESYNC } else { BUILDING }
+}

@@ -1,0 +1,127 @@
+//! What there is in the cloud of what a machine wants.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_types::OpenStackMachine;
+use controllers_infrastructure::{Cloud, FloatingIpQuery, Port, PortQuery, Server, Volume};
+use controllers_runtime::{JOURNAL_ANNOTATION, Journal, Mark, ServerLists, Trouble};
+use kube::ResourceExt;
+
+use super::decide::{Seen, Wanted};
+use crate::names;
+
+/// How old the shared list may be when a server is looked up: a machine that is being built is asked
+/// about every two seconds, all machines of a project with one call.
+const LIST_AGE: Duration = Duration::from_secs(1);
+
+/// Annotation that names the operation which has the server in its hands.
+pub(super) const OPERATION: &str = "capstan.dev/operation";
+
+/// Looks at what a machine has.
+pub(super) struct Observer<'a> {
+    pub cloud: &'a Arc<dyn Cloud>,
+    pub servers: &'a ServerLists,
+    pub mark: &'a Mark,
+}
+
+/// What is known of a machine without the cloud.
+pub(super) fn begin(object: &OpenStackMachine) -> Seen {
+    let status = object.status.as_ref();
+    let provider_id = object.spec.provider_id.clone().filter(|id| !id.is_empty());
+    let named = provider_id.as_deref().and_then(|id| id.rsplit('/').next()).map(str::to_owned);
+    let initialization = status.and_then(|status| status.initialization.as_ref());
+    Seen {
+        journal: Journal::of(object),
+        known_server: named.or_else(|| status.and_then(|status| status.instance_id.clone())),
+        provider_id,
+        provisioned: initialization.and_then(|it| it.provisioned) == Some(true),
+        ..Seen::default()
+    }
+}
+
+impl Observer<'_> {
+    /// Finds the server: by its id, or by name and mark when its id was never written down.
+    pub(super) async fn server(&self, seen: &mut Seen, name: &str) -> Result<(), Trouble> {
+        if let Some(id) = seen.known_server.clone() {
+            seen.server = self.by_id(&id).await?;
+        } else if seen.journal.has(names::SERVER, name) {
+            seen.server = self.owned_server(name).await?;
+            seen.known_server = seen.server.as_ref().map(|server| server.id.clone());
+        }
+        Ok(())
+    }
+
+    async fn by_id(&self, id: &str) -> Result<Option<Server>, Trouble> {
+        let listed = self.servers.list(self.cloud, LIST_AGE).await?;
+        if let Some(server) = listed.get(id) {
+            return Ok(Some(server.clone()));
+        }
+        // A list may be cut short or older than the server: only asking for it says that it is gone.
+        match self.cloud.server(id).await {
+            Ok(server) => Ok(Some(server)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The server of this name that bears our mark.
+    pub(super) async fn owned_server(&self, name: &str) -> Result<Option<Server>, Trouble> {
+        let found = self.cloud.servers_named(name).await?;
+        Ok(found.into_iter().find(|server| server.tags.contains(&self.mark.tag())))
+    }
+
+    /// Finds the volumes and ports that the journal names.
+    pub(super) async fn parts(&self, seen: &mut Seen, wanted: &Wanted) -> Result<(), Trouble> {
+        for wish in &wanted.volumes {
+            if let Some(volume) = self.owned_volume(&wish.name).await? {
+                seen.volumes.insert(wish.name.clone(), volume);
+            }
+        }
+        for spec in &wanted.ports {
+            if !seen.journal.has(names::PORT, &spec.name) {
+                continue;
+            }
+            let found = self.ports_named(&spec.name).await?.into_iter().find(|port| {
+                let asked_for = spec.description.as_ref() == Some(&port.description);
+                // A port with a description of the user's cannot bear the mark until it is tagged;
+                // the journal, its name and that nobody else has marked it say whose it is.
+                let unmarked = !port.tags.iter().any(|tag| tag.starts_with(controllers_runtime::MARK_PREFIX));
+                self.mark.is_on(&port.tags, &port.description) || (asked_for && unmarked)
+            });
+            if let Some(port) = found {
+                seen.ports.insert(spec.name.clone(), port);
+            }
+        }
+        Ok(())
+    }
+
+    /// The volume of this name that bears our mark.
+    pub(super) async fn owned_volume(&self, name: &str) -> Result<Option<Volume>, Trouble> {
+        let found = self.cloud.volumes_named(name).await?;
+        let ours = |volume: &Volume| volume.metadata.get(Mark::METADATA_KEY) == Some(&self.mark.tag());
+        Ok(found.into_iter().find(ours))
+    }
+
+    /// The ports of this name.
+    pub(super) async fn ports_named(&self, name: &str) -> Result<Vec<Port>, Trouble> {
+        let query = PortQuery { name: Some(name.to_owned()), ..PortQuery::default() };
+        Ok(self.cloud.ports(&query).await?)
+    }
+
+    /// The floating IP at which a cluster's API answers, if it is one.
+    pub(super) async fn endpoint_ip(&self, seen: &mut Seen, host: Option<&str>) -> Result<(), Trouble> {
+        let Some(host) = host.filter(|host| host.parse::<std::net::IpAddr>().is_ok()) else { return Ok(()) };
+        let query = FloatingIpQuery { address: Some(host.to_owned()), ..FloatingIpQuery::default() };
+        seen.endpoint_ip = self.cloud.floating_ips(&query).await?.into_iter().next();
+        Ok(())
+    }
+}
+
+/// Whether the journal on an object is this one.
+pub(super) fn is_written(object: &OpenStackMachine, journal: &Journal) -> bool {
+    object
+        .annotations()
+        .get(JOURNAL_ANNOTATION)
+        .map_or_else(|| journal.entries().is_empty(), |text| *text == journal.text())
+}

@@ -1,0 +1,131 @@
+//! The whole status of a machine, from what was seen and what stopped us.
+
+use apiserver_types::{
+    Condition, ConditionStatus, Initialization, MachineResources, NodeAddress, OpenStackMachine, PortStatus,
+    ResolvedMachineSpec, Time, set_condition,
+};
+use controllers_infrastructure::Server;
+use controllers_runtime::Trouble;
+
+use super::decide::{Seen, Waiting, Wanted};
+
+/// What a pass ended with.
+pub(super) enum Ending<'a> {
+    /// Nothing is left to do.
+    Complete,
+    /// It waits.
+    Waiting(&'a Waiting),
+    /// It goes on later.
+    Stopped(&'a Trouble),
+}
+
+/// Writes what was seen into the status.
+pub(super) fn report(
+    object: &mut OpenStackMachine,
+    wanted: &Wanted,
+    resolved: Option<&ResolvedMachineSpec>,
+    seen: &Seen,
+    ending: &Ending<'_>,
+    now: &Time,
+) {
+    let generation = object.metadata.generation;
+    let status = object.status.get_or_insert_default();
+    if let Some(resolved) = resolved {
+        status.resolved = Some(resolved.clone());
+    }
+    if !seen.ports.is_empty() {
+        let ports = wanted.ports.iter().filter_map(|spec| seen.ports.get(&spec.name));
+        let ports = ports.map(|port| PortStatus { id: port.id.clone() }).collect();
+        status.resources = Some(MachineResources { ports: Some(ports) });
+    }
+    if let Some(server) = &seen.server {
+        status.instance_id = Some(server.id.clone());
+        status.instance_state = Some(server.status.clone());
+        let addresses = addresses(server);
+        if !addresses.is_empty() {
+            status.addresses = Some(addresses);
+        }
+    }
+    if matches!(ending, Ending::Complete) && seen.provider_id.is_some() {
+        status.initialization = Some(Initialization { provisioned: Some(true) });
+    }
+    let (holds, reason, message) = instance(seen, ending);
+    let instance = Condition::new("InstanceReady", holds, &reason, &message, now.clone());
+    let ingress = (wanted.takes_endpoint && matches!(ending, Ending::Complete))
+        .then(|| Condition::new("APIServerIngressReady", ConditionStatus::True, "Ready", "", now.clone()));
+    let ready = Condition { kind: "Ready".to_owned(), ..instance.clone() };
+    let conditions = status.conditions.get_or_insert_default();
+    for condition in [Some(instance), ingress, Some(ready)].into_iter().flatten() {
+        set_condition(conditions, condition.at_generation(generation));
+    }
+}
+
+/// Writes why nothing can be done now; what was known of the server stays.
+pub(super) fn report_stopped(object: &mut OpenStackMachine, trouble: &Trouble, now: &Time) {
+    let generation = object.metadata.generation;
+    let status = object.status.get_or_insert_default();
+    let provisioned = status.initialization.as_ref().and_then(|it| it.provisioned) == Some(true);
+    // A cloud that does not answer says nothing of a server that was up.
+    let unknown = provisioned && matches!(trouble, Trouble::Cloud(_));
+    let holds = if unknown { ConditionStatus::Unknown } else { ConditionStatus::False };
+    let conditions = status.conditions.get_or_insert_default();
+    for kind in ["InstanceReady", "Ready"] {
+        let (status, reason) = (holds, trouble.reason());
+        let condition = Condition::new(kind, status, reason, &trouble.to_string(), now.clone());
+        set_condition(conditions, condition.at_generation(generation));
+    }
+}
+
+fn instance(seen: &Seen, ending: &Ending<'_>) -> (ConditionStatus, String, String) {
+    let no = ConditionStatus::False;
+    match (ending, &seen.server) {
+        (Ending::Stopped(trouble), _) => (no, trouble.reason().to_owned(), trouble.to_string()),
+        (Ending::Waiting(Waiting::Volume { name, status }), _) => {
+            (no, "CreatingVolume".to_owned(), format!("volume {name} is {status}"))
+        }
+        (Ending::Waiting(Waiting::Server { status }), _) => {
+            (no, "Building".to_owned(), format!("the server is in {status}"))
+        }
+        (_, None) if seen.in_operation => {
+            (no, "InOperation".to_owned(), "a MachineOperation makes another server".to_owned())
+        }
+        (_, None) => {
+            let id = seen.known_server.as_deref().unwrap_or("that was made for it");
+            let message = format!("Nova has no server {id} any more. Delete the Machine to have another");
+            (no, "InstanceNotFound".to_owned(), message)
+        }
+        (_, Some(server)) => state(server),
+    }
+}
+
+fn state(server: &Server) -> (ConditionStatus, String, String) {
+    match server.status.as_str() {
+        "ACTIVE" => (ConditionStatus::True, "Ready".to_owned(), String::new()),
+        "ERROR" => {
+            let fault = server.fault.as_deref().unwrap_or("Nova gives no reason");
+            (
+                ConditionStatus::False,
+                "InstanceStateError".to_owned(),
+                format!("the server is in ERROR: {fault}"),
+            )
+        }
+        other => {
+            let message = format!("the server is in {other}");
+            (ConditionStatus::False, "InstanceNotReady".to_owned(), message)
+        }
+    }
+}
+
+fn addresses(server: &Server) -> Vec<NodeAddress> {
+    let address =
+        |kind: &str, address: &str| NodeAddress { address: address.to_owned(), kind: kind.to_owned() };
+    let mut addresses: Vec<NodeAddress> = server
+        .addresses
+        .iter()
+        .map(|it| address(if it.floating { "ExternalIP" } else { "InternalIP" }, &it.address))
+        .collect();
+    if !addresses.is_empty() {
+        addresses.push(address("InternalDNS", &server.name));
+    }
+    addresses
+}

@@ -1,0 +1,90 @@
+//! From what a spec says of a thing to a question for the cloud.
+
+use apiserver_types::{ImageParam, NetworkOrSGParam, SubnetParam};
+use controllers_infrastructure::{ImageQuery, NetworkQuery, SecurityGroupQuery, SubnetQuery, TagQuery};
+
+macro_rules! tags {
+    ($filter:expr) => {
+        TagQuery {
+            tags: $filter.tags.clone().unwrap_or_default(),
+            tags_any: $filter.tags_any.clone().unwrap_or_default(),
+            not_tags: $filter.not_tags.clone().unwrap_or_default(),
+            not_tags_any: $filter.not_tags_any.clone().unwrap_or_default(),
+        }
+    };
+}
+
+/// A network or router.
+pub(crate) fn network(param: &NetworkOrSGParam) -> NetworkQuery {
+    let filter = param.filter.clone().unwrap_or_default();
+    NetworkQuery {
+        id: param.id.clone(),
+        tagged: tags!(filter),
+        name: filter.name,
+        description: filter.description,
+        project_id: filter.project_id,
+        external: None,
+    }
+}
+
+/// A security group.
+pub(crate) fn security_group(param: &NetworkOrSGParam) -> SecurityGroupQuery {
+    let NetworkQuery { id, name, description, project_id, tagged, external: _ } = network(param);
+    SecurityGroupQuery { id, name, description, project_id, tagged }
+}
+
+/// A subnet.
+pub(crate) fn subnet(param: &SubnetParam) -> SubnetQuery {
+    let filter = param.filter.clone().unwrap_or_default();
+    SubnetQuery {
+        id: param.id.clone(),
+        tagged: tags!(filter),
+        name: filter.name,
+        description: filter.description,
+        cidr: filter.cidr,
+        gateway_ip: filter.gateway_ip,
+        ip_version: filter.ip_version,
+        project_id: filter.project_id,
+        ipv6_address_mode: filter.ipv6_address_mode,
+        ipv6_ra_mode: filter.ipv6_ra_mode,
+        network_id: None,
+    }
+}
+
+/// An image; one by reference is not found in the cloud.
+pub(crate) fn image(param: &ImageParam) -> ImageQuery {
+    let filter = param.filter.clone().unwrap_or_default();
+    ImageQuery { id: param.id.clone(), name: filter.name, tags: filter.tags.unwrap_or_default() }
+}
+
+/// A question in words, for errors: only what it asks.
+pub(crate) fn words(query: &impl std::fmt::Debug) -> String {
+    let text = format!("{query:?}");
+    let (kind, fields) = text.split_once(" { ").unwrap_or((text.as_str(), ""));
+    let fields = fields.trim_end_matches(" }");
+    // Names in a question hold no commas but in texts, where a wrong cut costs beauty and no more.
+    let asked = fields.split(", ").filter(|field| {
+        let value = field.rsplit_once(": ").map_or("", |(_, value)| value);
+        !matches!(value, "None" | "[]" | "[] }" | "")
+    });
+    let asked: Vec<String> = asked
+        .map(|field| field.replace("Some(", "").replace(')', "").replace("tagged: TagQuery { ", ""))
+        .collect();
+    let kind = kind.trim_end_matches("Query");
+    if asked.is_empty() { format!("any {kind}") } else { format!("{kind} {}", asked.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_asked_is_said() {
+        let tagged = TagQuery { tags: vec!["a".to_owned()], ..TagQuery::default() };
+        let query =
+            NetworkQuery { name: Some("public".to_owned()), external: Some(true), ..NetworkQuery::default() };
+        assert_eq!(words(&query), r#"Network name: "public", external: true"#);
+        assert_eq!(words(&NetworkQuery { tagged, ..NetworkQuery::default() }), r#"Network tags: ["a"]"#);
+        assert_eq!(words(&ImageQuery::default()), "any Image");
+    }
+}

@@ -1,0 +1,145 @@
+//! Tells people what happened, in Events.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde_json::json;
+
+/// What an Event's message may hold, in bytes, by the rules of the API.
+const MESSAGE_LIMIT: usize = 1024;
+
+/// How many recent Events are remembered, so that a repetition counts instead of adding another.
+const REMEMBERED: usize = 4096;
+
+/// Whether an Event is good to know or needs somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// Good to know.
+    Normal,
+    /// Needs somebody.
+    Warning,
+}
+
+/// Records Events for one controller.
+#[derive(Clone)]
+pub struct Recorder {
+    client: Client,
+    component: &'static str,
+    seen: Arc<Mutex<HashMap<Occurrence, Written>>>,
+}
+
+/// What makes two Events the same: the object's uid, the reason, and the message.
+type Occurrence = (String, String, String);
+
+/// An Event's name, and how often it was told.
+type Written = (String, i32);
+
+impl std::fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recorder").field("component", &self.component).finish_non_exhaustive()
+    }
+}
+
+impl Recorder {
+    /// A recorder that speaks as `component`, e.g. `openstackmachine-controller`.
+    pub fn new(client: Client, component: &'static str) -> Self {
+        Self { client, component, seen: Arc::default() }
+    }
+
+    /// Records that something happened to an object. Best effort: an Event that cannot be written
+    /// is logged, since conditions say the same.
+    pub async fn record<K>(&self, object: &K, severity: Severity, reason: &str, message: &str)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let namespace = object.namespace().unwrap_or_default();
+        let (kind, name) = (K::kind(&()), object.name_any());
+        match severity {
+            Severity::Normal => tracing::info!(%kind, namespace, name, reason, "{message}"),
+            Severity::Warning => tracing::warn!(%kind, namespace, name, reason, "{message}"),
+        }
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
+        let key = (object.uid().unwrap_or_default(), reason.to_owned(), message.to_owned());
+        let known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let written = match known {
+            Some((name, count)) => {
+                let count = count.saturating_add(1);
+                let change = json!({"count": count, "lastTimestamp": Time(Timestamp::now())});
+                let params = PatchParams::default();
+                match api.patch(&name, &params, &Patch::Merge(&change)).await {
+                    // It was forgotten meanwhile.
+                    Err(kube::Error::Api(status)) if status.code == 404 => {
+                        self.create(&api, object, severity, reason, message).await.map(|name| (name, 1))
+                    }
+                    result => result.map(|_| (name, count)),
+                }
+            }
+            None => self.create(&api, object, severity, reason, message).await.map(|name| (name, 1)),
+        };
+        match written {
+            Ok(written) => self.remember(key, written),
+            Err(error) => {
+                tracing::warn!(%error, reason, object = object.name_any(), "an event was not recorded")
+            }
+        }
+    }
+
+    fn remember(&self, key: Occurrence, written: Written) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= REMEMBERED {
+            seen.clear();
+        }
+        seen.insert(key, written);
+    }
+
+    async fn create<K>(
+        &self,
+        api: &Api<Event>,
+        object: &K,
+        severity: Severity,
+        reason: &str,
+        message: &str,
+    ) -> Result<String, kube::Error>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let now = Timestamp::now();
+        let mut message = message.to_owned();
+        while message.len() > MESSAGE_LIMIT {
+            message.pop();
+        }
+        let name = format!("{}.{:x}", object.name_any(), now.as_nanosecond());
+        let event = Event {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                namespace: object.namespace(),
+                ..ObjectMeta::default()
+            },
+            involved_object: ObjectReference {
+                api_version: Some(K::api_version(&()).into_owned()),
+                kind: Some(K::kind(&()).into_owned()),
+                name: object.meta().name.clone(),
+                namespace: object.namespace(),
+                uid: object.uid(),
+                ..ObjectReference::default()
+            },
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            type_: Some(format!("{severity:?}")),
+            count: Some(1),
+            event_time: None::<MicroTime>,
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            source: Some(EventSource { component: Some(self.component.to_owned()), host: None }),
+            reporting_component: Some(self.component.to_owned()),
+            ..Event::default()
+        };
+        api.create(&PostParams::default(), &event).await?;
+        Ok(name)
+    }
+}

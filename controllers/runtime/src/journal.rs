@@ -1,0 +1,95 @@
+//! What an object is about to make, and has made.
+
+use kube::{Resource, ResourceExt};
+use serde::{Deserialize, Serialize};
+
+/// Annotation that holds the journal: a JSON array of entries.
+pub const ANNOTATION: &str = "capstan.dev/journal";
+
+/// One thing that is about to be made, or was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What kind of thing, e.g. `network`.
+    pub kind: String,
+    /// Its deterministic name in the cloud.
+    pub name: String,
+    /// The cloud's id, once known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id: Option<String>,
+}
+
+/// The journal of one object.
+///
+/// An entry is written before its thing is made, so that whoever comes after a crash knows what to
+/// look for; what is not in it is never deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Journal(Vec<Entry>);
+
+impl Journal {
+    /// The journal on an object; one that cannot be read counts as empty, so nothing is deleted by it.
+    pub fn of<K: Resource>(object: &K) -> Self {
+        let text = object.annotations().get(ANNOTATION);
+        Self(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
+    }
+
+    /// The entries.
+    pub fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
+    /// Whether there is an entry.
+    pub fn has(&self, kind: &str, name: &str) -> bool {
+        self.0.iter().any(|entry| entry.kind == kind && entry.name == name)
+    }
+
+    /// The entries of a kind.
+    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Entry> + 'a {
+        self.0.iter().filter(move |entry| entry.kind == kind)
+    }
+
+    /// Notes that something is about to be made. Returns whether that is new.
+    pub fn intend(&mut self, kind: &str, name: &str) -> bool {
+        let new = !self.has(kind, name);
+        if new {
+            self.0.push(Entry { kind: kind.to_owned(), name: name.to_owned(), id: None });
+        }
+        new
+    }
+
+    /// Notes the id of what was made. Returns whether that is new.
+    pub fn learn(&mut self, kind: &str, name: &str, id: &str) -> bool {
+        self.intend(kind, name);
+        let entry = self.0.iter_mut().find(|entry| entry.kind == kind && entry.name == name);
+        let Some(entry) = entry.filter(|entry| entry.id.as_deref() != Some(id)) else { return false };
+        entry.id = Some(id.to_owned());
+        true
+    }
+
+    /// Strikes what is gone.
+    pub fn strike(&mut self, kind: &str, name: &str) {
+        self.0.retain(|entry| !(entry.kind == kind && entry.name == name));
+    }
+
+    /// As it stands in the annotation.
+    pub fn text(&self) -> String {
+        serde_json::to_string(&self.0).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_written_once_and_learns_its_id() {
+        let mut journal = Journal::default();
+        assert!(journal.intend("network", "a"));
+        assert!(!journal.intend("network", "a"));
+        assert!(journal.learn("network", "a", "1"));
+        assert!(!journal.learn("network", "a", "1"));
+        assert!(journal.intend("port", "a"));
+        assert_eq!(journal.text(), r#"[{"kind":"network","name":"a","id":"1"},{"kind":"port","name":"a"}]"#);
+        journal.strike("network", "a");
+        assert!(!journal.has("network", "a") && journal.has("port", "a"));
+    }
+}

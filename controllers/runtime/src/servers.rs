@@ -1,0 +1,57 @@
+//! The servers of each project, listed once for all who ask.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use controllers_infrastructure::{Cloud, CloudResult, Server};
+
+/// What one list said.
+type Listed = Option<(Instant, Arc<HashMap<String, Server>>)>;
+
+/// A project's list; asked for by one at a time, so that all who wait share one answer.
+type Project = Arc<tokio::sync::Mutex<Listed>>;
+
+/// The server lists of all projects.
+#[derive(Debug, Default)]
+pub struct ServerLists {
+    /// By the address of the cloud, which nobody else has while it lives.
+    projects: Mutex<HashMap<usize, Known>>,
+}
+
+/// A cloud and its list.
+type Known = (Weak<dyn Cloud>, Project);
+
+impl ServerLists {
+    /// The servers of a project by id, as of at most `age` ago.
+    ///
+    /// # Errors
+    /// As the cloud's.
+    pub async fn list(
+        &self,
+        cloud: &Arc<dyn Cloud>,
+        age: Duration,
+    ) -> CloudResult<Arc<HashMap<String, Server>>> {
+        let project = self.project(cloud);
+        let mut listed = project.lock().await;
+        if let Some((at, servers)) = listed.as_ref()
+            && at.elapsed() <= age
+        {
+            return Ok(Arc::clone(servers));
+        }
+        // The answer is as old as the question.
+        let at = Instant::now();
+        let servers = cloud.servers().await?;
+        let servers = Arc::new(servers.into_iter().map(|server| (server.id.clone(), server)).collect());
+        *listed = Some((at, Arc::clone(&servers)));
+        Ok(servers)
+    }
+
+    fn project(&self, cloud: &Arc<dyn Cloud>) -> Project {
+        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        projects.retain(|_, (cloud, _)| cloud.strong_count() > 0);
+        let key = Arc::as_ptr(cloud).addr();
+        let (_, project) = projects.entry(key).or_insert_with(|| (Arc::downgrade(cloud), Project::default()));
+        Arc::clone(project)
+    }
+}
