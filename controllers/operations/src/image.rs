@@ -1,0 +1,156 @@
+//! Which image an upgrade goes to.
+
+use apiserver_types::ImageParam;
+use controllers_infrastructure::{Image, ImageQuery};
+
+/// Why there is no image to go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unfound {
+    /// CamelCase, for the condition.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+impl Unfound {
+    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
+
+/// What to look for: the image that was asked for, or else the present one's name with the new
+/// version in place of the old.
+pub(crate) fn query(
+    asked: Option<&ImageParam>,
+    present: Option<&str>,
+    from: Option<&str>,
+    to: &str,
+) -> Result<ImageQuery, Unfound> {
+    if let Some(asked) = asked {
+        return explicit(asked);
+    }
+    let unnamed = |why: String| Unfound::new("ImageUnknown", format!("{why}; name the image to go to"));
+    let present =
+        present.ok_or_else(|| unnamed("the name of the server's present image is not known".into()))?;
+    let from = from.ok_or_else(|| unnamed("the Machine's present version is not known".into()))?;
+    let name = renamed(present, from, to).ok_or_else(|| {
+        unnamed(format!("the present image's name {present:?} does not contain the version {from}"))
+    })?;
+    Ok(ImageQuery { name: Some(name), ..ImageQuery::default() })
+}
+
+fn explicit(asked: &ImageParam) -> Result<ImageQuery, Unfound> {
+    if let Some(id) = &asked.id {
+        return Ok(ImageQuery { id: Some(id.clone()), ..ImageQuery::default() });
+    }
+    let filter = asked.filter.as_ref().ok_or_else(|| {
+        Unfound::new("ImageUnsupported", "an image can be named by id or filter; imageRef is not served here")
+    })?;
+    Ok(ImageQuery { id: None, name: filter.name.clone(), tags: filter.tags.clone().unwrap_or_default() })
+}
+
+/// `name` with version `to` in place of `from`; `None` when `from` is not in it. The `v` is
+/// optional in a name, and stays as it was.
+fn renamed(name: &str, from: &str, to: &str) -> Option<String> {
+    let (from, to) = (from.trim_start_matches('v'), to.trim_start_matches('v'));
+    let is_part = |char: Option<char>| char.is_some_and(|char| char.is_ascii_digit());
+    let mut found = name.match_indices(from).filter(|(at, _)| {
+        let before = name.get(..*at).unwrap_or_default();
+        let after = name.get(at + from.len()..).unwrap_or_default();
+        // 1.29.1 is not in 1.29.10, nor in 11.29.1.
+        !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+    });
+    let (at, _) = found.next()?;
+    Some(format!("{}{to}{}", name.get(..at)?, name.get(at + from.len()..)?))
+}
+
+/// The one image of those that were found.
+pub(crate) fn pick<'a>(query: &ImageQuery, found: &'a [Image]) -> Result<&'a Image, Unfound> {
+    let what = describe(query);
+    match found {
+        [] => Err(Unfound::new("ImageNotFound", format!("there is no image {what}"))),
+        [one] if one.status == "active" => Ok(one),
+        [one] => Err(Unfound::new("ImageNotUsable", format!("image {what} is {}, not active", one.status))),
+        several => {
+            let mut active = several.iter().filter(|image| image.status == "active");
+            match (active.next(), active.next()) {
+                (Some(one), None) => Ok(one),
+                _ => Err(Unfound::new(
+                    "ImageAmbiguous",
+                    format!("there are {} images {what}; name one by id", several.len()),
+                )),
+            }
+        }
+    }
+}
+
+fn describe(query: &ImageQuery) -> String {
+    let id = query.id.as_ref().map(|id| format!("with id {id}"));
+    let name = query.name.as_ref().map(|name| format!("named {name:?}"));
+    let tags = (!query.tags.is_empty()).then(|| format!("tagged {}", query.tags.join(", ")));
+    [id, name, tags].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{ImageFilter, ImageRef};
+
+    use super::*;
+
+    #[test]
+    fn the_new_version_takes_the_old_ones_place() {
+        let table = [
+            ("ubuntu-2204-kube-v1.29.1", Some("ubuntu-2204-kube-v1.30.0")),
+            ("ubuntu-2204-kube-1.29.1-2026", Some("ubuntu-2204-kube-1.30.0-2026")),
+            ("kube-v1.29.10", None),
+            ("kube-v11.29.1", None),
+            ("kube-v1.29.10-not-1.29.1", Some("kube-v1.29.10-not-1.30.0")),
+            ("ubuntu", None),
+        ];
+        for (name, expected) in table {
+            assert_eq!(renamed(name, "v1.29.1", "v1.30.0").as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_goes_before_what_is_there() {
+        let by_name = |name: &str| ImageQuery { name: Some(name.to_owned()), ..ImageQuery::default() };
+        let id = ImageParam { id: Some("i".to_owned()), ..ImageParam::default() };
+        let filter = ImageFilter { name: Some("n".to_owned()), tags: None };
+        let filter = ImageParam { filter: Some(filter), ..ImageParam::default() };
+        let reference = ImageParam { image_ref: Some(ImageRef::default()), ..ImageParam::default() };
+        let asked =
+            |asked, present, from| query(asked, present, from, "v1.30.0").map_err(|unfound| unfound.reason);
+        let present = Some("kube-v1.29.1");
+        let from = Some("v1.29.1");
+        let by_id = ImageQuery { id: Some("i".to_owned()), ..ImageQuery::default() };
+        assert_eq!(asked(Some(&id), present, from), Ok(by_id));
+        assert_eq!(asked(Some(&filter), present, from), Ok(by_name("n")));
+        assert_eq!(asked(Some(&reference), present, from), Err("ImageUnsupported"));
+        assert_eq!(asked(None, present, from), Ok(by_name("kube-v1.30.0")));
+        assert_eq!(asked(None, None, from), Err("ImageUnknown"));
+        assert_eq!(asked(None, present, None), Err("ImageUnknown"));
+        assert_eq!(asked(None, Some("ubuntu"), from), Err("ImageUnknown"));
+    }
+
+    #[test]
+    fn one_usable_image_is_needed() {
+        let image = |id: &str, status: &str| Image {
+            id: id.to_owned(),
+            status: status.to_owned(),
+            ..Image::default()
+        };
+        let table = [
+            (vec![], Err("ImageNotFound")),
+            (vec![image("a", "active")], Ok("a")),
+            (vec![image("a", "queued")], Err("ImageNotUsable")),
+            (vec![image("a", "active"), image("b", "deactivated")], Ok("a")),
+            (vec![image("a", "active"), image("b", "active")], Err("ImageAmbiguous")),
+        ];
+        for (found, expected) in table {
+            let picked = pick(&ImageQuery::default(), &found);
+            let picked = picked.map(|image| image.id.as_str()).map_err(|unfound| unfound.reason);
+            assert_eq!(picked, expected, "{found:?}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What this process remembers of its operations beside what is stored.
+//!
+//! Nothing here decides what is right, only how soon. A call whose answer is lost may still be on
+//! its way into the cloud, so a pass that sees no trace of a call waits for [`SETTLE`] before it
+//! makes the call (again). When this very process announced the call a moment ago and has not made
+//! it, there is nothing to wait for.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+/// How long a call that was sent may take to show in the cloud. Longer than any deadline of an HTTP
+/// call to the cloud's API, so that by then it has either been recorded or will never be.
+pub(crate) const SETTLE: Duration = Duration::from_secs(60);
+
+/// First pause after a failure: longer than a blip.
+const BACKOFF_FIRST: Duration = Duration::from_secs(1);
+
+/// Longest pause after failures: an outage that ends is noticed within a minute.
+const BACKOFF_LIMIT: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+struct Recollection {
+    /// Steps announced here.
+    announced: HashSet<String>,
+    /// Calls made here whose outcome was not a clear refusal.
+    tried: HashMap<(String, String), Timestamp>,
+    /// When a step was first looked at here.
+    seen: HashMap<String, Timestamp>,
+    /// Failures in a row.
+    failures: u32,
+    /// The cloud is left alone until then. By this process's own clock, which never jumps.
+    rests_until: Option<Instant>,
+}
+
+/// Recollections by uid of the operation.
+#[derive(Debug, Default)]
+pub(crate) struct Memory(Mutex<HashMap<String, Recollection>>);
+
+impl Memory {
+    fn with<T>(&self, uid: &str, change: impl FnOnce(&mut Recollection) -> T) -> T {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(all.entry(uid.to_owned()).or_default())
+    }
+
+    /// This process has written that `step` is under way, and made none of its calls.
+    pub(crate) fn announced(&self, uid: &str, step: &str) {
+        self.with(uid, |known| {
+            known.announced.insert(step.to_owned());
+        });
+    }
+
+    /// A call is about to be made.
+    pub(crate) fn trying(&self, uid: &str, step: &str, item: &str, now: Timestamp) {
+        self.with(uid, |known| {
+            known.tried.insert((step.to_owned(), item.to_owned()), now);
+        });
+    }
+
+    /// A call was refused for certain: nothing came of it.
+    pub(crate) fn refused(&self, uid: &str, step: &str, item: &str) {
+        self.with(uid, |known| {
+            known.tried.remove(&(step.to_owned(), item.to_owned()));
+        });
+    }
+
+    /// Whether a call of which the cloud shows no trace may be taken for never made.
+    ///
+    /// A process that did not announce the step counts from its own first look and not from the
+    /// step's start: its predecessor may have tried again and again, and died in the last try.
+    pub(crate) fn is_settled(&self, uid: &str, step: &str, item: &str, now: Timestamp) -> bool {
+        self.with(uid, |known| {
+            let first_look = *known.seen.entry(step.to_owned()).or_insert(now);
+            match known.tried.get(&(step.to_owned(), item.to_owned())) {
+                Some(at) => apart(*at, now) >= SETTLE,
+                None => known.announced.contains(step) || apart(first_look, now) >= SETTLE,
+            }
+        })
+    }
+
+    /// Whether this process made a call so lately that making it again would be hammering.
+    pub(crate) fn tried_lately(&self, uid: &str, step: &str, item: &str, now: Timestamp) -> bool {
+        self.with(uid, |known| {
+            let last = known.tried.get(&(step.to_owned(), item.to_owned()));
+            last.is_some_and(|at| apart(*at, now) < SETTLE)
+        })
+    }
+
+    /// Counts a failure, and says for how long to leave the cloud alone.
+    pub(crate) fn failed(&self, uid: &str, at_least: Duration) -> Duration {
+        self.with(uid, |known| {
+            known.failures = known.failures.saturating_add(1);
+            let pause = BACKOFF_FIRST.saturating_mul(1_u32 << (known.failures - 1).min(6));
+            let pause = pause.min(BACKOFF_LIMIT).max(at_least);
+            known.rests_until = Instant::now().checked_add(pause);
+            pause
+        })
+    }
+
+    /// How long the cloud is still to be left alone after a failure. Writing down what went wrong
+    /// wakes the controller at once, and must not make it try again at once.
+    pub(crate) fn rest(&self, uid: &str) -> Option<Duration> {
+        let until = self.with(uid, |known| known.rests_until)?;
+        until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())
+    }
+
+    /// Something worked.
+    pub(crate) fn succeeded(&self, uid: &str) {
+        self.with(uid, |known| {
+            known.failures = 0;
+            known.rests_until = None;
+        });
+    }
+
+    /// The operation is over.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+}
+
+/// How far two moments lie apart, whichever is first: a clock that jumped back has run on since.
+fn apart(one: Timestamp, other: Timestamp) -> Duration {
+    one.duration_until(other).unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_believed_unmade_at_once_only_by_the_process_that_announced_it() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let memory = Memory::default();
+        let settled = |now: i64| memory.is_settled("u", "Reboot", "", at(now));
+        assert!(!settled(1000), "another process may just have called");
+        assert!(!settled(1059), "its call may still be on its way");
+        assert!(settled(1060), "it would show by now");
+        assert!(settled(900), "the clock jumped back");
+        memory.announced("u", "Reboot");
+        assert!(settled(1000), "announced here, not called");
+        memory.trying("u", "Reboot", "", at(1001));
+        assert!(!settled(1002) && memory.tried_lately("u", "Reboot", "", at(1002)), "called here");
+        assert!(settled(1061), "called here, and it would show by now");
+        memory.refused("u", "Reboot", "");
+        assert!(settled(1002), "called here, and refused");
+        assert!(!memory.tried_lately("u", "Reboot", "", at(1002)), "called here, and refused");
+    }
+
+    #[test]
+    fn pauses_grow_to_a_minute_and_start_again() {
+        let memory = Memory::default();
+        let pause = || memory.failed("u", Duration::ZERO).as_secs();
+        assert_eq!([pause(), pause(), pause(), pause()], [1, 2, 4, 8]);
+        assert_eq!([pause(), pause(), pause(), pause()], [16, 32, 60, 60]);
+        assert!(memory.rest("u").is_some());
+        memory.succeeded("u");
+        assert_eq!(memory.rest("u"), None);
+        assert_eq!(pause(), 1);
+        assert_eq!(memory.failed("u", Duration::from_secs(9)).as_secs(), 9);
+    }
+}

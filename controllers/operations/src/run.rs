@@ -1,0 +1,78 @@
+//! Brings every MachineOperation to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_types::MachineOperation;
+use futures::StreamExt;
+use kube::runtime::controller::{Action, Controller as Runtime};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+use kube::{Api, ResourceExt};
+use tokio_util::sync::CancellationToken;
+
+use crate::context::OperationContext;
+use crate::controller::{Controller, Next};
+use crate::report;
+
+/// Operations carried out at the same time. Each makes one call after another, so this bounds the
+/// calls that are open to the clouds.
+const CONCURRENCY: u16 = 32;
+
+/// Passes in a row for one operation before others get their turn.
+const PASSES: usize = 64;
+
+/// Carries out operations until `shutdown`.
+///
+/// Cancel safety: may be dropped at any moment; another call goes on where this one was.
+pub async fn run(context: OperationContext, shutdown: CancellationToken) {
+    let operations: Api<MachineOperation> = Api::all(context.client.clone());
+    let config = kube::runtime::controller::Config::default().concurrency(CONCURRENCY);
+    let runtime = Runtime::new(operations.clone(), watcher::Config::default()).with_config(config);
+    let known = runtime.store();
+    // When one operation ends, those that wait for it have their turn.
+    let waiting = move |changed: MachineOperation| -> Vec<ObjectRef<MachineOperation>> {
+        if !report::is_finished(&changed) {
+            return Vec::new();
+        }
+        let waits = |other: &Arc<MachineOperation>| {
+            other.spec.machine_name == changed.spec.machine_name
+                && other.namespace() == changed.namespace()
+                && !report::is_finished(other)
+        };
+        known.state().iter().filter(|other| waits(other)).map(|other| ObjectRef::from_obj(&**other)).collect()
+    };
+    let controller = Arc::new(Controller::new(context));
+    let stream = runtime.watches(operations, watcher::Config::default(), waiting).run(
+        |operation, controller: Arc<Controller>| async move { reconcile(&controller, &operation).await },
+        |operation, error, _| {
+            let conflict = matches!(error, kube::Error::Api(status) if status.code == 409);
+            if !conflict {
+                tracing::warn!(%error, operation = operation.name_any(), namespace = operation.namespace(),
+                    "a pass over a machine operation failed; trying again");
+            }
+            Action::requeue(if conflict { Duration::ZERO } else { Duration::from_secs(2) })
+        },
+        controller,
+    );
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        () = stream.for_each(|_| std::future::ready(())) => {}
+    }
+}
+
+/// Passes until there is something to wait for.
+async fn reconcile(controller: &Controller, operation: &MachineOperation) -> Result<Action, kube::Error> {
+    let namespace = operation.namespace().unwrap_or_default();
+    if let Some(rest) = controller.rest(operation) {
+        return Ok(Action::requeue(rest));
+    }
+    for _ in 0..PASSES {
+        match controller.pass(&namespace, &operation.name_any()).await? {
+            Next::Now => {}
+            Next::After(pause) => return Ok(Action::requeue(pause)),
+            Next::Never => return Ok(Action::await_change()),
+        }
+    }
+    Ok(Action::requeue(Duration::ZERO))
+}

@@ -1,0 +1,99 @@
+//! Kubernetes versions, as far as an upgrade needs them.
+
+use std::cmp::Ordering;
+
+/// A version; what follows a `+` says nothing of which is newer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Version<'a> {
+    /// Major, minor, patch.
+    core: (u64, u64, u64),
+    /// What follows a `-`; empty for a release.
+    pre_release: &'a str,
+}
+
+/// Why a machine of version `current` must not be brought to `wanted`; `None` when it may be.
+///
+/// A machine goes up by at most one minor version, and never down or nowhere: that is as far as
+/// the kubelet and the API server are promised to work together. A machine whose version is not
+/// known may go anywhere.
+pub fn skew(current: Option<&str>, wanted: &str) -> Option<String> {
+    let Some(to) = parse(wanted) else {
+        return Some(format!("version {wanted:?} is not a semantic version with a leading v, e.g. v1.30.2"));
+    };
+    let current = current?;
+    let from = parse(current)?;
+    if wanted == current {
+        return Some(format!("the machine is at version {current} already"));
+    }
+    if order(to, from) == Ordering::Less {
+        return Some(format!("{wanted} is older than {current}, the machine's version; versions only go up"));
+    }
+    if to.core.0 != from.core.0 || to.core.1 > from.core.1.saturating_add(1) {
+        return Some(format!(
+            "{wanted} is more than one minor version above {current}, the machine's version; go one minor version at a time"
+        ));
+    }
+    None
+}
+
+fn parse(text: &str) -> Option<Version<'_>> {
+    let rest = text.strip_prefix('v')?;
+    let rest = rest.split_once('+').map_or(rest, |(version, _)| version);
+    let (core, pre_release) = rest.split_once('-').unwrap_or((rest, ""));
+    let mut numbers = core.split('.').map(|number| number.parse::<u64>().ok());
+    let core = (numbers.next()??, numbers.next()??, numbers.next()??);
+    numbers.next().is_none().then_some(Version { core, pre_release })
+}
+
+/// Which is newer, by the rules of semantic versioning.
+fn order(one: Version<'_>, other: Version<'_>) -> Ordering {
+    one.core.cmp(&other.core).then_with(|| match (one.pre_release, other.pre_release) {
+        ("", "") => Ordering::Equal,
+        ("", _) => Ordering::Greater,
+        (_, "") => Ordering::Less,
+        (one, other) => identifiers(one).cmp(identifiers(other)),
+    })
+}
+
+/// Parts of a pre-release, in a form that compares as they do: numbers below words.
+fn identifiers(pre_release: &str) -> impl Iterator<Item = (bool, u64, &str)> {
+    pre_release.split('.').map(|part| match part.parse::<u64>() {
+        Ok(number) => (false, number, ""),
+        Err(_) => (true, 0, part),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_go_up_one_minor_version_at_a_time() {
+        let table = [
+            (Some("v1.29.0"), "v1.29.0", Some("already")),
+            (Some("v1.29.0"), "v1.29.1", None),
+            (Some("v1.29.0"), "v1.30.7", None),
+            (Some("v1.29.0"), "v1.31.0", Some("more than one minor")),
+            (Some("v1.29.0"), "v2.0.0", Some("more than one minor")),
+            (Some("v1.29.3"), "v1.29.2", Some("older")),
+            (Some("v1.29.3"), "v1.28.9", Some("older")),
+            (Some("v1.30.0-rc.1"), "v1.30.0", None),
+            (Some("v1.30.0-rc.2"), "v1.30.0-rc.10", None),
+            (Some("v1.30.0-rc.2"), "v1.30.0-rc.1", Some("older")),
+            (Some("v1.30.0"), "v1.30.0-rc.1", Some("older")),
+            (Some("v1.30.0+a"), "v1.30.0+b", None),
+            (None, "v1.30.0", None),
+            (Some("v1.29.0"), "1.30.0", Some("leading v")),
+            (None, "v1.30", Some("leading v")),
+        ];
+        for (current, wanted, expected) in table {
+            let found = skew(current, wanted);
+            let matches = match (&found, expected) {
+                (None, None) => true,
+                (Some(found), Some(expected)) => found.contains(expected),
+                _ => false,
+            };
+            assert!(matches, "{current:?} to {wanted}: {found:?}");
+        }
+    }
+}

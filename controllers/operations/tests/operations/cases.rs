@@ -1,0 +1,303 @@
+//! What goes wrong, what is asked to stop, and what has to wait.
+
+use apiserver_types::OperationPhase;
+use controllers_infrastructure::ErrorClass;
+use serde_json::{Value, json};
+
+use crate::nova::error;
+use crate::world::{CLUSTER, INFRASTRUCTURE, MACHINE, World, is_over, message, path, phase, progress};
+
+fn reboot() -> Value {
+    json!({"action": "Reboot", "reboot": {}})
+}
+
+fn upgrade(strategy: &str) -> Value {
+    json!({"action": "Upgrade", "upgrade": {"version": "v1.30.0", "strategy": strategy}})
+}
+
+fn set(world: &World, path: &str, pointer: &str, value: Value) {
+    world.api.change(path, |object| {
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        object.pointer_mut(parent).unwrap()[key] = value;
+    });
+}
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again_until_it_works() {
+    use ErrorClass as Class;
+    let classes = [
+        Class::Quota,
+        Class::NoValidHost,
+        Class::Conflict,
+        Class::Throttled,
+        Class::Unauthorized,
+        Class::Broken,
+        Class::Unknown,
+        Class::Unreachable,
+        Class::Credentials,
+    ];
+    let table = [
+        ("Auto", "rebuild"),
+        ("Replace", "delete_server"),
+        ("Replace", "create_server"),
+        ("Auto", "connect"),
+    ];
+    for class in classes {
+        for (strategy, call) in table {
+            let world = World::new(false);
+            world.nova().faults.extend((0..3).map(|_| (call, error(class, call))));
+            world.ask("op", upgrade(strategy));
+            let words = "the fake says no; trying again";
+            let case = format!("{call}: {class:?}");
+            let troubled = world
+                .until("op", |operation| progress(operation).contains(words) || is_over(operation))
+                .await;
+            assert!(progress(&troubled).contains(words), "{case}");
+            let operation = world.finish("op").await;
+            assert_eq!(phase(&operation), Some(OperationPhase::Complete), "{case}: {}", message(&operation));
+            assert_eq!(world.nova().instances.len(), 1, "{case}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_no_retry_can_mend_ends_it_with_the_clouds_words() {
+    type Spoil = fn(&World);
+    let table: [(&str, Value, Spoil, &str); 8] = [
+        ("no such server", reboot(), |world| world.nova().instances.clear(), "does not know"),
+        (
+            "reboot is forbidden",
+            reboot(),
+            |world| world.nova().faults.push(("reboot", error(ErrorClass::Forbidden, "reboot"))),
+            "the fake says no",
+        ),
+        (
+            "no image",
+            upgrade("Auto"),
+            |world| world.nova().images.clear(),
+            "name of the server's present image",
+        ),
+        (
+            "no new image",
+            upgrade("Auto"),
+            |world| world.nova().images.truncate(1),
+            "there is no image named \"kube-v1.30.0\"",
+        ),
+        (
+            "too far",
+            upgrade("Auto"),
+            |world| set(world, MACHINE, "/spec/version", json!("v1.28.0")),
+            "more than one minor",
+        ),
+        (
+            "a rebuild that was insisted on",
+            upgrade("Rebuild"),
+            |world| world.nova().rebuilds_fail = true,
+            "the host is on fire",
+        ),
+        (
+            "a rebuild that is refused and was insisted on",
+            upgrade("Rebuild"),
+            |world| world.nova().faults.push(("rebuild", error(ErrorClass::Invalid, "rebuild"))),
+            "the fake says no",
+        ),
+        (
+            "not ours",
+            upgrade("Replace"),
+            |world| world.nova().instances.values_mut().for_each(|instance| instance.server.tags.clear()),
+            "does not carry the mark",
+        ),
+    ];
+    for (case, spec, spoil, words) in table {
+        let world = World::new(false);
+        spoil(&world);
+        world.ask("op", spec);
+        let operation = world.finish("op").await;
+        assert_eq!(phase(&operation), Some(OperationPhase::Failed), "{case}: {}", message(&operation));
+        assert!(message(&operation).contains(words), "{case}: {}", message(&operation));
+        let annotations = &world.api.get(INFRASTRUCTURE).unwrap()["metadata"]["annotations"];
+        assert!(annotations.get("capstan.dev/operation").is_none(), "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_rebuild_becomes_a_replacement_unless_it_was_insisted_on() {
+    let world = World::new(false);
+    world.nova().faults.push(("rebuild", error(ErrorClass::Invalid, "rebuild")));
+    world.ask("op", upgrade("Auto"));
+    let operation = world.finish("op").await;
+    assert_eq!(phase(&operation), Some(OperationPhase::Complete));
+    let result = operation.status.as_ref().unwrap().result.clone().unwrap();
+    assert_eq!(result.strategy.as_deref(), Some("Replace"));
+    assert_ne!(result.server_id, result.previous_server_id);
+    let said = message(&operation);
+    assert!(said.contains("by Replace") && said.contains("the fake says no"), "{said}");
+}
+
+#[tokio::test]
+async fn a_server_without_a_guest_is_rebooted_hard() {
+    let world = World::new(false);
+    world.nova().instances.values_mut().for_each(|instance| instance.server.status = "SHUTOFF".to_owned());
+    world.ask("op", reboot());
+    let operation = world.finish("op").await;
+    assert_eq!(phase(&operation), Some(OperationPhase::Complete));
+    assert!(message(&operation).contains("hard reboot succeeded"), "{}", message(&operation));
+}
+
+#[tokio::test]
+async fn one_at_a_time_and_the_older_first() {
+    let world = World::new(false);
+    world.ask("z-older", reboot());
+    world.pass_time(5);
+    world.ask("a-younger", reboot());
+    let waiting = world.until("a-younger", |operation| progress(operation).contains("waiting")).await;
+    assert_eq!(phase(&waiting), Some(OperationPhase::Pending));
+    assert!(progress(&waiting).contains("\"z-older\""), "{}", progress(&waiting));
+    world.finish("z-older").await;
+    assert_eq!(phase(&world.finish("a-younger").await), Some(OperationPhase::Complete));
+    assert_eq!(world.nova().count("reboot"), 2);
+}
+
+#[tokio::test]
+async fn what_is_paused_waits() {
+    for (path, pointer, value) in [
+        (CLUSTER, "/spec/paused", json!(true)),
+        (MACHINE, "/metadata/annotations", json!({"cluster.x-k8s.io/paused": ""})),
+        (INFRASTRUCTURE, "/metadata/annotations", json!({"cluster.x-k8s.io/paused": "true"})),
+    ] {
+        let world = World::new(false);
+        set(&world, path, pointer, value);
+        world.ask("op", upgrade("Replace"));
+        world.until("op", |operation| progress(operation).contains("paused")).await;
+        assert_eq!(phase(&world.operation("op").unwrap()), Some(OperationPhase::Pending));
+        set(&world, path, pointer, Value::Null);
+        // And in the middle of it.
+        world.until("op", |operation| operation.metadata.annotations.is_some()).await;
+        set(&world, path, "/metadata/annotations", json!({"cluster.x-k8s.io/paused": ""}));
+        world.until("op", |operation| progress(operation).contains("paused")).await;
+        set(&world, path, "/metadata/annotations", Value::Null);
+        assert_eq!(phase(&world.finish("op").await), Some(OperationPhase::Complete), "{path}");
+    }
+}
+
+/// How often this was done, and which servers there are.
+fn servers(world: &World, action: &str) -> (usize, Vec<String>) {
+    let nova = world.nova();
+    (nova.count(action), nova.instances.keys().cloned().collect())
+}
+
+/// Stopped before the n-th pass, for every n: either nothing was done, or all of it.
+#[tokio::test]
+async fn a_cancelled_operation_leaves_all_or_nothing() {
+    for (spec, action) in [(reboot(), "reboot"), (upgrade("Auto"), "rebuild"), (upgrade("Replace"), "create")]
+    {
+        let (mut cancelled, mut completed) = (0, 0);
+        for passes in 0..30 {
+            let world = World::new(false);
+            let before = servers(&world, action);
+            world.ask("op", spec.clone());
+            let controller = world.controller();
+            for _ in 0..passes {
+                if matches!(controller.pass("ns", "op").await, Ok(controllers_operations::Next::After(_))) {
+                    world.pass_time(1);
+                }
+            }
+            set(&world, &path("op"), "/spec/cancelRequested", json!(true));
+            let operation = world.finish("op").await;
+            let after = servers(&world, action);
+            let case = format!("{action} after {passes} passes: {}", message(&operation));
+            match phase(&operation) {
+                Some(OperationPhase::Cancelled) => {
+                    cancelled += 1;
+                    assert_eq!(before, after, "{case}");
+                }
+                Some(OperationPhase::Complete) => {
+                    completed += 1;
+                    assert_ne!(before, after, "{case}");
+                }
+                other => panic!("{case}: {other:?}"),
+            }
+        }
+        assert!(cancelled > 0 && completed > 0, "{action}: {cancelled} cancelled, {completed} completed");
+    }
+}
+
+/// The Machine is deleted before the n-th pass, for every n: the operation ends, and whoever
+/// deletes the Machine finds every server by its tag or by the Machine's own word.
+#[tokio::test]
+async fn a_machine_that_is_deleted_takes_its_operation_with_it() {
+    for passes in 0..40 {
+        let world = World::new(true);
+        world.ask("op", upgrade("Auto"));
+        let controller = world.controller();
+        for _ in 0..passes {
+            if matches!(controller.pass("ns", "op").await, Ok(controllers_operations::Next::After(_))) {
+                world.pass_time(3);
+            }
+        }
+        world.api.change(MACHINE, |machine| {
+            machine["metadata"]["finalizers"] = json!(["machine.cluster.x-k8s.io"]);
+            machine["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        });
+        let operation = world.finish("op").await;
+        assert!(is_over(&operation));
+        world.pass_time(3600);
+        let id = world.api.get(INFRASTRUCTURE).unwrap()["status"]["instanceID"].as_str().unwrap().to_owned();
+        let nova = world.nova();
+        assert!(nova.instances.len() <= 1, "after {passes} passes");
+        for (server, instance) in &nova.instances {
+            assert!(instance.server.tags.contains(&"capstan-uid-m1".to_owned()), "after {passes} passes");
+            assert_eq!(*server, id, "after {passes} passes");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_operation_is_cancelled_and_goes() {
+    let world = World::new(false);
+    world.ask("op", reboot());
+    world.until("op", |operation| operation.metadata.finalizers.is_some()).await;
+    set(&world, &path("op"), "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+    let controller = world.controller();
+    for _ in 0..10 {
+        let _next = controller.pass("ns", "op").await;
+    }
+    assert!(world.operation("op").is_none());
+    assert_eq!(world.nova().count("reboot"), 0);
+}
+
+#[tokio::test]
+async fn every_transition_is_an_event_on_the_machine() {
+    let world = World::new(false);
+    world.nova().soft_hangs = true;
+    world.ask("op", json!({"action": "Reboot", "reboot": {"softTimeoutSeconds": 30}}));
+    world.finish("op").await;
+    let events = world.api.under("/api/v1/namespaces/ns/events/");
+    let reasons: Vec<(&str, &str)> = events
+        .iter()
+        .map(|event| (event["reason"].as_str().unwrap(), event["type"].as_str().unwrap()))
+        .collect();
+    for told in
+        [("RebootRunning", "Normal"), ("AwaitSoftRebootFailed", "Warning"), ("RebootComplete", "Normal")]
+    {
+        assert!(reasons.contains(&told), "{told:?} in {reasons:?}");
+    }
+    for event in &events {
+        let about = &event["involvedObject"];
+        assert_eq!(
+            (&about["kind"], &about["name"], &about["uid"]),
+            (&json!("Machine"), &json!("m1"), &json!("uid-m1"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_operation_waits_for_its_bootstrap_data() {
+    let world = World::new(false);
+    set(&world, MACHINE, "/spec/bootstrap", json!({}));
+    world.ask("op", upgrade("Replace"));
+    world.until("op", |operation| progress(operation).contains("bootstrap data")).await;
+    assert_eq!(world.nova().instances.values().next().unwrap().server.task_state, None);
+    set(&world, MACHINE, "/spec/bootstrap", json!({"dataSecretName": "boot"}));
+    assert_eq!(phase(&world.finish("op").await), Some(OperationPhase::Complete));
+}

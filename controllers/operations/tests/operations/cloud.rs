@@ -1,0 +1,275 @@
+//! A cloud in memory, of which a process can be cut off.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use controllers_infrastructure::*;
+
+use crate::nova::{Nova, error};
+use crate::scissors::{Fate, Scissors};
+
+/// How long a call that is late takes, in seconds: less than any deadline of a call.
+const LATE: i64 = 30;
+
+/// The cloud.
+#[derive(Clone, Default)]
+pub(crate) struct FakeCloud {
+    pub(crate) nova: Arc<Mutex<Nova>>,
+    scissors: Arc<Scissors>,
+}
+
+impl std::fmt::Debug for FakeCloud {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FakeCloud")
+    }
+}
+
+impl FakeCloud {
+    pub(crate) fn new(scissors: Arc<Scissors>) -> Self {
+        Self { nova: Arc::default(), scissors }
+    }
+
+    fn look<T>(&self, read: impl FnOnce(&mut Nova) -> CloudResult<T>) -> CloudResult<T> {
+        if self.scissors.is_dead() {
+            return Err(error(ErrorClass::Unreachable, "look"));
+        }
+        read(&mut self.nova.lock().unwrap())
+    }
+
+    fn effect<T>(&self, change: impl FnOnce(&mut Nova) -> CloudResult<T> + Send + 'static) -> CloudResult<T> {
+        let fate = self.scissors.effect();
+        let mut nova = self.nova.lock().unwrap();
+        match fate {
+            Fate::Answered => return change(&mut nova),
+            Fate::Unanswered => {
+                let _lost = change(&mut nova);
+            }
+            Fate::Delayed => {
+                let due = nova.now + LATE;
+                let late = move |nova: &mut Nova| {
+                    let _lost = change(nova);
+                };
+                nova.late.push((due, Box::new(late)));
+            }
+            Fate::Unsent => {}
+        }
+        Err(error(ErrorClass::Unknown, "call"))
+    }
+}
+
+#[async_trait]
+impl CloudConnector for FakeCloud {
+    async fn connect(&self, credentials: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
+        assert_eq!((credentials.clouds_yaml.as_str(), credentials.cloud_name.as_str()), ("clouds: {}", "c"));
+        self.nova.lock().unwrap().fault("connect")?;
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+/// What no operation asks for.
+fn unused<T>(call: &str) -> CloudResult<T> {
+    Err(error(ErrorClass::Invalid, call))
+}
+
+#[async_trait]
+impl Cloud for FakeCloud {
+    fn region(&self) -> &str {
+        "r"
+    }
+
+    async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>> {
+        self.look(|nova| {
+            let wanted = |image: &&Image| {
+                query.id.as_ref().is_none_or(|id| *id == image.id)
+                    && query.name.as_ref().is_none_or(|name| *name == image.name)
+            };
+            Ok(nova.images.iter().filter(wanted).cloned().collect())
+        })
+    }
+
+    async fn flavors(&self) -> CloudResult<Vec<Flavor>> {
+        Ok(Vec::new())
+    }
+
+    async fn compute_zones(&self) -> CloudResult<Vec<String>> {
+        unused("compute_zones")
+    }
+
+    async fn server_groups(&self) -> CloudResult<Vec<ServerGroup>> {
+        Ok(Vec::new())
+    }
+
+    async fn networks(&self, _: &NetworkQuery) -> CloudResult<Vec<Network>> {
+        unused("networks")
+    }
+
+    async fn create_network(&self, _: &NewNetwork) -> CloudResult<Network> {
+        unused("create_network")
+    }
+
+    async fn delete_network(&self, _: &str) -> CloudResult<()> {
+        unused("delete_network")
+    }
+
+    async fn subnets(&self, _: &SubnetQuery) -> CloudResult<Vec<Subnet>> {
+        unused("subnets")
+    }
+
+    async fn create_subnet(&self, _: &NewSubnet) -> CloudResult<Subnet> {
+        unused("create_subnet")
+    }
+
+    async fn set_dns_nameservers(&self, _: &str, _: &[String]) -> CloudResult<()> {
+        unused("set_dns_nameservers")
+    }
+
+    async fn delete_subnet(&self, _: &str) -> CloudResult<()> {
+        unused("delete_subnet")
+    }
+
+    async fn routers(&self, _: &NetworkQuery) -> CloudResult<Vec<Router>> {
+        unused("routers")
+    }
+
+    async fn create_router(&self, _: &NewRouter) -> CloudResult<Router> {
+        unused("create_router")
+    }
+
+    async fn add_router_interface(&self, _: &str, _: &str) -> CloudResult<()> {
+        unused("add_router_interface")
+    }
+
+    async fn remove_router_interface(&self, _: &str, _: &str) -> CloudResult<()> {
+        unused("remove_router_interface")
+    }
+
+    async fn delete_router(&self, _: &str) -> CloudResult<()> {
+        unused("delete_router")
+    }
+
+    async fn security_groups(&self, _: &SecurityGroupQuery) -> CloudResult<Vec<SecurityGroup>> {
+        unused("security_groups")
+    }
+
+    async fn create_security_group(&self, _: &str, _: &str) -> CloudResult<SecurityGroup> {
+        unused("create_security_group")
+    }
+
+    async fn delete_security_group(&self, _: &str) -> CloudResult<()> {
+        unused("delete_security_group")
+    }
+
+    async fn create_security_group_rule(&self, _: &NewSecurityGroupRule) -> CloudResult<String> {
+        unused("create_security_group_rule")
+    }
+
+    async fn delete_security_group_rule(&self, _: &str) -> CloudResult<()> {
+        unused("delete_security_group_rule")
+    }
+
+    async fn ports(&self, query: &PortQuery) -> CloudResult<Vec<Port>> {
+        let device = query.device_id.clone().unwrap_or_default();
+        self.look(|nova| {
+            let ports = nova.instances.get(&device).map(|instance| instance.made_from.ports.clone());
+            let port = |id: String| Port { id, ..Port::default() };
+            Ok(ports.unwrap_or_default().into_iter().map(port).collect())
+        })
+    }
+
+    async fn create_port(&self, _: &NewPort) -> CloudResult<Port> {
+        unused("create_port")
+    }
+
+    async fn update_port(&self, _: &str, _: &PortUpdate) -> CloudResult<Port> {
+        unused("update_port")
+    }
+
+    async fn delete_port(&self, _: &str) -> CloudResult<()> {
+        unused("delete_port")
+    }
+
+    async fn floating_ips(&self, _: &FloatingIpQuery) -> CloudResult<Vec<FloatingIp>> {
+        unused("floating_ips")
+    }
+
+    async fn create_floating_ip(&self, _: &NewFloatingIp) -> CloudResult<FloatingIp> {
+        unused("create_floating_ip")
+    }
+
+    async fn associate_floating_ip(&self, _: &str, _: Option<&str>) -> CloudResult<()> {
+        unused("associate_floating_ip")
+    }
+
+    async fn delete_floating_ip(&self, _: &str) -> CloudResult<()> {
+        unused("delete_floating_ip")
+    }
+
+    async fn set_tags(&self, _: TaggedKind, _: &str, _: &[String]) -> CloudResult<()> {
+        unused("set_tags")
+    }
+
+    async fn servers(&self) -> CloudResult<Vec<Server>> {
+        unused("servers")
+    }
+
+    async fn servers_named(&self, name: &str) -> CloudResult<Vec<Server>> {
+        self.look(|nova| {
+            let all = nova.instances.values().map(|instance| instance.server.clone());
+            Ok(all.filter(|server| server.name == name).collect())
+        })
+    }
+
+    async fn server(&self, id: &str) -> CloudResult<Server> {
+        self.look(|nova| nova.instance(id).map(|instance| instance.server.clone()))
+    }
+
+    async fn create_server(&self, new: &NewServer) -> CloudResult<String> {
+        let new = new.clone();
+        self.effect(move |nova| nova.create(&new))
+    }
+
+    async fn delete_server(&self, id: &str) -> CloudResult<()> {
+        let id = id.to_owned();
+        self.effect(move |nova| nova.delete(&id))
+    }
+
+    async fn reboot_server(&self, id: &str, kind: RebootKind) -> CloudResult<Option<String>> {
+        let id = id.to_owned();
+        self.effect(move |nova| nova.reboot(&id, kind))
+    }
+
+    async fn rebuild_server(&self, id: &str, rebuild: &Rebuild) -> CloudResult<Option<String>> {
+        let (id, rebuild) = (id.to_owned(), rebuild.clone());
+        self.effect(move |nova| nova.rebuild(&id, &rebuild))
+    }
+
+    async fn actions(&self, server: &str) -> CloudResult<Vec<ActionRecord>> {
+        self.look(|nova| {
+            let instance = nova.instance(server)?;
+            Ok(instance.log.iter().map(|(record, _)| record.clone()).collect())
+        })
+    }
+
+    async fn volumes_named(&self, name: &str) -> CloudResult<Vec<Volume>> {
+        self.look(|nova| {
+            let all = nova.volumes.values().map(|(volume, _)| volume.clone());
+            Ok(all.filter(|volume| volume.name == name).collect())
+        })
+    }
+
+    async fn volume(&self, _: &str) -> CloudResult<Volume> {
+        unused("volume")
+    }
+
+    async fn create_volume(&self, new: &NewVolume) -> CloudResult<Volume> {
+        let new = new.clone();
+        self.effect(move |nova| nova.create_volume(&new))
+    }
+
+    async fn delete_volume(&self, id: &str) -> CloudResult<()> {
+        let id = id.to_owned();
+        self.effect(move |nova| {
+            nova.volumes.remove(&id).map(|_| ()).ok_or_else(|| error(ErrorClass::NotFound, "delete volume"))
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! Whatever a process is doing when it ends, the next one goes on from there, and what was asked
+//! for happens once.
+
+use apiserver_types::OperationPhase;
+use serde_json::{Value, json};
+
+use crate::scissors::Cut;
+use crate::world::{INFRASTRUCTURE, MACHINE, World, message, phase};
+
+/// Something to cut everywhere.
+struct Scenario {
+    name: &'static str,
+    from_volume: bool,
+    spec: fn() -> Value,
+    prepare: fn(&World),
+    check: fn(&World, &str),
+}
+
+fn scenarios() -> Vec<Scenario> {
+    let nothing: fn(&World) = |_| {};
+    let scenario = |name, spec, check| Scenario { name, from_volume: false, spec, prepare: nothing, check };
+    vec![
+        scenario(
+            "soft reboot",
+            || json!({"action": "Reboot", "reboot": {}}),
+            |world, case| rebooted(world, case, 1),
+        ),
+        scenario(
+            "hard reboot",
+            || json!({"action": "Reboot", "reboot": {"type": "Hard"}}),
+            |world, case| rebooted(world, case, 1),
+        ),
+        Scenario {
+            prepare: |world| world.nova().soft_hangs = true,
+            ..scenario(
+                "soft reboot that hangs",
+                || json!({"action": "Reboot", "reboot": {"softTimeoutSeconds": 30}}),
+                |world, case| rebooted(world, case, 2),
+            )
+        },
+        scenario("rebuild", || upgrade("Auto"), rebuilt),
+        scenario("replacement", || upgrade("Replace"), replaced),
+        Scenario {
+            from_volume: true,
+            ..scenario("replacement of a server that boots from a volume", || upgrade("Auto"), replaced)
+        },
+        Scenario {
+            prepare: |world| world.nova().builds_fail = 2,
+            ..scenario("replacement that cannot be built at first", || upgrade("Replace"), replaced)
+        },
+        Scenario {
+            prepare: |world| world.nova().rebuilds_fail = true,
+            ..scenario("rebuild that fails, then a replacement", || upgrade("Auto"), replaced)
+        },
+    ]
+}
+
+fn upgrade(strategy: &str) -> Value {
+    json!({"action": "Upgrade", "upgrade": {"version": "v1.30.0", "strategy": strategy}})
+}
+
+fn rebooted(world: &World, case: &str, times: usize) {
+    assert_eq!(world.nova().count("reboot"), times, "{case}");
+    assert_eq!(world.nova().instances.len(), 1, "{case}");
+}
+
+fn rebuilt(world: &World, case: &str) {
+    let nova = world.nova();
+    assert_eq!((nova.count("rebuild"), nova.instances.len()), (1, 1), "{case}");
+    let instance = nova.instances.values().next().unwrap();
+    assert_eq!(instance.server.image_id.as_deref(), Some("image-kube-v1.30.0"), "{case}");
+    assert_eq!(instance.user_data, b"join", "{case}");
+    upgraded(world, case);
+}
+
+fn replaced(world: &World, case: &str) {
+    let nova = world.nova();
+    let [(id, instance)] = nova.instances.iter().collect::<Vec<_>>()[..] else {
+        panic!("{case}: servers are left: {:?}", nova.instances.keys());
+    };
+    let provider_id = format!("openstack:///{id}");
+    let infrastructure = world.api.get(INFRASTRUCTURE).unwrap();
+    assert_eq!(infrastructure["spec"]["providerID"], json!(provider_id), "{case}");
+    assert_eq!(infrastructure["status"]["instanceID"], json!(id), "{case}");
+    assert_eq!(world.api.get(MACHINE).unwrap()["spec"]["providerID"], json!(provider_id), "{case}");
+    let made = &instance.made_from;
+    assert_eq!(instance.server.status, "ACTIVE", "{case}");
+    assert_eq!(instance.user_data, b"join", "{case}");
+    assert_eq!(made.ports, ["port-1", "port-2"], "{case}");
+    assert_eq!(made.tags, ["mine", "capstan-uid-m1", "capstan-uid-op"], "{case}");
+    assert_eq!((made.key_name.as_deref(), made.flavor_id.as_str()), (Some("key"), "f"), "{case}");
+    assert_eq!(made.metadata.get("k").map(String::as_str), Some("v"), "{case}");
+    let from_volume = made.image_id.is_none();
+    assert_eq!(nova.volumes.len(), usize::from(from_volume), "{case}: volumes are left");
+    assert!(from_volume || made.image_id.as_deref() == Some("image-kube-v1.30.0"), "{case}");
+    upgraded(world, case);
+}
+
+fn upgraded(world: &World, case: &str) {
+    let infrastructure = world.api.get(INFRASTRUCTURE).unwrap();
+    let annotations = &infrastructure["metadata"]["annotations"];
+    assert_eq!(*annotations, json!({"capstan.dev/image": "image-kube-v1.30.0"}), "{case}");
+    assert_eq!(infrastructure["status"]["resolved"]["imageID"], json!("image-kube-v1.30.0"), "{case}");
+    assert_eq!(world.api.get(MACHINE).unwrap()["spec"]["version"], json!("v1.30.0"), "{case}");
+}
+
+/// Runs a scenario, cut as told. Returns the number of effects.
+async fn run(scenario: &Scenario, case: &str, cut: impl FnOnce(&World)) -> usize {
+    let world = World::new(scenario.from_volume);
+    (scenario.prepare)(&world);
+    world.ask("op", (scenario.spec)());
+    cut(&world);
+    let operation = world.finish("op").await;
+    assert_eq!(phase(&operation), Some(OperationPhase::Complete), "{case}: {}", message(&operation));
+    // What is late has come by now.
+    world.pass_time(3600);
+    (scenario.check)(&world, case);
+    world.scissors.effects()
+}
+
+#[tokio::test]
+async fn an_operation_that_is_cut_anywhere_happens_once() {
+    for scenario in scenarios() {
+        let effects = run(&scenario, scenario.name, |_| {}).await;
+        assert!(effects > 5, "{}: {effects} effects", scenario.name);
+        for cut in [Cut::Before, Cut::After, Cut::Late] {
+            for number in 0..effects {
+                let case = format!("{}, cut {cut:?} effect {number} of {effects}", scenario.name);
+                run(&scenario, &case, |world| world.scissors.cut_at(number, cut)).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_operation_whose_every_answer_is_lost_happens_once() {
+    for scenario in scenarios() {
+        let case = format!("{}, cut after every effect", scenario.name);
+        run(&scenario, &case, |world| world.scissors.cut_every()).await;
+    }
+}

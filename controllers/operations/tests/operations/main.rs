@@ -1,0 +1,10 @@
+//! Operations from beginning to end, against an API server and a cloud in memory.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+
+mod api;
+mod cases;
+mod cloud;
+mod cut;
+mod nova;
+mod scissors;
+mod world;

@@ -1,0 +1,209 @@
+//! A Machine with its server, and a controller that can be thrown away.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, MutexGuard};
+
+use apiserver_types::{MachineOperation, OperationPhase};
+use controllers_infrastructure::{BlockDevice, Image, NewServer, NewVolume};
+use controllers_operations::{Clock, Controller, Next, OperationContext};
+use controllers_runtime::ApiSecrets;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::api::FakeApi;
+use crate::cloud::FakeCloud;
+use crate::nova::Nova;
+use crate::scissors::Scissors;
+
+pub(crate) const MACHINE: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines/m1";
+pub(crate) const CLUSTER: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters/c1";
+pub(crate) const INFRASTRUCTURE: &str =
+    "/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/ns/openstackmachines/m1";
+const INFRASTRUCTURE_CLUSTER: &str =
+    "/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/ns/openstackclusters/c1";
+pub(crate) const OPERATIONS: &str = "/apis/capstan.dev/v1alpha1/namespaces/ns/machineoperations/";
+const SECRETS: &str = "/api/v1/namespaces/ns/secrets/";
+
+/// More passes than any operation needs.
+const PASSES: usize = 500;
+
+/// A clock that moves when a pass says that it waits.
+#[derive(Debug, Default)]
+pub(crate) struct FakeClock(AtomicI64);
+
+impl Clock for FakeClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
+
+/// Everything there is.
+pub(crate) struct World {
+    pub(crate) api: FakeApi,
+    pub(crate) cloud: FakeCloud,
+    pub(crate) scissors: Arc<Scissors>,
+    pub(crate) clock: Arc<FakeClock>,
+}
+
+impl World {
+    /// A Machine whose server boots from an image, or from a volume.
+    pub(crate) fn new(from_volume: bool) -> Self {
+        let scissors = Arc::new(Scissors::default());
+        let clock = Arc::new(FakeClock(AtomicI64::new(1_000_000)));
+        let (api, cloud) = (FakeApi::new(Arc::clone(&scissors)), FakeCloud::new(Arc::clone(&scissors)));
+        let world = Self { api, cloud, scissors, clock };
+        let server = world.furnish(from_volume);
+        world.declare(&server, from_volume);
+        world
+    }
+
+    /// What is in the cloud already. Returns the server's id.
+    fn furnish(&self, from_volume: bool) -> String {
+        let mut nova = self.nova();
+        nova.advance(1_000_000);
+        for name in ["kube-v1.29.0", "kube-v1.30.0"] {
+            let (id, name) = (format!("image-{name}"), name.to_owned());
+            nova.images.push(Image { id, name, status: "active".to_owned(), ..Image::default() });
+        }
+        let mark = "capstan-uid-m1".to_owned();
+        let root = from_volume.then(|| {
+            let metadata = [("capstan".to_owned(), mark.clone())].into();
+            let new =
+                NewVolume { name: "m1-root".to_owned(), size_gib: 10, metadata, ..NewVolume::default() };
+            nova.create_volume(&new).unwrap().id
+        });
+        let device = |id| BlockDevice { volume_id: Some(id), ..BlockDevice::default() };
+        let new = NewServer {
+            name: "m1".to_owned(),
+            image_id: (!from_volume).then(|| "image-kube-v1.29.0".to_owned()),
+            ports: vec!["port-1".to_owned(), "port-2".to_owned()],
+            tags: vec![mark, "mine".to_owned()],
+            metadata: [("k".to_owned(), "v".to_owned())].into(),
+            block_devices: root.into_iter().map(device).collect(),
+            ..NewServer::default()
+        };
+        let server = nova.create(&new).unwrap();
+        nova.advance(1_000_100);
+        self.clock.0.store(1_000_100, Ordering::SeqCst);
+        server
+    }
+
+    fn declare(&self, server: &str, from_volume: bool) {
+        let reference =
+            |group: &str, kind: &str, name: &str| json!({"apiGroup": group, "kind": kind, "name": name});
+        let infrastructure = "infrastructure.cluster.x-k8s.io";
+        let provider_id = format!("openstack:///{server}");
+        self.api.put(
+            CLUSTER,
+            json!({"spec": {"infrastructureRef": reference(infrastructure, "OpenStackCluster", "c1")}}),
+        );
+        let identity = json!({"name": "cloud", "cloudName": "c"});
+        self.api.put(INFRASTRUCTURE_CLUSTER, json!({"spec": {"identityRef": identity}}));
+        let machine = json!({"clusterName": "c1", "version": "v1.29.0", "providerID": provider_id,
+            "bootstrap": {"dataSecretName": "boot"},
+            "infrastructureRef": reference(infrastructure, "OpenStackMachine", "m1")});
+        self.api.put(MACHINE, json!({"spec": machine}));
+        let mut spec = json!({"flavor": {"id": "f"}, "image": {"filter": {"name": "kube-v1.29.0"}},
+            "providerID": provider_id, "sshKeyName": "key"});
+        if from_volume {
+            spec["rootVolume"] = json!({"sizeGiB": 10});
+        }
+        let ports = json!([{"id": "port-1"}, {"id": "port-2"}]);
+        let status =
+            json!({"instanceID": server, "resources": {"ports": ports}, "resolved": {"flavorID": "f"}});
+        self.api.put(INFRASTRUCTURE, json!({"spec": spec, "status": status}));
+        // Base64 of `clouds: {}` and of `join`.
+        self.api.put(&format!("{SECRETS}cloud"), json!({"data": {"clouds.yaml": "Y2xvdWRzOiB7fQ=="}}));
+        self.api.put(&format!("{SECRETS}boot"), json!({"data": {"value": "am9pbg=="}}));
+    }
+
+    pub(crate) fn nova(&self) -> MutexGuard<'_, Nova> {
+        self.cloud.nova.lock().unwrap()
+    }
+
+    pub(crate) fn controller(&self) -> Controller {
+        let client = self.api.client();
+        let clock: Arc<dyn Clock> = Arc::<FakeClock>::clone(&self.clock);
+        Controller::new(OperationContext {
+            secrets: Arc::new(ApiSecrets(client.clone())),
+            client,
+            connector: Arc::new(self.cloud.clone()),
+            clock,
+        })
+    }
+
+    /// Asks for an operation.
+    pub(crate) fn ask(&self, name: &str, mut spec: Value) {
+        spec["machineName"] = json!("m1");
+        let created = Timestamp::from_second(self.clock.0.load(Ordering::SeqCst)).unwrap();
+        let metadata = json!({"creationTimestamp": created.to_string()});
+        self.api.put(&path(name), json!({"metadata": metadata, "spec": spec}));
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass_time(&self, seconds: i64) {
+        let now = self.clock.0.fetch_add(seconds, Ordering::SeqCst) + seconds;
+        self.nova().advance(now);
+    }
+
+    /// Makes passes until the operation is over and let go, with a new controller each time that
+    /// one dies.
+    pub(crate) async fn finish(&self, name: &str) -> MachineOperation {
+        self.until(name, |operation| operation.metadata.finalizers.is_none() && is_over(operation)).await
+    }
+
+    /// Makes passes until the operation is as wanted.
+    pub(crate) async fn until(
+        &self,
+        name: &str,
+        wanted: impl Fn(&MachineOperation) -> bool,
+    ) -> MachineOperation {
+        let mut controller = self.controller();
+        for _ in 0..PASSES {
+            let next = controller.pass("ns", name).await;
+            if self.scissors.is_dead() {
+                self.scissors.revive();
+                controller = self.controller();
+                continue;
+            }
+            if let Ok(Next::After(pause)) = next {
+                self.pass_time(i64::try_from(pause.as_secs()).unwrap().clamp(5, 60));
+            }
+            if let Some(operation) = self.operation(name).filter(&wanted) {
+                return operation;
+            }
+        }
+        panic!("it does not end: {:#?}", self.operation(name).unwrap().status);
+    }
+
+    pub(crate) fn operation(&self, name: &str) -> Option<MachineOperation> {
+        let mut operation: MachineOperation = serde_json::from_value(self.api.get(&path(name))?).unwrap();
+        // An empty list is as good as none.
+        operation.metadata.finalizers = operation.metadata.finalizers.filter(|all| !all.is_empty());
+        Some(operation)
+    }
+}
+
+pub(crate) fn path(name: &str) -> String {
+    format!("{OPERATIONS}{name}")
+}
+
+pub(crate) fn is_over(operation: &MachineOperation) -> bool {
+    use OperationPhase::{Cancelled, Complete, Failed};
+    matches!(phase(operation), Some(Complete | Failed | Cancelled))
+}
+
+pub(crate) fn phase(operation: &MachineOperation) -> Option<OperationPhase> {
+    operation.status.as_ref().and_then(|status| status.phase)
+}
+
+/// What the result says.
+pub(crate) fn message(operation: &MachineOperation) -> String {
+    let result = operation.status.as_ref().and_then(|status| status.result.as_ref());
+    result.and_then(|result| result.message.clone()).unwrap_or_default()
+}
+
+/// What the Progressing condition says.
+pub(crate) fn progress(operation: &MachineOperation) -> String {
+    operation.condition("Progressing").map(|condition| condition.message.clone()).unwrap_or_default()
+}
