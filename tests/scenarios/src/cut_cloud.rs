@@ -1,0 +1,107 @@
+//! A cloud through a fuse.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use controllers_infrastructure::*;
+
+use crate::Fuse;
+
+/// Makes clouds whose changes count as effects.
+#[derive(Debug)]
+pub(crate) struct CutConnector {
+    pub(crate) connector: Arc<dyn CloudConnector>,
+    pub(crate) fuse: Arc<Fuse>,
+    /// One per process, as the real connector keeps its sessions.
+    pub(crate) known: tokio::sync::Mutex<Option<Arc<dyn Cloud>>>,
+}
+
+#[async_trait]
+impl CloudConnector for CutConnector {
+    async fn connect(&self, credentials: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
+        let mut known = self.known.lock().await;
+        if let Some(cloud) = known.as_ref() {
+            return Ok(Arc::clone(cloud));
+        }
+        let cloud = self.connector.connect(credentials).await?;
+        let cloud: Arc<dyn Cloud> = Arc::new(CutCloud { cloud, fuse: Arc::clone(&self.fuse) });
+        *known = Some(Arc::clone(&cloud));
+        Ok(cloud)
+    }
+}
+
+/// A cloud whose changes count as effects.
+#[derive(Debug)]
+struct CutCloud {
+    cloud: Arc<dyn Cloud>,
+    fuse: Arc<Fuse>,
+}
+
+macro_rules! forward {
+    (reads { $($read:ident($($read_arg:ident: $read_type:ty),*) -> $read_result:ty;)* }
+     changes { $($change:ident($($arg:ident: $type:ty),*) -> $result:ty;)* }) => {
+        #[async_trait]
+        impl Cloud for CutCloud {
+            fn region(&self) -> &str {
+                self.cloud.region()
+            }
+            $(async fn $read(&self, $($read_arg: $read_type),*) -> CloudResult<$read_result> {
+                self.fuse.alive().await;
+                self.cloud.$read($($read_arg),*).await
+            })*
+            $(async fn $change(&self, $($arg: $type),*) -> CloudResult<$result> {
+                let effect = stringify!($change).to_owned();
+                self.fuse.through(effect, self.cloud.$change($($arg),*)).await
+            })*
+        }
+    };
+}
+
+forward! {
+    reads {
+        images(query: &ImageQuery) -> Vec<Image>;
+        flavors() -> Vec<Flavor>;
+        compute_zones() -> Vec<String>;
+        server_groups() -> Vec<ServerGroup>;
+        networks(query: &NetworkQuery) -> Vec<Network>;
+        subnets(query: &SubnetQuery) -> Vec<Subnet>;
+        routers(query: &NetworkQuery) -> Vec<Router>;
+        security_groups(query: &SecurityGroupQuery) -> Vec<SecurityGroup>;
+        ports(query: &PortQuery) -> Vec<Port>;
+        floating_ips(query: &FloatingIpQuery) -> Vec<FloatingIp>;
+        servers() -> Vec<Server>;
+        servers_named(name: &str) -> Vec<Server>;
+        server(id: &str) -> Server;
+        actions(server: &str) -> Vec<ActionRecord>;
+        volumes_named(name: &str) -> Vec<Volume>;
+        volume(id: &str) -> Volume;
+    }
+    changes {
+        create_network(new: &NewNetwork) -> Network;
+        delete_network(id: &str) -> ();
+        create_subnet(new: &NewSubnet) -> Subnet;
+        set_dns_nameservers(subnet: &str, nameservers: &[String]) -> ();
+        delete_subnet(id: &str) -> ();
+        create_router(new: &NewRouter) -> Router;
+        add_router_interface(router: &str, subnet: &str) -> ();
+        remove_router_interface(router: &str, subnet: &str) -> ();
+        delete_router(id: &str) -> ();
+        create_security_group(name: &str, description: &str) -> SecurityGroup;
+        delete_security_group(id: &str) -> ();
+        create_security_group_rule(new: &NewSecurityGroupRule) -> String;
+        delete_security_group_rule(id: &str) -> ();
+        create_port(new: &NewPort) -> Port;
+        update_port(id: &str, change: &PortUpdate) -> Port;
+        delete_port(id: &str) -> ();
+        create_floating_ip(new: &NewFloatingIp) -> FloatingIp;
+        associate_floating_ip(id: &str, port: Option<&str>) -> ();
+        delete_floating_ip(id: &str) -> ();
+        set_tags(kind: TaggedKind, id: &str, tags: &[String]) -> ();
+        create_server(new: &NewServer) -> String;
+        delete_server(id: &str) -> ();
+        reboot_server(id: &str, kind: RebootKind) -> Option<String>;
+        rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
+        create_volume(new: &NewVolume) -> Volume;
+        delete_volume(id: &str) -> ();
+    }
+}

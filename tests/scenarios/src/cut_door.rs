@@ -1,0 +1,43 @@
+//! The way into the API through a fuse.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use apiserver_http::{InProcess, ResponseBody};
+use http::{Method, Request, Response};
+use kube::client::Body;
+use tower::Service;
+
+use crate::Fuse;
+
+/// A transport whose writes count as effects.
+#[derive(Debug, Clone)]
+pub(crate) struct CutDoor {
+    pub(crate) door: InProcess,
+    pub(crate) fuse: Arc<Fuse>,
+}
+
+impl Service<Request<Body>> for CutDoor {
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Self { mut door, fuse } = self.clone();
+        Box::pin(async move {
+            // Events tell people of what was done; whether one is told is no step of the work.
+            if request.method() == Method::GET || request.uri().path().contains("/events") {
+                fuse.alive().await;
+                return door.call(request).await;
+            }
+            let effect = format!("{} {}", request.method(), request.uri().path());
+            fuse.through(effect, async move { door.call(request).await }).await
+        })
+    }
+}

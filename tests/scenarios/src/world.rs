@@ -1,0 +1,103 @@
+//! The server and the cloud, which outlive any process of controllers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts};
+use apiserver_machinery::encryption::Encryption;
+use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
+use kube::Client;
+use serde_json::Value;
+use storage_embedded::EmbeddedStore;
+use tests_openstack_simulator::{Simulator, SimulatorOptions};
+use tokio_util::sync::CancellationToken;
+
+/// An API server over a store of its own, and a simulated OpenStack.
+#[derive(Debug)]
+pub struct World {
+    /// The cloud.
+    pub cloud: Simulator,
+    pub(crate) server: Arc<ApiServer>,
+    _directory: tempfile::TempDir,
+}
+
+impl World {
+    /// Starts both. The cloud does everything as fast as it can.
+    ///
+    /// # Errors
+    /// When one of them cannot be started.
+    pub async fn start() -> anyhow::Result<Self> {
+        // Another test of the same process may have done so.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let instantly = Duration::from_millis(1);
+        let cloud = Simulator::start(SimulatorOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            build_time: instantly,
+            reboot_time: instantly,
+            rebuild_time: instantly,
+            delete_time: instantly,
+            volume_time: instantly,
+            ..SimulatorOptions::default()
+        })
+        .await?;
+        let directory = tempfile::tempdir()?;
+        let store = Arc::new(EmbeddedStore::open(&directory.path().join("store"))?);
+        let objects = Arc::new(ObjectStore::open(
+            Arc::new(apiserver_registry::registry()?),
+            store,
+            Arc::new(Encryption::default()),
+            Arc::new(OwnNamespaces),
+            CancellationToken::new(),
+        ));
+        let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy)]));
+        let server = Arc::new(ApiServer::new(Parts {
+            objects: Arc::clone(&objects),
+            authenticator: Arc::new(Authenticator::default()),
+            authorizer: authorizer.clone(),
+            hosted_authorizer: authorizer,
+            identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
+            checks: Vec::new(),
+            shutdown: CancellationToken::new(),
+        }));
+        while !objects.is_ready() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(Self { cloud, server, _directory: directory })
+    }
+
+    /// A client that may do everything.
+    pub fn admin(&self) -> Client {
+        let user = User::authenticated("admin", ["system:masters".to_owned()]);
+        Client::new(InProcess::new(Arc::clone(&self.server), user), "default")
+    }
+
+    /// Creates every document of a manifest.
+    ///
+    /// # Errors
+    /// When the server refuses one.
+    pub async fn create(&self, manifest: &str) -> anyhow::Result<()> {
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple(manifest).map_err(|error| anyhow!("{error}"))?;
+        for document in documents.into_iter().filter(|document| !document.is_null()) {
+            let path = path_of(&document).context("a document without kind")?;
+            let request = http::Request::post(path).header("content-type", "application/json");
+            let request = request.body(serde_json::to_vec(&document)?)?;
+            let _: Value = self.admin().request(request).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Where objects of a document's kind are created.
+fn path_of(document: &Value) -> Option<String> {
+    let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
+    let version = text("/apiVersion")?;
+    let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+    let plural = format!("{}s", text("/kind")?.to_lowercase());
+    Some(match text("/metadata/namespace") {
+        Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
+        None => format!("{root}/{plural}"),
+    })
+}

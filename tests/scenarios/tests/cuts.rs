@@ -1,0 +1,110 @@
+//! Controllers that die at every single step, before it and after it, and others that go on.
+
+use std::sync::Arc;
+
+use apiserver_types::{Cluster, ClusterPhase, Machine, MachinePhase};
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client, ResourceExt};
+use tests_scenarios::{Controllers, Fuse, Side, World};
+
+/// A cluster with everything that is made for one: network, subnet, router, groups, floating IP; and
+/// a control plane Machine with two ports and two volumes.
+const MANIFEST: &str = include_str!("cluster.yaml");
+
+fn manifest(world: &World, namespace: &str) -> String {
+    let clouds = world.cloud.clouds_yaml("demo");
+    let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
+    MANIFEST.replace("NAMESPACE", namespace).replace("CLOUDS\n", &clouds)
+}
+
+async fn provisioned(client: Client, namespace: String) -> anyhow::Result<bool> {
+    let clusters =
+        Api::<Cluster>::namespaced(client.clone(), &namespace).list(&ListParams::default()).await?;
+    let machines = Api::<Machine>::namespaced(client, &namespace).list(&ListParams::default()).await?;
+    let phase = |cluster: &Cluster| cluster.status.as_ref().and_then(|status| status.phase);
+    let machine_phase = |machine: &Machine| machine.status.as_ref().and_then(|status| status.phase);
+    Ok(clusters.iter().all(|cluster| phase(cluster) == Some(ClusterPhase::Provisioned))
+        && machines.iter().all(|machine| {
+            machine_phase(machine) == Some(MachinePhase::Provisioned)
+                && machine.condition("InfrastructureReady").is_some_and(|it| it.holds())
+        }))
+}
+
+async fn gone(client: Client, namespace: String) -> anyhow::Result<bool> {
+    Ok(Api::<Cluster>::namespaced(client, &namespace).list(&ListParams::default()).await?.items.is_empty())
+}
+
+/// What the project has beside what it began with: how many of each kind.
+fn counts(world: &World) -> String {
+    let inventory = serde_json::to_value(world.cloud.inventory("demo")).unwrap();
+    let kinds = inventory.as_object().unwrap();
+    let lists = kinds.iter().filter_map(|(kind, things)| Some((kind, things.as_array()?)));
+    let counts = lists.map(|(kind, things)| format!("{kind}={}", things.len()));
+    counts.collect::<Vec<_>>().join(" ")
+}
+
+/// Runs the life of a cluster with the fuse in the process that creates or deletes it. Returns
+/// whether it blew, and what went through it.
+async fn life(
+    world: &World,
+    namespace: &str,
+    create: Arc<Fuse>,
+    delete: Arc<Fuse>,
+    whole: Option<&str>,
+) -> String {
+    world.create(&manifest(world, namespace)).await.unwrap();
+    let (client, name) = (world.admin(), namespace.to_owned());
+    let is_up = |client: Client| provisioned(client, name.clone());
+    let first = Controllers::start(world, &create);
+    tokio::select! {
+        () = create.blows() => {}
+        result = first.until("everything is up", is_up) => result.unwrap(),
+    }
+    drop(first);
+    let second = Controllers::start(world, &Arc::new(Fuse::never()));
+    second.until("everything is up after all", is_up).await.unwrap();
+    let up = counts(world);
+    if let Some(whole) = whole {
+        assert_eq!(up, whole, "in {namespace}, cut at {:?}", create.effects().last());
+    }
+    let clusters: Api<Cluster> = Api::namespaced(client, namespace);
+    for cluster in clusters.list(&ListParams::default()).await.unwrap() {
+        clusters.delete(&cluster.name_any(), &DeleteParams::background()).await.unwrap();
+    }
+    let is_gone = |client: Client| gone(client, name.clone());
+    let third = Controllers::start(world, &delete);
+    tokio::select! {
+        () = delete.blows() => {}
+        result = third.until("everything is gone", is_gone) => result.unwrap(),
+    }
+    drop(third);
+    second.until("everything is gone after all", is_gone).await.unwrap();
+    up
+}
+
+#[tokio::test]
+async fn no_cut_loses_or_doubles_anything() {
+    let world = World::start().await.unwrap();
+    let empty = counts(&world);
+    let (create, delete) = (Arc::new(Fuse::never()), Arc::new(Fuse::never()));
+    let whole = life(&world, "whole", Arc::clone(&create), Arc::clone(&delete), None).await;
+    assert_eq!(counts(&world), empty, "an undisturbed life leaves something behind");
+    let (creating, deleting) = (create.effects(), delete.effects());
+    assert!(creating.len() > 30 && deleting.len() > 15, "{creating:#?} {deleting:#?}");
+    for side in [Side::Before, Side::After] {
+        for n in 0..creating.len().max(deleting.len()) {
+            let namespace = format!("cut-{n}-{side:?}").to_lowercase();
+            let create = if n < creating.len() { Fuse::at(n, side) } else { Fuse::never() };
+            let delete = if n < deleting.len() { Fuse::at(n, side) } else { Fuse::never() };
+            let (create, delete) = (Arc::new(create), Arc::new(delete));
+            life(&world, &namespace, Arc::clone(&create), Arc::clone(&delete), Some(&whole)).await;
+            assert!(n >= creating.len() || create.is_blown(), "{namespace}: the creation was not cut");
+            assert_eq!(counts(&world), empty, "{namespace}: cut at {:?}", delete.effects().last());
+        }
+    }
+    eprintln!(
+        "{} steps of a creation and {} of a deletion, cut on both sides",
+        creating.len(),
+        deleting.len()
+    );
+}
