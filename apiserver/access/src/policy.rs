@@ -87,6 +87,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         user: "system:capstan:openstackmachine-controller",
+        groups: &["capstan.dev"],
+        resources: &["machineoperations"],
+        verbs: &["get"],
+    },
+    Rule {
+        user: "system:capstan:openstackmachine-controller",
         groups: &[""],
         resources: &["secrets"],
         verbs: &["get"],

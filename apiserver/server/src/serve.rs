@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy};
-use apiserver_http::{ApiServer, Identity, Parts, ReloadableTls, TlsMaterial};
+use apiserver_http::{ApiServer, Identity, Parts};
 use apiserver_machinery::store::{
     FieldValidation, NamespaceSource, ObjectStore, OwnNamespaces, WriteOptions,
 };
@@ -22,7 +22,8 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::ServeArguments;
 use crate::config::{Etcd, ServerConfiguration};
 use crate::host::Host;
-use crate::pki::{self, Authority};
+use crate::pki;
+use crate::tls::Sources;
 use crate::{compaction, controllers, encryption, version};
 
 /// Where it serves when nothing is said: loopback, for nobody else to reach.
@@ -30,6 +31,10 @@ const LISTEN: &str = "127.0.0.1:7443";
 
 /// How long requests in flight may take to finish at the end: the longest a request may take.
 const GRACE: Duration = Duration::from_secs(60);
+
+/// What is never logged, whatever level is asked for: the SDK prints every request with its headers,
+/// and the calls are logged by the provider.
+const SILENCED: &str = "openstack_sdk=warn";
 
 /// Serves until told to stop.
 pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<()> {
@@ -42,7 +47,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<()> {
 fn start_logging(configuration: &ServerConfiguration) -> anyhow::Result<()> {
     let level = configuration.logging.level.as_deref().unwrap_or("info");
     let filter = tracing_subscriber::EnvFilter::try_new(level)
-        .with_context(|| format!("logging.level: {level:?} is not a level or filter"))?;
+        .with_context(|| format!("logging.level: {level:?} is not a level or filter"))?
+        .add_directive(SILENCED.parse()?);
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
@@ -68,10 +74,10 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
     let (store, storage) = open_store(configuration, &data).await?;
     let history = Arc::clone(&store);
     let host = Host::connect(configuration).await?;
-    let material = tls_material(configuration, &data, listen, host.as_ref())?;
-    let tls = Arc::new(
-        ReloadableTls::new(material).map_err(|error| anyhow::anyhow!("TLS cannot be set up: {error}"))?,
-    );
+    let (configured, front_proxy) = (configuration.clone(), host.as_ref().map(Host::proxy));
+    let sources = Sources { configuration: configured, data: data.clone(), listen, front_proxy };
+    let followed = sources.open()?;
+    let tls = followed.tls();
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("{listen} cannot be served on; if another program has the port, give another with --listen")
     })?;
@@ -90,8 +96,8 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
         // Reads go on while requests in flight finish.
         CancellationToken::new(),
     ));
-    let headers = host.as_ref().map(|host| host.proxy().headers.clone()).unwrap_or_default();
-    let authenticator = Arc::new(Authenticator::new(headers, None));
+    let headers = host.as_ref().map(|host| host.proxy().borrow().headers.clone()).unwrap_or_default();
+    let authenticator = Arc::new(Authenticator::new(headers, host.as_ref().map(Host::tokens)));
     let mut hosted: Vec<Arc<dyn Authorizer>> = vec![Arc::new(LocalPolicy)];
     hosted.extend(host.as_ref().map(Host::authorizer));
     let server = Arc::new(ApiServer::new(Parts {
@@ -105,15 +111,11 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
     }));
     let stopper = tokio::spawn(stop_on_signal(shutdown.clone()));
     make_namespaces(&objects).await?;
+    tokio::spawn(followed.follow(shutdown.clone()));
+    let controllers = controllers::start(&server, host.as_ref().map(Host::client), &shutdown);
     if let Some(host) = host {
-        let (configuration, data, tls) = (configuration.clone(), data.clone(), Arc::clone(&tls));
-        let replace = move |host: &Host| {
-            let material = tls_material(&configuration, &data, listen, Some(host));
-            tls.replace(material.map_err(|error| format!("{error:#}"))?)
-        };
-        tokio::spawn(host.follow(authenticator, replace));
+        tokio::spawn(host.follow(authenticator));
     }
-    controllers::start(&server, &shutdown);
     tokio::spawn(compaction::run(history, shutdown.clone()));
     tracing::info!(
         address = %format!("https://{address}"),
@@ -125,6 +127,8 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
         data.display()
     );
     apiserver_http::serve(server, listener, tls, shutdown, GRACE).await;
+    // They have stopped long since; this sees that the lease is given back, too.
+    let _ = controllers.await;
     stopper.abort();
     tracing::info!("stopped");
     Ok(())
@@ -162,51 +166,6 @@ fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
         identity,
         ..Default::default()
     })
-}
-
-fn tls_material(
-    configuration: &ServerConfiguration,
-    data: &Path,
-    listen: SocketAddr,
-    host: Option<&Host>,
-) -> anyhow::Result<TlsMaterial> {
-    let authority = Authority::open(data)?;
-    let (chain, key) = match &configuration.tls {
-        Some(tls) => (pki::read(&tls.cert_file)?, pki::read(&tls.key_file)?),
-        None => {
-            let pair = authority.serving(&names(configuration, listen))?;
-            (pair.certificate, pair.key)
-        }
-    };
-    let client_cas = match &configuration.client_ca_file {
-        Some(path) => pki::certificates(&pki::read(path)?, &path.display().to_string())?,
-        None => pki::certificates(authority.certificate(), "the server's own CA")?,
-    };
-    let request_header_cas = match host {
-        Some(host) => pki::certificates(&host.proxy().ca, "the host's front-proxy CA")?,
-        None => Vec::new(),
-    };
-    Ok(TlsMaterial {
-        chain: pki::certificates(&chain, "the serving certificate")?,
-        key: pki::key(&key, "the serving key")?,
-        client_cas,
-        request_header_cas,
-    })
-}
-
-/// Names the server's own certificate is good for.
-fn names(configuration: &ServerConfiguration, listen: SocketAddr) -> Vec<String> {
-    let mut names = vec!["127.0.0.1".to_owned(), "::1".to_owned(), "localhost".to_owned()];
-    if !listen.ip().is_unspecified() {
-        names.push(listen.ip().to_string());
-    }
-    let service =
-        configuration.host.iter().map(|host| format!("{}.{}.svc", host.service_name, host.service_namespace));
-    names.extend(service);
-    names.extend(configuration.server_names.iter().cloned());
-    names.sort();
-    names.dedup();
-    names
 }
 
 /// The namespaces that clients count on.

@@ -22,12 +22,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start Capstan from this checkout and leave a kubeconfig in .dev
+    /// Start Capstan with a simulated OpenStack and a cluster of three machines
     Dev(dev::Arguments),
     /// Run every test that needs only cargo and etcd
     Test,
-    /// Run the tests behind a real kube-apiserver
-    E2e,
+    /// Run the tests behind a real kube-apiserver and in a real OpenStack
+    E2e(e2e::Arguments),
     /// Check form, lints, docs, layers, dependencies and generated files
     Check,
     /// Write the generated files anew
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Dev(arguments) => dev::run(&arguments),
         Command::Test => test::run(),
-        Command::E2e => e2e::run(),
+        Command::E2e(arguments) => e2e::run(&arguments),
         Command::Check => check::run(),
         Command::Generate => layers::generate(),
     };

@@ -45,6 +45,22 @@ pub(crate) fn lab() -> anyhow::Result<()> {
     if run::is_there("openssl") && run::is_there("curl") { Ok(()) } else { install(&LAB) }
 }
 
+/// Whether a real OpenStack can be brought up here; if not, why.
+pub(crate) fn openstack() -> anyhow::Result<()> {
+    let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    if !system.lines().any(|line| line == "VERSION_CODENAME=bookworm") {
+        bail!("hack/openstack/up.sh needs the OpenStack packages of Debian 12 (bookworm)");
+    }
+    if !is_root() {
+        bail!("hack/openstack/up.sh installs packages and makes bridges, so it needs root");
+    }
+    Ok(())
+}
+
+fn is_root() -> bool {
+    run::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
+}
+
 /// Makes sure that the distribution's etcd is there, and returns where.
 pub(crate) fn distribution_etcd() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("CAPSTAN_ETCD_DISTRIBUTION") {
@@ -64,8 +80,7 @@ fn install(packages: &[Package]) -> anyhow::Result<()> {
         return Ok(());
     }
     let names = missing.join(" ");
-    let is_root = run::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
-    if !run::is_there("apt-get") || !is_root {
+    if !run::is_there("apt-get") || !is_root() {
         bail!("missing: {names}. Install them, on Debian with: sudo apt-get install -y {names}");
     }
     eprintln!("installing {names}");

@@ -98,12 +98,16 @@ pub(super) fn reading(lab: &Lab) -> anyhow::Result<()> {
     ensure!(described.contains("Cluster Name:") && described.contains("v1.30.0"), "{described}");
     let table = lab.kubectl("alice", &["get", "machines", "-n", "team"])?;
     ensure!(table.starts_with("NAME   CLUSTER   NODE NAME"), "{table}");
-    let status = r#"{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Ok","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#;
+    // A condition that no controller of ours knows, so that it stays.
+    let status = r#"{"status":{"conditions":[{"type":"Inspected","status":"True","reason":"Ok","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#;
     lab.kubectl(
         "admin",
         &["patch", "machine", "m1", "-n", "team", "--subresource=status", "--type=merge", "-p", status],
     )?;
-    lab.kubectl("alice", &["wait", "machine/m1", "-n", "team", "--for=condition=Ready", "--timeout=20s"])?;
+    lab.kubectl(
+        "alice",
+        &["wait", "machine/m1", "-n", "team", "--for=condition=Inspected", "--timeout=20s"],
+    )?;
     lab.kubectl("alice", &["delete", "machine", "m1", "-n", "team", "--timeout=20s"])?;
     let gone = lab.try_kubectl("alice", &["get", "machine", "m1", "-n", "team"])?;
     ensure!(!gone.0 && gone.2.contains("machines.cluster.x-k8s.io \"m1\" not found"), "{}", gone.2);
@@ -200,7 +204,7 @@ pub(super) fn restart(lab: &Lab) -> anyhow::Result<()> {
 }
 
 /// Makes a kubeconfig for the direct face.
-fn mint(lab: &Lab, user: &str, group: &str) -> anyhow::Result<()> {
+pub(super) fn mint(lab: &Lab, user: &str, group: &str) -> anyhow::Result<()> {
     let server = format!("https://127.0.0.1:{}", lab.capstan_port);
     let mut command = Command::new(&lab.tools.capstan);
     command.args([

@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+"""What a project has, and what Nova noted of a server, as JSON: evidence for tests.
+
+    records.py CLOUDS.YAML CLOUD inventory       every list of the project, ids and names
+    records.py CLOUDS.YAML CLOUD server ID       the server
+    records.py CLOUDS.YAML CLOUD actions ID      its instance-action log, newest first
+    records.py CLOUDS.YAML CLOUD console ID      its console's last lines
+    records.py CLOUDS.YAML CLOUD ports ID        the ports of a server
+"""
+import json
+import sys
+import urllib.error
+import urllib.request
+
+import yaml
+
+# Tags need 2.26, events of other people's actions 2.62; Zed has up to 2.93.
+MICROVERSION = '2.79'
+
+
+def call(method, url, token=None, body=None, service=None):
+    data = None if body is None else json.dumps(body).encode()
+    headers = {'Content-Type': 'application/json'}
+    if service == 'compute':
+        headers['OpenStack-API-Version'] = f'compute {MICROVERSION}'
+    if token:
+        headers['X-Auth-Token'] = token
+    request = urllib.request.Request(url, data=data, headers=headers, method=method)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        text = answer.read()
+        return answer.headers, json.loads(text) if text else {}
+
+
+class Project:
+    def __init__(self, path, name):
+        cloud = yaml.safe_load(open(path))['clouds'][name]
+        auth = cloud['auth']
+        user = {'name': auth['username'], 'password': auth['password'],
+                'domain': {'name': auth.get('user_domain_name', 'Default')}}
+        scope = {'project': {'name': auth['project_name'],
+                             'domain': {'name': auth.get('project_domain_name', 'Default')}}}
+        body = {'auth': {'identity': {'methods': ['password'], 'password': {'user': user}}, 'scope': scope}}
+        url = auth['auth_url'].rstrip('/')
+        url = url if url.endswith('/v3') else url + '/v3'
+        headers, answer = call('POST', url + '/auth/tokens', body=body)
+        self.token = headers['X-Subject-Token']
+        self.id = answer['token']['project']['id']
+        self.urls = {}
+        for service in answer['token']['catalog']:
+            for endpoint in service['endpoints']:
+                if endpoint['interface'] == 'public':
+                    self.urls[service['type']] = endpoint['url'].rstrip('/')
+
+    def get(self, service, path):
+        url = self.urls[service]
+        if service == 'network' and not url.endswith('/v2.0'):
+            url += '/v2.0'
+        return call('GET', url + path, self.token, service=service)[1]
+
+    def post(self, service, path, body):
+        return call('POST', self.urls[service] + path, self.token, body, service)[1]
+
+    def inventory(self):
+        # An administrator's token would see all projects; a member's sees its own and what is shared.
+        own = f'?project_id={self.id}'
+        neutron = {'networks': 'networks', 'subnets': 'subnets', 'routers': 'routers', 'ports': 'ports',
+                   'security-groups': 'security_groups', 'security-group-rules': 'security_group_rules',
+                   'floatingips': 'floatingips'}
+        found = {path: self.get('network', f'/{path}{own}')[key] for path, key in neutron.items()}
+        found['servers'] = self.get('compute', '/servers/detail')['servers']
+        cinder = 'volumev3' if 'volumev3' in self.urls else 'block-storage'
+        if cinder in self.urls:
+            found['volumes'] = self.get(cinder, '/volumes/detail')['volumes']
+        name = lambda it: it.get('name') or it.get('floating_ip_address') or it.get('description') or ''
+        return {kind: sorted([it['id'], name(it)] for it in things) for kind, things in found.items()}
+
+
+def main():
+    path, cloud, what, *rest = sys.argv[1:]
+    project = Project(path, cloud)
+    if what == 'inventory':
+        result = project.inventory()
+    elif what == 'server':
+        result = project.get('compute', f'/servers/{rest[0]}')['server']
+    elif what == 'actions':
+        result = project.get('compute', f'/servers/{rest[0]}/os-instance-actions')['instanceActions']
+    elif what == 'console':
+        body = {'os-getConsoleOutput': {'length': 40}}
+        result = project.post('compute', f'/servers/{rest[0]}/action', body)['output']
+    elif what == 'ports':
+        result = project.get('network', f'/ports?device_id={rest[0]}')['ports']
+    else:
+        sys.exit(__doc__)
+    json.dump(result, sys.stdout, indent=1)
+    print()
+
+
+if __name__ == '__main__':
+    try:
+        main()
+    except urllib.error.HTTPError as error:
+        sys.exit(f'{error.url}: {error.code} {error.read().decode(errors="replace")}')

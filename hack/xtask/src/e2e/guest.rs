@@ -1,0 +1,153 @@
+//! A real guest: it answers with its boot id, and a reboot gives it another.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure};
+
+use super::lab::Lab;
+use super::openstack::{Face, HOST, OpenStack, complete, get, post, server_of, text};
+
+/// Longest until an emulated guest has booted on a busy machine.
+const BOOT: Duration = Duration::from_mins(8);
+
+/// A cluster that lives on the lab's own network, without a way out, and one Machine.
+const MANIFEST: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata: {name: NAMESPACE}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: credentials, namespace: NAMESPACE}
+stringData:
+  clouds.yaml: |
+CLOUDS
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: guest-bootstrap, namespace: NAMESPACE}
+type: cluster.x-k8s.io/secret
+stringData:
+  format: cloud-config
+  value: |
+    #cloud-config
+    write_files:
+      - path: /usr/local/bin/answer
+        permissions: "0755"
+        content: |
+          #!/usr/bin/perl
+          use IO::Socket::INET;
+          my $listener = IO::Socket::INET->new(LocalPort => 8080, Listen => 5, ReuseAddr => 1) or die;
+          while (my $peer = $listener->accept) {
+            open(my $file, '<', '/proc/sys/kernel/random/boot_id');
+            my $id = <$file>;
+            chomp $id;
+            while (my $line = <$peer>) { last if $line =~ /^\r?\n$/; }
+            print $peer "HTTP/1.0 200 OK\r\nContent-Length: ", length($id), "\r\n\r\n$id";
+            close $peer;
+          }
+      - path: /etc/systemd/system/answer.service
+        content: |
+          [Unit]
+          After=network.target
+          [Service]
+          ExecStart=/usr/local/bin/answer
+          Restart=always
+          [Install]
+          WantedBy=multi-user.target
+    runcmd:
+      - systemctl enable --now answer.service
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: guests, namespace: NAMESPACE}
+spec:
+  controlPlaneEndpoint: {host: 10.9.0.200, port: 6443}
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: OpenStackCluster, name: guests}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: OpenStackCluster
+metadata: {name: guests, namespace: NAMESPACE}
+spec:
+  identityRef: {name: credentials, cloudName: lab}
+  network: {filter: {name: realnet}}
+  enableExternalNetwork: false
+  apiServer: {enableFloatingIP: false}
+  controlPlaneEndpoint: {host: 10.9.0.200, port: 6443}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: OpenStackMachine
+metadata: {name: guest, namespace: NAMESPACE}
+spec:
+  flavor: {filter: {name: m1.small}}
+  image: {filter: {name: debian12-real}}
+  configDrive: true
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Machine
+metadata: {name: guest, namespace: NAMESPACE}
+spec:
+  clusterName: guests
+  failureDomain: real
+  bootstrap: {dataSecretName: guest-bootstrap}
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: OpenStackMachine, name: guest}
+"#;
+
+/// Its namespace; as a user of the host.
+const GUEST: Face = Face { user: HOST.user, namespace: "guests" };
+
+/// A guest boots, answers, is rebooted through the host, and answers with another boot id: not
+/// before the operation began, and when it says Complete.
+pub(super) fn reboot(lab: &Lab, openstack: &OpenStack) -> anyhow::Result<()> {
+    let before = openstack.records(&["inventory"])?;
+    let clouds = std::fs::read_to_string(openstack.clouds_yaml())?;
+    let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
+    let manifest = MANIFEST.replace("NAMESPACE", GUEST.namespace).replace("CLOUDS\n", &clouds);
+    lab.kubectl(GUEST.user, &["apply", "-f", &lab.file("guest.yaml", &manifest)?])?;
+    let wait = [
+        "-n",
+        GUEST.namespace,
+        "wait",
+        "machine/guest",
+        "--for=condition=InfrastructureReady",
+        "--timeout=180s",
+    ];
+    lab.kubectl(GUEST.user, &wait)?;
+    let server = server_of(lab, &GUEST, "guest")?;
+    let addresses = "{.status.addresses[?(@.type==\"InternalIP\")].address}";
+    let address = get(lab, &GUEST, "machine/guest", addresses)?;
+    let first = boot_id(openstack, &server, &address, None)?;
+    ensure!(boot_id(openstack, &server, &address, None)? == first, "the boot id changes by itself");
+    let operation = post(lab, &GUEST, "guest", "reboot", r#"{"type": "Hard"}"#)?;
+    complete(lab, &GUEST, &operation)?;
+    ensure!(openstack.actions(&server, "reboot")? == 1, "Nova did not note one reboot");
+    // The old system is gone when the operation is Complete; only the new one can answer.
+    let second = boot_id(openstack, &server, &address, Some(&first))?;
+    ensure!(second != first, "the guest was not rebooted: boot id {first} is still there");
+    lab.kubectl(GUEST.user, &["-n", GUEST.namespace, "delete", "cluster", "guests", "--timeout=180s"])?;
+    super::lab::until("the project is as it was found", || Ok(openstack.records(&["inventory"])? == before))
+}
+
+/// Asks the guest for its boot id until it answers. `old`: an answer that must not come any more.
+fn boot_id(openstack: &OpenStack, server: &str, address: &str, old: Option<&str>) -> anyhow::Result<String> {
+    let end = Instant::now() + BOOT;
+    loop {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--max-time", "5", &format!("http://{address}:8080/")]);
+        let output = curl.output()?;
+        let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if output.status.success() && !answer.is_empty() {
+            ensure!(
+                old != Some(answer.as_str()),
+                "the guest still answers with boot id {answer} after Complete"
+            );
+            return Ok(answer);
+        }
+        if Instant::now() > end {
+            let console = openstack.records(&["console", server])?;
+            bail!("the guest at {address} does not answer; its console:\n{}", text(&console, ""));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
