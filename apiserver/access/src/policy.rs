@@ -139,6 +139,12 @@ const RULES: &[Rule] = &[
         resources: &["namespaces/finalize"],
         verbs: &["update"],
     },
+    Rule {
+        user: "system:capstan:event-expiry",
+        groups: &[""],
+        resources: &["events"],
+        verbs: &["list", "delete"],
+    },
     Rule { user: "system:capstan:host-events", groups: &[""], resources: &["events"], verbs: READ },
     Rule {
         user: "system:capstan:leader-election",

@@ -1,5 +1,7 @@
 //! What all reconcilers' loops share.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
@@ -9,6 +11,23 @@ use tokio_util::sync::CancellationToken;
 
 /// Pause after the API itself failed.
 const AGAIN: Duration = Duration::from_secs(2);
+
+/// Tells changes of what is wanted from changes of what is reported.
+#[derive(Debug, Default)]
+pub(crate) struct News(Mutex<HashMap<String, State>>);
+
+/// Generation, whether it is being deleted, and whether it is paused.
+type State = (Option<i64>, bool, bool);
+
+impl News {
+    /// Whether an object's spec, deletion or pause is another than when last asked.
+    pub(crate) fn is_new<K: Resource>(&self, object: &K) -> bool {
+        let deleting = object.meta().deletion_timestamp.is_some();
+        let state = (object.meta().generation, deleting, controllers_runtime::paused(object, None));
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(object.uid().unwrap_or_default(), state) != Some(state)
+    }
+}
 
 /// When to look again, for the loop. Nothing said: when something changes.
 pub(crate) fn action(next: Option<Duration>) -> Action {

@@ -6,6 +6,7 @@
 
 pub mod cluster;
 mod drive;
+pub mod event_expiry;
 mod finalizers;
 mod garbage_collector;
 pub mod machine;
@@ -18,6 +19,21 @@ mod paused;
 mod queries;
 
 pub use garbage_collector::GarbageCollector;
+
+/// Whether an object is deleted because it was moved to another server: then the cloud stays as it is.
+pub(crate) fn moved<K: kube::Resource>(object: &K) -> bool {
+    let annotations = object.meta().annotations.as_ref();
+    annotations
+        .is_some_and(|annotations| annotations.contains_key("clusterctl.cluster.x-k8s.io/delete-for-move"))
+}
+
+/// A pass did more than any object needs, so two of its steps undo each other.
+pub(crate) fn endless() -> controllers_runtime::Trouble {
+    let class = controllers_infrastructure::ErrorClass::Broken;
+    let message =
+        "what was written to the cloud reads otherwise each time; see the Events for what is repeated";
+    controllers_infrastructure::CloudError::new(class, "bring the object to the cloud", message).into()
+}
 
 /// Label that everything of a cluster bears.
 pub(crate) const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";

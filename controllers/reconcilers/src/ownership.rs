@@ -23,6 +23,12 @@ pub(crate) fn reference<K: Resource<DynamicType = ()>>(owner: &K, controller: bo
     }
 }
 
+/// Whether an object refers to this very owner.
+pub(crate) fn is_owned<K: Resource, O: Resource>(object: &K, owner: &O) -> bool {
+    let uid = owner.meta().uid.as_ref();
+    uid.is_some() && object.owner_references().iter().any(|reference| Some(&reference.uid) == uid)
+}
+
 /// Makes an object bear its cluster's label and refer to its owner.
 ///
 /// # Errors

@@ -45,6 +45,15 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
+/// A message no longer than an Event may hold.
+fn short(message: &str) -> String {
+    let mut message = message.to_owned();
+    while message.len() > MESSAGE_LIMIT {
+        message.pop();
+    }
+    message
+}
+
 impl Recorder {
     /// A recorder that speaks as `component`, e.g. `openstackmachine-controller`.
     pub fn new(client: Client, component: &'static str) -> Self {
@@ -64,12 +73,16 @@ impl Recorder {
             Severity::Warning => tracing::warn!(%kind, namespace, name, reason, "{message}"),
         }
         let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
-        let key = (object.uid().unwrap_or_default(), reason.to_owned(), message.to_owned());
+        // A request id is another each time; what happened is the same.
+        let gist = message.split(" (request ").next().unwrap_or(message);
+        let key = (object.uid().unwrap_or_default(), reason.to_owned(), gist.to_owned());
         let known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let written = match known {
             Some((name, count)) => {
                 let count = count.saturating_add(1);
-                let change = json!({"count": count, "lastTimestamp": Time(Timestamp::now())});
+                let latest = short(message);
+                let change =
+                    json!({"count": count, "lastTimestamp": Time(Timestamp::now()), "message": latest});
                 let params = PatchParams::default();
                 match api.patch(&name, &params, &Patch::Merge(&change)).await {
                     // It was forgotten meanwhile.
@@ -83,6 +96,10 @@ impl Recorder {
         };
         match written {
             Ok(written) => self.remember(key, written),
+            // A namespace that is being deleted takes no more.
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                tracing::debug!(%status, reason, "an event was not recorded");
+            }
             Err(error) => {
                 tracing::warn!(%error, reason, object = object.name_any(), "an event was not recorded")
             }
@@ -109,10 +126,7 @@ impl Recorder {
         K: Resource<DynamicType = ()>,
     {
         let now = Timestamp::now();
-        let mut message = message.to_owned();
-        while message.len() > MESSAGE_LIMIT {
-            message.pop();
-        }
+        let message = short(message);
         let name = format!("{}.{:x}", object.name_any(), now.as_nanosecond());
         let event = Event {
             metadata: ObjectMeta {

@@ -42,6 +42,12 @@ impl Journal {
         self.0.iter().any(|entry| entry.kind == kind && entry.name == name)
     }
 
+    /// The id of what was made, if it is known.
+    pub fn id(&self, kind: &str, name: &str) -> Option<&str> {
+        let entry = self.0.iter().find(|entry| entry.kind == kind && entry.name == name);
+        entry.and_then(|entry| entry.id.as_deref())
+    }
+
     /// The entries of a kind.
     pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Entry> + 'a {
         self.0.iter().filter(move |entry| entry.kind == kind)

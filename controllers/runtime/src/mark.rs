@@ -5,6 +5,9 @@ use kube::{Resource, ResourceExt};
 /// What every tag of ours begins with.
 pub const PREFIX: &str = "capstan-";
 
+/// Longest description that Neutron takes, in bytes at most.
+const LONGEST: usize = 255;
+
 /// The mark that an object leaves on all it makes.
 ///
 /// Neutron and Nova take the tag `capstan-<uid>`. Neutron takes tags only after a thing exists, so
@@ -23,7 +26,12 @@ impl Mark {
     pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
         let uid = object.uid().unwrap_or_default();
         let namespace = object.namespace().unwrap_or_default();
-        let description = format!("capstan: {} {namespace}/{} {uid}", K::kind(&()), object.name_any());
+        let mut named = format!("capstan: {} {namespace}/{}", K::kind(&()), object.name_any());
+        // The uid says whose it is; the name is for people and may be cut.
+        while named.len() + 1 + uid.len() > LONGEST {
+            named.pop();
+        }
+        let description = format!("{named} {uid}");
         Self { uid, description }
     }
 

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use controllers_infrastructure::{Cloud, CloudResult, Server};
 
 /// What one list said.
-type Listed = Option<(Instant, Arc<HashMap<String, Server>>)>;
+type Listed = Option<(Instant, CloudResult<Arc<HashMap<String, Server>>>)>;
+
+/// How long a failure is the answer for all: those who waited for the call need not repeat it.
+const FAILURE_AGE: Duration = Duration::from_secs(2);
 
 /// A project's list; asked for by one at a time, so that all who wait share one answer.
 type Project = Arc<tokio::sync::Mutex<Listed>>;
@@ -34,17 +37,20 @@ impl ServerLists {
     ) -> CloudResult<Arc<HashMap<String, Server>>> {
         let project = self.project(cloud);
         let mut listed = project.lock().await;
-        if let Some((at, servers)) = listed.as_ref()
-            && at.elapsed() <= age
-        {
-            return Ok(Arc::clone(servers));
+        match listed.as_ref() {
+            Some((at, Ok(servers))) if at.elapsed() <= age => return Ok(Arc::clone(servers)),
+            Some((at, Err(error))) if at.elapsed() <= FAILURE_AGE => return Err(error.clone()),
+            _ => {}
         }
-        // The answer is as old as the question.
-        let at = Instant::now();
-        let servers = cloud.servers().await?;
-        let servers = Arc::new(servers.into_iter().map(|server| (server.id.clone(), server)).collect());
-        *listed = Some((at, Arc::clone(&servers)));
-        Ok(servers)
+        // A list is as old as its question; a failure as its answer, which may have taken a minute.
+        let asked = Instant::now();
+        let servers = cloud.servers().await;
+        let servers = servers.map(|servers| {
+            Arc::new(servers.into_iter().map(|server| (server.id.clone(), server)).collect::<HashMap<_, _>>())
+        });
+        let at = if servers.is_ok() { asked } else { Instant::now() };
+        *listed = Some((at, servers.clone()));
+        servers
     }
 
     fn project(&self, cloud: &Arc<dyn Cloud>) -> Project {

@@ -39,6 +39,15 @@ impl Trouble {
         Self::Cloud(CloudError::new(class, format!("resolve {field}"), format!("{words} {wanted}")))
     }
 
+    /// The same, with what was attempted in words that name the object.
+    #[must_use]
+    pub fn during(self, attempt: impl FnOnce() -> String) -> Self {
+        match self {
+            Self::Cloud(error) => Self::Cloud(CloudError { operation: attempt(), ..error }),
+            other => other,
+        }
+    }
+
     /// CamelCase word for a condition's `reason`.
     pub fn reason(&self) -> &'static str {
         match self {

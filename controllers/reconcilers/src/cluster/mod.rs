@@ -45,7 +45,7 @@ impl ClusterReconciler {
     /// # Errors
     /// When the API fails.
     pub async fn reconcile(&self, object: &Cluster) -> Result<Option<Duration>, kube::Error> {
-        match self.pass(object).await {
+        match Box::pin(self.pass(object)).await {
             Ok(next) => Ok(next),
             Err(trouble) if trouble.is_conflict() => Ok(Some(Duration::ZERO)),
             Err(Trouble::Api(error)) => Err(error),
@@ -81,7 +81,13 @@ impl ClusterReconciler {
         let Some(infrastructure) = &mut seen.infrastructure else { return Ok(()) };
         let namespace = cluster.namespace().unwrap_or_default();
         let api: Api<OpenStackCluster> = Api::namespaced(self.context.client.clone(), &namespace);
-        ownership::take(&api, infrastructure, ownership::reference(cluster, true), &cluster.name_any()).await
+        let owner = ownership::reference(cluster, true);
+        let taken = ownership::take(&api, infrastructure, owner, &cluster.name_any()).await;
+        if taken.is_err() {
+            // What another Cluster controls says nothing of this one.
+            seen.infrastructure = None;
+        }
+        taken
     }
 
     async fn adopt_endpoint(
@@ -134,7 +140,7 @@ impl ClusterReconciler {
         if !cluster.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(None);
         }
-        let step = deletion::next_step(seen);
+        let step = deletion::next_step(&cluster, seen);
         self.act(&cluster, seen, &step).await?;
         let cluster = self.write(api, cluster, seen, Some(&step), None).await?;
         if step == Step::Release {

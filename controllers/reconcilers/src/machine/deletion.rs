@@ -3,6 +3,8 @@
 use apiserver_types::{Machine, OpenStackMachine};
 use kube::ResourceExt;
 
+use crate::ownership;
+
 /// Annotations that hold a deletion before the node is drained.
 const PRE_DRAIN: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io";
 
@@ -40,9 +42,7 @@ pub(super) fn next_step(machine: &Machine, infrastructure: Option<&OpenStackMach
         return Step::WaitForHook("WaitingForPreTerminateHook", annotation);
     }
     // An object that another Machine controls is not ours to delete.
-    let ours = infrastructure.filter(|it| {
-        it.owner_references().iter().any(|owner| Some(&owner.uid) == machine.metadata.uid.as_ref())
-    });
+    let ours = infrastructure.filter(|it| ownership::is_owned(*it, machine));
     match ours {
         None => Step::Release,
         Some(it) if it.metadata.deletion_timestamp.is_none() => Step::DeleteInfrastructure,
@@ -56,9 +56,10 @@ pub(super) fn next_step(machine: &Machine, infrastructure: Option<&OpenStackMach
 #[cfg(test)]
 mod tests {
     use apiserver_types::{MachineSpec, OpenStackMachineSpec};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
 
     use super::*;
-    use crate::ownership;
 
     #[test]
     fn hooks_hold_and_the_server_goes_before_the_machine() {
@@ -68,7 +69,7 @@ mod tests {
         assert_eq!(next_step(&machine, Some(&infrastructure)), Step::Release, "of somebody else");
         infrastructure.metadata.owner_references = Some(vec![ownership::reference(&machine, true)]);
         assert_eq!(next_step(&machine, Some(&infrastructure)), Step::DeleteInfrastructure);
-        infrastructure.metadata.deletion_timestamp = Some(Default::default());
+        infrastructure.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         assert!(matches!(next_step(&machine, Some(&infrastructure)), Step::WaitForInfrastructure(_)));
         assert_eq!(next_step(&machine, None), Step::Release);
         let hook = format!("{PRE_TERMINATE}/backup");

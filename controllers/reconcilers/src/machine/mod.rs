@@ -45,7 +45,7 @@ impl MachineReconciler {
     /// # Errors
     /// When the API fails.
     pub async fn reconcile(&self, object: &Machine) -> Result<Option<Duration>, kube::Error> {
-        match self.pass(object).await {
+        match Box::pin(self.pass(object)).await {
             Ok(next) => Ok(next),
             Err(trouble) if trouble.is_conflict() => Ok(Some(Duration::ZERO)),
             Err(Trouble::Api(error)) => Err(error),
@@ -89,7 +89,13 @@ impl MachineReconciler {
         if let Some(infrastructure) = &mut seen.infrastructure {
             let namespace = machine.namespace().unwrap_or_default();
             let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
-            ownership::take(&api, infrastructure, ownership::reference(machine, true), &name).await?;
+            let taken =
+                ownership::take(&api, infrastructure, ownership::reference(machine, true), &name).await;
+            if taken.is_err() {
+                // What another Machine controls says nothing of this one.
+                seen.infrastructure = None;
+            }
+            taken?;
         }
         Ok(())
     }

@@ -173,7 +173,8 @@ fn deleting(machine: &Machine, step: Option<&Step>, now: &Time) -> Condition {
         (true, Some(Step::WaitForInfrastructure(message))) => {
             yes("WaitingForInfrastructureDeletion", message)
         }
-        (true, Some(Step::Release) | None) => yes("DeletionCompleted", ""),
+        (true, Some(Step::Release)) => yes("DeletionCompleted", ""),
+        (true, None) => yes("Paused", "the deletion goes on when the Machine is no longer paused"),
     }
 }
 

@@ -11,7 +11,7 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::MachineReconciler;
-use crate::drive;
+use crate::drive::{self, News};
 
 /// Machines worked on at the same time; a pass is a few calls inside the process.
 const CONCURRENCY: u16 = 32;
@@ -37,7 +37,12 @@ pub async fn run(context: ControllerContext, shutdown: CancellationToken) {
             .map(|machine| ObjectRef::from_obj(&**machine))
             .collect()
     };
+    let news = News::default();
     let of_cluster = move |cluster: Cluster| -> Vec<ObjectRef<Machine>> {
+        // A Cluster's status is made of its Machines'; what they need of it is in its spec.
+        if !news.is_new(&cluster) {
+            return Vec::new();
+        }
         let belongs = |machine: &Arc<Machine>| {
             machine.namespace() == cluster.namespace() && machine.spec.cluster_name == cluster.name_any()
         };

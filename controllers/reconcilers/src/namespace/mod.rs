@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use controllers_runtime::Trouble;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PartialObjectMeta, PostParams};
 use kube::runtime::controller::Controller;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
@@ -21,6 +21,10 @@ const FINALIZER: &str = "kubernetes";
 
 /// Pause before looking whether a namespace is empty.
 const WAITING: Duration = Duration::from_secs(2);
+
+/// The last turn whose objects without owners go alongside earlier turns: a Cluster may wait for
+/// them, and nothing of its own brings them down.
+const ALONGSIDE: u8 = 1;
 
 /// Empties namespaces.
 pub struct NamespaceReconciler {
@@ -86,7 +90,8 @@ impl NamespaceReconciler {
         let mut waiting_for = None;
         for kind in &self.kinds {
             let turn = turn(&kind.group, &kind.kind);
-            if waiting_for.is_some_and(|waiting| waiting < turn) {
+            let early = waiting_for.is_some_and(|waiting| waiting < turn);
+            if early && turn > ALONGSIDE {
                 break;
             }
             let api: Api<DynamicObject> =
@@ -96,12 +101,38 @@ impl NamespaceReconciler {
                 continue;
             }
             waiting_for.get_or_insert(turn);
+            if early {
+                self.delete_ownerless(&api, &left.items).await?;
+                continue;
+            }
             if left.items.iter().any(|object| object.metadata.deletion_timestamp.is_none()) {
                 tracing::info!(namespace = namespace.name_any(), kind = kind.kind, "emptying a namespace");
                 api.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
             }
         }
         Ok(waiting_for.is_none())
+    }
+}
+
+impl NamespaceReconciler {
+    /// Deletes what nobody will take along, while others still wait for their turn.
+    async fn delete_ownerless(
+        &self,
+        api: &Api<DynamicObject>,
+        objects: &[PartialObjectMeta<DynamicObject>],
+    ) -> Result<(), kube::Error> {
+        let staying = |object: &&PartialObjectMeta<DynamicObject>| {
+            object.metadata.deletion_timestamp.is_none() && object.owner_references().is_empty()
+        };
+        for object in objects.iter().filter(staying) {
+            match api.delete(&object.name_any(), &DeleteParams::background()).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                result => {
+                    result?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 

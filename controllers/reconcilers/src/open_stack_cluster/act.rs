@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apiserver_types::{ApiEndpoint, OpenStackCluster};
 use controllers_infrastructure::{
-    Cloud, NewFloatingIp, NewNetwork, NewRouter, NewSubnet, SecurityGroupRule, TaggedKind,
+    Cloud, ErrorClass, NewFloatingIp, NewNetwork, NewRouter, NewSubnet, SecurityGroupRule, TaggedKind,
 };
 use controllers_runtime::{JOURNAL_ANNOTATION, Mark, Trouble};
 use kube::api::{Patch, PatchParams};
@@ -46,7 +46,10 @@ impl Actor<'_> {
             }
             Step::SetEndpoint { host, port } => self.set_endpoint(object, seen, host, port).await,
             Step::Nothing => Ok(None),
-            step => self.in_cloud(step, seen).await,
+            step => {
+                let attempt = step.attempt(self.wanted);
+                self.in_cloud(step, seen).await.map_err(|trouble| trouble.during(|| attempt))
+            }
         }
     }
 
@@ -76,7 +79,14 @@ impl Actor<'_> {
             }
             Step::CreateGroup(role) => self.create_group(seen, role).await?,
             Step::AddRule { role, rule } => {
-                let id = self.cloud.create_security_group_rule(&rule).await?;
+                let id = match self.cloud.create_security_group_rule(&rule).await {
+                    // Neutron has it, in words that read as another rule: it is there.
+                    Err(error) if error.class == ErrorClass::Conflict => {
+                        seen.rules_read_otherwise = true;
+                        String::new()
+                    }
+                    result => result?,
+                };
                 if let Some(group) = seen.groups.get_mut(&role) {
                     group.rules.push(SecurityGroupRule { id, rule });
                 }

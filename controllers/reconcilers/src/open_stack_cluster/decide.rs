@@ -38,6 +38,34 @@ pub(super) enum Step {
     Nothing,
 }
 
+impl Step {
+    /// What it attempts in the cloud, for errors: names the object.
+    pub(super) fn attempt(&self, wanted: &Wanted) -> String {
+        let name = &wanted.name;
+        let group = |role: &Role| {
+            let wish = wanted.groups.iter().find(|wish| wish.role == *role);
+            wish.map_or_else(|| role.word(), |wish| wish.name.as_str()).to_owned()
+        };
+        match self {
+            Self::CreateNetwork => format!("create network {name:?}"),
+            Self::CreateSubnet { .. } => format!("create subnet {name:?}"),
+            Self::SetDnsNameservers { subnet, .. } => format!("change subnet {subnet}"),
+            Self::CreateRouter { .. } => format!("create router {name:?}"),
+            Self::Connect { router, subnet } => format!("connect subnet {subnet} to router {router}"),
+            Self::CreateGroup(role) => format!("create security group {:?}", group(role)),
+            Self::AddRule { role, rule } => {
+                format!("add rule {:?} to security group {:?}", rule.description, group(role))
+            }
+            Self::RemoveRule { role, id } => {
+                format!("remove rule {id} from security group {:?}", group(role))
+            }
+            Self::CreateFloatingIp { .. } => "allocate a floating IP".to_owned(),
+            Self::Tag { id, .. } => format!("tag {id}"),
+            Self::Journal(_) | Self::SetEndpoint { .. } | Self::Nothing => String::new(),
+        }
+    }
+}
+
 /// Says what to do next. Pure and total.
 pub(super) fn next_step(wanted: &Wanted, mark: &Mark, seen: &Seen) -> Step {
     let missing = intended(wanted).into_iter().filter(|(kind, name)| !seen.journal.has(kind, name));
@@ -96,12 +124,14 @@ fn rules(wish: &GroupWish, seen: &Seen) -> Option<Step> {
     if let Some(rule) = add {
         return Some(Step::AddRule { role: wish.role, rule: rule.clone() });
     }
+    if seen.rules_read_otherwise {
+        return None;
+    }
     let surplus = group.rules.iter().find(|known| !wanted.iter().any(|rule| same_traffic(rule, &known.rule)));
     surplus.map(|rule| Step::RemoveRule { role: wish.role, id: rule.id.clone() })
 }
 
 fn endpoint(wanted: &Wanted, seen: &Seen) -> Option<Step> {
-    let is_address = |host: &str| host.parse::<std::net::IpAddr>().is_ok();
     let host = match (&wanted.endpoint, &seen.floating_ip) {
         (EndpointWish::Fixed(address), _) => address.clone(),
         (EndpointWish::Floating(_), Some(found)) => found.address.clone(),
@@ -109,15 +139,8 @@ fn endpoint(wanted: &Wanted, seen: &Seen) -> Option<Step> {
             let external = seen.external.as_ref()?.id.clone();
             return Some(Step::CreateFloatingIp { external, address: address.clone() });
         }
-        (EndpointWish::Given { host, floating }, found) => {
-            let allocate = *floating && is_address(host) && found.is_none() && seen.endpoint.is_none();
-            let external = seen.external.as_ref().filter(|_| allocate);
-            if let Some(external) = external {
-                let address = Some(host.clone());
-                return Some(Step::CreateFloatingIp { external: external.id.clone(), address });
-            }
-            host.clone()
-        }
+        // An address that is given may be anybody's; if it is a floating IP, it is used as it is.
+        (EndpointWish::Given { host, .. }, _) => host.clone(),
         (EndpointWish::Nowhere | EndpointWish::LoadBalancer, _) => return None,
     };
     let complete = seen.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);

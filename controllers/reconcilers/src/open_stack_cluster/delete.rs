@@ -1,8 +1,6 @@
 //! Takes away exactly what was made for a cluster, in order.
 
-use std::sync::Arc;
-
-use controllers_infrastructure::{Cloud, FloatingIpQuery, PortQuery};
+use controllers_infrastructure::{FloatingIpQuery, Port, PortQuery};
 use controllers_runtime::{Entry, Journal, Trouble};
 
 use super::act::gone;
@@ -29,22 +27,26 @@ pub(super) async fn take_away(observer: &Observer<'_>, entry: &Entry) -> Result<
     let cloud = observer.cloud;
     match entry.kind.as_str() {
         names::FLOATING_IP => floating_ip(observer, entry).await,
-        names::ROUTER_INTERFACE => router_interface(cloud, entry).await,
+        names::ROUTER_INTERFACE => router_interface(observer, entry).await,
         names::ROUTER => router(observer, entry).await,
         names::SECURITY_GROUP => {
-            let Some(group) = observer.owned_group(&entry.name).await? else { return Ok(None) };
+            let Some(group) = observer.owned_group(entry.id.as_deref(), &entry.name).await? else {
+                return Ok(None);
+            };
             gone(cloud.delete_security_group(&group.id).await)?;
             Ok(Some(format!("deleted security group {} ({})", group.name, group.id)))
         }
         names::SUBNET => {
-            let subnets = observer.owned_subnets(&entry.name, "").await?;
+            let subnets = observer.owned_subnets(entry.id.as_deref(), &entry.name, "").await?;
             for subnet in &subnets {
                 gone(cloud.delete_subnet(&subnet.id).await)?;
             }
             Ok(subnets.first().map(|subnet| format!("deleted subnet {} ({})", subnet.name, subnet.id)))
         }
         names::NETWORK => {
-            let Some(network) = observer.owned_network(&entry.name).await? else { return Ok(None) };
+            let Some(network) = observer.owned_network(entry.id.as_deref(), &entry.name).await? else {
+                return Ok(None);
+            };
             gone(cloud.delete_network(&network.id).await)?;
             Ok(Some(format!("deleted network {} ({})", network.name, network.id)))
         }
@@ -65,17 +67,32 @@ async fn floating_ip(observer: &Observer<'_>, entry: &Entry) -> Result<Option<St
     Ok(Some(format!("released floating IP {} ({})", floating_ip.address, floating_ip.id)))
 }
 
-/// Neutron has no mark on interfaces; the entry's id says which one was made here.
-async fn router_interface(cloud: &Arc<dyn Cloud>, entry: &Entry) -> Result<Option<String>, Trouble> {
-    let Some((router, subnet)) = entry.id.as_deref().and_then(|id| id.split_once('/')) else {
-        return Ok(None);
-    };
-    gone(cloud.remove_router_interface(router, subnet).await)?;
-    Ok(Some(format!("disconnected subnet {subnet} from router {router}")))
+/// Neutron has no mark on interfaces; but the subnet bears it, and nobody else has connected that one.
+async fn router_interface(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, Trouble> {
+    for subnet in observer.owned_subnets(None, &entry.name, "").await? {
+        let query = PortQuery { network_id: Some(subnet.network_id.clone()), ..PortQuery::default() };
+        let on_subnet =
+            |port: &Port| port.fixed_ips.iter().any(|ip| ip.subnet_id.as_ref() == Some(&subnet.id));
+        let ports = observer.cloud.ports(&query).await?;
+        for port in ports.iter().filter(|port| !port.device_id.is_empty() && on_subnet(port)) {
+            match observer.cloud.remove_router_interface(&port.device_id, &subnet.id).await {
+                Ok(()) => {
+                    let (subnet, router) = (subnet.id, &port.device_id);
+                    return Ok(Some(format!("disconnected subnet {subnet} from router {router}")));
+                }
+                // A port of something else than a router.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(None)
 }
 
 async fn router(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, Trouble> {
-    let Some(router) = observer.owned_router(&entry.name).await? else { return Ok(None) };
+    let Some(router) = observer.owned_router(entry.id.as_deref(), &entry.name).await? else {
+        return Ok(None);
+    };
     // The router is ours, so are its interfaces.
     let query = PortQuery { device_id: Some(router.id.clone()), ..PortQuery::default() };
     for port in observer.cloud.ports(&query).await? {

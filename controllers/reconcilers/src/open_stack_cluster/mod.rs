@@ -42,6 +42,9 @@ const RESYNC: Duration = Duration::from_mins(5);
 /// How often something that waits for another object looks again; a watch tells of most sooner.
 const WAITING: Duration = Duration::from_secs(10);
 
+/// Annotation of infrastructure that somebody else manages.
+const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
+
 /// Effects in one pass: more than the rules of any cluster, so that an endless loop ends.
 const STEPS: usize = 512;
 
@@ -64,44 +67,54 @@ impl OpenStackClusterReconciler {
     /// # Errors
     /// When the API fails; troubles with the cloud stand in the status.
     pub async fn reconcile(&self, object: &OpenStackCluster) -> Result<Option<Duration>, kube::Error> {
+        let api = self.api(object);
         let uid = object.uid().unwrap_or_default();
-        match self.pass(object).await {
+        // The watch may be behind; what is acted on is asked for.
+        let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
+            self.backoff.succeeded(&uid);
+            self.settled.forget(&uid);
+            return Ok(None);
+        };
+        if let Some(rest) = self.settled.rest(&stored) {
+            return Ok(Some(rest));
+        }
+        let next = match Box::pin(self.pass(&api, &mut stored)).await {
             Ok(next) => {
                 self.backoff.succeeded(&uid);
-                Ok(next)
+                next
             }
-            Err(trouble) if trouble.is_conflict() => Ok(Some(Duration::ZERO)),
-            Err(Trouble::Api(error)) => Err(error),
-            Err(Trouble::Waiting { .. }) => Ok(Some(WAITING)),
-            Err(trouble) => Ok(Some(self.backoff.failed(&uid, trouble.retry_after()))),
+            Err(trouble) if trouble.is_conflict() => return Ok(Some(Duration::ZERO)),
+            Err(Trouble::Api(error)) => return Err(error),
+            Err(Trouble::Waiting { .. }) => return Ok(Some(WAITING)),
+            Err(trouble) => {
+                self.tell(&stored, &trouble).await;
+                Some(self.backoff.failed(&uid, trouble.retry_after()))
+            }
+        };
+        if let Some(rest) = next {
+            self.settled.note(&stored, rest);
         }
+        Ok(next)
     }
 
     fn api(&self, object: &OpenStackCluster) -> Api<OpenStackCluster> {
         Api::namespaced(self.context.client.clone(), &object.namespace().unwrap_or_default())
     }
 
-    async fn pass(&self, object: &OpenStackCluster) -> Result<Option<Duration>, Trouble> {
-        let api = self.api(object);
-        // The watch may be behind; what is acted on is asked for.
-        let Some(stored) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
-        if let Some(rest) = self.settled.rest(&stored, RESYNC) {
-            return Ok(Some(rest));
-        }
-        let cluster = self.cluster(&stored).await?;
-        if paused(&stored, cluster.as_ref()) {
+    async fn pass(
+        &self,
+        api: &Api<OpenStackCluster>,
+        object: &mut OpenStackCluster,
+    ) -> Result<Option<Duration>, Trouble> {
+        let cluster = self.cluster(object).await?;
+        if paused(object, cluster.as_ref()) || object.annotations().contains_key(MANAGED_BY) {
             return Ok(None);
         }
-        let deleting = stored.metadata.deletion_timestamp.is_some();
-        let result = match (deleting, cluster) {
-            (true, _) => self.delete(&api, stored.clone()).await,
-            (false, None) => return Ok(None),
-            (false, Some(cluster)) => self.provide(&api, stored.clone(), &cluster).await,
-        };
-        if let Err(trouble) = &result {
-            self.tell(&stored, trouble).await;
+        match (object.metadata.deletion_timestamp.is_some(), cluster) {
+            (true, _) => self.delete(api, object).await,
+            (false, None) => Ok(None),
+            (false, Some(cluster)) => self.provide(api, object, &cluster).await,
         }
-        result
     }
 
     /// The Cluster that owns it.
@@ -116,16 +129,16 @@ impl OpenStackClusterReconciler {
     async fn provide(
         &self,
         api: &Api<OpenStackCluster>,
-        mut object: OpenStackCluster,
+        object: &mut OpenStackCluster,
         cluster: &Cluster,
     ) -> Result<Option<Duration>, Trouble> {
-        crate::finalizers::add(api, &mut object, FINALIZER).await?;
-        let mark = Mark::of(&object);
-        let wanted = Wanted::read(&object, &cluster.name_any());
+        crate::finalizers::add(api, object, FINALIZER).await?;
+        let mark = Mark::of(object);
+        let wanted = Wanted::read(object, &cluster.name_any());
         let endpoint = object.spec.control_plane_endpoint.clone().unwrap_or_default();
         let endpoint = endpoint.host.map(|host| (host, endpoint.port.unwrap_or_default()));
-        let mut seen = observe::begin(Journal::of(&object), endpoint);
-        let result = self.work(api, &mut object, &wanted, &mark, &mut seen).await;
+        let mut seen = observe::begin(Journal::of(object), endpoint);
+        let result = self.work(api, object, &wanted, &mark, &mut seen).await;
         if result.as_ref().is_err_and(|trouble| matches!(trouble, Trouble::Api(_))) {
             return result.map(|()| None);
         }
@@ -135,15 +148,10 @@ impl OpenStackClusterReconciler {
         let unresolved = matches!(&result, Err(Trouble::Cloud(error))
             if matches!(error.class, ErrorClass::NotFound | ErrorClass::Ambiguous));
         match &result {
-            Err(trouble) if !seen.looked && !unresolved => {
-                report::report_stopped(&mut object, trouble, &now())
-            }
-            _ => report::report(&mut object, &wanted, &seen, &ending, &now()),
+            Err(trouble) if !seen.looked && !unresolved => report::report_stopped(object, trouble, &now()),
+            _ => report::report(object, &wanted, &seen, &ending, &now()),
         }
-        let written = write_status(api, &before, &object).await?;
-        if result.is_ok() {
-            self.settled.note(&written);
-        }
+        *object = write_status(api, &before, object).await?;
         result.map(|()| Some(RESYNC))
     }
 
@@ -158,10 +166,11 @@ impl OpenStackClusterReconciler {
         let cloud = self.cloud(object).await?;
         Observer { cloud: &cloud, wanted, mark }.look(seen).await?;
         let actor = Actor { api, cloud: &cloud, wanted, mark };
-        let mut result = Ok(());
+        let mut result = Err(crate::endless());
         for _ in 0..STEPS {
             let step = decide::next_step(wanted, mark, seen);
             if step == Step::Nothing {
+                result = Ok(());
                 break;
             }
             match actor.act(step, object, seen).await {
@@ -186,21 +195,23 @@ impl OpenStackClusterReconciler {
     async fn delete(
         &self,
         api: &Api<OpenStackCluster>,
-        mut object: OpenStackCluster,
+        object: &mut OpenStackCluster,
     ) -> Result<Option<Duration>, Trouble> {
         if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(None);
         }
-        let result = self.take_away(api, &mut object).await;
-        if let Err(trouble) = &result
-            && !matches!(trouble, Trouble::Api(_))
-        {
-            let before = object.clone();
-            report::report_stopped(&mut object, trouble, &now());
-            write_status(api, &before, &object).await?;
+        if !crate::moved(object) {
+            let result = self.take_away(api, object).await;
+            if let Err(trouble) = &result
+                && !matches!(trouble, Trouble::Api(_))
+            {
+                let before = object.clone();
+                report::report_stopped(object, trouble, &now());
+                *object = write_status(api, &before, object).await?;
+            }
+            result?;
         }
-        result?;
-        crate::finalizers::remove(api, &object, FINALIZER).await?;
+        crate::finalizers::remove(api, object, FINALIZER).await?;
         Ok(None)
     }
 
@@ -222,6 +233,8 @@ impl OpenStackClusterReconciler {
         while let Some(entry) = delete::next_entry(&seen.journal) {
             if let Some(message) = delete::take_away(&observer, &entry).await? {
                 self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+                // There may be another, of a create whose answer never came: looked for again.
+                continue;
             }
             seen.journal.strike(&entry.kind, &entry.name);
             actor.write_journal(object, &seen).await?;
@@ -235,7 +248,12 @@ impl OpenStackClusterReconciler {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
         let params = ListParams::default().labels(&format!("{}={cluster}", crate::CLUSTER_NAME_LABEL));
-        let left: Vec<String> = api.list(&params).await?.iter().map(ResourceExt::name_any).collect();
+        // One without our finalizer has nothing in the cloud.
+        let holds = |machine: &&OpenStackMachine| {
+            machine.finalizers().iter().any(|finalizer| finalizer == crate::open_stack_machine::FINALIZER)
+        };
+        let found = api.list(&params).await?;
+        let left: Vec<String> = found.iter().filter(holds).map(ResourceExt::name_any).collect();
         if left.is_empty() {
             return Ok(());
         }

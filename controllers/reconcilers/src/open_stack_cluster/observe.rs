@@ -30,6 +30,8 @@ pub(super) struct Seen {
     pub zones: Vec<String>,
     /// The endpoint the spec already has.
     pub endpoint: Option<(String, i32)>,
+    /// Whether a rule is there that reads as another: then none is removed as surplus.
+    pub rules_read_otherwise: bool,
     /// Whether everything was looked at.
     pub looked: bool,
 }
@@ -49,7 +51,8 @@ impl Observer<'_> {
         self.external(seen).await?;
         self.router(seen).await?;
         for wish in &self.wanted.groups {
-            let found = self.owned_group(&wish.name).await?;
+            let found =
+                self.owned_group(seen.journal.id(names::SECURITY_GROUP, &wish.name), &wish.name).await?;
             if let Some(group) = found {
                 seen.groups.insert(wish.role, group);
             }
@@ -62,7 +65,10 @@ impl Observer<'_> {
 
     async fn network(&self, seen: &mut Seen) -> Result<(), Trouble> {
         seen.network = match &self.wanted.network {
-            NetworkWish::Managed { .. } => self.owned_network(&self.wanted.name).await?,
+            NetworkWish::Managed { .. } => {
+                self.owned_network(seen.journal.id(names::NETWORK, &self.wanted.name), &self.wanted.name)
+                    .await?
+            }
             NetworkWish::Existing(query) => Some(self.existing_network(query).await?),
         };
         Ok(())
@@ -87,7 +93,10 @@ impl Observer<'_> {
         let Some(network) = &seen.network else { return Ok(()) };
         let on_it = SubnetQuery { network_id: Some(network.id.clone()), ..SubnetQuery::default() };
         seen.subnets = match &self.wanted.subnets {
-            SubnetWish::Managed { .. } => self.owned_subnets(&self.wanted.name, &network.id).await?,
+            SubnetWish::Managed { .. } => {
+                let id = seen.journal.id(names::SUBNET, &self.wanted.name);
+                self.owned_subnets(id, &self.wanted.name, &network.id).await?
+            }
             SubnetWish::All => self.cloud.subnets(&on_it).await?,
             SubnetWish::Existing(queries) => {
                 let mut subnets = Vec::new();
@@ -126,11 +135,17 @@ impl Observer<'_> {
                     let subnet = one(self.cloud.subnets(query).await?, &field, &queries::words(query))?;
                     seen.gateway_ips.push((subnet.id, address.clone()));
                 }
-                self.owned_router(&self.wanted.name).await?
+                self.owned_router(seen.journal.id(names::ROUTER, &self.wanted.name), &self.wanted.name)
+                    .await?
             }
         };
         let (Some(router), Some(subnet)) = (&seen.router, seen.subnets.first()) else { return Ok(()) };
         seen.connected = self.connected(&router.id, &subnet.id).await?;
+        if seen.connected && seen.journal.has(names::ROUTER_INTERFACE, &self.wanted.name) {
+            // The subnet is made here, so nobody else has connected it.
+            let id = format!("{}/{}", router.id, subnet.id);
+            seen.journal.learn(names::ROUTER_INTERFACE, &self.wanted.name, &id);
+        }
         Ok(())
     }
 
@@ -156,36 +171,68 @@ impl Observer<'_> {
         Ok(ports.iter().any(|port| port.fixed_ips.iter().any(on_subnet)))
     }
 
-    /// The network of this name that bears our mark.
-    pub(super) async fn owned_network(&self, name: &str) -> Result<Option<Network>, Trouble> {
-        let query = NetworkQuery { name: Some(name.to_owned()), ..NetworkQuery::default() };
-        let found = self.cloud.networks(&query).await?;
-        Ok(found.into_iter().find(|network| self.mark.is_on(&network.tags, &network.description)))
+    /// The network that bears our mark, by its id or by its name: it may have been renamed by hand.
+    pub(super) async fn owned_network(
+        &self,
+        id: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Network>, Trouble> {
+        for query in by_id_and_name(id, name) {
+            let found = self.cloud.networks(&query).await?;
+            let ours = found.into_iter().find(|it| self.mark.is_on(&it.tags, &it.description));
+            if ours.is_some() {
+                return Ok(ours);
+            }
+        }
+        Ok(None)
     }
 
-    /// The subnets of this name that bear our mark.
-    pub(super) async fn owned_subnets(&self, name: &str, network: &str) -> Result<Vec<Subnet>, Trouble> {
-        let query = SubnetQuery {
-            name: Some(name.to_owned()),
-            network_id: (!network.is_empty()).then(|| network.to_owned()),
-            ..SubnetQuery::default()
-        };
-        let found = self.cloud.subnets(&query).await?;
-        Ok(found.into_iter().filter(|subnet| self.mark.is_on(&subnet.tags, &subnet.description)).collect())
+    /// The subnets that bear our mark, by id or by name.
+    pub(super) async fn owned_subnets(
+        &self,
+        id: Option<&str>,
+        name: &str,
+        network: &str,
+    ) -> Result<Vec<Subnet>, Trouble> {
+        for NetworkQuery { id, name, .. } in by_id_and_name(id, name) {
+            let network_id = (!network.is_empty()).then(|| network.to_owned());
+            let query = SubnetQuery { id, name, network_id, ..SubnetQuery::default() };
+            let found = self.cloud.subnets(&query).await?.into_iter();
+            let ours: Vec<Subnet> = found.filter(|it| self.mark.is_on(&it.tags, &it.description)).collect();
+            if !ours.is_empty() {
+                return Ok(ours);
+            }
+        }
+        Ok(Vec::new())
     }
 
-    /// The router of this name that bears our mark.
-    pub(super) async fn owned_router(&self, name: &str) -> Result<Option<Router>, Trouble> {
-        let query = NetworkQuery { name: Some(name.to_owned()), ..NetworkQuery::default() };
-        let found = self.cloud.routers(&query).await?;
-        Ok(found.into_iter().find(|router| self.mark.is_on(&router.tags, &router.description)))
+    /// The router that bears our mark, by its id or by its name.
+    pub(super) async fn owned_router(&self, id: Option<&str>, name: &str) -> Result<Option<Router>, Trouble> {
+        for query in by_id_and_name(id, name) {
+            let found = self.cloud.routers(&query).await?;
+            let ours = found.into_iter().find(|it| self.mark.is_on(&it.tags, &it.description));
+            if ours.is_some() {
+                return Ok(ours);
+            }
+        }
+        Ok(None)
     }
 
-    /// The security group of this name that bears our mark.
-    pub(super) async fn owned_group(&self, name: &str) -> Result<Option<SecurityGroup>, Trouble> {
-        let query = SecurityGroupQuery { name: Some(name.to_owned()), ..SecurityGroupQuery::default() };
-        let found = self.cloud.security_groups(&query).await?;
-        Ok(found.into_iter().find(|group| self.mark.is_on(&group.tags, &group.description)))
+    /// The security group that bears our mark, by its id or by its name.
+    pub(super) async fn owned_group(
+        &self,
+        id: Option<&str>,
+        name: &str,
+    ) -> Result<Option<SecurityGroup>, Trouble> {
+        for NetworkQuery { id, name, .. } in by_id_and_name(id, name) {
+            let query = SecurityGroupQuery { id, name, ..SecurityGroupQuery::default() };
+            let found = self.cloud.security_groups(&query).await?;
+            let ours = found.into_iter().find(|it| self.mark.is_on(&it.tags, &it.description));
+            if ours.is_some() {
+                return Ok(ours);
+            }
+        }
+        Ok(None)
     }
 
     /// The floating IP that bears our mark. It has no name, so the mark alone finds it.
@@ -216,10 +263,17 @@ pub(super) fn intended(wanted: &Wanted) -> Vec<(&'static str, String)> {
         RouterWish::None => {}
     }
     entries.extend(wanted.groups.iter().map(|wish| (names::SECURITY_GROUP, wish.name.clone())));
-    if matches!(wanted.endpoint, EndpointWish::Floating(_) | EndpointWish::Given { floating: true, .. }) {
+    if matches!(wanted.endpoint, EndpointWish::Floating(_)) {
         entries.push((names::FLOATING_IP, wanted.name.clone()));
     }
     entries
+}
+
+/// The questions for something of ours: by its id, if that was written down, then by its name.
+fn by_id_and_name(id: Option<&str>, name: &str) -> Vec<NetworkQuery> {
+    let by_id = id.map(|id| NetworkQuery { id: Some(id.to_owned()), ..NetworkQuery::default() });
+    let by_name = NetworkQuery { name: Some(name.to_owned()), ..NetworkQuery::default() };
+    by_id.into_iter().chain([by_name]).collect()
 }
 
 /// Exactly one, or why not.

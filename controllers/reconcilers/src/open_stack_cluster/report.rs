@@ -3,7 +3,7 @@
 use apiserver_types::{
     Condition, ConditionStatus, FailureDomain, Initialization, NetworkStatus, NetworkStatusWithSubnets,
     OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus, SubnetStatus, Time,
-    set_condition,
+    condition, remove_condition, set_condition,
 };
 use controllers_runtime::Trouble;
 
@@ -38,7 +38,16 @@ pub(super) fn report(
         ("SecurityGroupsReady", groups(wanted, seen)),
         ("APIEndpointReady", endpoint(wanted, seen)),
     ];
+    let bastion = object.spec.bastion.as_ref().is_some_and(|bastion| bastion.enabled != Some(false));
     let conditions = status.conditions.get_or_insert_default();
+    if bastion {
+        let message = "spec.bastion: bastions are not made yet. Set enabled to false, or remove it";
+        let condition =
+            Condition::new("BastionReady", ConditionStatus::False, "NotSupported", message, now.clone());
+        set_condition(conditions, condition.at_generation(generation));
+    } else {
+        remove_condition(conditions, "BastionReady");
+    }
     let mut unready = None;
     for (kind, part) in parts {
         let condition = match (part, ending) {
@@ -46,6 +55,8 @@ pub(super) fn report(
             (Part::Wrong(reason, message), _) => {
                 Condition::new(kind, ConditionStatus::False, reason, &message, now.clone())
             }
+            // It was there, and this time nobody came to look.
+            (Part::Missing, Ending::Stopped(_)) if !seen.looked && holds(conditions, kind) => continue,
             (Part::Missing, Ending::Stopped(trouble)) => {
                 // What stopped us stands at the first part that is missing; the rest waits for it.
                 let (reason, message) = match unready {
@@ -94,6 +105,10 @@ fn ready(unready: Option<&str>, parts: &[Condition], ending: &Ending<'_>, now: &
         ),
         (None, Ending::Complete) => Condition::new("Ready", ConditionStatus::True, "Ready", "", now.clone()),
     }
+}
+
+fn holds(conditions: &[Condition], kind: &str) -> bool {
+    condition(conditions, kind).is_some_and(Condition::holds)
 }
 
 /// How far one part is.
@@ -225,7 +240,8 @@ fn failure_domains(status: &mut OpenStackClusterStatus, seen: &Seen, for_control
         control_plane: Some(for_control_planes.is_empty() || for_control_planes.contains(zone)),
         attributes: None,
     });
-    let domains: Vec<FailureDomain> = domains.collect();
+    let mut domains: Vec<FailureDomain> = domains.collect();
+    domains.sort_by(|a, b| a.name.cmp(&b.name));
     if !domains.is_empty() {
         status.failure_domains = Some(domains);
     }

@@ -1,5 +1,7 @@
 //! The rules of the security groups that are made for a cluster.
 
+use std::net::IpAddr;
+
 use apiserver_types::{EtherType, ManagedSecurityGroups, RuleDirection, SecurityGroupRuleSpec};
 use controllers_infrastructure::NewSecurityGroupRule;
 
@@ -41,7 +43,8 @@ pub(super) struct RuleSpec {
     pub ingress: bool,
     pub ipv6: bool,
     pub protocol: Option<String>,
-    pub ports: Option<(i32, i32)>,
+    /// First and last; for ICMP type and code.
+    pub ports: (Option<i32>, Option<i32>),
     pub peers: Peers,
     pub description: String,
 }
@@ -64,8 +67,8 @@ impl RuleSpec {
             direction: if self.ingress { "ingress" } else { "egress" }.to_owned(),
             ether_type: if self.ipv6 { "IPv6" } else { "IPv4" }.to_owned(),
             protocol: self.protocol.clone(),
-            port_min: self.ports.map(|(min, _)| min),
-            port_max: self.ports.map(|(_, max)| max),
+            port_min: self.ports.0,
+            port_max: self.ports.1,
             remote_group_id,
             remote_ip_prefix,
             description: self.description.clone(),
@@ -73,28 +76,48 @@ impl RuleSpec {
     }
 }
 
-/// Whether two rules let the same traffic through. Neutron takes "any address" and no prefix for
-/// one thing, and keeps protocol names in lower case.
+/// Whether two rules let the same traffic through. Neutron keeps some in other words than they were
+/// written in: "any address" as no prefix, all ports as none, protocols by name or number.
 pub(super) fn same_traffic(a: &NewSecurityGroupRule, b: &NewSecurityGroupRule) -> bool {
-    let prefix = |rule: &NewSecurityGroupRule| {
-        let prefix =
-            rule.remote_ip_prefix.as_deref().filter(|prefix| !["0.0.0.0/0", "::/0"].contains(prefix))?;
-        Some(match (prefix.contains('/'), prefix.contains(':')) {
-            (true, _) => prefix.to_owned(),
-            (false, false) => format!("{prefix}/32"),
-            (false, true) => format!("{prefix}/128"),
-        })
-    };
-    let protocol =
-        |rule: &NewSecurityGroupRule| match rule.protocol.as_deref().map(str::to_lowercase)?.as_str() {
-            "any" | "0" => None,
-            "icmpv6" => Some("ipv6-icmp".to_owned()),
-            other => Some(other.to_owned()),
-        };
-    (&a.group_id, &a.direction, &a.ether_type, a.port_min, a.port_max, &a.remote_group_id)
-        == (&b.group_id, &b.direction, &b.ether_type, b.port_min, b.port_max, &b.remote_group_id)
+    (&a.group_id, &a.direction, &a.ether_type, &a.remote_group_id)
+        == (&b.group_id, &b.direction, &b.ether_type, &b.remote_group_id)
+        && ports(a) == ports(b)
         && prefix(a) == prefix(b)
         && protocol(a) == protocol(b)
+}
+
+fn ports(rule: &NewSecurityGroupRule) -> (Option<i32>, Option<i32>) {
+    match (rule.port_min, rule.port_max) {
+        (Some(1), Some(65535)) => (None, None),
+        ports => ports,
+    }
+}
+
+fn prefix(rule: &NewSecurityGroupRule) -> Option<String> {
+    let prefix = rule.remote_ip_prefix.as_deref()?;
+    let (address, length) = match prefix.split_once('/') {
+        Some((address, length)) => (address, length.to_owned()),
+        None if prefix.contains(':') => (prefix, "128".to_owned()),
+        None => (prefix, "32".to_owned()),
+    };
+    let address =
+        address.parse::<IpAddr>().map_or_else(|_| address.to_lowercase(), |address| address.to_string());
+    let everything = length == "0" && ["0.0.0.0", "::"].contains(&address.as_str());
+    (!everything).then(|| format!("{address}/{length}"))
+}
+
+fn protocol(rule: &NewSecurityGroupRule) -> Option<String> {
+    let protocol = rule.protocol.as_deref()?.to_lowercase();
+    let ipv6 = rule.ether_type == "IPv6";
+    Some(match protocol.as_str() {
+        "any" | "0" => return None,
+        "1" | "58" | "icmp" | "icmpv6" | "ipv6-icmp" if ipv6 => "ipv6-icmp".to_owned(),
+        "1" => "icmp".to_owned(),
+        "6" => "tcp".to_owned(),
+        "17" => "udp".to_owned(),
+        "58" | "icmpv6" => "ipv6-icmp".to_owned(),
+        _ => protocol,
+    })
 }
 
 /// The rules of one group: out to anywhere, what Kubernetes needs, and what the spec adds.
@@ -138,7 +161,7 @@ fn any(ingress: bool, ipv6: bool, description: &str) -> RuleSpec {
         ingress,
         ipv6,
         protocol: None,
-        ports: None,
+        ports: (None, None),
         peers: Peers::Anyone,
         description: description.to_owned(),
     }
@@ -147,7 +170,7 @@ fn any(ingress: bool, ipv6: bool, description: &str) -> RuleSpec {
 fn ingress(protocol: &str, ports: (i32, i32), peers: Peers, description: &str) -> RuleSpec {
     RuleSpec {
         protocol: Some(protocol.to_owned()),
-        ports: Some(ports),
+        ports: (Some(ports.0), Some(ports.1)),
         peers,
         ..any(true, false, description)
     }
@@ -155,9 +178,15 @@ fn ingress(protocol: &str, ports: (i32, i32), peers: Peers, description: &str) -
 
 /// One rule of the spec: one for each group of peers.
 fn asked_for(rule: &SecurityGroupRuleSpec) -> Vec<RuleSpec> {
+    let icmp = rule
+        .protocol
+        .as_deref()
+        .is_some_and(|it| it.to_lowercase().contains("icmp") || ["1", "58"].contains(&it));
     let ports = match (rule.port_range_min, rule.port_range_max) {
-        (None, None) => None,
-        (min, max) => min.or(max).zip(max.or(min)),
+        (None, None) => (None, None),
+        // A type without a code is every code of it.
+        (kind, code) if icmp => (kind, code),
+        (min, max) => (min.or(max), max.or(min)),
     };
     let base = RuleSpec {
         ingress: rule.direction == RuleDirection::Ingress,
@@ -204,7 +233,11 @@ mod tests {
         };
         let words = |role| -> Vec<String> {
             let rules = managed_rules(role, &spec, 6443).into_iter();
-            rules.map(|rule| format!("{} {:?} {:?}", rule.description, rule.ports, rule.peers)).collect()
+            rules
+                .map(|rule| {
+                    format!("{} {:?} {:?}", rule.description, rule.ports.0.zip(rule.ports.1), rule.peers)
+                })
+                .collect()
         };
         assert_eq!(
             words(Role::ControlPlane),
@@ -235,6 +268,10 @@ mod tests {
         assert!(same_traffic(
             &rule(Some("10.0.0.7"), Some("icmpv6")),
             &rule(Some("10.0.0.7/32"), Some("ipv6-icmp"))
+        ));
+        assert!(same_traffic(
+            &rule(Some("2001:DB8:0::/64"), Some("6")),
+            &rule(Some("2001:db8::/64"), Some("tcp"))
         ));
         assert!(!same_traffic(&rule(Some("10.0.0.0/8"), Some("tcp")), &rule(None, Some("tcp"))));
     }

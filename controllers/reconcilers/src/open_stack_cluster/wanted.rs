@@ -170,15 +170,12 @@ fn endpoint(spec: &OpenStackClusterSpec, external_wanted: bool) -> EndpointWish 
     let balanced = server.managed_load_balancer.as_ref().is_some_and(|lb| lb.enabled != Some(false));
     let floating_wanted = external_wanted && server.enable_floating_ip != Some(false);
     if let Some(host) = spec.control_plane_endpoint.as_ref().and_then(|endpoint| endpoint.host.clone()) {
-        return EndpointWish::Given { host, floating: floating_wanted && server.fixed_ip.is_none() };
+        return EndpointWish::Given { host, floating: floating_wanted };
     }
     if balanced {
         return EndpointWish::LoadBalancer;
     }
     match (server.fixed_ip, floating_wanted) {
-        (Some(address), _) if !floating_wanted || server.floating_ip.is_none() => {
-            EndpointWish::Fixed(address)
-        }
         (_, true) => EndpointWish::Floating(server.floating_ip),
         (Some(address), false) => EndpointWish::Fixed(address),
         (None, false) => EndpointWish::Nowhere,

@@ -42,6 +42,19 @@ impl Actor<'_> {
         object: &mut OpenStackMachine,
         seen: &mut Seen,
     ) -> Result<Told, Trouble> {
+        let attempt = step.attempt(&self.wanted.name);
+        self.make(step, object, seen).await.map_err(|trouble| match attempt {
+            Some(attempt) => trouble.during(|| attempt),
+            None => trouble,
+        })
+    }
+
+    async fn make(
+        &self,
+        step: Step,
+        object: &mut OpenStackMachine,
+        seen: &mut Seen,
+    ) -> Result<Told, Trouble> {
         match step {
             Step::Journal(entries) => {
                 for (kind, name) in entries {
@@ -64,6 +77,9 @@ impl Actor<'_> {
                 Ok(Some(("PortChanged", format!("set the allowed address pairs of port {name} ({id})"))))
             }
             Step::CreateServer => self.create_server(object, seen).await,
+            Step::DeleteBrokenVolume { name, id, status } => {
+                self.delete_broken_volume(seen, &name, &id, &status).await
+            }
             Step::DeleteBroken { id, fault } => self.delete_broken(seen, &id, fault).await,
             Step::SetProviderId(provider_id) => self.set_provider_id(object, seen, provider_id).await,
             Step::TakeEndpoint { floating_ip, port } => {
@@ -160,6 +176,23 @@ impl Actor<'_> {
             if fault.contains("No valid host") { ErrorClass::NoValidHost } else { ErrorClass::Broken };
         let message = format!("server {id} went into ERROR and was deleted to try again: {fault}");
         Err(CloudError::new(class, format!("build server {}", self.wanted.name), message).into())
+    }
+
+    /// Cinder could not make it; it may next time.
+    async fn delete_broken_volume(
+        &self,
+        seen: &mut Seen,
+        name: &str,
+        id: &str,
+        status: &str,
+    ) -> Result<Told, Trouble> {
+        match self.cloud.delete_volume(id).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
+        }
+        seen.volumes.remove(name);
+        let message = format!("volume {id} went into {status:?} and was deleted to try again");
+        Err(CloudError::new(ErrorClass::Broken, format!("create volume {name}"), message).into())
     }
 
     async fn set_provider_id(

@@ -54,6 +54,8 @@ pub(super) enum Step {
     CreateServer,
     /// Take away a server that Nova could not build, so that another can be tried.
     DeleteBroken { id: String, fault: String },
+    /// Take away a volume that Cinder could not make, so that another can be tried.
+    DeleteBrokenVolume { name: String, id: String, status: String },
     /// Write the server's id into the spec.
     SetProviderId(String),
     /// Let the cluster's floating IP lead here.
@@ -62,6 +64,25 @@ pub(super) enum Step {
     Wait(Waiting),
     /// All there.
     Nothing,
+}
+
+impl Step {
+    /// What it attempts in the cloud, for errors: names the object.
+    pub(super) fn attempt(&self, server: &str) -> Option<String> {
+        Some(match self {
+            Self::CreateVolume(wish) => format!("create volume {:?}", wish.name),
+            Self::CreatePort(spec) => format!("create port {:?}", spec.name),
+            Self::TagPort { name, .. } => format!("tag port {name:?}"),
+            Self::SetAddressPairs { name, .. } => format!("change the address pairs of port {name:?}"),
+            Self::CreateServer => format!("create server {server:?}"),
+            Self::DeleteBroken { .. } => format!("build server {server:?}"),
+            Self::DeleteBrokenVolume { name, .. } => format!("create volume {name:?}"),
+            Self::TakeEndpoint { floating_ip, .. } => {
+                format!("lead floating IP {floating_ip} to server {server:?}")
+            }
+            Self::Journal(_) | Self::SetProviderId(_) | Self::Wait(_) | Self::Nothing => return None,
+        })
+    }
 }
 
 /// What is waited for.
@@ -107,6 +128,10 @@ fn volumes(wanted: &Wanted, seen: &Seen) -> Option<Step> {
     if let Some(volume) = absent {
         return Some(Step::CreateVolume(volume.clone()));
     }
+    if let Some(broken) = seen.volumes.values().find(|volume| volume.status.starts_with("error")) {
+        let (name, id) = (broken.name.clone(), broken.id.clone());
+        return Some(Step::DeleteBrokenVolume { name, id, status: broken.status.clone() });
+    }
     let unready = seen.volumes.values().find(|volume| volume.status != AVAILABLE)?;
     Some(Step::Wait(Waiting::Volume { name: unready.name.clone(), status: unready.status.clone() }))
 }
@@ -131,7 +156,10 @@ fn port_step(spec: &ResolvedPortSpec, mark: &Mark, port: &Port) -> Option<Step> 
             port.allowed_address_pairs.iter().any(|known| {
                 // Neutron fills in the port's own MAC address where none is asked for.
                 known.ip_address == pair.ip_address
-                    && (pair.mac_address.is_none() || pair.mac_address == known.mac_address)
+                    && match (&pair.mac_address, &known.mac_address) {
+                        (Some(asked), Some(known)) => asked.eq_ignore_ascii_case(known),
+                        (asked, _) => asked.is_none(),
+                    }
             })
         });
     (!same).then(|| Step::SetAddressPairs { name: spec.name.clone(), id: port.id.clone(), pairs })
@@ -147,13 +175,18 @@ pub(super) fn address_pairs(spec: &ResolvedPortSpec) -> Vec<AddressPair> {
 }
 
 fn with_server(wanted: &Wanted, mark: &Mark, seen: &Seen, server: &Server) -> Step {
+    if server.task_state.as_deref() == Some("deleting") {
+        return Step::Wait(Waiting::Server { status: format!("{} and being deleted", server.status) });
+    }
     if !seen.provisioned && !seen.in_operation {
         match server.status.as_str() {
             "ACTIVE" => {}
-            "ERROR" => {
+            // Only one that was made here and never worked; any other is for its owner to judge.
+            "ERROR" if seen.provider_id.is_none() && server.tags.contains(&mark.tag()) => {
                 let fault = server.fault.clone().unwrap_or_else(|| "Nova gives no reason".to_owned());
                 return Step::DeleteBroken { id: server.id.clone(), fault };
             }
+            "ERROR" => return Step::Wait(Waiting::Nobody),
             status => return Step::Wait(Waiting::Server { status: status.to_owned() }),
         }
     }
@@ -190,7 +223,8 @@ mod tests {
     }
 
     fn server(status: &str) -> Option<Server> {
-        Some(Server { id: "s".to_owned(), status: status.to_owned(), ..Server::default() })
+        let tags = vec!["capstan-u".to_owned()];
+        Some(Server { id: "s".to_owned(), status: status.to_owned(), tags, ..Server::default() })
     }
 
     #[test]
@@ -214,6 +248,11 @@ mod tests {
             ("with its port", base.clone(), "CreateServer"),
             ("building", Seen { server: server("BUILD"), ..base.clone() }, "Wait(Server"),
             ("broken", Seen { server: server("ERROR"), ..base.clone() }, "DeleteBroken"),
+            (
+                "broken, of an id that somebody wrote",
+                Seen { server: server("ERROR"), provider_id: known.clone(), ..base.clone() },
+                "Wait(Nobody",
+            ),
             ("built", Seen { server: server("ACTIVE"), ..base.clone() }, "SetProviderId(\"openstack://R/s"),
             (
                 "complete",

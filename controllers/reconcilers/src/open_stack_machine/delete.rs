@@ -6,7 +6,7 @@ use apiserver_types::OpenStackMachine;
 use controllers_runtime::{Entry, Trouble};
 
 use super::decide::Seen;
-use super::observe::Observer;
+use super::observe::{Observer, is_unclaimed};
 use crate::names;
 
 /// Pause before looking whether a server is gone: Nova takes a few seconds.
@@ -43,8 +43,13 @@ pub(super) async fn take_away(
 }
 
 async fn server(observer: &Observer<'_>, object: &OpenStackMachine, entry: &Entry) -> Result<Gone, Trouble> {
-    // By name and mark, not by the id in the spec: that one anybody could have written.
-    let Some(server) = observer.owned_server(&entry.name).await? else { return Ok(Gone::Yes(None)) };
+    // By name and mark, or by the journal's id and mark should it have another name by now; not by the
+    // id in the spec, which anybody could have written.
+    let mut found = observer.owned_server(&entry.name).await?;
+    if let (None, Some(id)) = (&found, &entry.id) {
+        found = observer.owned_server_by_id(id).await?;
+    }
+    let Some(server) = found else { return Ok(Gone::Yes(None)) };
     let leaving = server.task_state.as_deref() == Some("deleting") || server.status == "DELETED";
     if !leaving {
         match observer.cloud.delete_server(&server.id).await {
@@ -65,10 +70,9 @@ async fn port(observer: &Observer<'_>, object: &OpenStackMachine, entry: &Entry)
         ports.filter_map(|port| port.description.as_deref()).any(|asked| asked == description)
     };
     let found = observer.ports_named(&entry.name).await?.into_iter().find(|port| {
-        let unmarked = !port.tags.iter().any(|tag| tag.starts_with(controllers_runtime::MARK_PREFIX));
         observer.mark.is_on(&port.tags, &port.description)
-            || (unmarked && asked_for(&port.description))
-            || (unmarked && entry.id.as_ref() == Some(&port.id))
+            || (is_unclaimed(port) && asked_for(&port.description))
+            || (is_unclaimed(port) && entry.id.as_ref() == Some(&port.id))
     });
     let Some(port) = found else { return Ok(Gone::Yes(None)) };
     match observer.cloud.delete_port(&port.id).await {

@@ -22,7 +22,9 @@ use apiserver_types::{
     OperationPhase, ResolvedMachineSpec,
 };
 use controllers_infrastructure::Cloud;
-use controllers_runtime::{Backoff, ControllerContext, Mark, Severity, Trouble, now, paused, write_status};
+use controllers_runtime::{
+    Backoff, ControllerContext, Mark, Settled, Severity, Trouble, now, paused, write_status,
+};
 use kube::{Api, ResourceExt};
 
 use act::Actor;
@@ -59,12 +61,13 @@ struct Surroundings {
 pub struct OpenStackMachineReconciler {
     context: ControllerContext,
     backoff: Backoff,
+    settled: Settled,
 }
 
 impl OpenStackMachineReconciler {
     /// A reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, backoff: Backoff::default() }
+        Self { context, backoff: Backoff::default(), settled: Settled::default() }
     }
 
     /// One pass. Says when to look again.
@@ -72,56 +75,75 @@ impl OpenStackMachineReconciler {
     /// # Errors
     /// When the API fails; troubles with the cloud stand in the status.
     pub async fn reconcile(&self, object: &OpenStackMachine) -> Result<Option<Duration>, kube::Error> {
-        let uid = object.uid().unwrap_or_default();
-        match self.pass(object).await {
-            Ok(next) => {
-                self.backoff.succeeded(&uid);
-                Ok(next)
-            }
-            Err(trouble) if trouble.is_conflict() => Ok(Some(Duration::ZERO)),
-            Err(Trouble::Api(error)) => Err(error),
-            Err(Trouble::Waiting { .. }) => Ok(Some(WAITING)),
-            Err(trouble) => Ok(Some(self.backoff.failed(&uid, trouble.retry_after()))),
-        }
-    }
-
-    async fn pass(&self, object: &OpenStackMachine) -> Result<Option<Duration>, Trouble> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
+        let uid = object.uid().unwrap_or_default();
         // The watch may be behind; what is acted on is asked for.
-        let Some(mut stored) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
-        let deleting = stored.metadata.deletion_timestamp.is_some();
-        let mut result = self.provide_or_delete(&api, &mut stored, deleting).await;
-        if let Err(trouble) = &result {
-            if !matches!(trouble, Trouble::Api(_)) {
-                let before = stored.clone();
-                // A pass that came to report has said more than this.
-                if !stored.condition("Ready").is_some_and(|ready| ready.message == trouble.to_string()) {
-                    report::report_stopped(&mut stored, trouble, &now());
-                    if let Err(error) = write_status(&api, &before, &stored).await {
-                        result = Err(error);
-                    }
-                }
-            }
-            if let Err(Trouble::Cloud(error)) = &result {
-                let events = &self.context.events;
-                events.record(&stored, Severity::Warning, error.class.reason(), &error.to_string()).await;
-            }
+        let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
+            self.backoff.succeeded(&uid);
+            self.settled.forget(&uid);
+            return Ok(None);
+        };
+        if let Some(rest) = self.settled.rest(&stored) {
+            return Ok(Some(rest));
         }
-        result
+        let result = match Box::pin(self.provide_or_delete(&api, &mut stored)).await {
+            Err(trouble) => self.stopped(&api, &mut stored, trouble).await,
+            result => result,
+        };
+        let next = match result {
+            Ok(next) => {
+                // A server that is being built may still fail: its retries stay apart.
+                if next != Some(BUILDING) {
+                    self.backoff.succeeded(&uid);
+                }
+                next
+            }
+            Err(trouble) if trouble.is_conflict() => return Ok(Some(Duration::ZERO)),
+            Err(Trouble::Api(error)) => return Err(error),
+            Err(Trouble::Waiting { .. }) => return Ok(Some(WAITING)),
+            Err(trouble) => Some(self.backoff.failed(&uid, trouble.retry_after())),
+        };
+        // What is being built is looked at whenever somebody comes by.
+        if let Some(rest) = next.filter(|rest| *rest != BUILDING) {
+            self.settled.note(&stored, rest);
+        }
+        Ok(next)
+    }
+
+    /// Writes down and tells what stopped a pass.
+    async fn stopped(
+        &self,
+        api: &Api<OpenStackMachine>,
+        object: &mut OpenStackMachine,
+        trouble: Trouble,
+    ) -> Result<Option<Duration>, Trouble> {
+        if matches!(trouble, Trouble::Api(_)) {
+            return Err(trouble);
+        }
+        let before = object.clone();
+        // A pass that came to report has said more than this.
+        if object.condition("Ready").is_none_or(|ready| ready.message != trouble.to_string()) {
+            report::report_stopped(object, &trouble, &now());
+            *object = write_status(api, &before, object).await?;
+        }
+        if let Trouble::Cloud(error) = &trouble {
+            let events = &self.context.events;
+            events.record(object, Severity::Warning, error.class.reason(), &error.to_string()).await;
+        }
+        Err(trouble)
     }
 
     async fn provide_or_delete(
         &self,
         api: &Api<OpenStackMachine>,
         object: &mut OpenStackMachine,
-        deleting: bool,
     ) -> Result<Option<Duration>, Trouble> {
         let (cluster, infrastructure) = self.cluster(object).await?;
         if paused(object, cluster.as_ref()) {
             return Ok(None);
         }
-        if deleting {
+        if object.metadata.deletion_timestamp.is_some() {
             return self.delete(api, object, infrastructure.as_ref()).await;
         }
         let Some(machine) = self.machine(object).await? else {
@@ -186,7 +208,8 @@ impl OpenStackMachineReconciler {
         cluster: Option<&OpenStackCluster>,
     ) -> Result<Arc<dyn Cloud>, Trouble> {
         let own = object.spec.identity_ref.as_ref();
-        let identity: Option<&OpenStackIdentityReference> = own.or(cluster.map(|it| &it.spec.identity_ref));
+        let identity: Option<&OpenStackIdentityReference> =
+            own.or_else(|| cluster.map(|it| &it.spec.identity_ref));
         let Some(identity) = identity else {
             return Err(Trouble::waiting(
                 "WaitingForClusterInfrastructure",
@@ -216,13 +239,18 @@ impl OpenStackMachineReconciler {
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, mark: &mark };
         observer.server(&mut seen, &object.name_any()).await?;
         let (resolved, user_data) = self.needs(object, around, &cloud, &seen).await?;
-        let wanted = wanted(object, around, &resolved, &cloud);
+        let wanted = wanted(object, around, &resolved);
         if seen.server.is_none() || !is_settled(object, &seen) {
             observer.parts(&mut seen, &wanted).await?;
         }
-        if wanted.takes_endpoint && !is_settled(object, &seen) {
+        if wanted.takes_endpoint && seen.server.is_some() {
             let endpoint = around.cluster.spec.control_plane_endpoint.as_ref();
             observer.endpoint_ip(&mut seen, endpoint.and_then(|it| it.host.as_deref())).await?;
+            // Whoever had it may be gone: then this one takes it.
+            let free = seen.endpoint_ip.as_ref().is_some_and(|ip| ip.port_id.is_none());
+            if free && seen.ports.is_empty() {
+                observer.parts(&mut seen, &wanted).await?;
+            }
         }
         let actor = Actor {
             api,
@@ -246,11 +274,20 @@ impl OpenStackMachineReconciler {
         let before = object.clone();
         report::report(object, &wanted, Some(&resolved), &seen, &ending, &now());
         *object = write_status(api, &before, object).await?;
+        self.tell_of_loss(&before, object).await;
         result?;
         Ok(Some(match waiting {
             Some(Waiting::Volume { .. } | Waiting::Server { .. }) => BUILDING,
             Some(Waiting::Nobody) | None => next_look(&seen),
         }))
+    }
+
+    /// Tells of a server that was up and is not any more.
+    async fn tell_of_loss(&self, before: &OpenStackMachine, after: &OpenStackMachine) {
+        let was = before.condition("InstanceReady").is_some_and(apiserver_types::Condition::holds);
+        if let Some(now) = after.condition("InstanceReady").filter(|now| was && !now.holds()) {
+            self.context.events.record(after, Severity::Warning, &now.reason, &now.message).await;
+        }
     }
 
     /// What making a server needs: ids, and the bootstrap data. A server that is there needs neither.
@@ -299,12 +336,16 @@ impl OpenStackMachineReconciler {
         object: &mut OpenStackMachine,
         seen: &mut Seen,
     ) -> (Result<(), Trouble>, Option<Waiting>) {
-        let mut result = Ok(());
+        let mut result = Err(crate::endless());
         let mut waiting = None;
         for _ in 0..STEPS {
             let step = match decide::next_step(actor.wanted, actor.mark, seen) {
-                Step::Nothing => break,
+                Step::Nothing => {
+                    result = Ok(());
+                    break;
+                }
                 Step::Wait(what) => {
+                    result = Ok(());
                     waiting = Some(what);
                     break;
                 }
@@ -336,6 +377,10 @@ impl OpenStackMachineReconciler {
         if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(None);
         }
+        if crate::moved(object) {
+            crate::finalizers::remove(api, object, FINALIZER).await?;
+            return Ok(None);
+        }
         if let Some(name) = self.operation(object).await? {
             // It sees the deletion too, and ends where its server is known to somebody.
             return Err(Trouble::waiting(
@@ -361,10 +406,11 @@ impl OpenStackMachineReconciler {
                     *object = write_status(api, &before, object).await?;
                     return Ok(Some(delete::POLL));
                 }
-                delete::Gone::Yes(told) => {
-                    if let Some(message) = told {
-                        self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
-                    }
+                // There may be another, of a create whose answer never came: looked for again.
+                delete::Gone::Yes(Some(message)) => {
+                    self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+                }
+                delete::Gone::Yes(None) => {
                     seen.journal.strike(&entry.kind, &entry.name);
                     act::write_journal(api, object, &seen).await?;
                     seen.known_server = None;
@@ -377,12 +423,7 @@ impl OpenStackMachineReconciler {
 }
 
 /// What is wanted, with ids.
-fn wanted(
-    object: &OpenStackMachine,
-    around: &Surroundings,
-    resolved: &ResolvedMachineSpec,
-    cloud: &Arc<dyn Cloud>,
-) -> Wanted {
+fn wanted(object: &OpenStackMachine, around: &Surroundings, resolved: &ResolvedMachineSpec) -> Wanted {
     let server = around.cluster.spec.api_server.as_ref();
     let floating = around.cluster.spec.enable_external_network != Some(false)
         && server.and_then(|server| server.enable_floating_ip) != Some(false);
@@ -393,7 +434,8 @@ fn wanted(
         ports: resolved.ports.clone().unwrap_or_default(),
         volumes: wanted::volumes(object, &around.machine),
         takes_endpoint: wanted::is_control_plane(&around.machine) && floating && !balanced,
-        region: cloud.region().to_owned(),
+        // As upstream and OpenStack's own cloud provider write it: the region only where it is asked for.
+        region: object.spec.identity_ref.as_ref().and_then(|it| it.region.clone()).unwrap_or_default(),
     }
 }
 

@@ -15,6 +15,9 @@ use crate::names;
 /// about every two seconds, all machines of a project with one call.
 const LIST_AGE: Duration = Duration::from_secs(1);
 
+/// The same for machines that have everything: half of the period in which they are compared.
+const SETTLED_LIST_AGE: Duration = Duration::from_secs(15);
+
 /// Annotation that names the operation which has the server in its hands.
 pub(super) const OPERATION: &str = "capstan.dev/operation";
 
@@ -44,16 +47,20 @@ impl Observer<'_> {
     /// Finds the server: by its id, or by name and mark when its id was never written down.
     pub(super) async fn server(&self, seen: &mut Seen, name: &str) -> Result<(), Trouble> {
         if let Some(id) = seen.known_server.clone() {
-            seen.server = self.by_id(&id).await?;
-        } else if seen.journal.has(names::SERVER, name) {
+            let age = if seen.provisioned { SETTLED_LIST_AGE } else { LIST_AGE };
+            seen.server = self.by_id(&id, age).await?;
+        }
+        // One that was up once and is gone is not looked for: whoever owns the Machine decides.
+        let known_for_good = seen.provisioned || seen.provider_id.is_some();
+        if seen.server.is_none() && !known_for_good && seen.journal.has(names::SERVER, name) {
             seen.server = self.owned_server(name).await?;
             seen.known_server = seen.server.as_ref().map(|server| server.id.clone());
         }
         Ok(())
     }
 
-    async fn by_id(&self, id: &str) -> Result<Option<Server>, Trouble> {
-        let listed = self.servers.list(self.cloud, LIST_AGE).await?;
+    async fn by_id(&self, id: &str, age: Duration) -> Result<Option<Server>, Trouble> {
+        let listed = self.servers.list(self.cloud, age).await?;
         if let Some(server) = listed.get(id) {
             return Ok(Some(server.clone()));
         }
@@ -68,7 +75,21 @@ impl Observer<'_> {
     /// The server of this name that bears our mark.
     pub(super) async fn owned_server(&self, name: &str) -> Result<Option<Server>, Trouble> {
         let found = self.cloud.servers_named(name).await?;
-        Ok(found.into_iter().find(|server| server.tags.contains(&self.mark.tag())))
+        let ours =
+            |server: &Server| server.tags.contains(&self.mark.tag()) && server.status != "SOFT_DELETED";
+        Ok(found.into_iter().find(ours))
+    }
+
+    /// The server of this id, if it bears our mark.
+    pub(super) async fn owned_server_by_id(&self, id: &str) -> Result<Option<Server>, Trouble> {
+        match self.cloud.server(id).await {
+            Ok(server) => {
+                Ok(Some(server)
+                    .filter(|it| it.tags.contains(&self.mark.tag()) && it.status != "SOFT_DELETED"))
+            }
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Finds the volumes and ports that the journal names.
@@ -84,10 +105,9 @@ impl Observer<'_> {
             }
             let found = self.ports_named(&spec.name).await?.into_iter().find(|port| {
                 let asked_for = spec.description.as_ref() == Some(&port.description);
-                // A port with a description of the user's cannot bear the mark until it is tagged;
-                // the journal, its name and that nobody else has marked it say whose it is.
-                let unmarked = !port.tags.iter().any(|tag| tag.starts_with(controllers_runtime::MARK_PREFIX));
-                self.mark.is_on(&port.tags, &port.description) || (asked_for && unmarked)
+                let same_network = port.network_id == spec.network_id;
+                self.mark.is_on(&port.tags, &port.description)
+                    || (asked_for && same_network && is_unclaimed(port))
             });
             if let Some(port) = found {
                 seen.ports.insert(spec.name.clone(), port);
@@ -116,6 +136,13 @@ impl Observer<'_> {
         seen.endpoint_ip = self.cloud.floating_ips(&query).await?.into_iter().next();
         Ok(())
     }
+}
+
+/// Whether nothing says whose a port is. One with a description of the user's cannot bear the mark
+/// until it is tagged; the journal, its name and network, and that nobody uses or has marked it, say so.
+pub(super) fn is_unclaimed(port: &Port) -> bool {
+    let marked = port.tags.iter().any(|tag| tag.starts_with(controllers_runtime::MARK_PREFIX));
+    !marked && port.tags.is_empty() && port.device_id.is_empty()
 }
 
 /// Whether the journal on an object is this one.

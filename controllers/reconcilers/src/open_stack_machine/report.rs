@@ -46,14 +46,40 @@ pub(super) fn report(
             status.addresses = Some(addresses);
         }
     }
+    if seen.server.is_none() {
+        let gone = seen.provisioned && !seen.in_operation && !matches!(ending, Ending::Stopped(_));
+        status.instance_state = gone.then(|| "DELETED".to_owned()).or_else(|| status.instance_state.take());
+        if !seen.provisioned && seen.provider_id.is_none() {
+            // A server that was given up is not to be taken for the next one.
+            status.instance_id = None;
+            status.instance_state = None;
+        }
+    }
     if matches!(ending, Ending::Complete) && seen.provider_id.is_some() {
         status.initialization = Some(Initialization { provisioned: Some(true) });
     }
     let (holds, reason, message) = instance(seen, ending);
     let instance = Condition::new("InstanceReady", holds, &reason, &message, now.clone());
-    let ingress = (wanted.takes_endpoint && matches!(ending, Ending::Complete))
-        .then(|| Condition::new("APIServerIngressReady", ConditionStatus::True, "Ready", "", now.clone()));
-    let ready = Condition { kind: "Ready".to_owned(), ..instance.clone() };
+    let ingress = seen.endpoint_ip.as_ref().filter(|_| wanted.takes_endpoint).map(|ip| match ip.port_id {
+        Some(_) => Condition::new("APIServerIngressReady", ConditionStatus::True, "Ready", "", now.clone()),
+        None => {
+            let message = format!("floating IP {} leads nowhere yet", ip.address);
+            Condition::new(
+                "APIServerIngressReady",
+                ConditionStatus::False,
+                "NotAssociated",
+                &message,
+                now.clone(),
+            )
+        }
+    });
+    let ready = match ending {
+        Ending::Stopped(trouble) if instance.holds() => {
+            let message = trouble.to_string();
+            Condition::new("Ready", ConditionStatus::False, trouble.reason(), &message, now.clone())
+        }
+        _ => Condition { kind: "Ready".to_owned(), ..instance.clone() },
+    };
     let conditions = status.conditions.get_or_insert_default();
     for condition in [Some(instance), ingress, Some(ready)].into_iter().flatten() {
         set_condition(conditions, condition.at_generation(generation));
@@ -79,6 +105,10 @@ pub(super) fn report_stopped(object: &mut OpenStackMachine, trouble: &Trouble, n
 fn instance(seen: &Seen, ending: &Ending<'_>) -> (ConditionStatus, String, String) {
     let no = ConditionStatus::False;
     match (ending, &seen.server) {
+        // What failed then is beside the server: a port's change, the cluster's address.
+        (Ending::Stopped(_), Some(server)) if seen.provider_id.is_some() && server.status == "ACTIVE" => {
+            state(server)
+        }
         (Ending::Stopped(trouble), _) => (no, trouble.reason().to_owned(), trouble.to_string()),
         (Ending::Waiting(Waiting::Volume { name, status }), _) => {
             (no, "CreatingVolume".to_owned(), format!("volume {name} is {status}"))

@@ -188,7 +188,10 @@ impl Resolver<'_> {
 
     /// A port's own groups, or the machine's and the one made for its role.
     async fn security_groups(&self, field: &str, opts: &PortOpts) -> Result<Option<Vec<String>>, Trouble> {
-        if opts.enable_port_security == Some(false) {
+        let network = self.cluster.spec.managed_network.as_ref().filter(|_| opts.network.is_none());
+        let unsecured = network.and_then(|network| network.enable_port_security) == Some(false);
+        // Neutron refuses groups on ports without port security.
+        if opts.enable_port_security.map_or(unsecured, |secured| !secured) {
             return Ok(Some(Vec::new()));
         }
         if let Some(params) = &opts.security_groups {
