@@ -6,7 +6,9 @@ mod bodies;
 
 pub(crate) use actions::actions;
 
-use controllers_infrastructure::{CloudResult, Flavor, NewServer, RebootKind, Rebuild, Server, ServerGroup};
+use controllers_infrastructure::{
+    CloudError, CloudResult, ErrorClass, Flavor, NewServer, RebootKind, Rebuild, Server, ServerGroup,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -71,6 +73,7 @@ pub(crate) async fn server(session: &Session, id: &str) -> CloudResult<Server> {
 }
 
 pub(crate) async fn create_server(session: &Session, new: &NewServer) -> CloudResult<String> {
+    within_limit(new.user_data.as_deref(), "create server", &new.name)?;
     let request = Request::post(Service::Compute, "/servers", bodies::create(new));
     Ok(session.under::<answers::Created>(&request, "server").await?.id)
 }
@@ -96,6 +99,7 @@ pub(crate) async fn rebuild_server(
     id: &str,
     rebuild: &Rebuild,
 ) -> CloudResult<Option<String>> {
+    within_limit(rebuild.user_data.as_deref(), "rebuild server", id)?;
     act(session, id, bodies::rebuild(rebuild)).await
 }
 
@@ -105,4 +109,20 @@ async fn act(session: &Session, id: &str, body: Value) -> CloudResult<Option<Str
 
 fn path(id: &str) -> String {
     format!("/servers/{}", encode(id))
+}
+
+/// Longest user data that Nova takes, once encoded, in bytes.
+const LONGEST_USER_DATA: usize = 65_535;
+
+/// Refuses user data that Nova would refuse: it would quote them all in its answer.
+fn within_limit(user_data: Option<&[u8]>, call: &str, name: &str) -> CloudResult<()> {
+    let length = user_data.map_or(0, <[u8]>::len);
+    // Base64 makes four of three.
+    if length.div_ceil(3).saturating_mul(4) <= LONGEST_USER_DATA {
+        return Ok(());
+    }
+    let message = format!(
+        "the bootstrap data have {length} bytes, which is more than the 49151 that Nova takes. Let them fetch the rest"
+    );
+    Err(CloudError::new(ErrorClass::Invalid, format!("{call} {name:?}"), message))
 }

@@ -72,9 +72,15 @@ fn from_html(page: &str) -> String {
     shorten(&text)
 }
 
+/// What a service quotes of a call it refuses may be a secret: Nova repeats the whole user data.
+fn without_quotations(text: &str) -> &str {
+    let secret = text.find("user_data").and_then(|_| text.find("Value:"));
+    secret.and_then(|at| text.get(..at)).map_or(text, str::trim_end)
+}
+
 /// One line, of bearable length, without the line breaks that webob leaves even in JSON.
 fn shorten(text: &str) -> String {
-    let text = text.replace("<br />", " ");
+    let text = without_quotations(text).replace("<br />", " ");
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}...", line.get(..at).unwrap_or_default()),
@@ -96,6 +102,11 @@ mod tests {
                 Some("OverQuota"),
             ),
             (r#"{"NeutronError": "plain"}"#, "plain", None),
+            (
+                r#"{"badRequest": {"message": "Invalid input for field/attribute user_data. Value: c2VjcmV0. 'c2VjcmV0' is too long"}}"#,
+                "Invalid input for field/attribute user_data.",
+                None,
+            ),
             (r#"{"itemNotFound": {"message": "No.<br /><br />\n\n"}}"#, "No.", None),
             (r#"{"error": {"code": 401, "message": "no", "title": "Unauthorized"}}"#, "no", None),
             (r#"{"message": "limit reached"}"#, "limit reached", None),
