@@ -142,8 +142,7 @@ fn is_in(change: &Value, present: &Value) -> bool {
 /// The provider's id of a server, in the form that the Machine's has already.
 fn provider_id(subject: &Subject, server: &str) -> String {
     let known = subject.infrastructure.spec.provider_id.as_deref().and_then(|id| id.rsplit_once('/'));
-    let prefix = known
-        .map_or_else(|| format!("openstack://{}", subject.cloud.region()), |(prefix, _)| prefix.to_owned());
+    let prefix = known.map_or_else(|| "openstack://".to_owned(), |(prefix, _)| prefix.to_owned());
     format!("{prefix}/{server}")
 }
 

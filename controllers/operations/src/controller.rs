@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use apiserver_types::{Machine, MachineAction, MachineOperation, OperationPhase};
 use controllers_infrastructure::Cloud;
+use controllers_runtime::{Recorder, Severity};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
@@ -47,6 +48,7 @@ pub enum Next {
 pub struct Controller {
     context: OperationContext,
     memory: Arc<Memory>,
+    events: Recorder,
     /// Held while an operation finds that it is its turn.
     turn: Mutex<()>,
 }
@@ -54,7 +56,8 @@ pub struct Controller {
 impl Controller {
     /// A controller that remembers nothing.
     pub fn new(context: OperationContext) -> Self {
-        Self { context, memory: Arc::default(), turn: Mutex::default() }
+        let events = Recorder::new(context.client.clone(), "machineoperation-controller");
+        Self { context, memory: Arc::default(), events, turn: Mutex::default() }
     }
 
     /// How long an operation is still to be left alone after a failure.
@@ -231,11 +234,18 @@ impl Controller {
         let (behind, cloud) = match self.reach(&machine).await {
             Ok(found) => found,
             Err(Trouble::Api(error)) => return Err(error),
-            Err(trouble) => return self.out_of_reach(&operation, &trouble).await,
+            Err(trouble) => {
+                if let Trouble::Cloud(error) = &trouble {
+                    let told = format!("machine operation {}: {error}", operation.name_any());
+                    self.events.record(&machine, Severity::Warning, error.class.reason(), &told).await;
+                }
+                return self.out_of_reach(&operation, &trouble).await;
+            }
         };
         let subject = Subject {
             context: self.context.clone(),
             memory: Arc::clone(&self.memory),
+            events: self.events.clone(),
             operation,
             machine,
             infrastructure: behind.infrastructure,

@@ -34,10 +34,18 @@ pub(crate) async fn publish(
     let namespace = new.namespace().unwrap_or_default();
     let api: Api<Event> = Api::namespaced(context.client.clone(), &namespace);
     for told in transitions(old, new) {
+        let (operation, machine) = (new.name_any(), &new.spec.machine_name);
+        if told.warning {
+            tracing::warn!(namespace, operation, machine, reason = told.reason, "{}", told.message);
+        } else {
+            tracing::info!(namespace, operation, machine, reason = told.reason, "{}", told.message);
+        }
         match api.create(&PostParams::default(), &event(new, &told, now)).await {
             Ok(_) => {}
             // The name says which transition it is: this one has been told.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
+            // A namespace that is being deleted takes no more.
+            Err(kube::Error::Api(status)) if status.code == 403 => {}
             Err(error) => {
                 tracing::warn!(%error, operation = new.name_any(), reason = told.reason, "an event was not recorded");
             }

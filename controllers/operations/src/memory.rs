@@ -29,6 +29,8 @@ struct Recollection {
     tried: HashMap<(String, String), Timestamp>,
     /// When a step was first looked at here.
     seen: HashMap<String, Timestamp>,
+    /// What the cloud said when it last failed, until something is achieved.
+    said: Option<String>,
     /// Failures in a row.
     failures: u32,
     /// The cloud is left alone until then. By this process's own clock, which never jumps.
@@ -57,6 +59,21 @@ impl Memory {
         self.with(uid, |known| {
             known.tried.insert((step.to_owned(), item.to_owned()), now);
         });
+    }
+
+    /// The cloud failed, with these words.
+    pub(crate) fn said(&self, uid: &str, words: &str) {
+        self.with(uid, |known| known.said = Some(words.to_owned()));
+    }
+
+    /// What the cloud said when it last failed, if nothing was achieved since.
+    pub(crate) fn last_words(&self, uid: &str) -> Option<String> {
+        self.with(uid, |known| known.said.clone())
+    }
+
+    /// Something was achieved.
+    pub(crate) fn achieved(&self, uid: &str) {
+        self.with(uid, |known| known.said = None);
     }
 
     /// A call was refused for certain: nothing came of it.

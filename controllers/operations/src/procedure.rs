@@ -6,6 +6,7 @@ use std::time::Duration;
 use apiserver_types::{OperationStep, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{CloudError, ErrorClass};
+use controllers_runtime::Severity;
 use jiff::Timestamp;
 
 use crate::controller::Next;
@@ -85,6 +86,7 @@ async fn act<P: Procedure>(
     match P::act(subject, &call.effect).await {
         Ok(change) => {
             subject.memory.succeeded(subject.uid());
+            subject.memory.achieved(subject.uid());
             if !change.is_empty() {
                 report::write(subject, &change).await?;
             }
@@ -114,6 +116,7 @@ async fn settle<E: Debug>(subject: &Subject, decision: Decision<E>) -> Result<Ne
     match decision {
         Decision::Record(change) => {
             subject.memory.succeeded(subject.uid());
+            subject.memory.achieved(subject.uid());
             report::write(subject, &change).await?;
             for mark in change.marks.iter().filter(|mark| mark.state == StepState::Running) {
                 // A step that was under way before may have been tried by another process.
@@ -140,7 +143,12 @@ async fn settle<E: Debug>(subject: &Subject, decision: Decision<E>) -> Result<Ne
 async fn hold(subject: &Subject, trouble: Trouble) -> Result<Next, kube::Error> {
     let (message, at_least) = match trouble {
         Trouble::Api(error) => return Err(error),
-        Trouble::Cloud(error) => (format!("{error}; trying again"), error.retry_after.unwrap_or_default()),
+        Trouble::Cloud(error) => {
+            let told = format!("machine operation {}: {error}", subject.name());
+            subject.events.record(&subject.machine, Severity::Warning, error.class.reason(), &told).await;
+            subject.memory.said(subject.uid(), &error.to_string());
+            (format!("{error}; trying again"), error.retry_after.unwrap_or_default())
+        }
         Trouble::Missing(what) => (what, Duration::ZERO),
     };
     let pause = subject.memory.failed(subject.uid(), at_least);
@@ -149,7 +157,12 @@ async fn hold(subject: &Subject, trouble: Trouble) -> Result<Next, kube::Error> 
 }
 
 async fn wait(subject: &Subject, step: Option<&'static str>, message: &str) -> Result<Next, kube::Error> {
-    report::note(subject, step, message).await?;
+    // What the cloud said last is why this takes so long.
+    let message = match subject.memory.last_words(subject.uid()) {
+        Some(words) => format!("{message}; before, {words}"),
+        None => message.to_owned(),
+    };
+    report::note(subject, step, &message).await?;
     let status = subject.operation.status.as_ref();
     let running = status
         .and_then(|status| status.steps.as_deref())

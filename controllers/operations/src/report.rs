@@ -130,7 +130,7 @@ pub(crate) async fn finish(
             StepState::Running => {
                 let complete = outcome.phase == OperationPhase::Complete;
                 step.state = if complete { StepState::Done } else { StepState::Failed };
-                step.finish_time = Some(stamp(now));
+                step.finish_time.get_or_insert_with(|| stamp(now));
             }
             StepState::Done | StepState::Skipped | StepState::Failed => {}
         }
@@ -191,7 +191,7 @@ fn set(steps: &mut Vec<OperationStep>, mark: &Mark, now: Timestamp) {
         step.start_time = Some(stamp(now));
     }
     if matches!(mark.state, StepState::Done | StepState::Failed) {
-        step.finish_time = Some(stamp(now));
+        step.finish_time.get_or_insert_with(|| stamp(now));
     }
 }
 

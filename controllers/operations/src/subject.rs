@@ -7,6 +7,7 @@ use apiserver_types::{
     OpenStackMachine, OperationStep,
 };
 use controllers_infrastructure::{Cloud, Credentials, Server};
+use controllers_runtime::Recorder;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -26,6 +27,8 @@ pub(crate) struct Subject {
     pub context: OperationContext,
     /// What this process remembers.
     pub memory: Arc<Memory>,
+    /// Tells people.
+    pub events: Recorder,
     /// The operation, as stored.
     pub operation: MachineOperation,
     /// The Machine.
