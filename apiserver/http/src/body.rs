@@ -9,10 +9,10 @@ use apiserver_machinery::protobuf::{self, Field};
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::FieldValidation;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -21,6 +21,10 @@ use crate::request::Call;
 
 /// Largest request body: upstream's limit, so that what passes there passes here.
 pub(crate) const LARGEST: usize = 3 * 1024 * 1024;
+
+/// How much of a body that is too large is still read, and thrown away: a client that is answered
+/// while it sends takes that for a broken connection and never sees the answer.
+const LARGEST_DRAINED: usize = 16 * 1024 * 1024;
 
 /// Deepest nesting of a body. Kinds of ours nest some 20 deep; the parser itself stops at 128.
 const DEEPEST: usize = 100;
@@ -83,13 +87,26 @@ where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match Limited::new(body, LARGEST).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(ApiError::too_large(format!("Request entity too large: limit is {LARGEST}")))
+    let mut body = std::pin::pin!(body);
+    let mut whole = BytesMut::new();
+    let mut length = 0_usize;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            ApiError::bad_request(format!("the body could not be read: {}", error.into()))
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        length = length.saturating_add(data.len());
+        if length > LARGEST_DRAINED {
+            break;
         }
-        Err(error) => Err(ApiError::bad_request(format!("the body could not be read: {error}"))),
+        if length <= LARGEST {
+            whole.extend_from_slice(&data);
+        }
     }
+    if length > LARGEST {
+        return Err(ApiError::too_large(format!("Request entity too large: limit is {LARGEST}")));
+    }
+    Ok(whole.freeze())
 }
 
 /// A decoded body.
@@ -121,7 +138,13 @@ pub(crate) fn decode(
         ("" | "application/json", _) => json::parse(body).map_err(|error| malformed(&error))?,
         ("application/yaml", _) => {
             let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
-            (serde_saphyr::from_str(text).map_err(|error| malformed(&error))?, Vec::new())
+            // Without the lines around the fault: they may be a Secret's.
+            let mut options = serde_saphyr::Options::default();
+            options.with_snippet = false;
+            let value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+                ApiError::bad_request(format!("error converting YAML to JSON: yaml: {error}"))
+            })?;
+            (value, Vec::new())
         }
         (PROTOBUF, Some(fields)) => {
             (protobuf::decode(body, kind, fields).map_err(|error| malformed(&error))?, Vec::new())
