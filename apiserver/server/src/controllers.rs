@@ -11,7 +11,7 @@ use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_operations::{OperationContext, SystemClock};
 use controllers_reconcilers::{
-    GarbageCollector, cluster, machine, namespace, open_stack_cluster, open_stack_machine,
+    GarbageCollector, cluster, event_expiry, machine, namespace, open_stack_cluster, open_stack_machine,
 };
 use controllers_runtime::{ApiSecrets, ControllerContext, Recorder, SecretSource, ServerLists};
 use k8s_openapi::api::core::v1::Secret;
@@ -25,15 +25,17 @@ use crate::election::{self, Election, Timing};
 /// Group of all our own controllers; no certificate or token can bring it.
 const GROUP: &str = "system:capstan:controllers";
 
-/// Has them run here whenever this server is elected. Ends after `shutdown`, when all of them have
+/// Has them run here whenever this server is elected; `alone`: nobody else can use its store. Ends after `shutdown`, when all of them have
 /// ended and the Lease is given back.
 pub(crate) fn start(
     server: &Arc<ApiServer>,
     host: Option<Client>,
+    alone: bool,
     shutdown: &CancellationToken,
 ) -> JoinHandle<()> {
     let clients = Clients(Arc::clone(server));
-    let election = Election::new(clients.of("leader-election"), election::identity(), Timing::default());
+    let election =
+        Election::new(clients.of("leader-election"), election::identity(), Timing::default()).alone(alone);
     let elected = move |term: CancellationToken| start_controllers(&clients, host.as_ref(), &term);
     tokio::spawn(election.run(shutdown.clone(), elected))
 }
@@ -45,6 +47,7 @@ fn start_controllers(clients: &Clients, host: Option<&Client>, term: &Cancellati
     let mut running = JoinSet::new();
     let collector = GarbageCollector::new(clients.of("garbage-collector"), clients.kinds(|_| true));
     running.spawn(collector.run(term.clone()));
+    running.spawn(event_expiry::run(clients.of("event-expiry"), term.clone()));
     running.spawn(cluster::run(around.context("cluster-controller"), term.clone()));
     running.spawn(machine::run(around.context("machine-controller"), term.clone()));
     running.spawn(open_stack_cluster::run(around.context("openstackcluster-controller"), term.clone()));

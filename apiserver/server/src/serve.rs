@@ -73,6 +73,7 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
         encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
     let (store, storage) = open_store(configuration, &data).await?;
     let history = Arc::clone(&store);
+    let alone = configuration.storage.etcd.is_none();
     let host = Host::connect(configuration).await?;
     let (configured, front_proxy) = (configuration.clone(), host.as_ref().map(Host::proxy));
     let sources = Sources { configuration: configured, data: data.clone(), listen, front_proxy };
@@ -112,7 +113,7 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
     let stopper = tokio::spawn(stop_on_signal(shutdown.clone()));
     make_namespaces(&objects).await?;
     tokio::spawn(followed.follow(shutdown.clone()));
-    let controllers = controllers::start(&server, host.as_ref().map(Host::client), &shutdown);
+    let controllers = controllers::start(&server, host.as_ref().map(Host::client), alone, &shutdown);
     if let Some(host) = host {
         tokio::spawn(host.follow(authenticator));
     }

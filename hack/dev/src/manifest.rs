@@ -1,13 +1,13 @@
-//! Applies a manifest: creates what is absent, merges into what is there.
+//! Applies a manifest: creates what is absent, and leaves what is there as it has become.
 
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::core::TypeMeta;
 use kube::{Api, Client, ResourceExt};
 
-/// Applies every document of a file.
+/// Creates every document of a file.
 pub(crate) async fn apply(client: &Client, path: &Path) -> anyhow::Result<()> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("{shown} cannot be read"))?;
@@ -31,10 +31,8 @@ async fn apply_one(client: &Client, object: &DynamicObject) -> anyhow::Result<()
         None => Api::all_with(client.clone(), &resource),
     };
     match api.create(&PostParams::default(), object).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => {
-            api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(object)).await?;
-            Ok(())
-        }
+        // Of an earlier run; upgraded since, perhaps.
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         result => Ok(result.map(|_| ())?),
     }
 }
