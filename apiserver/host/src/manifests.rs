@@ -101,18 +101,21 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
         objects.push(json!({"apiVersion": version, "kind": "ClusterRole",
             "metadata": {"name": format!("capstan:{name}"),
                 "labels": {(format!("rbac.authorization.k8s.io/aggregate-to-{aggregate}")): "true"}},
-            "rules": rules(hosted, verbs)}));
+            "rules": rules(hosted, verbs, aggregate != "view")}));
     }
     objects
 }
 
-fn rules(hosted: &[&Resource], verbs: &[&str]) -> Vec<Value> {
-    hosted
-        .iter()
-        .map(
-            |resource| json!({"apiGroups": [resource.group], "resources": [resource.plural], "verbs": verbs}),
-        )
-        .collect()
+/// Who may delete a Machine may also reboot it. `acts`: whether verbs may be posted.
+fn rules(hosted: &[&Resource], verbs: &[&str], acts: bool) -> Vec<Value> {
+    let objects = hosted.iter().map(
+        |resource| json!({"apiGroups": [resource.group], "resources": [resource.plural], "verbs": verbs}),
+    );
+    let acting = hosted.iter().filter(|resource| acts && !resource.verbs.is_empty()).map(|resource| {
+        let names = resource.verbs.iter().map(|verb| format!("{}/{}", resource.plural, verb.name()));
+        json!({"apiGroups": [resource.group], "resources": names.collect::<Vec<_>>(), "verbs": ["create"]})
+    });
+    objects.chain(acting).collect()
 }
 
 /// A CRD that says what there is and serves nothing: for tools that look kinds up there.

@@ -15,6 +15,7 @@ mod open_stack_cluster;
 mod open_stack_machine;
 mod schema;
 mod shared;
+pub mod version;
 
 pub use cluster::*;
 pub use conditions::{condition, remove_condition, set_condition};

@@ -15,7 +15,7 @@
 //!
 //! Everything a pass needs is in the operation's status and in the cloud, so a process may end
 //! between any two effects and another goes on. What this process remembers beside that
-//! ([`memory`]) only makes it faster: without it a pass waits for a while before it believes that
+//! (`memory`) only makes it faster: without it a pass waits for a while before it believes that
 //! a call it cannot see was never made.
 
 mod attempt;
@@ -36,7 +36,6 @@ mod subject;
 mod upgrade;
 mod upgrade_rebuild;
 mod upgrade_replace;
-pub mod version;
 
 pub use context::{Clock, OperationContext, SystemClock};
 pub use controller::{Controller, Next};

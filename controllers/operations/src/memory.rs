@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-/// How long a call that was sent may take to show in the cloud. Longer than any deadline of an HTTP
-/// call to the cloud's API, so that by then it has either been recorded or will never be.
-pub(crate) const SETTLE: Duration = Duration::from_secs(60);
+/// How long a call that was sent may take to show in the cloud: twice the longest that the provider
+/// waits for an answer, so that by then it has either been recorded or will never be.
+pub(crate) const SETTLE: Duration = Duration::from_secs(120);
 
 /// First pause after a failure: longer than a blip.
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);

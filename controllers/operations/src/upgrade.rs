@@ -14,7 +14,6 @@ use crate::decision::{Change, Decision, Mark, Outcome};
 use crate::image::{self, Unfound};
 use crate::procedure::{Procedure, Trouble};
 use crate::subject::{Stop, Subject};
-use crate::version;
 
 /// The one step that every upgrade begins with.
 pub(crate) const CHOOSE: &str = "ChooseWay";
@@ -81,6 +80,8 @@ pub(crate) struct Seen {
     server: Option<Server>,
     from: Option<String>,
     to: String,
+    /// Whether the image was named, and not derived from the version.
+    image_named: bool,
     strategy: UpgradeStrategy,
     found: Result<(ImageQuery, Vec<Image>), Unfound>,
     stop: Option<Stop>,
@@ -110,6 +111,7 @@ impl Procedure for Choose {
             server,
             from,
             to: upgrade.version,
+            image_named: upgrade.image.is_some(),
             strategy: upgrade.strategy.unwrap_or_default(),
             found,
             stop: subject.stop(),
@@ -167,7 +169,7 @@ fn choice(seen: &Seen) -> Result<(Way, &Image, String), Box<Outcome>> {
     let Some(server) = &seen.server else {
         return Err(failed("ServerMissing", "Nova does not know the Machine's server (any more)".to_owned()));
     };
-    if let Some(why) = version::skew(seen.from.as_deref(), &seen.to) {
+    if let Some(why) = apiserver_types::version::skew(seen.from.as_deref(), &seen.to, seen.image_named) {
         return Err(failed("VersionSkew", why));
     }
     let unfound = |unfound: &Unfound| failed(unfound.reason, unfound.message.clone());
@@ -208,6 +210,7 @@ mod tests {
             server: Some(Server { image_id: from_image.then(|| "old".to_owned()), ..Server::default() }),
             from: Some(from.to_owned()),
             to: "v1.30.0".to_owned(),
+            image_named: false,
             strategy,
             found: Ok((ImageQuery::default(), vec![image])),
             stop: None,
@@ -226,6 +229,7 @@ mod tests {
             (seen(Replace, true, "v1.29.0"), "Replace"),
             (seen(Auto, true, "v1.28.0"), "VersionSkew"),
             (seen(Auto, true, "v1.30.0"), "VersionSkew"),
+            (Seen { image_named: true, ..seen(Auto, true, "v1.30.0") }, "Rebuild"),
             (Seen { server: None, ..seen(Auto, true, "v1.29.0") }, "ServerMissing"),
             (Seen { stop, ..seen(Auto, true, "v1.29.0") }, "Requested"),
             (

@@ -1,6 +1,6 @@
 //! Who is it.
 
-use apiserver_access::User;
+use apiserver_access::{Unauthenticated, User};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use http::HeaderMap;
 
@@ -16,7 +16,12 @@ pub(crate) async fn authenticate(
         return Ok(User::clone(user));
     }
     let peer = connection.peer.as_deref();
-    server.parts.authenticator.authenticate(peer, headers).await.map_err(|_| ApiError::unauthorized())
+    let found = server.parts.authenticator.authenticate(peer, headers).await;
+    found.map_err(|error| match error {
+        Unauthenticated::Refused => ApiError::unauthorized(),
+        // Not 401: the token may be good, and a client that is refused throws it away.
+        Unauthenticated::Unanswered(why) => ApiError::unavailable(why.0),
+    })
 }
 
 /// Acting as somebody else is not offered here; ignoring the headers would act with the caller's

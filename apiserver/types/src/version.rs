@@ -15,15 +15,17 @@ struct Version<'a> {
 ///
 /// A machine goes up by at most one minor version, and never down or nowhere: that is as far as
 /// the kubelet and the API server are promised to work together. A machine whose version is not
-/// known may go anywhere.
-pub fn skew(current: Option<&str>, wanted: &str) -> Option<String> {
+/// known may go anywhere, and with `another_image` it may be brought to its version once more.
+pub fn skew(current: Option<&str>, wanted: &str, another_image: bool) -> Option<String> {
     let Some(to) = parse(wanted) else {
         return Some(format!("version {wanted:?} is not a semantic version with a leading v, e.g. v1.30.2"));
     };
     let current = current?;
     let from = parse(current)?;
-    if wanted == current {
-        return Some(format!("the machine is at version {current} already"));
+    if wanted == current && !another_image {
+        return Some(format!(
+            "the machine is at version {current} already; name another image to bring it there again"
+        ));
     }
     if order(to, from) == Ordering::Less {
         return Some(format!("{wanted} is older than {current}, the machine's version; versions only go up"));
@@ -87,7 +89,7 @@ mod tests {
             (None, "v1.30", Some("leading v")),
         ];
         for (current, wanted, expected) in table {
-            let found = skew(current, wanted);
+            let found = skew(current, wanted, false);
             let matches = match (&found, expected) {
                 (None, None) => true,
                 (Some(found), Some(expected)) => found.contains(expected),
