@@ -1,5 +1,6 @@
 //! A reboot and an upgrade through the API, and whether they were what they should be.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -34,9 +35,10 @@ async fn reboot(client: &Client, cloud: &Simulator) -> anyhow::Result<()> {
     ensure!(server_of(client, machine).await? == before, "Machine {machine} has another server now");
     let name = operation.name_any();
     let seconds = started.elapsed().as_secs_f32();
-    println!(
+    writeln!(
+        std::io::stdout(),
         "reboot   Machine {machine}: {name} is Complete after {seconds:.1} s; Nova rebooted server {before} once"
-    );
+    )?;
     Ok(())
 }
 
@@ -58,9 +60,10 @@ async fn upgrade(client: &Client, cloud: &Simulator) -> anyhow::Result<()> {
     ensure!(server_of(client, machine).await? == before, "Machine {machine} has another server now");
     let name = operation.name_any();
     let seconds = started.elapsed().as_secs_f32();
-    println!(
+    writeln!(
+        std::io::stdout(),
         "upgrade  Machine {machine}: {name} is Complete after {seconds:.1} s; {from} to {to}, server {before} was rebuilt in place"
-    );
+    )?;
     Ok(())
 }
 

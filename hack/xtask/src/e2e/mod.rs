@@ -46,7 +46,8 @@ const SCENARIOS: [Scenario; 16] = [
 /// The scenarios in a real OpenStack.
 type CloudScenario = (&'static str, fn(&Lab, &OpenStack) -> anyhow::Result<()>);
 
-const CLOUD_SCENARIOS: [CloudScenario; 3] = [
+const CLOUD_SCENARIOS: [CloudScenario; 4] = [
+    ("the provider passes its suite", |_, openstack| openstack::suite(openstack)),
     ("through the host: servers are made, rebooted, upgraded and leave nothing behind", |lab, openstack| {
         openstack::life(lab, openstack, &openstack::HOST)
     }),

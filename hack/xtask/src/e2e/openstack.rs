@@ -75,6 +75,26 @@ impl Drop for OpenStack {
     }
 }
 
+/// What every provider passes, against this cloud; the simulator passes the same.
+pub(super) fn suite(openstack: &OpenStack) -> anyhow::Result<()> {
+    let test = [
+        "test",
+        "--quiet",
+        "--locked",
+        "--package",
+        "controllers-infrastructure-openstack",
+        "--test",
+        "openstack",
+    ];
+    let mut command = run::cargo(&test)?;
+    let output = command.env("CAPSTAN_OPENSTACK_CLOUDS", openstack.clouds_yaml()).output()?;
+    if !output.status.success() {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        bail!("{}{}", text(&output.stdout), text(&output.stderr));
+    }
+    Ok(())
+}
+
 /// A text inside a document; empty when there is none.
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
