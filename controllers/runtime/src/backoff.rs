@@ -13,11 +13,11 @@ const LONGEST: Duration = Duration::from_mins(1);
 
 /// Failures in a row, by object. Lost with the process, which then begins with short pauses.
 #[derive(Debug, Default)]
-pub struct Backoff(Mutex<HashMap<String, u32>>);
+pub(crate) struct Backoff(Mutex<HashMap<String, u32>>);
 
 impl Backoff {
     /// The pause after one more failure: doubling, and at least what the cloud asked for.
-    pub fn failed(&self, uid: &str, asked: Option<Duration>) -> Duration {
+    pub(crate) fn failed(&self, uid: &str, asked: Option<Duration>) -> Duration {
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = failures.entry(uid.to_owned()).or_insert(0);
         let pause = FIRST.saturating_mul(1_u32.checked_shl(*count).unwrap_or(u32::MAX)).min(LONGEST);
@@ -26,7 +26,7 @@ impl Backoff {
     }
 
     /// Forgets the failures of an object that succeeded or is gone.
-    pub fn succeeded(&self, uid: &str) {
+    pub(crate) fn succeeded(&self, uid: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 }

@@ -7,19 +7,20 @@ mod credentials;
 mod events;
 mod journal;
 mod mark;
+mod pace;
 mod secrets;
 mod servers;
 mod settled;
 mod status;
 mod trouble;
 
-pub use backoff::Backoff;
 pub use context::ControllerContext;
 pub use events::{Recorder, Severity};
 pub use journal::{ANNOTATION as JOURNAL_ANNOTATION, Entry, Journal};
 pub use mark::{Mark, PREFIX as MARK_PREFIX};
+pub use pace::Pace;
 pub use secrets::{ApiSecrets, SecretSource};
 pub use servers::ServerLists;
-pub use settled::Settled;
+
 pub use status::{now, paused, write_status};
 pub use trouble::Trouble;

@@ -11,23 +11,23 @@ use kube::{Resource, ResourceExt};
 /// and after a failure it would do so at once instead of after a pause. Whatever anybody else writes
 /// is another revision. Lost with the process.
 #[derive(Debug, Default)]
-pub struct Settled(Mutex<HashMap<String, (String, Instant)>>);
+pub(crate) struct Settled(Mutex<HashMap<String, (String, Instant)>>);
 
 impl Settled {
     /// Notes that an object, as it is stored now, needs no look for so long.
-    pub fn note<K: Resource>(&self, object: &K, rest: Duration) {
+    pub(crate) fn note<K: Resource>(&self, object: &K, rest: Duration) {
         let (Some(uid), Some(revision)) = (object.uid(), object.resource_version()) else { return };
         let Some(until) = Instant::now().checked_add(rest) else { return };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, (revision, until));
     }
 
     /// Forgets an object that is gone.
-    pub fn forget(&self, uid: &str) {
+    pub(crate) fn forget(&self, uid: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
     /// How long an object need not be looked at; `None` when it is to be looked at now.
-    pub fn rest<K: Resource>(&self, object: &K) -> Option<Duration> {
+    pub(crate) fn rest<K: Resource>(&self, object: &K) -> Option<Duration> {
         let mut settled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = object.uid()?;
         let (revision, until) = settled.get(&uid)?;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use apiserver_types::{Cluster, OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{Cloud, ErrorClass};
 use controllers_runtime::{
-    Backoff, ControllerContext, Journal, Mark, Settled, Severity, Trouble, now, paused, write_status,
+    ControllerContext, Journal, Mark, Pace, Severity, Trouble, now, paused, write_status,
 };
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -39,9 +39,6 @@ pub(crate) const FINALIZER: &str = "openstackcluster.infrastructure.cluster.x-k8
 /// How often a cluster that has everything is compared with the cloud.
 const RESYNC: Duration = Duration::from_mins(5);
 
-/// How often something that waits for another object looks again; a watch tells of most sooner.
-const WAITING: Duration = Duration::from_secs(10);
-
 /// Annotation of infrastructure that somebody else manages.
 const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
 
@@ -52,14 +49,13 @@ const STEPS: usize = 512;
 #[derive(Debug)]
 pub struct OpenStackClusterReconciler {
     context: ControllerContext,
-    backoff: Backoff,
-    settled: Settled,
+    pace: Pace,
 }
 
 impl OpenStackClusterReconciler {
     /// A reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, backoff: Backoff::default(), settled: Settled::default() }
+        Self { context, pace: Pace::default() }
     }
 
     /// One pass. Says when to look again.
@@ -68,33 +64,19 @@ impl OpenStackClusterReconciler {
     /// When the API fails; troubles with the cloud stand in the status.
     pub async fn reconcile(&self, object: &OpenStackCluster) -> Result<Option<Duration>, kube::Error> {
         let api = self.api(object);
-        let uid = object.uid().unwrap_or_default();
         // The watch may be behind; what is acted on is asked for.
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
-            self.backoff.succeeded(&uid);
-            self.settled.forget(&uid);
+            self.pace.gone(&object.uid().unwrap_or_default());
             return Ok(None);
         };
-        if let Some(rest) = self.settled.rest(&stored) {
+        if let Some(rest) = self.pace.rest(&stored) {
             return Ok(Some(rest));
         }
-        let next = match Box::pin(self.pass(&api, &mut stored)).await {
-            Ok(next) => {
-                self.backoff.succeeded(&uid);
-                next
-            }
-            Err(trouble) if trouble.is_conflict() => return Ok(Some(Duration::ZERO)),
-            Err(Trouble::Api(error)) => return Err(error),
-            Err(Trouble::Waiting { .. }) => return Ok(Some(WAITING)),
-            Err(trouble) => {
-                self.tell(&stored, &trouble).await;
-                Some(self.backoff.failed(&uid, trouble.retry_after()))
-            }
-        };
-        if let Some(rest) = next {
-            self.settled.note(&stored, rest);
+        let result = Box::pin(self.pass(&api, &mut stored)).await;
+        if let Err(trouble) = &result {
+            self.tell(&stored, trouble).await;
         }
-        Ok(next)
+        self.pace.after(&stored, result, None)
     }
 
     fn api(&self, object: &OpenStackCluster) -> Api<OpenStackCluster> {

@@ -2,26 +2,84 @@
 
 use std::time::Duration;
 
-use apiserver_types::OpenStackMachine;
-use controllers_runtime::{Entry, Trouble};
+use apiserver_types::{OpenStackCluster, OpenStackMachine};
+use controllers_runtime::{Entry, Mark, Severity, Trouble, now, write_status};
+use kube::{Api, ResourceExt};
 
 use super::decide::Seen;
 use super::observe::{Observer, is_unclaimed};
+use super::{FINALIZER, OpenStackMachineReconciler, act, observe, report};
 use crate::names;
 
 /// Pause before looking whether a server is gone: Nova takes a few seconds.
-pub(super) const POLL: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_secs(2);
 
 /// Kinds in the order in which they go.
 const ORDER: [&str; 3] = [names::SERVER, names::PORT, names::VOLUME];
 
 /// The entry whose thing goes next. Pure.
-pub(super) fn next_entry(seen: &Seen) -> Option<Entry> {
+fn next_entry(seen: &Seen) -> Option<Entry> {
     ORDER.iter().find_map(|kind| seen.journal.of_kind(kind).next().cloned())
 }
 
+impl OpenStackMachineReconciler {
+    /// Takes away what was made, as far as it goes now.
+    pub(super) async fn delete(
+        &self,
+        api: &Api<OpenStackMachine>,
+        object: &mut OpenStackMachine,
+        cluster: Option<&OpenStackCluster>,
+    ) -> Result<Option<Duration>, Trouble> {
+        if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
+            return Ok(None);
+        }
+        if crate::moved(object) {
+            crate::finalizers::remove(api, object, FINALIZER).await?;
+            return Ok(None);
+        }
+        if let Some(name) = self.operation(object).await? {
+            // It sees the deletion too, and ends where its server is known to somebody.
+            return Err(Trouble::waiting(
+                "WaitingForOperation",
+                format!("waiting for MachineOperation {name} to end"),
+            ));
+        }
+        let mark = Mark::of(object);
+        let mut seen = observe::begin(object);
+        complete(&mut seen, object);
+        if seen.journal.entries().is_empty() {
+            crate::finalizers::remove(api, object, FINALIZER).await?;
+            return Ok(None);
+        }
+        let cloud = self.cloud(object, cluster).await?;
+        let observer = Observer { cloud: &cloud, servers: &self.context.servers, mark: &mark };
+        while let Some(entry) = next_entry(&seen) {
+            match take_away(&observer, object, &entry).await? {
+                Gone::NotYet(what) => {
+                    let trouble = Trouble::waiting("Deleting", format!("waiting for {what} to go"));
+                    let before = object.clone();
+                    report::report_stopped(object, &trouble, &now());
+                    *object = write_status(api, &before, object).await?;
+                    return Ok(Some(POLL));
+                }
+                // There may be another, of a create whose answer never came: looked for again.
+                Gone::Yes(Some(message)) => {
+                    self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
+                }
+                Gone::Yes(None) => {
+                    seen.journal.strike(&entry.kind, &entry.name);
+                    act::write_journal(api, object, &seen).await?;
+                    seen.known_server = None;
+                }
+            }
+        }
+        crate::finalizers::remove(api, object, FINALIZER).await?;
+        Ok(None)
+    }
+}
+
 /// What became of an entry.
-pub(super) enum Gone {
+enum Gone {
     /// It is gone; says what was done, if anything.
     Yes(Option<String>),
     /// It was asked to go and is still there.
@@ -29,7 +87,7 @@ pub(super) enum Gone {
 }
 
 /// Takes away what one entry names, if it is there and bears our mark.
-pub(super) async fn take_away(
+async fn take_away(
     observer: &Observer<'_>,
     object: &OpenStackMachine,
     entry: &Entry,
@@ -98,7 +156,7 @@ async fn volume(observer: &Observer<'_>, entry: &Entry) -> Result<Gone, Trouble>
 
 /// Makes the journal name what the object surely had, should the annotation be lost: then the mark
 /// alone says what is ours, and names are deterministic.
-pub(super) fn complete(seen: &mut Seen, object: &OpenStackMachine) {
+fn complete(seen: &mut Seen, object: &OpenStackMachine) {
     if seen.known_server.is_some() {
         let name = object.metadata.name.clone().unwrap_or_default();
         seen.journal.intend(names::SERVER, &name);

@@ -11,20 +11,16 @@ mod delete;
 mod observe;
 mod report;
 mod resolve;
+mod surroundings;
 mod wanted;
 mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_types::{
-    Cluster, Machine, MachineOperation, OpenStackCluster, OpenStackIdentityReference, OpenStackMachine,
-    OperationPhase, ResolvedMachineSpec,
-};
+use apiserver_types::{OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
 use controllers_infrastructure::Cloud;
-use controllers_runtime::{
-    Backoff, ControllerContext, Mark, Settled, Severity, Trouble, now, paused, write_status,
-};
+use controllers_runtime::{ControllerContext, Mark, Pace, Severity, Trouble, now, paused, write_status};
 use kube::{Api, ResourceExt};
 
 use act::Actor;
@@ -32,6 +28,7 @@ use decide::{Seen, Step, Waiting, Wanted};
 use observe::Observer;
 use report::Ending;
 use resolve::Resolver;
+use surroundings::Surroundings;
 
 pub use watch::run;
 
@@ -44,30 +41,20 @@ const RESYNC: Duration = Duration::from_secs(30);
 /// How often something that is being built is looked at.
 const BUILDING: Duration = Duration::from_secs(2);
 
-/// How often something that waits for another object looks again; a watch tells of most sooner.
-const WAITING: Duration = Duration::from_secs(10);
-
 /// Effects in one pass: more than any machine has parts, so that an endless loop ends.
 const STEPS: usize = 256;
-
-/// Everything around one machine.
-struct Surroundings {
-    machine: Machine,
-    cluster: OpenStackCluster,
-}
 
 /// Reconciles OpenStackMachines.
 #[derive(Debug)]
 pub struct OpenStackMachineReconciler {
     context: ControllerContext,
-    backoff: Backoff,
-    settled: Settled,
+    pace: Pace,
 }
 
 impl OpenStackMachineReconciler {
     /// A reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, backoff: Backoff::default(), settled: Settled::default() }
+        Self { context, pace: Pace::default() }
     }
 
     /// One pass. Says when to look again.
@@ -77,38 +64,19 @@ impl OpenStackMachineReconciler {
     pub async fn reconcile(&self, object: &OpenStackMachine) -> Result<Option<Duration>, kube::Error> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
-        let uid = object.uid().unwrap_or_default();
         // The watch may be behind; what is acted on is asked for.
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
-            self.backoff.succeeded(&uid);
-            self.settled.forget(&uid);
+            self.pace.gone(&object.uid().unwrap_or_default());
             return Ok(None);
         };
-        if let Some(rest) = self.settled.rest(&stored) {
+        if let Some(rest) = self.pace.rest(&stored) {
             return Ok(Some(rest));
         }
         let result = match Box::pin(self.provide_or_delete(&api, &mut stored)).await {
             Err(trouble) => self.stopped(&api, &mut stored, trouble).await,
             result => result,
         };
-        let next = match result {
-            Ok(next) => {
-                // A server that is being built may still fail: its retries stay apart.
-                if next != Some(BUILDING) {
-                    self.backoff.succeeded(&uid);
-                }
-                next
-            }
-            Err(trouble) if trouble.is_conflict() => return Ok(Some(Duration::ZERO)),
-            Err(Trouble::Api(error)) => return Err(error),
-            Err(Trouble::Waiting { .. }) => return Ok(Some(WAITING)),
-            Err(trouble) => Some(self.backoff.failed(&uid, trouble.retry_after())),
-        };
-        // What is being built is looked at whenever somebody comes by.
-        if let Some(rest) = next.filter(|rest| *rest != BUILDING) {
-            self.settled.note(&stored, rest);
-        }
-        Ok(next)
+        self.pace.after(&stored, result, Some(BUILDING))
     }
 
     /// Writes down and tells what stopped a pass.
@@ -157,66 +125,6 @@ impl OpenStackMachineReconciler {
         };
         crate::finalizers::add(api, object, FINALIZER).await?;
         self.provide(api, object, &Surroundings { machine, cluster }).await
-    }
-
-    /// The Machine that owns it.
-    async fn machine(&self, object: &OpenStackMachine) -> Result<Option<Machine>, Trouble> {
-        let owner = object.owner_references().iter().find(|owner| owner.kind == "Machine");
-        let Some(owner) = owner else { return Ok(None) };
-        let api: Api<Machine> =
-            Api::namespaced(self.context.client.clone(), &object.namespace().unwrap_or_default());
-        Ok(api.get_opt(&owner.name).await?.filter(|machine| machine.uid().as_ref() == Some(&owner.uid)))
-    }
-
-    /// The cluster it belongs to, by its label.
-    async fn cluster(
-        &self,
-        object: &OpenStackMachine,
-    ) -> Result<(Option<Cluster>, Option<OpenStackCluster>), Trouble> {
-        let namespace = object.namespace().unwrap_or_default();
-        let Some(name) = object.labels().get(crate::CLUSTER_NAME_LABEL) else { return Ok((None, None)) };
-        let clusters: Api<Cluster> = Api::namespaced(self.context.client.clone(), &namespace);
-        let Some(cluster) = clusters.get_opt(name).await? else { return Ok((None, None)) };
-        let reference = cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "OpenStackCluster");
-        let api: Api<OpenStackCluster> = Api::namespaced(self.context.client.clone(), &namespace);
-        let infrastructure = match reference {
-            Some(reference) => api.get_opt(&reference.name).await?,
-            None => None,
-        };
-        Ok((Some(cluster), infrastructure))
-    }
-
-    /// The operation that has the server in its hands. One that is over or gone has nothing.
-    async fn operation(&self, object: &OpenStackMachine) -> Result<Option<String>, Trouble> {
-        let Some(name) = object.annotations().get(observe::OPERATION).filter(|name| !name.is_empty()) else {
-            return Ok(None);
-        };
-        let namespace = object.namespace().unwrap_or_default();
-        let api: Api<MachineOperation> = Api::namespaced(self.context.client.clone(), &namespace);
-        let Some(operation) = api.get_opt(name).await? else { return Ok(None) };
-        let phase = operation.status.as_ref().and_then(|status| status.phase);
-        let over = matches!(
-            phase,
-            Some(OperationPhase::Complete | OperationPhase::Failed | OperationPhase::Cancelled)
-        );
-        Ok((!over).then(|| name.clone()))
-    }
-
-    async fn cloud(
-        &self,
-        object: &OpenStackMachine,
-        cluster: Option<&OpenStackCluster>,
-    ) -> Result<Arc<dyn Cloud>, Trouble> {
-        let own = object.spec.identity_ref.as_ref();
-        let identity: Option<&OpenStackIdentityReference> =
-            own.or_else(|| cluster.map(|it| &it.spec.identity_ref));
-        let Some(identity) = identity else {
-            return Err(Trouble::waiting(
-                "WaitingForClusterInfrastructure",
-                "nothing says which credentials to use",
-            ));
-        };
-        self.context.cloud(&object.namespace().unwrap_or_default(), identity).await
     }
 
     async fn provide(
@@ -314,22 +222,6 @@ impl OpenStackMachineReconciler {
         Ok((resolved, Some(user_data)))
     }
 
-    async fn bootstrap_data(&self, object: &OpenStackMachine, machine: &Machine) -> Result<Vec<u8>, Trouble> {
-        let waiting = |message: String| Trouble::waiting("WaitingForBootstrapData", message);
-        let namespace = object.namespace().unwrap_or_default();
-        let Some(name) = machine.spec.bootstrap.data_secret_name.as_deref().filter(|name| !name.is_empty())
-        else {
-            return Err(waiting(format!("Machine {} has no bootstrap data yet", machine.name_any())));
-        };
-        let Some(secret) = self.context.secrets.secret(&namespace, name).await? else {
-            return Err(waiting(format!("bootstrap Secret {namespace}/{name} does not exist yet")));
-        };
-        let value = secret.data.and_then(|mut data| data.remove("value"));
-        value
-            .map(|bytes| bytes.0)
-            .ok_or_else(|| waiting(format!("Secret {namespace}/{name} has no key \"value\"")))
-    }
-
     async fn work(
         &self,
         actor: &Actor<'_>,
@@ -366,59 +258,6 @@ impl OpenStackMachineReconciler {
             result = result.and(Err(error));
         }
         (result, waiting)
-    }
-
-    async fn delete(
-        &self,
-        api: &Api<OpenStackMachine>,
-        object: &mut OpenStackMachine,
-        cluster: Option<&OpenStackCluster>,
-    ) -> Result<Option<Duration>, Trouble> {
-        if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
-            return Ok(None);
-        }
-        if crate::moved(object) {
-            crate::finalizers::remove(api, object, FINALIZER).await?;
-            return Ok(None);
-        }
-        if let Some(name) = self.operation(object).await? {
-            // It sees the deletion too, and ends where its server is known to somebody.
-            return Err(Trouble::waiting(
-                "WaitingForOperation",
-                format!("waiting for MachineOperation {name} to end"),
-            ));
-        }
-        let mark = Mark::of(object);
-        let mut seen = observe::begin(object);
-        delete::complete(&mut seen, object);
-        if seen.journal.entries().is_empty() {
-            crate::finalizers::remove(api, object, FINALIZER).await?;
-            return Ok(None);
-        }
-        let cloud = self.cloud(object, cluster).await?;
-        let observer = Observer { cloud: &cloud, servers: &self.context.servers, mark: &mark };
-        while let Some(entry) = delete::next_entry(&seen) {
-            match delete::take_away(&observer, object, &entry).await? {
-                delete::Gone::NotYet(what) => {
-                    let trouble = Trouble::waiting("Deleting", format!("waiting for {what} to go"));
-                    let before = object.clone();
-                    report::report_stopped(object, &trouble, &now());
-                    *object = write_status(api, &before, object).await?;
-                    return Ok(Some(delete::POLL));
-                }
-                // There may be another, of a create whose answer never came: looked for again.
-                delete::Gone::Yes(Some(message)) => {
-                    self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
-                }
-                delete::Gone::Yes(None) => {
-                    seen.journal.strike(&entry.kind, &entry.name);
-                    act::write_journal(api, object, &seen).await?;
-                    seen.known_server = None;
-                }
-            }
-        }
-        crate::finalizers::remove(api, object, FINALIZER).await?;
-        Ok(None)
     }
 }
 

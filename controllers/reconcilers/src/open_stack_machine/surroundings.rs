@@ -1,0 +1,101 @@
+//! What is around a machine: whose it is, which cluster it is in, and which cloud.
+
+use std::sync::Arc;
+
+use apiserver_types::{
+    Cluster, Machine, MachineOperation, OpenStackCluster, OpenStackIdentityReference, OpenStackMachine,
+    OperationPhase,
+};
+use controllers_infrastructure::Cloud;
+use controllers_runtime::Trouble;
+use kube::{Api, ResourceExt};
+
+use super::{OpenStackMachineReconciler, observe};
+
+/// Everything around one machine.
+pub(super) struct Surroundings {
+    pub machine: Machine,
+    pub cluster: OpenStackCluster,
+}
+
+impl OpenStackMachineReconciler {
+    /// The Machine that owns it.
+    pub(super) async fn machine(&self, object: &OpenStackMachine) -> Result<Option<Machine>, Trouble> {
+        let owner = object.owner_references().iter().find(|owner| owner.kind == "Machine");
+        let Some(owner) = owner else { return Ok(None) };
+        let api: Api<Machine> =
+            Api::namespaced(self.context.client.clone(), &object.namespace().unwrap_or_default());
+        Ok(api.get_opt(&owner.name).await?.filter(|machine| machine.uid().as_ref() == Some(&owner.uid)))
+    }
+
+    /// The cluster it belongs to, by its label.
+    pub(super) async fn cluster(
+        &self,
+        object: &OpenStackMachine,
+    ) -> Result<(Option<Cluster>, Option<OpenStackCluster>), Trouble> {
+        let namespace = object.namespace().unwrap_or_default();
+        let Some(name) = object.labels().get(crate::CLUSTER_NAME_LABEL) else { return Ok((None, None)) };
+        let clusters: Api<Cluster> = Api::namespaced(self.context.client.clone(), &namespace);
+        let Some(cluster) = clusters.get_opt(name).await? else { return Ok((None, None)) };
+        let reference = cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "OpenStackCluster");
+        let api: Api<OpenStackCluster> = Api::namespaced(self.context.client.clone(), &namespace);
+        let infrastructure = match reference {
+            Some(reference) => api.get_opt(&reference.name).await?,
+            None => None,
+        };
+        Ok((Some(cluster), infrastructure))
+    }
+
+    /// The operation that has the server in its hands. One that is over or gone has nothing.
+    pub(super) async fn operation(&self, object: &OpenStackMachine) -> Result<Option<String>, Trouble> {
+        let Some(name) = object.annotations().get(observe::OPERATION).filter(|name| !name.is_empty()) else {
+            return Ok(None);
+        };
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<MachineOperation> = Api::namespaced(self.context.client.clone(), &namespace);
+        let Some(operation) = api.get_opt(name).await? else { return Ok(None) };
+        let phase = operation.status.as_ref().and_then(|status| status.phase);
+        let over = matches!(
+            phase,
+            Some(OperationPhase::Complete | OperationPhase::Failed | OperationPhase::Cancelled)
+        );
+        Ok((!over).then(|| name.clone()))
+    }
+
+    pub(super) async fn cloud(
+        &self,
+        object: &OpenStackMachine,
+        cluster: Option<&OpenStackCluster>,
+    ) -> Result<Arc<dyn Cloud>, Trouble> {
+        let own = object.spec.identity_ref.as_ref();
+        let identity: Option<&OpenStackIdentityReference> =
+            own.or_else(|| cluster.map(|it| &it.spec.identity_ref));
+        let Some(identity) = identity else {
+            return Err(Trouble::waiting(
+                "WaitingForClusterInfrastructure",
+                "nothing says which credentials to use",
+            ));
+        };
+        self.context.cloud(&object.namespace().unwrap_or_default(), identity).await
+    }
+
+    pub(super) async fn bootstrap_data(
+        &self,
+        object: &OpenStackMachine,
+        machine: &Machine,
+    ) -> Result<Vec<u8>, Trouble> {
+        let waiting = |message: String| Trouble::waiting("WaitingForBootstrapData", message);
+        let namespace = object.namespace().unwrap_or_default();
+        let Some(name) = machine.spec.bootstrap.data_secret_name.as_deref().filter(|name| !name.is_empty())
+        else {
+            return Err(waiting(format!("Machine {} has no bootstrap data yet", machine.name_any())));
+        };
+        let Some(secret) = self.context.secrets.secret(&namespace, name).await? else {
+            return Err(waiting(format!("bootstrap Secret {namespace}/{name} does not exist yet")));
+        };
+        let value = secret.data.and_then(|mut data| data.remove("value"));
+        value
+            .map(|bytes| bytes.0)
+            .ok_or_else(|| waiting(format!("Secret {namespace}/{name} has no key \"value\"")))
+    }
+}
