@@ -1,7 +1,8 @@
 //! What the controller is given to work with.
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use controllers_infrastructure::CloudConnector;
 use controllers_runtime::SecretSource;
@@ -29,16 +30,26 @@ impl Debug for OperationContext {
 
 /// What time it is.
 pub trait Clock: Send + Sync + Debug + 'static {
-    /// Now. May jump in either direction; only differences of our own times are ever used.
+    /// Now, for people to read. May jump in either direction, so nothing is decided by it.
     fn now(&self) -> Timestamp;
+
+    /// How long this process has run, by a clock that never jumps.
+    fn elapsed(&self) -> Duration;
 }
 
-/// The system's clock.
+/// The system's clocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
+
+/// From when on this process counts.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         Timestamp::now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        START.elapsed()
     }
 }

@@ -253,6 +253,7 @@ impl Controller {
             omits_zone: behind.omits_zone,
             paused: behind.paused,
             now,
+            elapsed: self.context.clock.elapsed(),
         };
         match (subject.operation.spec.action, upgrade::way(&subject.operation)) {
             (MachineAction::Reboot, _) => pass::<Reboot>(&subject).await,

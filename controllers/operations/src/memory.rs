@@ -9,8 +9,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-
 /// How long a call that was sent may take to show in the cloud: twice the longest that the provider
 /// waits for an answer, so that by then it has either been recorded or will never be.
 pub(crate) const SETTLE: Duration = Duration::from_secs(120);
@@ -26,9 +24,9 @@ struct Recollection {
     /// Steps announced here.
     announced: HashSet<String>,
     /// Calls made here whose outcome was not a clear refusal.
-    tried: HashMap<(String, String), Timestamp>,
+    tried: HashMap<(String, String), Duration>,
     /// When a step was first looked at here.
-    seen: HashMap<String, Timestamp>,
+    seen: HashMap<String, Duration>,
     /// What the cloud said when it last failed, until something is achieved.
     said: Option<String>,
     /// Failures in a row.
@@ -55,7 +53,7 @@ impl Memory {
     }
 
     /// A call is about to be made.
-    pub(crate) fn trying(&self, uid: &str, step: &str, item: &str, now: Timestamp) {
+    pub(crate) fn trying(&self, uid: &str, step: &str, item: &str, now: Duration) {
         self.with(uid, |known| {
             known.tried.insert((step.to_owned(), item.to_owned()), now);
         });
@@ -87,21 +85,28 @@ impl Memory {
     ///
     /// A process that did not announce the step counts from its own first look and not from the
     /// step's start: its predecessor may have tried again and again, and died in the last try.
-    pub(crate) fn is_settled(&self, uid: &str, step: &str, item: &str, now: Timestamp) -> bool {
+    pub(crate) fn is_settled(&self, uid: &str, step: &str, item: &str, now: Duration) -> bool {
         self.with(uid, |known| {
             let first_look = *known.seen.entry(step.to_owned()).or_insert(now);
             match known.tried.get(&(step.to_owned(), item.to_owned())) {
-                Some(at) => apart(*at, now) >= SETTLE,
-                None => known.announced.contains(step) || apart(first_look, now) >= SETTLE,
+                Some(at) => now.saturating_sub(*at) >= SETTLE,
+                None => known.announced.contains(step) || now.saturating_sub(first_look) >= SETTLE,
             }
         })
     }
 
+    /// For how long this process has seen a step under way. After a restart that begins anew: a clock
+    /// that lasts over processes may jump.
+    pub(crate) fn under_way(&self, uid: &str, step: &str, now: Duration) -> Duration {
+        let first_look = self.with(uid, |known| *known.seen.entry(step.to_owned()).or_insert(now));
+        now.saturating_sub(first_look)
+    }
+
     /// Whether this process made a call so lately that making it again would be hammering.
-    pub(crate) fn tried_lately(&self, uid: &str, step: &str, item: &str, now: Timestamp) -> bool {
+    pub(crate) fn tried_lately(&self, uid: &str, step: &str, item: &str, now: Duration) -> bool {
         self.with(uid, |known| {
             let last = known.tried.get(&(step.to_owned(), item.to_owned()));
-            last.is_some_and(|at| apart(*at, now) < SETTLE)
+            last.is_some_and(|at| now.saturating_sub(*at) < SETTLE)
         })
     }
 
@@ -137,29 +142,23 @@ impl Memory {
     }
 }
 
-/// How far two moments lie apart, whichever is first: a clock that jumped back has run on since.
-fn apart(one: Timestamp, other: Timestamp) -> Duration {
-    one.duration_until(other).unsigned_abs()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_call_is_believed_unmade_at_once_only_by_the_process_that_announced_it() {
-        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let at = Duration::from_secs;
         let memory = Memory::default();
-        let settled = |now: i64| memory.is_settled("u", "Reboot", "", at(now));
+        let settled = |now: u64| memory.is_settled("u", "Reboot", "", at(now));
         assert!(!settled(1000), "another process may just have called");
-        assert!(!settled(1059), "its call may still be on its way");
-        assert!(settled(1060), "it would show by now");
-        assert!(settled(900), "the clock jumped back");
+        assert!(!settled(1119), "its call may still be on its way");
+        assert!(settled(1120), "it would show by now");
         memory.announced("u", "Reboot");
         assert!(settled(1000), "announced here, not called");
         memory.trying("u", "Reboot", "", at(1001));
         assert!(!settled(1002) && memory.tried_lately("u", "Reboot", "", at(1002)), "called here");
-        assert!(settled(1061), "called here, and it would show by now");
+        assert!(settled(1121), "called here, and it would show by now");
         memory.refused("u", "Reboot", "");
         assert!(settled(1002), "called here, and refused");
         assert!(!memory.tried_lately("u", "Reboot", "", at(1002)), "called here, and refused");

@@ -82,7 +82,7 @@ async fn act<P: Procedure>(
         return wait(subject, Some(call.step), why).await;
     }
     tracing::debug!(operation = subject.name(), step = call.step, effect = ?call.effect, "acting");
-    subject.memory.trying(subject.uid(), call.step, &call.item, subject.now);
+    subject.memory.trying(subject.uid(), call.step, &call.item, subject.elapsed);
     match P::act(subject, &call.effect).await {
         Ok(change) => {
             subject.memory.succeeded(subject.uid());

@@ -13,7 +13,7 @@ use controllers_infrastructure::{ActionRecord, RebootKind, Server};
 use crate::attempt::{self, Heard, heard};
 use crate::decision::{Change, Decision, Mark, Outcome};
 use crate::procedure::{Procedure, Trouble};
-use crate::report;
+
 use crate::subject::{Stop, Subject, find};
 
 /// Nova's word for it.
@@ -104,7 +104,7 @@ impl Procedure for Reboot {
         let parameters = subject.operation.spec.reboot.clone().unwrap_or_default();
         let seconds = parameters.soft_timeout_seconds.unwrap_or(SOFT_TIMEOUT);
         let timeout = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-        let since = subject.step(SOFT.wait).and_then(report::started);
+        let waits = subject.step(SOFT.wait).is_some_and(|step| step.state == StepState::Running);
         Ok(Seen {
             server,
             log,
@@ -112,7 +112,7 @@ impl Procedure for Reboot {
             soft: parameters.kind.unwrap_or_default() == RebootType::Soft,
             soft_settled: subject.is_settled(SOFT.issue, ""),
             hard_settled: subject.is_settled(HARD.issue, ""),
-            late: since.is_some_and(|since| report::elapsed(since, subject.now) >= timeout),
+            late: waits && subject.memory.under_way(subject.uid(), SOFT.wait, subject.elapsed) >= timeout,
             stop: subject.stop(),
         })
     }

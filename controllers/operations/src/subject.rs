@@ -1,6 +1,7 @@
 //! What an operation is about: the Machine, its server's object, and the cloud they are in.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver_types::{
     Cluster, IdentityType, Machine, MachineOperation, OpenStackCluster, OpenStackIdentityReference,
@@ -43,6 +44,8 @@ pub(crate) struct Subject {
     pub paused: Option<String>,
     /// When this pass began.
     pub now: Timestamp,
+    /// How long this process has run, by a clock that never jumps.
+    pub elapsed: Duration,
 }
 
 impl Subject {
@@ -73,12 +76,12 @@ impl Subject {
 
     /// Whether a call of which the cloud shows no trace may be taken for never made.
     pub(crate) fn is_settled(&self, step: &str, item: &str) -> bool {
-        self.memory.is_settled(self.uid(), step, item, self.now)
+        self.memory.is_settled(self.uid(), step, item, self.elapsed)
     }
 
     /// Whether this process made a call so lately that it is too soon for another.
     pub(crate) fn tried_lately(&self, step: &str, item: &str) -> bool {
-        self.memory.tried_lately(self.uid(), step, item, self.now)
+        self.memory.tried_lately(self.uid(), step, item, self.elapsed)
     }
 
     /// Why it is to stop at the next safe point, if so.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 
 use apiserver_types::{MachineOperation, OperationPhase};
 use controllers_infrastructure::{BlockDevice, Image, NewServer, NewVolume};
@@ -34,6 +35,10 @@ pub(crate) struct FakeClock(AtomicI64);
 impl Clock for FakeClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_second(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::SeqCst).unsigned_abs())
     }
 }
 
