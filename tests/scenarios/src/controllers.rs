@@ -6,22 +6,32 @@ use std::time::Duration;
 use anyhow::bail;
 use apiserver_access::User;
 use apiserver_http::InProcess;
-use apiserver_types::{Cluster, Machine, OpenStackCluster, OpenStackMachine};
+use apiserver_types::{
+    Cluster, Machine, MachineOperation, OpenStackCluster, OpenStackMachine, OperationPhase,
+};
+use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
+use controllers_operations::{Next, OperationContext};
 use controllers_reconcilers::cluster::ClusterReconciler;
 use controllers_reconcilers::machine::MachineReconciler;
 use controllers_reconcilers::open_stack_cluster::OpenStackClusterReconciler;
 use controllers_reconcilers::open_stack_machine::OpenStackMachineReconciler;
 use controllers_runtime::{ApiSecrets, ControllerContext, Recorder, ServerLists};
 use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
+use tokio::time::Instant;
 
 use crate::cut_cloud::CutConnector;
 use crate::cut_door::CutDoor;
-use crate::{Fuse, World};
+use crate::{Clock, Fuse, World};
 
-/// Rounds until things must have settled; each is one pass over every object.
-const ROUNDS: usize = 400;
+/// Until then things must have settled. No cloud waits for long here, but some faults make the
+/// provider wait for some seconds.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// By how much the operations' clock goes on when a pass waits. What settles does so in a minute
+/// of that clock, and what is under way must not become late before the cloud had its turn.
+const WAITED: Duration = Duration::from_secs(30);
 
 /// Pause between rounds, in which the cloud moves on.
 const PAUSE: Duration = Duration::from_millis(3);
@@ -33,6 +43,8 @@ pub struct Controllers {
     machine: MachineReconciler,
     open_stack_cluster: OpenStackClusterReconciler,
     open_stack_machine: OpenStackMachineReconciler,
+    operations: controllers_operations::Controller,
+    clock: Arc<Clock>,
 }
 
 impl std::fmt::Debug for Controllers {
@@ -44,19 +56,15 @@ impl std::fmt::Debug for Controllers {
 impl Controllers {
     /// A process whose effects go through `fuse`.
     pub fn start(world: &World, fuse: &Arc<Fuse>) -> Self {
+        let own = || -> Arc<dyn CloudConnector> { Arc::new(OpenStackConnector::new()) };
         let connector = Arc::new(CutConnector {
-            connector: Arc::new(OpenStackConnector::new()),
+            connector: world.connector.clone().unwrap_or_else(own),
             fuse: Arc::clone(fuse),
             known: tokio::sync::Mutex::default(),
         });
         let servers = Arc::new(ServerLists::default());
         let context = |name: &'static str| {
-            let user = User::authenticated(
-                format!("system:capstan:{name}"),
-                ["system:capstan:controllers".to_owned()],
-            );
-            let door = InProcess::new(Arc::clone(&world.server), user);
-            let client = Client::new(CutDoor { door, fuse: Arc::clone(fuse) }, "default");
+            let client = client_of(world, fuse, name);
             ControllerContext {
                 connector: connector.clone(),
                 secrets: Arc::new(ApiSecrets(client.clone())),
@@ -65,12 +73,21 @@ impl Controllers {
                 client,
             }
         };
+        let client = client_of(world, fuse, "machineoperation-controller");
+        let operations = OperationContext {
+            connector: connector.clone(),
+            secrets: Arc::new(ApiSecrets(client.clone())),
+            clock: world.clock.clone(),
+            client,
+        };
         Self {
             client: world.admin(),
             cluster: ClusterReconciler::new(context("cluster-controller")),
             machine: MachineReconciler::new(context("machine-controller")),
             open_stack_cluster: OpenStackClusterReconciler::new(context("openstackcluster-controller")),
             open_stack_machine: OpenStackMachineReconciler::new(context("openstackmachine-controller")),
+            operations: controllers_operations::Controller::new(operations),
+            clock: Arc::clone(&world.clock),
         }
     }
 
@@ -82,18 +99,27 @@ impl Controllers {
     where
         F: Future<Output = anyhow::Result<bool>>,
     {
-        for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        while begun.elapsed() < LIMIT {
             if settled(self.client.clone()).await? {
                 return Ok(());
             }
-            self.round().await?;
+            Box::pin(self.round()).await?;
             tokio::time::sleep(PAUSE).await;
         }
-        bail!("not within {ROUNDS} rounds: {what}")
+        bail!("not within {LIMIT:?}: {what}")
     }
 
     /// One pass over every object.
-    async fn round(&self) -> Result<(), kube::Error> {
+    ///
+    /// # Errors
+    /// When a pass fails.
+    pub async fn round(&self) -> Result<(), kube::Error> {
+        // Boxed: what a pass holds is large.
+        Box::pin(self.pass_over_all()).await
+    }
+
+    async fn pass_over_all(&self) -> Result<(), kube::Error> {
         let all = ListParams::default();
         for object in Api::<Cluster>::all(self.client.clone()).list(&all).await? {
             self.cluster.reconcile(&object).await?;
@@ -107,6 +133,39 @@ impl Controllers {
         for object in Api::<OpenStackMachine>::all(self.client.clone()).list(&all).await? {
             self.open_stack_machine.reconcile(&object).await?;
         }
+        for object in Api::<MachineOperation>::all(self.client.clone()).list(&all).await? {
+            self.operate(&object).await?;
+        }
         Ok(())
     }
+
+    /// One pass over an operation. One that is over and let go waits for its week to end, which is
+    /// none of a test's time.
+    async fn operate(&self, object: &MachineOperation) -> Result<(), kube::Error> {
+        if object.finalizers().is_empty() && is_over(object) {
+            return Ok(());
+        }
+        match self.operations.pass(&object.namespace().unwrap_or_default(), &object.name_any()).await {
+            Ok(Next::After(_)) => self.clock.goes_on(WAITED),
+            Ok(Next::Now | Next::Never) => {}
+            // The loop around it makes another pass at once.
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// Whether nothing more will come of an operation.
+pub fn is_over(operation: &MachineOperation) -> bool {
+    let phase = operation.status.as_ref().and_then(|status| status.phase);
+    matches!(phase, Some(OperationPhase::Complete | OperationPhase::Failed | OperationPhase::Cancelled))
+}
+
+/// A client of one controller, whose writes go through the fuse.
+fn client_of(world: &World, fuse: &Arc<Fuse>, name: &str) -> Client {
+    let groups = ["system:capstan:controllers".to_owned()];
+    let user = User::authenticated(format!("system:capstan:{name}"), groups);
+    let door = InProcess::new(Arc::clone(&world.server), user);
+    Client::new(CutDoor { door, fuse: Arc::clone(fuse) }, "default")
 }

@@ -1,12 +1,16 @@
 //! A whole Capstan in one process over a simulated OpenStack, whose controllers can be cut at any
 //! step, as a process that dies.
 
+mod clock;
 mod controllers;
 mod cut_cloud;
 mod cut_door;
 mod fuse;
+mod running;
 mod world;
 
-pub use controllers::Controllers;
+pub use clock::Clock;
+pub use controllers::{Controllers, is_over};
 pub use fuse::{Fuse, Side};
+pub use running::run;
 pub use world::World;

@@ -8,18 +8,26 @@ use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
 use apiserver_http::{ApiServer, Identity, InProcess, Parts};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
+use controllers_infrastructure::CloudConnector;
+use controllers_infrastructure_openstack::OpenStackConnector;
 use kube::Client;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use storage_embedded::EmbeddedStore;
 use tests_openstack_simulator::{Simulator, SimulatorOptions};
 use tokio_util::sync::CancellationToken;
+
+use crate::Clock;
 
 /// An API server over a store of its own, and a simulated OpenStack.
 #[derive(Debug)]
 pub struct World {
     /// The cloud.
     pub cloud: Simulator,
+    /// What time it is for operations.
+    pub clock: Arc<Clock>,
     pub(crate) server: Arc<ApiServer>,
+    pub(crate) connector: Option<Arc<dyn CloudConnector>>,
     _directory: tempfile::TempDir,
 }
 
@@ -29,13 +37,21 @@ impl World {
     /// # Errors
     /// When one of them cannot be started.
     pub async fn start() -> anyhow::Result<Self> {
+        Self::start_with_reboots_of(Duration::from_millis(1)).await
+    }
+
+    /// The same, with reboots that take so long.
+    ///
+    /// # Errors
+    /// When one of them cannot be started.
+    pub async fn start_with_reboots_of(reboot_time: Duration) -> anyhow::Result<Self> {
         // Another test of the same process may have done so.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let instantly = Duration::from_millis(1);
         let cloud = Simulator::start(SimulatorOptions {
             listen: ([127, 0, 0, 1], 0).into(),
             build_time: instantly,
-            reboot_time: instantly,
+            reboot_time,
             rebuild_time: instantly,
             delete_time: instantly,
             volume_time: instantly,
@@ -64,7 +80,14 @@ impl World {
         while !objects.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        Ok(Self { cloud, server, _directory: directory })
+        Ok(Self { cloud, clock: Arc::default(), server, connector: None, _directory: directory })
+    }
+
+    /// The same world, in which all processes share one session with the cloud. It knows a token
+    /// and nothing else, and logging in is half of what a short-lived process does.
+    #[must_use]
+    pub fn with_one_login(self) -> Self {
+        Self { connector: Some(Arc::new(OpenStackConnector::new())), ..self }
     }
 
     /// A client that may do everything.
@@ -82,11 +105,27 @@ impl World {
             serde_saphyr::from_multiple(manifest).map_err(|error| anyhow!("{error}"))?;
         for document in documents.into_iter().filter(|document| !document.is_null()) {
             let path = path_of(&document).context("a document without kind")?;
-            let request = http::Request::post(path).header("content-type", "application/json");
-            let request = request.body(serde_json::to_vec(&document)?)?;
-            let _: Value = self.admin().request(request).await?;
+            let _: Value = self.post(&path, &document).await?;
         }
         Ok(())
+    }
+
+    /// Posts a body, as a user does.
+    ///
+    /// # Errors
+    /// When the server refuses it.
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> anyhow::Result<T> {
+        let request = http::Request::post(path).header("content-type", "application/json");
+        Ok(self.admin().request(request.body(serde_json::to_vec(body)?)?).await?)
+    }
+
+    /// What the project has beside what it began with: how many of each kind.
+    pub fn counts(&self) -> String {
+        let inventory = serde_json::to_value(self.cloud.inventory("demo")).unwrap_or_default();
+        let kinds = inventory.as_object().cloned().unwrap_or_default();
+        let lists = kinds.iter().filter_map(|(kind, things)| Some((kind, things.as_array()?)));
+        let counts = lists.map(|(kind, things)| format!("{kind}={}", things.len()));
+        counts.collect::<Vec<_>>().join(" ")
     }
 }
 

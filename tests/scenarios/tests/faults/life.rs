@@ -1,0 +1,133 @@
+//! The life of a cluster, disturbed or not.
+
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use apiserver_types::{Cluster, ClusterPhase, Machine, OpenStackCluster, OpenStackMachine};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tests_scenarios::{Controllers, Fuse, World};
+
+use crate::Case;
+use crate::trouble::{Spot, spots};
+
+/// The password of the project's user, and its name.
+const PASSWORD: &str = "demo";
+
+/// An undisturbed life: the calls it makes, and what the project has in the middle of it.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) creating: Vec<Spot>,
+    pub(crate) deleting: Vec<Spot>,
+    counts: String,
+    empty: String,
+}
+
+fn manifest(world: &World, namespace: &str) -> String {
+    let clouds = world.cloud.clouds_yaml("demo");
+    let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
+    include_str!("../cluster.yaml").replace("NAMESPACE", namespace).replace("CLOUDS\n", &clouds)
+}
+
+async fn come(world: &World, namespace: &str) -> anyhow::Result<()> {
+    world.create(&manifest(world, namespace)).await?;
+    let controllers = Controllers::start(world, &Arc::new(Fuse::never()));
+    controllers.until("the cluster is up", |client| is_up(client, namespace.to_owned())).await
+}
+
+async fn go(world: &World, namespace: &str) -> anyhow::Result<()> {
+    let clusters: Api<Cluster> = Api::namespaced(world.admin(), namespace);
+    clusters.delete("c", &DeleteParams::background()).await?;
+    let controllers = Controllers::start(world, &Arc::new(Fuse::never()));
+    controllers.until("the cluster is gone", |client| is_gone(client, namespace.to_owned())).await
+}
+
+/// A life in which nothing goes wrong.
+pub(crate) async fn undisturbed() -> anyhow::Result<Whole> {
+    let world = World::start().await?;
+    let empty = world.counts();
+    come(&world, "undisturbed").await?;
+    let (creating, counts) = (spots(&world.cloud.log()), world.counts());
+    world.cloud.clear_log();
+    go(&world, "undisturbed").await?;
+    ensure!(world.counts() == empty, "an undisturbed life leaves {}", world.counts());
+    Ok(Whole { creating, deleting: spots(&world.cloud.log()), counts, empty })
+}
+
+/// A life in which something goes wrong.
+pub(crate) async fn live(world: &World, whole: &Whole, case: &Case) -> anyhow::Result<()> {
+    let namespace = format!("life-{}", case.number);
+    disturb(world, case.creating.as_ref(), case);
+    come(world, &namespace).await.context("coming")?;
+    ensure!(world.counts() == whole.counts, "it has {} and not {}", world.counts(), whole.counts);
+    was_disturbed(world, case.creating.as_ref(), case)?;
+    disturb(world, case.deleting.as_ref(), case);
+    go(world, &namespace).await.context("going")?;
+    ensure!(world.counts() == whole.empty, "it leaves {} and not {}", world.counts(), whole.empty);
+    was_disturbed(world, case.deleting.as_ref(), case)?;
+    let events: Api<Event> = Api::namespaced(world.admin(), &namespace);
+    for event in events.list(&ListParams::default()).await? {
+        is_clean(&json!({"message": event.message, "reason": event.reason}))?;
+    }
+    Ok(())
+}
+
+fn disturb(world: &World, spot: Option<&Spot>, case: &Case) {
+    world.cloud.clear_log();
+    world.cloud.clear_faults();
+    if let Some(spot) = spot {
+        spot.inject(world, case.trouble);
+    }
+}
+
+fn was_disturbed(world: &World, spot: Option<&Spot>, case: &Case) -> anyhow::Result<()> {
+    let hit = spot.is_none_or(|spot| spot.was_hit(world, case.trouble));
+    ensure!(hit, "nothing went wrong where it was to: {spot:?}");
+    Ok(())
+}
+
+async fn is_up(client: Client, namespace: String) -> anyhow::Result<bool> {
+    let all = ListParams::default();
+    let clusters = Api::<Cluster>::namespaced(client.clone(), &namespace).list(&all).await?;
+    let machines = Api::<Machine>::namespaced(client.clone(), &namespace).list(&all).await?;
+    statuses_are_clean(client, &namespace).await?;
+    let provisioned = |cluster: &Cluster| {
+        cluster.status.as_ref().and_then(|status| status.phase) == Some(ClusterPhase::Provisioned)
+    };
+    let ready = |machine: &Machine| machine.condition("InfrastructureReady").is_some_and(|it| it.holds());
+    Ok(clusters.iter().all(provisioned) && machines.iter().all(ready))
+}
+
+async fn is_gone(client: Client, namespace: String) -> anyhow::Result<bool> {
+    statuses_are_clean(client.clone(), &namespace).await?;
+    let clusters = Api::<Cluster>::namespaced(client, &namespace);
+    Ok(clusters.list(&ListParams::default()).await?.items.is_empty())
+}
+
+/// No status says what is for nobody's eyes, or what only a browser can read.
+async fn statuses_are_clean(client: Client, namespace: &str) -> anyhow::Result<()> {
+    let all = ListParams::default();
+    for object in Api::<Cluster>::namespaced(client.clone(), namespace).list(&all).await? {
+        is_clean(&json!(object.status))?;
+    }
+    for object in Api::<Machine>::namespaced(client.clone(), namespace).list(&all).await? {
+        is_clean(&json!(object.status))?;
+    }
+    for object in Api::<OpenStackCluster>::namespaced(client.clone(), namespace).list(&all).await? {
+        is_clean(&json!(object.status))?;
+    }
+    for object in Api::<OpenStackMachine>::namespaced(client, namespace).list(&all).await? {
+        is_clean(&json!(object.status))?;
+    }
+    Ok(())
+}
+
+fn is_clean(said: &Value) -> anyhow::Result<()> {
+    let text = said.to_string();
+    let mut tags = text.match_indices('<').filter_map(|(at, _)| text.get(at + 1..)?.chars().next());
+    ensure!(!tags.any(|next| next == '/' || next.is_ascii_alphabetic()), "a tag in {text}");
+    ensure!(!text.contains(PASSWORD), "the password in {text}");
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! What goes wrong, and where.
+
+use std::collections::BTreeMap;
+
+use tests_openstack_simulator::{Call, Effect, Fault, Service};
+use tests_scenarios::World;
+
+/// A way in which a call goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The service has a bug.
+    Error,
+    /// A proxy finds no backend.
+    Page,
+    /// The same, for longer than the provider has patience.
+    Pages,
+    /// Too many calls; come again in a second.
+    TooMany,
+    /// The connection breaks before the call gets anywhere.
+    Unsent,
+    /// The call is carried out, and its answer is lost.
+    Unanswered,
+}
+
+pub(crate) const TROUBLES: [Trouble; 6] =
+    [Trouble::Error, Trouble::Page, Trouble::Pages, Trouble::TooMany, Trouble::Unsent, Trouble::Unanswered];
+
+const PAGE: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n\
+    <center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.18.0</center>\r\n</body>\r\n</html>\r\n";
+
+impl Trouble {
+    fn effect(self) -> Effect {
+        let status = |code, body: &str, content_type: Option<&str>, retry_after| Effect::Status {
+            code,
+            body: body.to_owned(),
+            content_type: content_type.map(str::to_owned),
+            retry_after,
+        };
+        match self {
+            Self::Error => {
+                status(500, r#"{"computeFault": {"code": 500, "message": "Unexpected"}}"#, None, None)
+            }
+            Self::Page | Self::Pages => status(502, PAGE, Some("text/html"), None),
+            Self::TooMany => status(429, r#"{"overLimit": {"message": "slow down"}}"#, None, Some(1)),
+            Self::Unsent => Effect::DropBeforeEffect,
+            Self::Unanswered => Effect::DropAfterEffect,
+        }
+    }
+
+    fn count(self) -> u64 {
+        if self == Self::Pages { 3 } else { 1 }
+    }
+
+    /// What the log says of a call that went wrong so.
+    fn status(self) -> u16 {
+        match self {
+            Self::Error => 500,
+            Self::Page | Self::Pages => 502,
+            Self::TooMany => 429,
+            Self::Unsent | Self::Unanswered => 0,
+        }
+    }
+}
+
+/// A kind of call that an undisturbed life makes, and how many calls of a wider pattern it makes
+/// before the first of the kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Spot {
+    method: String,
+    shape: String,
+    pattern: String,
+    before: u64,
+}
+
+impl Spot {
+    /// Lets the first call of this kind go wrong.
+    pub(crate) fn inject(&self, world: &World, trouble: Trouble) {
+        let fault = |effect, count| Fault {
+            service: Some(service(&self.shape)),
+            method: Some(self.method.clone()),
+            path: Some(self.pattern.clone()),
+            count: Some(count),
+            ..Fault::new(effect)
+        };
+        // Of several faults the oldest befalls a call: this one does nothing to those before.
+        if self.before > 0 {
+            world.cloud.inject(fault(Effect::Delay { milliseconds: 0 }, self.before));
+        }
+        world.cloud.inject(fault(trouble.effect(), trouble.count()));
+    }
+
+    /// Whether a call of this kind did go wrong so.
+    pub(crate) fn was_hit(&self, world: &World, trouble: Trouble) -> bool {
+        let hit = |call: &Call| {
+            call.status == trouble.status() && call.method == self.method && shape(call) == self.shape
+        };
+        world.cloud.log().iter().any(hit)
+    }
+}
+
+/// The kinds of calls in a log, each once.
+pub(crate) fn spots(log: &[Call]) -> Vec<Spot> {
+    let mut spots = BTreeMap::new();
+    for (index, call) in log.iter().enumerate() {
+        let shape = shape(call);
+        let pattern = shape.split("{}").next().unwrap_or_default().to_owned();
+        let matches = |earlier: &&Call| earlier.method == call.method && earlier.path.contains(&pattern);
+        let earlier = log.iter().take(index).filter(matches);
+        let before = earlier.filter(|earlier| service(&earlier.path) == service(&shape)).count();
+        let before = u64::try_from(before).unwrap_or_default();
+        let method = call.method.clone();
+        spots.entry((method.clone(), shape.clone())).or_insert(Spot { method, shape, pattern, before });
+    }
+    spots.into_values().collect()
+}
+
+/// A call's path without ids.
+fn shape(call: &Call) -> String {
+    let is_id =
+        |part: &str| part.len() >= 32 && part.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+    let parts = call.path.split('/').map(|part| if is_id(part) { "{}" } else { part });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+fn service(path: &str) -> Service {
+    match path.split('/').nth(1) {
+        Some("compute") => Service::Compute,
+        Some("network") => Service::Network,
+        Some("image") => Service::Image,
+        Some("volume") => Service::Volume,
+        _ => Service::Identity,
+    }
+}

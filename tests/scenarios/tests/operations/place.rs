@@ -1,0 +1,221 @@
+//! A cluster with one worker, and what is known of it from outside.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_types::{Cluster, Machine, MachineOperation, OpenStackMachine};
+use controllers_infrastructure::{Cloud, CloudConnector, Credentials, ImageQuery};
+use controllers_infrastructure_openstack::OpenStackConnector;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tests_scenarios::{Controllers, Fuse, World, is_over};
+
+const NAMESPACE: &str = "ns";
+const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines/w";
+
+/// What a worker's server boots from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Root {
+    Image,
+    Volume,
+}
+
+/// What changed in the cloud, and how often. A call that was refused has its status in its name.
+pub(crate) type Calls = BTreeMap<String, usize>;
+
+/// A cluster with one worker.
+pub(crate) struct Place {
+    pub(crate) world: World,
+    root: Root,
+    /// The test's own way into the cloud.
+    cloud: Arc<dyn Cloud>,
+    /// What the project has while all is well.
+    whole: String,
+    empty: String,
+}
+
+impl Place {
+    pub(crate) async fn new(root: Root) -> Self {
+        Self::with_reboots_of(root, Duration::from_millis(1)).await
+    }
+
+    pub(crate) async fn with_reboots_of(root: Root, reboot_time: Duration) -> Self {
+        let world = World::start_with_reboots_of(reboot_time).await.unwrap().with_one_login();
+        let empty = world.counts();
+        let credentials = Credentials {
+            clouds_yaml: world.cloud.clouds_yaml("demo"),
+            cloud_name: "openstack".to_owned(),
+            ca_certificate: None,
+            region: None,
+        };
+        let cloud = OpenStackConnector::new().connect(&credentials).await.unwrap();
+        let clouds = credentials.clouds_yaml.lines().map(|line| format!("    {line}\n")).collect::<String>();
+        let manifest = include_str!("cluster.yaml").replace("CLOUDS\n", &clouds);
+        world.create(&manifest.replace("NAMESPACE", NAMESPACE)).await.unwrap();
+        let mut place = Self { world, root, cloud, whole: String::new(), empty };
+        place.furnish().await;
+        place.whole = place.world.counts();
+        place
+    }
+
+    /// Makes the worker, and waits for it.
+    pub(crate) async fn furnish(&self) {
+        let root = if self.root == Root::Volume { "  rootVolume: {sizeGiB: 5}" } else { "" };
+        let manifest = include_str!("machine.yaml").replace("NAMESPACE", NAMESPACE).replace("ROOT", root);
+        self.world.create(&manifest).await.unwrap();
+        self.settle(&self.controllers()).await;
+        if !self.whole.is_empty() {
+            assert_eq!(self.world.counts(), self.whole, "after another worker was made");
+        }
+    }
+
+    /// Controllers that nothing cuts.
+    pub(crate) fn controllers(&self) -> Controllers {
+        Controllers::start(&self.world, &Arc::new(Fuse::never()))
+    }
+
+    /// Works until nothing is to be done for any operation, and the worker is as it should be. The
+    /// latter with a process of its own, which does not go by a list of servers some seconds old.
+    pub(crate) async fn settle(&self, controllers: &Controllers) {
+        controllers.until("all operations are over", is_over_everywhere).await.unwrap();
+        controllers.round().await.unwrap();
+        self.controllers().until("the worker is ready", is_ready).await.unwrap();
+    }
+
+    /// Works with controllers that are cut, or to the end.
+    pub(crate) async fn work_until_cut(&self, fuse: &Arc<Fuse>) {
+        let controllers = Controllers::start(&self.world, fuse);
+        tokio::select! {
+            () = fuse.blows() => {}
+            () = self.settle(&controllers) => {}
+        }
+    }
+
+    /// Works with controllers that are cut, and with others after them.
+    pub(crate) async fn settle_through(&self, fuse: &Arc<Fuse>) {
+        self.work_until_cut(fuse).await;
+        self.settle(&self.controllers()).await;
+    }
+
+    /// Calls a verb of the worker. Returns the operation's name.
+    pub(crate) async fn ask(&self, verb: &str, body: Value) -> anyhow::Result<String> {
+        let operation: MachineOperation = self.world.post(&format!("{MACHINES}/{verb}"), &body).await?;
+        Ok(operation.name_any())
+    }
+
+    /// Declares an operation, as one does who keeps them in git.
+    pub(crate) async fn declare(&self, name: &str, mut spec: Value) {
+        spec["machineName"] = json!("w");
+        let operation = json!({"apiVersion": "capstan.dev/v1alpha1", "kind": "MachineOperation",
+            "metadata": {"name": name}, "spec": spec});
+        let path = "/apis/capstan.dev/v1alpha1/namespaces/ns/machineoperations";
+        let _: Value = self.world.post(path, &operation).await.unwrap();
+    }
+
+    pub(crate) fn operations(&self) -> Api<MachineOperation> {
+        Api::namespaced(self.world.admin(), NAMESPACE)
+    }
+
+    pub(crate) fn machines(&self) -> Api<Machine> {
+        Api::namespaced(self.world.admin(), NAMESPACE)
+    }
+
+    pub(crate) async fn operation(&self, name: &str) -> MachineOperation {
+        self.operations().get(name).await.unwrap()
+    }
+
+    /// What was changed in the cloud since the log was cleared.
+    pub(crate) fn calls(&self) -> Calls {
+        let mut calls = Calls::new();
+        let log = self.world.cloud.log();
+        for call in log.iter().filter(|call| call.method != "GET" && !call.path.contains("/auth/")) {
+            let mut parts = call.path.split('/').filter(|part| !part.is_empty()).skip(2);
+            let kind = if call.path.starts_with("/volume") { parts.nth(1) } else { parts.next() };
+            let what = format!("{} {}", call.method, kind.unwrap_or_default());
+            let what = call.action.clone().unwrap_or(what);
+            let refused = !(200..300).contains(&call.status);
+            let what = if refused { format!("{what}: {}", call.status) } else { what };
+            *calls.entry(what).or_default() += 1;
+        }
+        calls
+    }
+
+    /// The id of the worker's one server, after everything that is said of it was found to agree.
+    pub(crate) async fn consistent(&self, version: &str, image: &str, case: &str) -> String {
+        assert_eq!(self.world.counts(), self.whole, "{case}");
+        let inventory = self.world.cloud.inventory("demo");
+        let [server] = &inventory.servers[..] else { panic!("{case}: {:?}", inventory.servers) };
+        let seen = self.cloud.server(&server.id).await.unwrap();
+        assert_eq!((seen.status.as_str(), seen.task_state), ("ACTIVE", None), "{case}");
+        let query = ImageQuery { name: Some(image.to_owned()), ..ImageQuery::default() };
+        let wanted = self.cloud.images(&query).await.unwrap().remove(0).id;
+        let machine = self.machines().get("w").await.unwrap();
+        let api: Api<OpenStackMachine> = Api::namespaced(self.world.admin(), NAMESPACE);
+        let object = api.get("w").await.unwrap();
+        let provider_id = object.spec.provider_id.clone();
+        let id = provider_id.as_deref().and_then(|id| id.rsplit_once('/')).map(|(_, id)| id);
+        assert_eq!(id, Some(server.id.as_str()), "{case}");
+        assert_eq!(machine.spec.provider_id, provider_id, "{case}");
+        assert_eq!(machine.spec.version.as_deref(), Some(version), "{case}");
+        let status = object.status.clone().unwrap();
+        assert_eq!(status.instance_id.as_ref(), Some(&server.id), "{case}");
+        let resolved = status.resolved.unwrap();
+        assert_eq!(resolved.image_id.as_ref(), Some(&wanted), "{case}: status.resolved.imageID");
+        match self.root {
+            Root::Image => assert_eq!(seen.image_id.as_ref(), Some(&wanted), "{case}: Nova's image"),
+            Root::Volume => assert_eq!(seen.image_id, None, "{case}"),
+        }
+        assert_eq!(object.annotations().get("capstan.dev/operation"), None, "{case}");
+        assert_eq!(inventory.user_data.len(), 1, "{case}");
+        server.id.clone()
+    }
+
+    /// Deletes the cluster, and finds the project as it was.
+    pub(crate) async fn end(self) {
+        let clusters: Api<Cluster> = Api::namespaced(self.world.admin(), NAMESPACE);
+        clusters.delete("c", &DeleteParams::background()).await.unwrap();
+        self.controllers().until("the cluster is gone", cluster_is_gone).await.unwrap();
+        assert_eq!(self.world.counts(), self.empty, "the cluster was deleted");
+    }
+
+    /// Makes sure that there is a worker after one was deleted, and that it left nothing.
+    pub(crate) async fn machine_is_gone(&self, case: &str) {
+        let controllers = self.controllers();
+        controllers.until(&format!("{case}: the worker is gone"), worker_is_gone).await.unwrap();
+        let inventory = self.world.cloud.inventory("demo");
+        assert!(inventory.servers.is_empty(), "{case}: {:?}", inventory.servers);
+        assert!(inventory.volumes.is_empty(), "{case}: {:?}", inventory.volumes);
+        // That of the router is the cluster's.
+        assert_eq!(inventory.ports.len(), 1, "{case}: {:?}", inventory.ports);
+    }
+}
+
+async fn is_over_everywhere(client: Client) -> anyhow::Result<bool> {
+    let operations = Api::<MachineOperation>::all(client).list(&ListParams::default()).await?;
+    Ok(operations.iter().all(|operation| is_over(operation) && operation.finalizers().is_empty()))
+}
+
+async fn is_ready(client: Client) -> anyhow::Result<bool> {
+    let all = ListParams::default();
+    let objects = Api::<OpenStackMachine>::all(client.clone()).list(&all).await?;
+    let machines = Api::<Machine>::all(client).list(&all).await?;
+    let ready = objects.iter().all(|object| object.condition("Ready").is_some_and(|it| it.holds()));
+    Ok(ready
+        && machines.iter().all(|machine| {
+            machine.spec.provider_id.is_some()
+                && machine.condition("InfrastructureReady").is_some_and(|it| it.holds())
+        }))
+}
+
+async fn cluster_is_gone(client: Client) -> anyhow::Result<bool> {
+    Ok(Api::<Cluster>::all(client).list(&ListParams::default()).await?.items.is_empty())
+}
+
+async fn worker_is_gone(client: Client) -> anyhow::Result<bool> {
+    let all = ListParams::default();
+    let machines = Api::<Machine>::all(client.clone()).list(&all).await?;
+    let objects = Api::<OpenStackMachine>::all(client.clone()).list(&all).await?;
+    Ok(machines.items.is_empty() && objects.items.is_empty() && is_over_everywhere(client).await?)
+}

@@ -1,0 +1,73 @@
+//! A cloud that fails, once, in the very call that an operation is about.
+
+use tests_openstack_simulator::{Effect, Fault};
+
+use crate::place::{Place, Root};
+use crate::worker::{HARD, Plan, REBUILD, REPLACE, SOFT, Worker, expected};
+
+const PAGE: &str = "<html><head><title>502</title></head><body><h1>Bad Gateway</h1></body></html>";
+
+fn troubles() -> [Effect; 6] {
+    let status = |code, body: &str, content_type: Option<&str>, retry_after| Effect::Status {
+        code,
+        body: body.to_owned(),
+        content_type: content_type.map(str::to_owned),
+        retry_after,
+    };
+    [
+        status(500, r#"{"computeFault": {"code": 500, "message": "Unexpected"}}"#, None, None),
+        status(502, PAGE, Some("text/html"), None),
+        status(429, r#"{"overLimit": {"message": "slow down"}}"#, None, Some(1)),
+        status(409, r#"{"conflictingRequest": {"code": 409, "message": "not now"}}"#, None, None),
+        Effect::DropBeforeEffect,
+        Effect::DropAfterEffect,
+    ]
+}
+
+/// The fault of the first call of its kind.
+fn fault(call: &str, effect: Effect) -> Fault {
+    let fault = Fault { count: Some(1), ..Fault::new(effect) };
+    match call.split_once(' ') {
+        None => Fault { action: Some(call.to_owned()), ..fault },
+        Some((method, kind)) => {
+            let path = Some(format!("/compute/v2.1/{kind}"));
+            Fault { method: Some(method.to_owned()), path, ..fault }
+        }
+    }
+}
+
+async fn each_trouble_of_each_call(plans: &[Plan]) {
+    let mut worker = Worker::new(Place::new(Root::Image).await);
+    for plan in plans {
+        for (call, effect) in plan.calls.iter().flat_map(|call| troubles().map(|effect| (*call, effect))) {
+            let case = format!("{}: {call}: {effect:?}", plan.name);
+            let (name, goal) = worker.ask(plan).await;
+            worker.place.world.cloud.inject(fault(call, effect.clone()));
+            worker.place.settle(&worker.place.controllers()).await;
+            // What was done without an answer was done.
+            let mut calls = worker.place.calls();
+            if effect == Effect::DropAfterEffect {
+                *calls.entry(call.to_owned()).or_default() += 1;
+            }
+            let wrong = calls.keys().filter(|made| made.starts_with(&format!("{call}: "))).count();
+            assert!(wrong > 0, "{case}: the call did not go wrong: {calls:?}");
+            calls.retain(|made, _| !made.contains(": "));
+            assert_eq!(calls, expected(plan), "{case}");
+            worker.is_done(&name, goal, &case).await;
+            let operation = worker.place.operation(&name).await;
+            let said = serde_json::to_string(&operation.status).unwrap();
+            assert!(!said.contains("<h") && !said.contains("</"), "{case}: {said}");
+        }
+    }
+    worker.place.end().await;
+}
+
+#[tokio::test]
+async fn a_reboot_whose_call_goes_wrong_happens_once() {
+    each_trouble_of_each_call(&[HARD, SOFT]).await;
+}
+
+#[tokio::test]
+async fn an_upgrade_whose_call_goes_wrong_happens_once() {
+    each_trouble_of_each_call(&[REBUILD, REPLACE]).await;
+}

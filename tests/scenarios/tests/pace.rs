@@ -1,0 +1,66 @@
+//! What fails is tried again after growing pauses, however many watches tell that it failed.
+
+use std::time::Duration;
+
+use apiserver_types::{Machine, MachinePhase};
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+use tests_openstack_simulator::{Effect, Fault};
+use tests_scenarios::{World, run};
+use tokio_util::sync::CancellationToken;
+
+const NAMESPACE: &str = "refused";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_not_answered_by_a_storm() {
+    let world = World::start().await.unwrap();
+    // Each refusal has a request id of its own, so each one changes the status.
+    let refusal = r#"{"forbidden": {"code": 403, "message": "Quota exceeded for instances"}}"#;
+    world.cloud.inject(Fault {
+        method: Some("POST".to_owned()),
+        path: Some("/compute/v2.1/servers".to_owned()),
+        ..Fault::new(Effect::Status {
+            code: 403,
+            body: refusal.to_owned(),
+            content_type: Some("application/json".to_owned()),
+            retry_after: None,
+        })
+    });
+    let clouds = world.cloud.clouds_yaml("demo");
+    let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
+    let manifest = include_str!("cluster.yaml").replace("NAMESPACE", NAMESPACE).replace("CLOUDS\n", &clouds);
+    world.create(&manifest).await.unwrap();
+    let term = CancellationToken::new();
+    let running = run(&world, &term);
+    let asked = || world.cloud.log().iter().filter(|call| is_create(&call.method, &call.path)).count();
+    while asked() == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Pauses of 1, 2 and 4 seconds: a fourth try can come no sooner than after seven.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(asked() <= 3, "asked {} times", asked());
+    let events: Api<Event> = Api::namespaced(world.admin(), NAMESPACE);
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let told = events.iter().filter(|event| event.reason.as_deref() == Some("QuotaExceeded"));
+    assert_eq!(told.count(), 1, "a repetition is counted, not told anew");
+    // And it passes when its cause does, within the longest pause.
+    world.cloud.clear_faults();
+    let machines: Api<Machine> = Api::namespaced(world.admin(), NAMESPACE);
+    let up = async {
+        loop {
+            let machine = machines.get("m").await.unwrap();
+            if machine.status.as_ref().and_then(|status| status.phase) == Some(MachinePhase::Provisioned) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), up).await.expect("the machine comes up");
+    term.cancel();
+    running.join_all().await;
+}
+
+fn is_create(method: &str, path: &str) -> bool {
+    method == "POST" && path.trim_end_matches('/').ends_with("/servers")
+}
