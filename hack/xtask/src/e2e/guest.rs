@@ -57,7 +57,10 @@ stringData:
           [Install]
           WantedBy=multi-user.target
     runcmd:
-      - systemctl enable --now answer.service
+      - systemctl enable answer.service
+      # On disk before the first answer: a hard reboot cuts the power.
+      - sync
+      - systemctl start answer.service
 ---
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
