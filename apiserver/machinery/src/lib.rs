@@ -6,6 +6,7 @@ pub use storage_contract::Revision;
 
 pub mod admission;
 pub mod continue_token;
+pub mod conversion;
 pub mod digest;
 pub mod discovery;
 pub mod encryption;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::conversion::Conversion;
 use crate::schema::Schema;
 use crate::strategy::Strategy;
 use crate::verb::Verb;
@@ -23,7 +24,18 @@ pub struct Column {
     pub description: String,
 }
 
-/// One served kind.
+/// Where `autoscaling/v1` Scale finds its numbers in a kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scale {
+    /// Path of the wanted number, e.g. `.spec.replicas`.
+    pub spec_replicas: String,
+    /// Path of the observed number, e.g. `.status.replicas`.
+    pub status_replicas: String,
+    /// Path of the selector in its text form, when the kind has one.
+    pub selector: Option<String>,
+}
+
+/// One served kind in one version.
 #[derive(Debug, Clone)]
 pub struct Resource {
     /// API group; empty for core.
@@ -44,6 +56,12 @@ pub struct Resource {
     pub namespaced: bool,
     /// Whether `status` is a subresource of its own.
     pub status_subresource: bool,
+    /// Its subresource `scale`, when it has one.
+    pub scale: Option<Scale>,
+    /// What a client of this version is warned of, when it should move on.
+    pub deprecation: Option<String>,
+    /// How objects get from the stored version to this one and back; `None` for the stored one.
+    pub conversion: Option<Arc<dyn Conversion>>,
     /// Whether `metadata.generation` counts changes of the rest.
     pub generation: bool,
     /// Whether a host serves it through us; core kinds are the host's own there.

@@ -15,7 +15,7 @@ mod version;
 use std::sync::Arc;
 
 use apiserver_machinery::metadata;
-use apiserver_machinery::resource::{Column, Registry, Resource};
+use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
 use apiserver_machinery::schema::{InvalidSchema, Schema};
 use apiserver_machinery::strategy::{Plain, Strategy};
 use apiserver_types::Descriptor;
@@ -96,6 +96,13 @@ fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Result<Reso
         categories: names(descriptor.categories),
         namespaced: descriptor.namespaced,
         status_subresource: descriptor.status_subresource,
+        scale: descriptor.scale.map(|scale| Scale {
+            spec_replicas: scale.spec_replicas.to_owned(),
+            status_replicas: scale.status_replicas.to_owned(),
+            selector: scale.selector.map(str::to_owned),
+        }),
+        deprecation: descriptor.deprecation.map(str::to_owned),
+        conversion: None,
         generation: false,
         hosted: false,
         columns: columns.collect(),

@@ -15,7 +15,18 @@ pub struct Column {
     pub priority: i32,
 }
 
-/// Names, columns and schema of a kind.
+/// Where `autoscaling/v1` Scale finds its numbers in a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scale {
+    /// Path of the wanted number, e.g. `.spec.replicas`.
+    pub spec_replicas: &'static str,
+    /// Path of the observed number, e.g. `.status.replicas`.
+    pub status_replicas: &'static str,
+    /// Path of the selector in its text form, when the kind has one.
+    pub selector: Option<&'static str>,
+}
+
+/// Names, columns and schema of a kind in one version.
 #[derive(Debug, Clone, Copy)]
 pub struct Descriptor {
     /// API group; empty for core.
@@ -36,6 +47,10 @@ pub struct Descriptor {
     pub namespaced: bool,
     /// Whether `status` is a subresource.
     pub status_subresource: bool,
+    /// Where the subresource `scale` finds its numbers, when there is one.
+    pub scale: Option<Scale>,
+    /// What a client of this version is warned of, when it should move on.
+    pub deprecation: Option<&'static str>,
     /// Columns after the name.
     pub columns: &'static [Column],
     /// The structural OpenAPI v3 schema of the whole object.
@@ -61,7 +76,8 @@ pub(crate) const fn wide(name: &'static str, kind: &'static str, json_path: &'st
 /// The column every kind ends with.
 pub(crate) const AGE: Column = column("Age", "date", ".metadata.creationTimestamp");
 
-/// Every kind, in the order of discovery.
+/// Every kind in every version, in the order of discovery: a kind's first version is the one that
+/// is stored.
 pub fn descriptors() -> Vec<Descriptor> {
     let ours = [
         crate::Cluster::DESCRIPTOR,

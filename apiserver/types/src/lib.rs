@@ -19,7 +19,7 @@ pub mod version;
 
 pub use cluster::*;
 pub use conditions::{condition, remove_condition, set_condition};
-pub use descriptor::{Column, Described, Descriptor, descriptors};
+pub use descriptor::{Column, Described, Descriptor, Scale, descriptors};
 pub use machine::*;
 pub use machine_operation::*;
 pub use network::*;

@@ -33,7 +33,7 @@ kind! {
     MachineOperation, MachineOperationSpec, MachineOperationStatus, Descriptor {
         group: "capstan.dev", version: "v1alpha1", kind: "MachineOperation", plural: "machineoperations",
         singular: "machineoperation", short_names: &["mop"], categories: &["cluster-api"], namespaced: true,
-        status_subresource: true, columns: COLUMNS, schema,
+        status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
     }
 }
 

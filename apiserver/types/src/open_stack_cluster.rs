@@ -34,7 +34,7 @@ kind! {
     OpenStackCluster, OpenStackClusterSpec, OpenStackClusterStatus, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", kind: "OpenStackCluster",
         plural: "openstackclusters", singular: "openstackcluster", short_names: &["osc"],
-        categories: &["cluster-api"], namespaced: true, status_subresource: true, columns: COLUMNS, schema,
+        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
     }
 }
 

@@ -30,7 +30,7 @@ kind! {
     OpenStackMachine, OpenStackMachineSpec, OpenStackMachineStatus, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", kind: "OpenStackMachine",
         plural: "openstackmachines", singular: "openstackmachine", short_names: &["osm"],
-        categories: &["cluster-api"], namespaced: true, status_subresource: true, columns: COLUMNS, schema,
+        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
     }
 }
 
