@@ -1,6 +1,7 @@
 //! What the server does with each kind: one folder per kind, one list.
 
 mod cluster;
+mod conversion;
 mod event;
 mod immutable;
 mod lease;
@@ -102,7 +103,7 @@ fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Result<Reso
             selector: scale.selector.map(str::to_owned),
         }),
         deprecation: descriptor.deprecation.map(str::to_owned),
-        conversion: None,
+        conversion: conversion::of(descriptor),
         generation: false,
         hosted: false,
         columns: columns.collect(),

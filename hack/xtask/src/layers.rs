@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::run;
 
 /// Crates and what they must never depend on, with the reason.
-const FORBIDDEN: [(&str, &[&str], &str); 6] = [
+const FORBIDDEN: [(&str, &[&str], &str); 7] = [
+    ("apiserver-conversion", &["tokio", "hyper", "apiserver-", "storage-"], "it is functions on JSON"),
     ("apiserver-types", &["tokio", "hyper", "etcd-client", "apiserver-"], "clients link it"),
     (
         "apiserver-machinery",

@@ -1,0 +1,205 @@
+//! Moving fields about in a JSON object. Paths are dotted names; a field that is not there, or whose
+//! parent is no object, is left out silently: validation judges shapes, conversion does not.
+#![allow(dead_code, reason = "used by the rules of kinds")]
+
+use serde_json::{Map, Value, json};
+
+/// The value at `path`, if any.
+pub(crate) fn get<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(object, |value, name| value.get(name))
+}
+
+/// Takes the value at `path` out, if any.
+pub(crate) fn take(object: &mut Value, path: &str) -> Option<Value> {
+    let (parent, name) = match path.rsplit_once('.') {
+        Some((parent, name)) => (at_mut(object, parent)?, name),
+        None => (object, path),
+    };
+    parent.as_object_mut()?.remove(name)
+}
+
+/// Puts a value at `path`, making the objects above it. Nothing happens where one of those is
+/// something else than an object.
+pub(crate) fn put(object: &mut Value, path: &str, value: Value) {
+    let mut at = object;
+    let mut names = path.split('.').peekable();
+    while let Some(name) = names.next() {
+        let Some(map) = at.as_object_mut() else { return };
+        if names.peek().is_none() {
+            map.insert(name.to_owned(), value);
+            return;
+        }
+        at = map.entry(name.to_owned()).or_insert_with(|| json!({}));
+    }
+}
+
+/// Moves the value at `from` to `to`.
+pub(crate) fn rename(object: &mut Value, from: &str, to: &str) {
+    if let Some(value) = take(object, from) {
+        put(object, to, value);
+    }
+}
+
+/// Moves the value at `from` to `to`, changed on the way; dropped when `change` says so.
+pub(crate) fn rename_as(
+    object: &mut Value,
+    from: &str,
+    to: &str,
+    change: impl FnOnce(Value) -> Option<Value>,
+) {
+    if let Some(value) = take(object, from).and_then(change) {
+        put(object, to, value);
+    }
+}
+
+/// Drops an object at `path` that has become empty, and then its parents likewise.
+pub(crate) fn drop_empty(object: &mut Value, path: &str) {
+    let mut path = path;
+    while get(object, path).and_then(Value::as_object).is_some_and(Map::is_empty) {
+        take(object, path);
+        let Some((parent, _)) = path.rsplit_once('.') else { return };
+        path = parent;
+    }
+}
+
+/// Does something with the value at `path`, if it is there.
+pub(crate) fn with(object: &mut Value, path: &str, act: impl FnOnce(&mut Value)) {
+    if let Some(value) = at_mut(object, path) {
+        act(value);
+    }
+}
+
+/// Does something with every item of the list at `path`.
+pub(crate) fn each(object: &mut Value, path: &str, act: impl FnMut(&mut Value)) {
+    if let Some(Value::Array(items)) = at_mut(object, path) {
+        items.iter_mut().for_each(act);
+    }
+}
+
+/// A duration as Go prints one (`1h30m0s`) in whole seconds; `None` when it is none.
+pub(crate) fn seconds(duration: &Value) -> Option<Value> {
+    let text = duration.as_str()?;
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(json!(0));
+    }
+    let mut total = 0.0_f64;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(digits);
+        let (unit, factor) = UNITS.iter().find(|(unit, _)| tail.starts_with(unit))?;
+        total += number.parse::<f64>().ok()? * factor;
+        rest = tail.strip_prefix(unit)?;
+    }
+    let total = if negative { -total } else { total };
+    // JSON numbers of whole seconds; what is finer is kept by `Lossless`.
+    serde_json::from_str(&format!("{:.0}", total.trunc())).ok()
+}
+
+/// Go's units; longer ones before those they begin with.
+const UNITS: [(&str, f64); 7] =
+    [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
+
+/// Whole seconds as Go prints a duration: `10m0s`.
+pub(crate) fn duration(seconds: &Value) -> Option<Value> {
+    let total = seconds.as_i64()?;
+    let (sign, total) = (if total < 0 { "-" } else { "" }, total.unsigned_abs());
+    let (hours, minutes, seconds) = (total / 3600, total % 3600 / 60, total % 60);
+    let text = match (hours, minutes) {
+        (0, 0) => format!("{sign}{seconds}s"),
+        (0, _) => format!("{sign}{minutes}m{seconds}s"),
+        _ => format!("{sign}{hours}h{minutes}m{seconds}s"),
+    };
+    Some(Value::String(text))
+}
+
+/// An `ObjectReference` as the stored version has it: group, kind and name.
+pub(crate) fn contract_reference(reference: Value) -> Option<Value> {
+    let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (group, _) = text("apiVersion").split_once('/').unwrap_or_default();
+    let mut found = Map::new();
+    for (field, value) in [("apiGroup", group), ("kind", text("kind")), ("name", text("name"))] {
+        if !value.is_empty() {
+            found.insert(field.to_owned(), value.into());
+        }
+    }
+    Some(Value::Object(found))
+}
+
+/// A stored reference as an `ObjectReference` in `namespace`. Cluster API's own groups are named in
+/// `version`, as a client of that version wrote them.
+pub(crate) fn object_reference(reference: &Value, namespace: &str, version: &str) -> Option<Value> {
+    let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
+    let mut found = Map::new();
+    let group = text("apiGroup");
+    if !group.is_empty() {
+        found.insert("apiVersion".to_owned(), format!("{group}/{version}").into());
+    }
+    for (field, value) in [("kind", text("kind")), ("name", text("name")), ("namespace", namespace)] {
+        if !value.is_empty() {
+            found.insert(field.to_owned(), value.into());
+        }
+    }
+    Some(Value::Object(found))
+}
+
+/// The object's namespace; empty when it has none.
+pub(crate) fn namespace(object: &Value) -> String {
+    get(object, "metadata.namespace").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn at_mut<'a>(object: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+    path.split('.').try_fold(object, |value, name| value.get_mut(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_move_and_empty_parents_go() {
+        let mut object = json!({"spec": {"a": {"b": 1}, "c": [{"x": 1}, {"x": 2}]}});
+        rename(&mut object, "spec.a.b", "spec.d.e");
+        drop_empty(&mut object, "spec.a");
+        each(&mut object, "spec.c", |item| rename(item, "x", "y"));
+        rename(&mut object, "spec.nope", "spec.other");
+        assert_eq!(object, json!({"spec": {"d": {"e": 1}, "c": [{"y": 1}, {"y": 2}]}}));
+    }
+
+    #[test]
+    fn durations_are_read_and_written_as_go_does() {
+        let table = [
+            ("10m0s", 600),
+            ("1h", 3600),
+            ("1h30m", 5400),
+            ("90s", 90),
+            ("0", 0),
+            ("-5s", -5),
+            ("1500ms", 1),
+        ];
+        for (text, expected) in table {
+            assert_eq!(seconds(&json!(text)), Some(json!(expected)), "{text}");
+        }
+        for text in ["", "10", "m", "1x", "ten"] {
+            assert_eq!(seconds(&json!(text)), None, "{text}");
+        }
+        for (number, expected) in [(0, "0s"), (59, "59s"), (600, "10m0s"), (3600, "1h0m0s"), (-90, "-1m30s")]
+        {
+            assert_eq!(duration(&json!(number)), Some(json!(expected)));
+        }
+    }
+
+    #[test]
+    fn references_lose_their_version_and_get_it_back() {
+        let old = json!({"apiVersion": "g.x-k8s.io/v1beta1", "kind": "K", "name": "n", "namespace": "ns"});
+        let new = contract_reference(old.clone()).unwrap();
+        assert_eq!(new, json!({"apiGroup": "g.x-k8s.io", "kind": "K", "name": "n"}));
+        assert_eq!(object_reference(&new, "ns", "v1beta1"), Some(old));
+    }
+}

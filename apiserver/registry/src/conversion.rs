@@ -1,0 +1,27 @@
+//! Older versions of the kinds: the rules of `apiserver-conversion` as the store calls them.
+
+use std::sync::Arc;
+
+use apiserver_conversion::Lossless;
+use apiserver_machinery::conversion::{Conversion, ConversionError};
+use apiserver_types::Descriptor;
+use serde_json::Value;
+
+/// How objects of this version are stored, or `None` when as they are.
+pub(crate) fn of(descriptor: &Descriptor) -> Option<Arc<dyn Conversion>> {
+    apiserver_conversion::conversion(descriptor.group, descriptor.kind, descriptor.version)
+        .map(|rules| Arc::new(ByRules(rules)) as Arc<dyn Conversion>)
+}
+
+#[derive(Debug)]
+struct ByRules(Lossless);
+
+impl Conversion for ByRules {
+    fn to_stored(&self, object: Value) -> Result<Value, ConversionError> {
+        Ok(self.0.to_stored(object))
+    }
+
+    fn from_stored(&self, object: Value) -> Result<Value, ConversionError> {
+        Ok(self.0.from_stored(object))
+    }
+}
