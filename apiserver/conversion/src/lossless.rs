@@ -33,31 +33,31 @@ impl Lossless {
     }
 
     /// The object of the older version in the stored one.
-    pub fn to_stored(&self, mut older: Value) -> Value {
+    pub fn stored(&self, mut older: Value) -> Value {
         let kept = take_annotation(&mut older, STORED_DATA);
-        let mut stored = self.plain_to_stored(older.clone());
+        let mut stored = self.plain_stored(older.clone());
         if let Some(kept) = kept.map(|kept| with_metadata(kept, &stored)) {
-            let base = self.plain_to_stored(self.plain_from_stored(kept.clone()));
+            let base = self.plain_stored(self.plain_served(kept.clone()));
             merge(Some(&base), Some(&kept), &mut stored);
             self.set_version(&mut stored, self.rules.stored);
         }
         (self.rules.default)(&mut older);
-        if !is_same(&self.plain_from_stored(stored.clone()), &older) {
+        if !is_same(&self.plain_served(stored.clone()), &older) {
             annotate(&mut stored, &self.older_data(), &older);
         }
         stored
     }
 
     /// The stored object in the older version.
-    pub fn from_stored(&self, mut stored: Value) -> Value {
+    pub fn served(&self, mut stored: Value) -> Value {
         let kept = take_annotation(&mut stored, &self.older_data());
-        let mut older = self.plain_from_stored(stored.clone());
+        let mut older = self.plain_served(stored.clone());
         if let Some(kept) = kept.map(|kept| with_metadata(kept, &older)) {
-            let base = self.plain_from_stored(self.plain_to_stored(kept.clone()));
+            let base = self.plain_served(self.plain_stored(kept.clone()));
             merge(Some(&base), Some(&kept), &mut older);
             self.set_version(&mut older, self.rules.version);
         }
-        if !is_same(&self.plain_to_stored(older.clone()), &stored) {
+        if !is_same(&self.plain_stored(older.clone()), &stored) {
             annotate(&mut older, STORED_DATA, &stored);
         }
         older
@@ -67,14 +67,14 @@ impl Lossless {
         format!("{OLDER_DATA}{}", self.rules.version)
     }
 
-    fn plain_to_stored(&self, mut object: Value) -> Value {
+    fn plain_stored(&self, mut object: Value) -> Value {
         (self.rules.default)(&mut object);
         (self.rules.to_stored)(&mut object);
         self.set_version(&mut object, self.rules.stored);
         object
     }
 
-    fn plain_from_stored(&self, mut object: Value) -> Value {
+    fn plain_served(&self, mut object: Value) -> Value {
         (self.rules.from_stored)(&mut object);
         self.set_version(&mut object, self.rules.version);
         object
@@ -234,42 +234,42 @@ mod tests {
 
     #[test]
     fn what_both_can_say_needs_no_annotation() {
-        let two = toy().to_stored(older(&json!({"wait": "1m0s"})));
+        let two = toy().stored(older(&json!({"wait": "1m0s"})));
         assert_eq!(two, stored(&json!({"waitSeconds": 60})));
-        assert_eq!(toy().from_stored(two), older(&json!({"wait": "1m0s"})));
+        assert_eq!(toy().served(two), older(&json!({"wait": "1m0s"})));
     }
 
     #[test]
     fn what_one_alone_can_say_comes_back_as_it_was() {
         for spec in [json!({"old": 1, "wait": "60s"}), json!({"wait": "1500ms"}), json!({"old": {"a": [1]}})]
         {
-            assert_eq!(toy().from_stored(toy().to_stored(older(&spec))), older(&spec), "{spec}");
+            assert_eq!(toy().served(toy().stored(older(&spec))), older(&spec), "{spec}");
         }
         let spec = json!({"new": 1, "waitSeconds": 5, "items": [{"name": "a", "new": 1}, {"name": "b"}]});
-        assert_eq!(toy().to_stored(toy().from_stored(stored(&spec))), stored(&spec));
+        assert_eq!(toy().stored(toy().served(stored(&spec))), stored(&spec));
     }
 
     #[test]
     fn who_changes_a_field_wins_and_the_rest_is_kept() {
-        let mut one = toy().from_stored(stored(
+        let mut one = toy().served(stored(
             &json!({"new": 1, "waitSeconds": 5, "items": [{"name": "a", "new": 1}, {"name": "b", "new": 2}]}),
         ));
         one["spec"]["wait"] = "2m".into();
         one["spec"]["items"] = json!([{"name": "c"}, {"name": "b"}]);
-        let two = toy().to_stored(one.clone());
+        let two = toy().stored(one.clone());
         assert_eq!(
             two["spec"],
             json!({"new": 1, "waitSeconds": 120, "items": [{"name": "c"}, {"name": "b", "new": 2}]})
         );
         let mut back = two;
         back["spec"]["waitSeconds"] = 7.into();
-        assert_eq!(toy().from_stored(back)["spec"]["wait"], "7s");
+        assert_eq!(toy().served(back)["spec"]["wait"], "7s");
     }
 
     #[test]
     fn an_annotation_that_cannot_be_read_says_nothing() {
         let mut one = older(&json!({"wait": "5s"}));
         one["metadata"]["annotations"] = json!({STORED_DATA: "{"});
-        assert_eq!(toy().to_stored(one), stored(&json!({"waitSeconds": 5})));
+        assert_eq!(toy().stored(one), stored(&json!({"waitSeconds": 5})));
     }
 }

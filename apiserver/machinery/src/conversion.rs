@@ -19,11 +19,11 @@ pub trait Conversion: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// When a field has no counterpart.
-    fn to_stored(&self, object: Value) -> Result<Value, ConversionError>;
+    fn stored(&self, object: Value) -> Result<Value, ConversionError>;
 
     /// The stored object in this version, `apiVersion` included.
     ///
     /// # Errors
     /// When a field has no counterpart.
-    fn from_stored(&self, object: Value) -> Result<Value, ConversionError>;
+    fn served(&self, object: Value) -> Result<Value, ConversionError>;
 }

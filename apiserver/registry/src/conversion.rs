@@ -17,11 +17,11 @@ pub(crate) fn of(descriptor: &Descriptor) -> Option<Arc<dyn Conversion>> {
 struct ByRules(Lossless);
 
 impl Conversion for ByRules {
-    fn to_stored(&self, object: Value) -> Result<Value, ConversionError> {
-        Ok(self.0.to_stored(object))
+    fn stored(&self, object: Value) -> Result<Value, ConversionError> {
+        Ok(self.0.stored(object))
     }
 
-    fn from_stored(&self, object: Value) -> Result<Value, ConversionError> {
-        Ok(self.0.from_stored(object))
+    fn served(&self, object: Value) -> Result<Value, ConversionError> {
+        Ok(self.0.served(object))
     }
 }
