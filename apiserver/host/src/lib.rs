@@ -5,6 +5,7 @@
 
 mod authorizer;
 mod connection;
+mod crds;
 mod events;
 #[cfg(test)]
 mod fake;

@@ -1,5 +1,6 @@
 //! What a host applies, so that it serves our groups through us.
 
+use crate::crds;
 use apiserver_machinery::resource::{Registry, Resource};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -40,15 +41,12 @@ pub fn manifests(registry: &Registry, options: &Options) -> Vec<Value> {
     ];
     objects.extend(access(&hosted, options));
     if options.crds {
-        let upstream = hosted.iter().filter(|resource| resource.group.ends_with("x-k8s.io"));
-        objects.extend(upstream.map(|resource| crd(resource)));
+        objects.extend(crds::crds(&hosted));
     }
-    let mut seen = Vec::new();
-    for resource in &hosted {
-        let version = (resource.group.clone(), resource.version.clone());
-        if !seen.contains(&version) {
-            objects.push(api_service(resource, options));
-            seen.push(version);
+    for (group, versions) in registry.groups() {
+        let served = |version: &&String| hosted.iter().any(|r| r.group == group && r.version == **version);
+        for (version, below) in versions.iter().filter(served).zip(0_i32..) {
+            objects.push(api_service(&group, version, VERSION_PRIORITY - below, options));
         }
     }
     objects
@@ -65,11 +63,11 @@ fn service(options: &Options) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
 }
 
-fn api_service(resource: &Resource, options: &Options) -> Value {
+fn api_service(group: &str, version: &str, priority: i32, options: &Options) -> Value {
     json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-        "metadata": {"name": format!("{}.{}", resource.version, resource.group)},
-        "spec": {"group": resource.group, "version": resource.version,
-            "groupPriorityMinimum": GROUP_PRIORITY, "versionPriority": VERSION_PRIORITY,
+        "metadata": {"name": format!("{version}.{group}")},
+        "spec": {"group": group, "version": version,
+            "groupPriorityMinimum": GROUP_PRIORITY, "versionPriority": priority,
             "caBundle": STANDARD.encode(&options.ca),
             "service": {"namespace": options.namespace, "name": options.service, "port": options.port}}})
 }
@@ -108,43 +106,16 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
 
 /// Who may delete a Machine may also reboot it. `acts`: whether verbs may be posted.
 fn rules(hosted: &[&Resource], verbs: &[&str], acts: bool) -> Vec<Value> {
-    let objects = hosted.iter().map(
+    // Permissions know no versions.
+    let kinds = || hosted.iter().filter(|resource| resource.conversion.is_none());
+    let objects = kinds().map(
         |resource| json!({"apiGroups": [resource.group], "resources": [resource.plural], "verbs": verbs}),
     );
-    let acting = hosted.iter().filter(|resource| acts && !resource.verbs.is_empty()).map(|resource| {
+    let acting = kinds().filter(|resource| acts && !resource.verbs.is_empty()).map(|resource| {
         let names = resource.verbs.iter().map(|verb| format!("{}/{}", resource.plural, verb.name()));
         json!({"apiGroups": [resource.group], "resources": names.collect::<Vec<_>>(), "verbs": ["create"]})
     });
     objects.chain(acting).collect()
-}
-
-/// A CRD that says what there is and serves nothing: for tools that look kinds up there.
-fn crd(resource: &Resource) -> Value {
-    let provider = match resource.group.as_str() {
-        "infrastructure.cluster.x-k8s.io" => "infrastructure-openstack",
-        _ => "cluster-api",
-    };
-    let columns: Vec<Value> = resource
-        .columns
-        .iter()
-        .map(|column| json!({"name": column.name, "type": column.kind, "jsonPath": column.json_path, "priority": column.priority}))
-        .collect();
-    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let mut version = json!({"name": resource.version, "served": false, "storage": true,
-        "schema": {"openAPIV3Schema": schema}, "additionalPrinterColumns": columns});
-    if resource.status_subresource {
-        version["subresources"] = json!({"status": {}});
-    }
-    let contract = format!("cluster.x-k8s.io/{}", resource.version);
-    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{}.{}", resource.plural, resource.group),
-            "labels": {(contract): resource.version, "clusterctl.cluster.x-k8s.io": "",
-                "cluster.x-k8s.io/provider": provider}},
-        "spec": {"group": resource.group, "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
-            "names": {"plural": resource.plural, "singular": resource.singular, "kind": resource.kind,
-                "listKind": resource.list_kind(), "shortNames": resource.short_names,
-                "categories": resource.categories},
-            "versions": [version]}})
 }
 
 impl Options {

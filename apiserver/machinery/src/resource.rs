@@ -1,5 +1,6 @@
 //! What the server knows of one kind: its names, its schema, its strategy, its verbs.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -116,16 +117,31 @@ impl Resource {
 /// Prefix of all our keys.
 pub const ROOT: &str = "/capstan/";
 
-/// Every kind served, in the order of discovery.
+/// Every kind served in every version, in the order of discovery.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     resources: Vec<Arc<Resource>>,
+    /// The kinds as they are stored, each once.
+    stored: Vec<Arc<Resource>>,
 }
 
 impl Registry {
-    /// A registry of these.
+    /// A registry of these. A version that is converted must have a stored one beside it.
     pub fn new(resources: Vec<Resource>) -> Self {
-        Self { resources: resources.into_iter().map(Arc::new).collect() }
+        let resources: Vec<Arc<Resource>> = resources.into_iter().map(Arc::new).collect();
+        let stored = resources.iter().filter(|resource| resource.conversion.is_none()).cloned().collect();
+        Self { resources, stored }
+    }
+
+    /// The kinds as they are stored, each once: what the store keeps.
+    pub fn stored(&self) -> &[Arc<Resource>] {
+        &self.stored
+    }
+
+    /// The stored version of a kind, and its place in [`Registry::stored`].
+    pub fn stored_of(&self, resource: &Resource) -> Option<(usize, &Arc<Resource>)> {
+        let same = |other: &Resource| other.group == resource.group && other.plural == resource.plural;
+        self.stored.iter().enumerate().find(|(_, other)| same(other))
     }
 
     /// All of them.
@@ -133,15 +149,13 @@ impl Registry {
         &self.resources
     }
 
-    /// The one with this group, version and plural, with its index.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<(usize, &Arc<Resource>)> {
-        self.resources
-            .iter()
-            .enumerate()
-            .find(|(_, r)| r.group == group && r.version == version && r.plural == plural)
+    /// The one with this group, version and plural.
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.resources.iter().find(|r| r.group == group && r.version == version && r.plural == plural)
     }
 
-    /// Groups with their versions, each once, in order.
+    /// Groups with their versions, each once; the groups in order, of a group the version to prefer
+    /// first.
     pub fn groups(&self) -> Vec<(String, Vec<String>)> {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         for resource in &self.resources {
@@ -150,6 +164,9 @@ impl Registry {
                 Some((_, versions)) => versions.push(resource.version.clone()),
                 None => groups.push((resource.group.clone(), vec![resource.version.clone()])),
             }
+        }
+        for (_, versions) in &mut groups {
+            versions.sort_by_key(|version| Reverse(priority(version)));
         }
         groups
     }
@@ -161,5 +178,33 @@ impl Registry {
         version: &'a str,
     ) -> impl Iterator<Item = &'a Arc<Resource>> {
         self.resources.iter().filter(move |r| r.group == group && r.version == version)
+    }
+}
+
+/// How much a version is to be preferred, as Kubernetes orders them: stable before beta before alpha,
+/// of those the newer first. A name of another form comes last.
+fn priority(version: &str) -> (u8, u32, u32) {
+    let read = |text: &str| text.parse::<u32>().ok();
+    let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
+    for (stage, word) in [(2, "beta"), (1, "alpha")] {
+        if let Some((major, minor)) = rest.split_once(word) {
+            return match (read(major), read(minor)) {
+                (Some(major), Some(minor)) => (stage, major, minor),
+                _ => (0, 0, 0),
+            };
+        }
+    }
+    read(rest).map_or((0, 0, 0), |major| (3, major, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_preferred_as_kubernetes_does() {
+        let mut versions = ["v1alpha1", "v1beta1", "other", "v2", "v1beta2", "v1", "v10", "v1alpha2"];
+        versions.sort_by_key(|version| Reverse(priority(version)));
+        assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha2", "v1alpha1", "other"]);
     }
 }

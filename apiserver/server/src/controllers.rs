@@ -142,9 +142,9 @@ impl Clients {
         Client::new(InProcess::new(Arc::clone(&self.0), user), "default")
     }
 
-    /// The kinds that are served and meant.
+    /// The kinds that are meant, each in its stored version.
     fn kinds(&self, meant: impl Fn(&apiserver_machinery::resource::Resource) -> bool) -> Vec<ApiResource> {
-        let resources = self.0.registry().resources().iter().filter(|resource| meant(resource));
+        let resources = self.0.registry().stored().iter().filter(|resource| meant(resource));
         let kinds = resources.map(|resource| ApiResource {
             group: resource.group.clone(),
             version: resource.version.clone(),

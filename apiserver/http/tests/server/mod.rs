@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
 use apiserver_http::{ApiServer, Identity, InProcess, Parts, ResponseBody};
+use apiserver_machinery::conversion::{Conversion, ConversionError};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::metadata;
 use apiserver_machinery::resource::{Column, Registry, Resource};
@@ -50,6 +51,9 @@ fn resource(group: &str, kind: &str, namespaced: bool) -> Resource {
         categories: Vec::new(),
         namespaced,
         status_subresource: true,
+        scale: None,
+        deprecation: None,
+        conversion: None,
         generation: true,
         hosted: true,
         columns: vec![column("Size", "integer", ".spec.size")],
@@ -61,11 +65,58 @@ fn resource(group: &str, kind: &str, namespaced: bool) -> Resource {
     }
 }
 
+/// The gadget of earlier days: `size` was called `width`.
+fn older_gadget() -> Resource {
+    let gadget = resource("toys.example.com", "Gadget", true);
+    let mut open_api = gadget.open_api.clone();
+    let properties = open_api["properties"]["spec"]["properties"].as_object_mut().unwrap();
+    let size = properties.remove("size").unwrap();
+    properties.insert("width".to_owned(), size);
+    let mut whole = open_api.clone();
+    whole["properties"]["metadata"] = metadata::schema();
+    Resource {
+        version: "v1beta1".to_owned(),
+        conversion: Some(Arc::new(Renamed)),
+        schema: Schema::compile(&whole).unwrap(),
+        open_api,
+        ..gadget
+    }
+}
+
+#[derive(Debug)]
+struct Renamed;
+
+impl Renamed {
+    fn rename(mut object: Value, from: &str, to: &str, version: &str) -> Value {
+        object["apiVersion"] = format!("toys.example.com/{version}").into();
+        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+            && let Some(value) = spec.remove(from)
+        {
+            spec.insert(to.to_owned(), value);
+        }
+        object
+    }
+}
+
+impl Conversion for Renamed {
+    fn stored(&self, object: Value) -> Result<Value, ConversionError> {
+        Ok(Self::rename(object, "width", "size", "v1"))
+    }
+
+    fn served(&self, object: Value) -> Result<Value, ConversionError> {
+        Ok(Self::rename(object, "size", "width", "v1beta1"))
+    }
+}
+
 impl Server {
     pub(crate) async fn start() -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
-        let kinds = vec![resource("toys.example.com", "Gadget", true), resource("", "Namespace", false)];
+        let kinds = vec![
+            resource("toys.example.com", "Gadget", true),
+            resource("", "Namespace", false),
+            older_gadget(),
+        ];
         let objects = Arc::new(ObjectStore::open(
             Arc::new(Registry::new(kinds)),
             store,

@@ -1,6 +1,6 @@
 //! What the watch cache holds of an object: its bytes as they go out, and what selectors need.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -45,7 +45,11 @@ pub struct CachedObject {
     labels: Option<Map<String, Value>>,
     fields: Vec<(&'static str, String)>,
     frames: [OnceLock<Bytes>; 3],
+    views: OnceLock<Box<Mutex<Views>>>,
 }
+
+/// An object in other versions than the stored one, made when first asked for.
+type Views = Vec<(String, Arc<CachedObject>)>;
 
 impl CachedObject {
     pub(super) fn new(resource: &Resource, object: Result<&Value, String>, revision: Revision) -> Self {
@@ -55,7 +59,7 @@ impl CachedObject {
         let json = object.and_then(|object| {
             serde_json::to_vec(object).map(Bytes::from).map_err(|error| error.to_string())
         });
-        Self { json, revision, labels, fields, frames: Default::default() }
+        Self { json, revision, labels, fields, frames: Default::default(), views: OnceLock::new() }
     }
 
     /// Whether both selectors select it.
@@ -64,6 +68,22 @@ impl CachedObject {
             |path: &str| self.fields.iter().find(|(name, _)| *name == path).map(|(_, value)| value.clone());
         (labels.is_empty() || labels.matches(self.labels.as_ref()))
             && (fields.is_empty() || fields.matches(field))
+    }
+
+    /// The object in the version of `resource`. Converted and encoded once, however many ask.
+    pub(super) fn view(self: &Arc<Self>, resource: &Resource) -> Arc<Self> {
+        let Some(conversion) = &resource.conversion else { return Arc::clone(self) };
+        let mut views = self.views.get_or_init(Box::default).lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, view)) = views.iter().find(|(version, _)| *version == resource.version) {
+            return Arc::clone(view);
+        }
+        let served = self.to_value().and_then(|object| {
+            let name = object::name(&object).to_owned();
+            conversion.served(object).map_err(|error| format!("{} {name}: {error}", resource.kind))
+        });
+        let view = Arc::new(Self::new(resource, served.as_ref().map_err(Clone::clone), self.revision));
+        views.push((resource.version.clone(), Arc::clone(&view)));
+        view
     }
 
     /// The watch event with this object, one line. Encoded once, however many watch.
@@ -129,7 +149,7 @@ impl ToBytes {
 
 impl Projection<CachedObject> for ToBytes {
     fn project(&self, section: usize, entry: &Entry) -> CachedObject {
-        match self.registry.resources().get(section) {
+        match self.registry.stored().get(section) {
             Some(resource) => {
                 let object = super::decode(resource, &self.encryption, entry);
                 CachedObject::new(resource, object.as_ref().map_err(Clone::clone), entry.modified)
@@ -140,6 +160,7 @@ impl Projection<CachedObject> for ToBytes {
                 labels: None,
                 fields: Vec::new(),
                 frames: Default::default(),
+                views: OnceLock::new(),
             },
         }
     }

@@ -59,8 +59,7 @@ impl ObjectStore {
         mut object: Value,
         options: WriteOptions,
     ) -> ApiResult<Value> {
-        kind.resource.strategy.prepare(&mut object, None);
-        kind.resource.schema.fill_in(&mut object);
+        prepare_by_kind(kind, &mut object, None)?;
         let name = object::name(&object).to_owned();
         check(kind, &object, None)?;
         self.check_namespace(kind, namespace, &name).await?;
@@ -132,13 +131,30 @@ pub(super) fn warnings(object: &mut Value) -> Vec<String> {
     warnings
 }
 
+/// What the kind itself sets, and the defaults. The kind's own rules know its stored version alone.
+pub(super) fn prepare_by_kind(kind: Kind<'_>, new: &mut Value, old: Option<&Value>) -> ApiResult<()> {
+    if kind.resource.conversion.is_none() {
+        kind.stored.strategy.prepare(new, old);
+        kind.stored.schema.fill_in(new);
+        return Ok(());
+    }
+    kind.resource.schema.fill_in(new);
+    let mut stored = kind.as_stored(new)?.into_owned();
+    let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
+    kind.stored.strategy.prepare(&mut stored, stored_old.as_deref());
+    kind.stored.schema.fill_in(&mut stored);
+    *new = kind.served(stored)?;
+    Ok(())
+}
+
 /// Everything that can be wrong with an object about to be stored.
 pub(super) fn check(kind: Kind<'_>, new: &Value, old: Option<&Value>) -> ApiResult<()> {
     let resource = kind.resource;
     let mut faults = metadata::validate(resource, new, old);
     faults.extend(resource.schema.validate(new, old, &FieldPath::default()));
     if faults.is_empty() {
-        faults = resource.strategy.validate(new, old);
+        let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
+        faults = kind.stored.strategy.validate(kind.as_stored(new)?.as_ref(), stored_old.as_deref());
     }
     if faults.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(new), &faults)) }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use storage_contract::StoreError;
 
-use super::{Kind, ObjectStore, is_held, now};
+use super::{Kind, ObjectStore, create, is_held, now};
 use crate::field_errors::{FieldError, FieldPath};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
@@ -143,7 +143,7 @@ impl ObjectStore {
                 return Err(ApiError::not_found(kind.resource, name));
             };
             options.check(kind, &old)?;
-            let new = marked(kind, &old, options.propagation);
+            let new = marked(kind, &old, options.propagation)?;
             if !is_held(kind.resource, &new) {
                 if options.dry_run {
                     return Ok(Deletion::Gone(old));
@@ -176,7 +176,7 @@ impl ObjectStore {
 }
 
 /// The object with its deletion asked for, in the way asked for.
-fn marked(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> Value {
+fn marked(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> ApiResult<Value> {
     let mut new = old.clone();
     let mut finalizers: Vec<String> = object::finalizers(old).into_iter().map(str::to_owned).collect();
     let policy = ["orphan", "foregroundDeletion"];
@@ -200,7 +200,7 @@ fn marked(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> Valu
             let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
             object::set_meta(&mut new, "generation", generation + 1);
         }
-        kind.resource.strategy.prepare(&mut new, Some(old));
+        create::prepare_by_kind(kind, &mut new, Some(old))?;
     }
-    new
+    Ok(new)
 }

@@ -33,8 +33,9 @@ impl ObjectStore {
         let key = self.key(kind, namespace, name)?;
         let not_found = || ApiError::not_found(kind.resource, name);
         if self.freshen(freshness).await? {
-            let section = self.cache.section(kind.index).ok_or_else(not_found)?;
-            return section.snapshot().get(key.as_str()).cloned().ok_or_else(not_found);
+            let section = self.cache.section(kind.section).ok_or_else(not_found)?;
+            let snapshot = section.snapshot();
+            return snapshot.get(key.as_str()).map(|item| item.view(kind.resource)).ok_or_else(not_found);
         }
         let entry =
             self.store.get(&key).await.map_err(|error| ApiError::storage(&error))?.ok_or_else(not_found)?;

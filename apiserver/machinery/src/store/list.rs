@@ -68,7 +68,7 @@ impl ObjectStore {
         let snapshot = match revision {
             RevisionMatch::AtLeast(freshness) => {
                 let fresh = self.freshen(freshness).await?;
-                self.cache.section(kind.index).filter(|_| fresh).map(|section| {
+                self.cache.section(kind.section).filter(|_| fresh).map(|section| {
                     // The position first: the snapshot then shows at least everything up to it.
                     let position = self.cache.revision();
                     let snapshot = section.snapshot();
@@ -77,12 +77,18 @@ impl ObjectStore {
             }
             RevisionMatch::Exactly(revision) => {
                 self.freshen(Freshness::AtLeast(revision)).await?;
-                let at = self.cache.section(kind.index).and_then(|section| section.snapshot_at(revision));
+                let at = self.cache.section(kind.section).and_then(|section| section.snapshot_at(revision));
                 at.map(|snapshot| (revision, snapshot))
             }
         };
         match snapshot {
-            Some((revision, snapshot)) => Ok(scope.page(&snapshot, revision, request)),
+            Some((revision, snapshot)) => {
+                let mut listing = scope.page(&snapshot, revision, request);
+                if kind.resource.conversion.is_some() {
+                    listing.items = listing.items.iter().map(|item| item.view(kind.resource)).collect();
+                }
+                Ok(listing)
+            }
             None => self.list_store(kind, request, &scope, revision).await,
         }
     }

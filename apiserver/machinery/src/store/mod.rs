@@ -14,6 +14,7 @@ mod namespaces;
 mod update;
 mod watch;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use storage_cache::Cache;
 use storage_contract::{Entry, Key, Revision, Store};
 use tokio_util::sync::CancellationToken;
 
+use crate::conversion::ConversionError;
 use crate::encryption::Encryption;
 use crate::field_errors::FieldPath;
 use crate::object;
@@ -86,13 +88,40 @@ pub struct ObjectStore {
     namespaces: Arc<dyn NamespaceSource>,
 }
 
-/// One registered kind and where the cache keeps it.
+/// One registered kind in the version of a request, and how it is kept.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind<'a> {
-    /// What is known of it.
+    /// What is known of it in the request's version.
     pub resource: &'a Resource,
-    /// Its place in the registry.
-    pub index: usize,
+    /// The same in the stored version.
+    pub stored: &'a Resource,
+    /// The section of the cache with its objects: its place among the stored kinds.
+    section: usize,
+}
+
+impl Kind<'_> {
+    /// An object of the request's version as it is stored.
+    fn as_stored<'a>(&self, object: &'a Value) -> ApiResult<Cow<'a, Value>> {
+        match &self.resource.conversion {
+            None => Ok(Cow::Borrowed(object)),
+            Some(conversion) => {
+                conversion.stored(object.clone()).map(Cow::Owned).map_err(|error| self.unconvertible(&error))
+            }
+        }
+    }
+
+    /// A stored object in the request's version.
+    fn served(&self, object: Value) -> ApiResult<Value> {
+        match &self.resource.conversion {
+            None => Ok(object),
+            Some(conversion) => conversion.served(object).map_err(|error| self.unconvertible(&error)),
+        }
+    }
+
+    fn unconvertible(&self, error: &ConversionError) -> ApiError {
+        let (kind, from, to) = (&self.resource.kind, &self.resource.version, &self.stored.version);
+        ApiError::internal(format!("{kind} cannot be converted between {from} and {to}: {error}"))
+    }
 }
 
 impl ObjectStore {
@@ -104,7 +133,7 @@ impl ObjectStore {
         namespaces: Arc<dyn NamespaceSource>,
         shutdown: CancellationToken,
     ) -> Self {
-        let prefixes: Vec<String> = registry.resources().iter().map(|resource| resource.prefix()).collect();
+        let prefixes: Vec<String> = registry.stored().iter().map(|resource| resource.prefix()).collect();
         let projection = Arc::new(cached::ToBytes::new(Arc::clone(&registry), Arc::clone(&encryption)));
         let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, shutdown);
         Self { registry, store, cache, encryption, namespaces }
@@ -130,25 +159,25 @@ impl ObjectStore {
 
     /// The kind with this group, version and plural.
     pub fn kind(&self, group: &str, version: &str, plural: &str) -> Option<Kind<'_>> {
-        self.registry.find(group, version, plural).map(|(index, resource)| Kind { resource, index })
+        self.kind_from(self.registry.find(group, version, plural)?)
     }
 
-    /// The first kind with this group and plural, whatever its version.
+    fn kind_from<'a>(&'a self, resource: &'a Resource) -> Option<Kind<'a>> {
+        let (section, stored) = self.registry.stored_of(resource)?;
+        Some(Kind { resource, stored, section })
+    }
+
+    /// The kind with this group and plural as it is stored.
     pub fn kind_of(&self, group: &str, plural: &str) -> Option<Kind<'_>> {
-        let mut all = self.registry.resources().iter().enumerate();
-        all.find(|(_, resource)| resource.group == group && resource.plural == plural)
-            .map(|(index, resource)| Kind { resource, index })
+        let mut all = self.registry.stored().iter();
+        self.kind_from(all.find(|resource| resource.group == group && resource.plural == plural)?)
     }
 
     /// How many objects of each kind there are.
     pub fn counts(&self) -> Vec<(String, usize)> {
         let count = |index: usize| self.cache.section(index).map_or(0, |section| section.len());
-        self.registry
-            .resources()
-            .iter()
-            .enumerate()
-            .map(|(index, resource)| (resource.qualified_plural(), count(index)))
-            .collect()
+        let kinds = self.registry.stored().iter().enumerate();
+        kinds.map(|(index, resource)| (resource.qualified_plural(), count(index))).collect()
     }
 
     fn key(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<Key> {
@@ -169,12 +198,14 @@ impl ObjectStore {
         Ok(Some((object, entry)))
     }
 
+    /// The object behind an entry, in the request's version.
     fn decode(&self, kind: Kind<'_>, entry: &Entry) -> ApiResult<Value> {
-        decode(kind.resource, &self.encryption, entry).map_err(ApiError::internal)
+        let object = decode(kind.stored, &self.encryption, entry).map_err(ApiError::internal)?;
+        kind.served(object)
     }
 
     fn encode(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiResult<Bytes> {
-        let mut stored = object.clone();
+        let mut stored = kind.as_stored(object)?.into_owned();
         object::remove_meta(&mut stored, "resourceVersion");
         let bytes = serde_json::to_vec(&stored).map_err(|error| ApiError::internal(error.to_string()))?;
         self.encryption

@@ -94,7 +94,7 @@ impl ObjectStore {
             };
             let mut new = change(&old)?;
             check_identity(kind, &new, &old)?;
-            settle(kind, &mut new, &old, target);
+            settle(kind, &mut new, &old, target)?;
             let warnings = create::warnings(&mut new);
             create::check(kind, &new, Some(&old))?;
             if let Some(object) = self.swap(kind, &key, entry, &old, new, dry_run).await? {
@@ -200,7 +200,7 @@ fn check_identity(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
 }
 
 /// Restores what this write may not change, sets what the server keeps.
-fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
+fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) -> ApiResult<()> {
     restore_other_parts(kind, new, old, target);
     for field in [
         "uid",
@@ -219,12 +219,12 @@ fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
     for field in ["selfLink", "managedFields"] {
         object::remove_meta(new, field);
     }
-    kind.resource.strategy.prepare(new, Some(old));
-    kind.resource.schema.fill_in(new);
+    create::prepare_by_kind(kind, new, Some(old))?;
     if kind.resource.generation && is_new_generation(kind, new, old) {
         let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
         object::set_meta(new, "generation", generation + 1);
     }
+    Ok(())
 }
 
 /// Leaves of `new` the part that is written, and has the others from `old`.

@@ -7,6 +7,7 @@ use storage_cache::{Change, SectionWatch, WatchStep};
 use storage_contract::{EventKind as StoreEvent, Revision, StoreError};
 
 use super::{CachedObject, EventKind, Freshness, Kind, ListRequest, ObjectStore, RevisionMatch};
+use crate::resource::Resource;
 use crate::selectors::{FieldSelector, LabelSelector};
 use crate::status::{ApiError, ApiResult};
 
@@ -44,7 +45,8 @@ pub struct ObjectWatch {
     key_prefix: String,
     labels: LabelSelector,
     fields: FieldSelector,
-    resource: crate::resource::Resource,
+    resource: Resource,
+    stored: Resource,
 }
 
 impl ObjectStore {
@@ -57,13 +59,14 @@ impl ObjectStore {
             Some(after) => (VecDeque::new(), after),
             None => self.initial(kind, &request).await?,
         };
-        let changes = self.cache.watch(kind.index, after).await.map_err(|error| too_old(&error))?;
+        let changes = self.cache.watch(kind.section, after).await.map_err(|error| too_old(&error))?;
         let changes = changes.ok_or_else(|| ApiError::internal("the kind has no place in the cache"))?;
         let prefix = kind.resource.prefix();
         let key_prefix =
             if request.namespace.is_empty() { prefix } else { format!("{prefix}{}/", request.namespace) };
         let WatchRequest { labels, fields, .. } = request;
-        Ok(ObjectWatch { initial, changes, key_prefix, labels, fields, resource: kind.resource.clone() })
+        let (resource, stored) = (kind.resource.clone(), kind.stored.clone());
+        Ok(ObjectWatch { initial, changes, key_prefix, labels, fields, resource, stored })
     }
 
     async fn initial(
@@ -119,19 +122,30 @@ impl ObjectWatch {
         let selects = |item: &Arc<CachedObject>| item.is_selected(&self.labels, &self.fields);
         let before = change.previous.as_ref().filter(|item| selects(item));
         let after = change.kind != StoreEvent::Deleted && selects(&change.item);
+        let seen = self.event(change, before, after)?;
+        Ok(seen.map(|(kind, item)| ObjectEvent::Object(kind, item.view(&self.resource))))
+    }
+
+    /// The event in the stored version.
+    fn event(
+        &self,
+        change: &Change<CachedObject>,
+        before: Option<&Arc<CachedObject>>,
+        after: bool,
+    ) -> ApiResult<Option<(EventKind, Arc<CachedObject>)>> {
         Ok(match (before, after) {
             (None, false) => None,
-            (None, true) => Some(ObjectEvent::Object(EventKind::Added, Arc::clone(&change.item))),
-            (Some(_), true) => Some(ObjectEvent::Object(EventKind::Modified, Arc::clone(&change.item))),
+            (None, true) => Some((EventKind::Added, Arc::clone(&change.item))),
+            (Some(_), true) => Some((EventKind::Modified, Arc::clone(&change.item))),
             (Some(_), false) if change.kind == StoreEvent::Deleted => {
-                Some(ObjectEvent::Object(EventKind::Deleted, Arc::clone(&change.item)))
+                Some((EventKind::Deleted, Arc::clone(&change.item)))
             }
             (Some(previous), false) => {
                 // It left the selection: its last selected content, at the revision of leaving.
                 let mut object = previous.to_value().map_err(ApiError::internal)?;
                 crate::object::set_revision(&mut object, change.revision);
-                let gone = CachedObject::new(&self.resource, Ok(&object), change.revision);
-                Some(ObjectEvent::Object(EventKind::Deleted, Arc::new(gone)))
+                let gone = CachedObject::new(&self.stored, Ok(&object), change.revision);
+                Some((EventKind::Deleted, Arc::new(gone)))
             }
         })
     }
