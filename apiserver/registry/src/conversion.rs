@@ -10,7 +10,7 @@ use serde_json::Value;
 /// How objects of this version are stored, or `None` when as they are.
 pub(crate) fn of(descriptor: &Descriptor) -> Option<Arc<dyn Conversion>> {
     apiserver_conversion::conversion(descriptor.group, descriptor.kind, descriptor.version)
-        .map(|rules| Arc::new(ByRules(rules)) as Arc<dyn Conversion>)
+        .map(|rules| -> Arc<dyn Conversion> { Arc::new(ByRules(rules)) })
 }
 
 #[derive(Debug)]
