@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+)
+
+const group = "cluster.x-k8s.io"
+
+var (
+	machines    = schema.GroupVersionResource{Group: group, Version: "v1beta2", Resource: "machines"}
+	deployments = schema.GroupVersionResource{Group: group, Version: "v1beta2", Resource: "machinedeployments"}
+	machineKind = schema.GroupVersionKind{Group: group, Version: "v1beta2", Kind: "Machine"}
+)
+
+func reference(kind, name string) map[string]any {
+	return map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": kind, "name": name}
+}
+
+func machine(namespace, name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": group + "/v1beta2", "kind": "Machine",
+		// Paused: nobody but the check works on it.
+		"metadata": map[string]any{"name": name, "namespace": namespace, "labels": map[string]any{"check": "yes"},
+			"annotations": map[string]any{"cluster.x-k8s.io/paused": ""}},
+		"spec": map[string]any{
+			"clusterName":       "none",
+			"bootstrap":         map[string]any{"dataSecretName": "none"},
+			"infrastructureRef": reference("OpenStackMachine", name),
+		},
+	}}
+}
+
+func deployment(namespace, name string, annotations map[string]any) *unstructured.Unstructured {
+	labels := map[string]any{"pool": name}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": group + "/v1beta2", "kind": "MachineDeployment",
+		"metadata": map[string]any{"name": name, "namespace": namespace, "annotations": annotations},
+		"spec": map[string]any{
+			"clusterName": "none",
+			"replicas":    int64(1),
+			"selector":    map[string]any{"matchLabels": labels},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": labels},
+				"spec": map[string]any{
+					"clusterName":       "none",
+					"bootstrap":         map[string]any{"dataSecretName": "none"},
+					"infrastructureRef": reference("OpenStackMachineTemplate", name),
+				},
+			},
+		},
+	}}
+}
+
+// remove deletes what an earlier run left of these names, and waits until it is gone.
+func remove(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, namespace, name string) error {
+	objects := client.Resource(resource).Namespace(namespace)
+	patch := []byte(`{"metadata":{"finalizers":null}}`)
+	_, _ = objects.Patch(ctx, name, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	_ = objects.Delete(ctx, name, metav1.DeleteOptions{})
+	return until(ctx, name+" is gone", func() bool {
+		_, err := objects.Get(ctx, name, metav1.GetOptions{})
+		return err != nil
+	})
+}
+
+func until(ctx context.Context, what string, isSo func() bool) error {
+	poll := func(context.Context) (bool, error) { return isSo(), nil }
+	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 20*time.Second, true, poll); err != nil {
+		return fmt.Errorf("%s: not within 20 s", what)
+	}
+	return nil
+}
