@@ -162,3 +162,53 @@ pub(crate) fn current_etcd() -> anyhow::Result<PathBuf> {
 pub(crate) fn kubernetes(name: &str) -> anyhow::Result<PathBuf> {
     go_tool("kubernetes", "k8s.io/kubernetes", &format!("k8s.io/kubernetes/cmd/{name}"), name)
 }
+
+/// A kubectl some minors older than the pinned release.
+pub(crate) fn older_kubectl() -> anyhow::Result<PathBuf> {
+    go_tool("kubectl", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubectl", "kubectl")
+}
+
+/// clusterctl.
+pub(crate) fn clusterctl() -> anyhow::Result<PathBuf> {
+    let module = "sigs.k8s.io/cluster-api";
+    go_tool("cluster-api", module, &format!("{module}/cmd/clusterctl"), "clusterctl")
+}
+
+/// Helm.
+pub(crate) fn helm() -> anyhow::Result<PathBuf> {
+    go_tool("helm", "helm.sh/helm/v4", "helm.sh/helm/v4/cmd/helm", "helm")
+}
+
+/// The program of `hack/tools/clients`. Go's own cache knows whether it must be built again.
+pub(crate) fn go_clients() -> anyhow::Result<PathBuf> {
+    let binary = run::target()?.join("clients");
+    let mut command = Command::new("go");
+    command.args(["build", "-trimpath", "-o"]).arg(&binary).arg(".");
+    command.current_dir(run::root()?.join("hack/tools/clients")).env("CGO_ENABLED", "0");
+    run::shown(&mut command)?;
+    Ok(binary)
+}
+
+/// A Python with the client that `hack/tools/python` pins.
+pub(crate) fn python_clients() -> anyhow::Result<PathBuf> {
+    let pins = run::root()?.join("hack/tools/python/requirements.txt");
+    let text = std::fs::read_to_string(&pins).with_context(|| format!("{}", pins.display()))?;
+    let pinned = text.lines().find_map(|line| line.strip_prefix("kubernetes=="));
+    let version = pinned.with_context(|| format!("{} pins no kubernetes", pins.display()))?;
+    let home = run::cache()?.join("tools").join(format!("python-kubernetes-{version}"));
+    let (python, finished) = (home.join("bin/python"), home.join("finished"));
+    if !finished.exists() {
+        eprintln!("installing the Python client {version}, once");
+        if let Err(error) = run::shown(Command::new("python3").args(["-m", "venv"]).arg(&home)) {
+            // Debian ships the module apart.
+            install(&[Package { name: "python3-venv", proof: "/usr/share/doc/python3-venv" }])
+                .with_context(|| format!("{error:#}"))?;
+            run::shown(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
+        }
+        run::shown(
+            Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&pins),
+        )?;
+        std::fs::write(&finished, "").with_context(|| format!("{}", finished.display()))?;
+    }
+    Ok(python)
+}

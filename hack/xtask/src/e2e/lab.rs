@@ -116,8 +116,14 @@ impl Lab {
     /// A file of the lab's own with this content.
     pub(super) fn file(&self, name: &str, content: &str) -> anyhow::Result<String> {
         let path = self.home.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(&self.home))?;
         std::fs::write(&path, content)?;
         Ok(path.display().to_string())
+    }
+
+    /// A directory of the lab's own, which is for whoever is given it to make.
+    pub(super) fn directory(&self, name: &str) -> PathBuf {
+        self.home.join(name)
     }
 
     /// Runs kubectl as a user; what it prints, or why it failed.

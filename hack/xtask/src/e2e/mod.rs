@@ -2,6 +2,7 @@
 //! real kubectl, working in a real OpenStack.
 
 mod certificates;
+mod clients;
 mod exchange;
 mod garbage;
 mod guest;
@@ -43,6 +44,21 @@ const SCENARIOS: [Scenario; 16] = [
     ("state survives a restart, and the host finds us again", walk::restart),
 ];
 
+/// The scenarios with programs that people use.
+const CLIENT_SCENARIOS: [Scenario; 11] = [
+    ("kubectl of this minor does everything, on both faces", clients::current),
+    ("kubectl of an older minor does everything, on both faces", clients::older),
+    ("client-go and controller-runtime work through the host", clients::checks_through_host),
+    ("client-go and controller-runtime work directly", clients::checks_directly),
+    ("the Python client works through the host", clients::python_through_host),
+    ("the Python client works directly", clients::python_directly),
+    ("Helm installs, upgrades and rolls back through the host", clients::helm_through_host),
+    ("Helm installs, upgrades and rolls back directly", clients::helm_directly),
+    ("clusterctl describes a cluster and gets its kubeconfig", clients::describe),
+    ("the host's collector and namespace controller work over our objects", clients::collects),
+    ("an outage of ours, and flapping, make the host delete nothing wrongly", clients::outage),
+];
+
 /// The scenarios in a real OpenStack.
 type CloudScenario = (&'static str, fn(&Lab, &OpenStack) -> anyhow::Result<()>);
 
@@ -60,7 +76,8 @@ const CLOUD_SCENARIOS: [CloudScenario; 4] = [
 /// Runs the tests behind a real kube-apiserver, and in a real OpenStack.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only those behind the kube-apiserver, or only those in the OpenStack
+    /// Only those behind the kube-apiserver, only those with other people's clients, or only those in
+    /// the OpenStack
     #[arg(long)]
     only: Option<Part>,
 }
@@ -69,6 +86,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     Host,
+    Clients,
     Openstack,
 }
 
@@ -89,13 +107,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let started = Instant::now();
     let lab = Lab::start(tools).context("the lab does not come up")?;
     eprintln!("ok      etcd, kube-apiserver and capstan are up ({:.1} s)", started.elapsed().as_secs_f64());
-    if arguments.only != Some(Part::Openstack) {
-        for (name, scenario) in SCENARIOS {
+    let wants = |part: Part| arguments.only.is_none_or(|only| only == part);
+    walk::mint(&lab, "direct", "system:masters")?;
+    for (part, scenarios) in [(Part::Host, &SCENARIOS[..]), (Part::Clients, &CLIENT_SCENARIOS[..])] {
+        for (name, scenario) in scenarios.iter().filter(|_| wants(part)) {
             one(&lab, name, || scenario(&lab))?;
             passed += 1;
         }
     }
-    if arguments.only != Some(Part::Host) {
+    if wants(Part::Openstack) {
         match prerequisites::openstack() {
             Ok(()) => passed += in_openstack(&lab)?,
             Err(reason) => {
@@ -109,7 +129,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn in_openstack(lab: &Lab) -> anyhow::Result<usize> {
-    walk::mint(lab, openstack::DIRECT.user, "system:masters")?;
     let started = Instant::now();
     let openstack = OpenStack::start().context("the OpenStack does not come up")?;
     eprintln!("ok      a real OpenStack is up ({:.1} s)", started.elapsed().as_secs_f64());

@@ -1,0 +1,42 @@
+//! The programs that people use, as they come: nothing of ours is between them and the server.
+
+mod clusterctl;
+mod go;
+mod helm;
+mod host_controllers;
+mod kubectl;
+mod python;
+
+use super::lab::Lab;
+
+pub(super) use clusterctl::describe;
+pub(super) use go::{checks_directly, checks_through_host};
+pub(super) use helm::{directly as helm_directly, through_host as helm_through_host};
+pub(super) use host_controllers::{collects, outage};
+pub(super) use kubectl::{current, older};
+pub(super) use python::{directly as python_directly, through_host as python_through_host};
+
+/// A way to reach Capstan, with a namespace to work in.
+struct Face {
+    /// Whose kubeconfig.
+    user: &'static str,
+    /// Whether this is Capstan's own endpoint.
+    direct: bool,
+}
+
+const HOST: Face = Face { user: "admin", direct: false };
+
+const DIRECT: Face = Face { user: "direct", direct: true };
+
+impl Face {
+    /// Makes a namespace; where there is one, that is as good.
+    fn namespace(&self, lab: &Lab, name: &str) -> anyhow::Result<()> {
+        let (made, _, error) = lab.try_kubectl(self.user, &["create", "namespace", name])?;
+        anyhow::ensure!(made || error.contains("AlreadyExists"), "namespace {name}: {error}");
+        Ok(())
+    }
+
+    fn kubeconfig(&self, lab: &Lab) -> String {
+        lab.certificates.path(&format!("{}.kubeconfig", self.user))
+    }
+}
