@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
+use crate::deprecated::{Deprecated, DeprecatedFailure};
 use crate::descriptor::{AGE, Column, Descriptor, column, wide};
 use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::shared::{
-    AnyObject, ApiEndpoint, ClusterVariable, Condition, ContractVersionedObjectReference, FailureDomain,
-    Gate, HealthChecks, IntOrString, MachineDeletionSpec, MachineTaint, RemediationTemplateRef,
+    ApiEndpoint, ClusterVariable, Condition, ContractVersionedObjectReference, FailureDomain, Gate,
+    HealthChecks, IntOrString, MachineDeletionSpec, MachineTaint, RemediationTemplateRef,
     RemediationTriggerIf, StatusVersion, TemplateMeta, Time, words,
 };
 
@@ -382,7 +383,7 @@ wire! {
             /// Control plane machines, counted.
             control_plane: ReplicaCounts,
             /// Data that older clients read.
-            deprecated: AnyObject,
+            deprecated: Deprecated<DeprecatedFailure>,
             /// Places that fail as one.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             failure_domains: Vec<FailureDomain>,

@@ -6,7 +6,9 @@
 mod cluster;
 mod conditions;
 mod core_kinds;
+mod deprecated;
 mod descriptor;
+mod label_selector;
 mod machine;
 mod machine_operation;
 mod network;
@@ -15,11 +17,14 @@ mod open_stack_cluster;
 mod open_stack_machine;
 mod schema;
 mod shared;
+pub mod v1beta1;
 pub mod version;
 
 pub use cluster::*;
 pub use conditions::{condition, remove_condition, set_condition};
+pub use deprecated::*;
 pub use descriptor::{Column, Described, Descriptor, Scale, descriptors};
+pub use label_selector::*;
 pub use machine::*;
 pub use machine_operation::*;
 pub use network::*;

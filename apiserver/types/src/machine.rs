@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::deprecated::{Deprecated, DeprecatedFailure};
 use crate::descriptor::{AGE, Column, Descriptor, column, wide};
 use crate::object::{kind, wire};
 use crate::schema::{object, structural};
@@ -105,7 +106,7 @@ wire! {
             /// How far its deletion is.
             deletion: MachineDeletionStatus,
             /// Data that older clients read.
-            deprecated: crate::shared::AnyObject,
+            deprecated: Deprecated<DeprecatedFailure>,
             /// Where it landed.
             #[schemars(length(min = 1, max = 256))]
             failure_domain: String,

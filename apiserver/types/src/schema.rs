@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     /// Keywords the server's structural schemas know.
-    const KNOWN: [&str; 22] = [
+    const KNOWN: [&str; 24] = [
         "type",
         "description",
         "properties",
@@ -149,6 +149,8 @@ mod tests {
         "pattern",
         "x-kubernetes-list-type",
         "x-kubernetes-list-map-keys",
+        "x-kubernetes-map-type",
+        "x-kubernetes-validations",
         "x-kubernetes-int-or-string",
         "x-kubernetes-preserve-unknown-fields",
     ];
