@@ -38,7 +38,7 @@ fn schema() -> Value {
     for part in [&mut spec, &mut status] {
         part["minProperties"] = 1.into();
     }
-    object(description, Some(spec), Some(status), false)
+    object(description, Some(spec), Some(status), true)
 }
 
 kind! {
@@ -94,7 +94,7 @@ wire! {
     NetworkRanges {
         required {
             /// CIDRs.
-            #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
+            #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
             cidr_blocks: Vec<String>,
         }
     }
@@ -130,7 +130,7 @@ wire! {
         }
         optional {
             /// Its namespace; the Cluster's own when unset.
-            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$"))]
+            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
             namespace: String,
         }
     }
@@ -225,7 +225,7 @@ wire! {
             #[schemars(length(min = 1, max = 256))]
             class: String,
             /// Its name, unique in the topology.
-            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$"))]
+            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             name: String,
         }
         optional {
@@ -347,7 +347,7 @@ wire! {
             #[schemars(length(min = 1, max = 256))]
             class: String,
             /// Its name, unique in the topology.
-            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$"))]
+            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             name: String,
         }
         optional {
@@ -355,7 +355,7 @@ wire! {
             #[schemars(extend("minProperties" = 1))]
             deletion: MachineDeletionSpec,
             /// Where it may be.
-            #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
+            #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             failure_domains: Vec<String>,
             /// Labels and annotations handed down.
             #[schemars(extend("minProperties" = 1))]
@@ -414,10 +414,10 @@ wire! {
             /// Those that are as wanted.
             up_to_date_replicas: i32,
             /// Versions still to come in an upgrade.
-            #[schemars(length(min = 1, max = 32))]
+            #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "atomic"))]
             upgrade_plan: Vec<UpgradePlanVersion>,
             /// How many run which version.
-            #[schemars(length(min = 1, max = 32))]
+            #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "atomic"))]
             versions: Vec<StatusVersion>,
         }
     }

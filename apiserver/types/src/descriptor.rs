@@ -80,10 +80,27 @@ pub(crate) const AGE: Column = column("Age", "date", ".metadata.creationTimestam
 /// is stored.
 pub fn descriptors() -> Vec<Descriptor> {
     let ours = [
+        // cluster.x-k8s.io
         crate::Cluster::DESCRIPTOR,
+        crate::ClusterClass::DESCRIPTOR,
         crate::Machine::DESCRIPTOR,
+        crate::MachineSet::DESCRIPTOR,
+        crate::MachineDeployment::DESCRIPTOR,
+        crate::MachinePool::DESCRIPTOR,
+        crate::MachineHealthCheck::DESCRIPTOR,
+        crate::MachineDrainRule::DESCRIPTOR,
+        crate::v1beta1::Cluster::DESCRIPTOR,
+        crate::v1beta1::ClusterClass::DESCRIPTOR,
+        crate::v1beta1::Machine::DESCRIPTOR,
+        crate::v1beta1::MachineSet::DESCRIPTOR,
+        crate::v1beta1::MachineDeployment::DESCRIPTOR,
+        crate::v1beta1::MachinePool::DESCRIPTOR,
+        crate::v1beta1::MachineHealthCheck::DESCRIPTOR,
+        crate::v1beta1::MachineDrainRule::DESCRIPTOR,
+        // infrastructure.cluster.x-k8s.io
         crate::OpenStackCluster::DESCRIPTOR,
         crate::OpenStackMachine::DESCRIPTOR,
+        // capstan.dev
         crate::MachineOperation::DESCRIPTOR,
     ];
     ours.into_iter().chain(crate::core_kinds::DESCRIPTORS).collect()

@@ -4,13 +4,19 @@
 //! `docs/decisions/0006-types-from-structs.md`. No async, no I/O: clients link this crate.
 
 mod cluster;
+mod cluster_class;
 mod conditions;
 mod core_kinds;
 mod deprecated;
 mod descriptor;
 mod label_selector;
 mod machine;
+mod machine_deployment;
+mod machine_drain_rule;
+mod machine_health_check;
 mod machine_operation;
+mod machine_pool;
+mod machine_set;
 mod network;
 mod object;
 mod open_stack_cluster;
@@ -21,12 +27,18 @@ pub mod v1beta1;
 pub mod version;
 
 pub use cluster::*;
+pub use cluster_class::*;
 pub use conditions::{condition, remove_condition, set_condition};
 pub use deprecated::*;
 pub use descriptor::{Column, Described, Descriptor, Scale, descriptors};
 pub use label_selector::*;
 pub use machine::*;
+pub use machine_deployment::*;
+pub use machine_drain_rule::*;
+pub use machine_health_check::*;
 pub use machine_operation::*;
+pub use machine_pool::*;
+pub use machine_set::*;
 pub use network::*;
 pub use open_stack_cluster::*;
 pub use open_stack_machine::*;

@@ -14,7 +14,7 @@ const COLUMNS: &[Column] = &[
     column("Cluster", "string", ".spec.clusterName"),
     column("Node Name", "string", ".status.nodeRef.name"),
     wide("Provider ID", "string", ".spec.providerID"),
-    wide("Failure domain", "string", ".status.failureDomain"),
+    column("Failure domain", "string", ".status.failureDomain"),
     column("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
     column("Available", "string", ".status.conditions[?(@.type==\"Available\")].status"),
     column("Up-to-date", "string", ".status.conditions[?(@.type==\"UpToDate\")].status"),

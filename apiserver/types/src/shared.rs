@@ -221,7 +221,7 @@ wire! {
             /// Effect.
             effect: TaintEffect,
             /// Key.
-            #[schemars(length(min = 1, max = 317), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"))]
+            #[schemars(length(min = 1, max = 317), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"))]
             key: String,
             /// When it is set.
             propagation: TaintPropagation,
