@@ -54,13 +54,14 @@ fn rewrite(value: &mut Value) {
     unwrap_optional(map);
     fold_variants(map);
     if map.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
-        map.retain(|key, _| matches!(key.as_str(), "x-kubernetes-int-or-string" | "description" | "default"));
+        map.retain(|key, _| {
+            matches!(key.as_str(), "x-kubernetes-int-or-string" | "description" | "default" | "pattern")
+        });
     }
     for noise in ["title", "$schema", "nullable", "examples", "const"] {
         map.remove(noise);
     }
-    if matches!(map.get("format").and_then(Value::as_str), Some("byte" | "uint32" | "uint64" | "micro-time"))
-    {
+    if matches!(map.get("format").and_then(Value::as_str), Some("uint32" | "uint64" | "micro-time")) {
         map.remove("format");
     }
     if map.get("additionalProperties") == Some(&Value::Bool(true))
