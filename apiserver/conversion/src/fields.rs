@@ -1,6 +1,5 @@
 //! Moving fields about in a JSON object. Paths are dotted names; a field that is not there, or whose
 //! parent is no object, is left out silently: validation judges shapes, conversion does not.
-#![allow(dead_code, reason = "used by the rules of kinds")]
 
 use serde_json::{Map, Value, json};
 

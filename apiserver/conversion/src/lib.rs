@@ -3,8 +3,20 @@
 //! A kind's rules say what its fields are called in the other version and nothing else. That nothing
 //! is lost on the way is the work of [`Lossless`] for all kinds alike.
 
+mod cluster_resource_set;
+mod cluster_resource_set_binding;
+mod empty;
+mod extension_config;
 mod fields;
+mod ip_address;
+mod ip_address_claim;
+mod kubeadm;
+mod kubeadm_config;
+mod kubeadm_config_template;
+mod kubeadm_control_plane;
+mod kubeadm_control_plane_template;
 mod lossless;
+mod status;
 
 use serde_json::Value;
 
@@ -33,7 +45,19 @@ pub struct Rules {
 }
 
 /// Every kind with an older version.
-const RULES: &[Rules] = &[];
+const RULES: &[Rules] = &[
+    kubeadm_config::V1BETA1,
+    kubeadm_config_template::V1BETA1,
+    kubeadm_control_plane::V1BETA1,
+    kubeadm_control_plane_template::V1BETA1,
+    cluster_resource_set::V1BETA1,
+    cluster_resource_set_binding::V1BETA1,
+    ip_address_claim::V1BETA1,
+    ip_address_claim::V1ALPHA1,
+    ip_address::V1BETA1,
+    ip_address::V1ALPHA1,
+    extension_config::V1ALPHA1,
+];
 
 /// The conversion between this version of a kind and the stored one, or `None` when there is none.
 pub fn conversion(group: &str, kind: &str, version: &str) -> Option<Lossless> {
@@ -43,5 +67,4 @@ pub fn conversion(group: &str, kind: &str, version: &str) -> Option<Lossless> {
 }
 
 /// For a version with nothing to fill in.
-#[allow(dead_code, reason = "used by the rules of kinds")]
 pub(crate) fn no_defaults(_: &mut Value) {}
