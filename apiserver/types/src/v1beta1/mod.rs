@@ -27,7 +27,6 @@ mod kubeadm_config;
 mod kubeadm_config_template;
 mod kubeadm_control_plane;
 mod kubeadm_control_plane_template;
-mod shared;
 
 pub use cluster_resource_set::*;
 pub use cluster_resource_set_binding::*;
