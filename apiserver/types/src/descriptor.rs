@@ -119,8 +119,17 @@ pub fn descriptors() -> Vec<Descriptor> {
         crate::ExtensionConfig::DESCRIPTOR,
         crate::v1alpha1::ExtensionConfig::DESCRIPTOR,
         crate::OpenStackCluster::DESCRIPTOR,
+        crate::OpenStackClusterTemplate::DESCRIPTOR,
         crate::OpenStackMachine::DESCRIPTOR,
         // capstan.dev
+        crate::OpenStackMachineTemplate::DESCRIPTOR,
+        crate::OpenStackServer::DESCRIPTOR,
+        crate::OpenStackFloatingIPPool::DESCRIPTOR,
+        crate::OpenStackClusterIdentity::DESCRIPTOR,
+        crate::v1beta1::OpenStackCluster::DESCRIPTOR,
+        crate::v1beta1::OpenStackClusterTemplate::DESCRIPTOR,
+        crate::v1beta1::OpenStackMachine::DESCRIPTOR,
+        crate::v1beta1::OpenStackMachineTemplate::DESCRIPTOR,
         crate::MachineOperation::DESCRIPTOR,
     ];
     ours.into_iter().chain(crate::core_kinds::DESCRIPTORS).collect()
