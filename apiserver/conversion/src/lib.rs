@@ -17,6 +17,9 @@ mod kubeadm_control_plane;
 mod kubeadm_control_plane_template;
 mod lossless;
 mod status;
+mod open_stack_cluster;
+mod open_stack_conditions;
+mod open_stack_machine;
 
 use serde_json::Value;
 
@@ -57,6 +60,10 @@ const RULES: &[Rules] = &[
     ip_address::V1BETA1,
     ip_address::V1ALPHA1,
     extension_config::V1ALPHA1,
+    open_stack_cluster::CLUSTER,
+    open_stack_cluster::TEMPLATE,
+    open_stack_machine::MACHINE,
+    open_stack_machine::TEMPLATE,
 ];
 
 /// The conversion between this version of a kind and the stored one, or `None` when there is none.
