@@ -16,10 +16,10 @@ mod kubeadm_config_template;
 mod kubeadm_control_plane;
 mod kubeadm_control_plane_template;
 mod lossless;
-mod status;
 mod open_stack_cluster;
 mod open_stack_conditions;
 mod open_stack_machine;
+mod status;
 
 use serde_json::Value;
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::deprecated::{Deprecated, DeprecatedCondition};
 use crate::descriptor::{AGE, Column, Descriptor, Scale, column, wide};
 use crate::kubeadm_config::KubeadmConfigSpec;
+use crate::machine_set::MachineNaming;
 use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::shared::{
@@ -165,15 +166,6 @@ wire! {
         optional {
             /// How many machines there may be beyond those wanted: 0 or 1.
             max_surge: IntOrString,
-        }
-    }
-
-    /// How machines are called.
-    MachineNaming {
-        optional {
-            /// Go template for machine names.
-            #[schemars(length(min = 1, max = 256))]
-            template: String,
         }
     }
 

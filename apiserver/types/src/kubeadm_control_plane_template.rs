@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use crate::descriptor::{AGE, Column, Descriptor, column};
 use crate::kubeadm_config::KubeadmConfigSpec;
-use crate::kubeadm_control_plane::{
-    KubeadmControlPlaneRemediation, KubeadmControlPlaneRollout, MachineNaming,
-};
+use crate::kubeadm_control_plane::{KubeadmControlPlaneRemediation, KubeadmControlPlaneRollout};
+use crate::machine_set::MachineNaming;
 use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::shared::{MachineDeletionSpec, MachineTaint, TemplateMeta};

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::descriptor::{AGE, Column, Descriptor};
 use crate::object::{kind, wire};
 use crate::open_stack_machine::OpenStackMachineSpec;
+use crate::scalar::Quantity;
 use crate::schema::{object, structural};
-use crate::shared::{Condition, IntOrString};
+use crate::shared::Condition;
 
 /// What either version shows.
 pub(crate) const COLUMNS: &[Column] = &[AGE];
@@ -30,23 +29,6 @@ kind! {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", kind: "OpenStackMachineTemplate",
         plural: "openstackmachinetemplates", singular: "openstackmachinetemplate", short_names: &["osmt"],
         categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
-    }
-}
-
-/// An amount of something, e.g. `4` or `16Gi`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quantity(pub IntOrString);
-
-impl JsonSchema for Quantity {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Quantity".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "x-kubernetes-int-or-string": true,
-            "pattern": "^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$",
-        })
     }
 }
 

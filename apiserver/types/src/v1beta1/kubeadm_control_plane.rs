@@ -5,8 +5,9 @@ use serde_json::Value;
 use crate::deprecated::DeprecatedCondition;
 use crate::descriptor::{AGE, Column, Descriptor, Scale, column, wide};
 use crate::kubeadm_control_plane::{
-    KubeadmControlPlaneRollingUpdate, KubeadmControlPlaneRolloutStrategyType, MachineNaming,
+    KubeadmControlPlaneRollingUpdate, KubeadmControlPlaneRolloutStrategyType,
 };
+use crate::machine_set::MachineNaming;
 use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::shared::{Gate, MachineTaint, StatusVersion, TemplateMeta, Time};

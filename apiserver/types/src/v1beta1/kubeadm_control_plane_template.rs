@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::descriptor::{AGE, Column, Descriptor};
-use crate::kubeadm_control_plane::MachineNaming;
+use crate::machine_set::MachineNaming;
 use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::shared::{MachineTaint, TemplateMeta, Time};

@@ -39,7 +39,6 @@ pub use kubeadm_control_plane_template::*;
 mod open_stack_cluster;
 mod open_stack_machine;
 mod open_stack_port;
-mod shared;
 
 pub use open_stack_cluster::*;
 pub use open_stack_machine::*;

@@ -94,7 +94,7 @@ wire! {
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             control_plane_availability_zones: Vec<String>,
             /// Where its API answers; set once.
-            control_plane_endpoint: ApiEndpoint,
+            control_plane_endpoint: ControlPlaneEndpoint,
             /// Let Nova place control plane servers.
             control_plane_omit_availability_zone: bool,
             /// No floating IP for its API.
@@ -138,7 +138,7 @@ wire! {
     }
 
     /// Where an API answers.
-    ApiEndpoint {
+    ControlPlaneEndpoint {
         required {
             /// Host name or address.
             #[schemars(length(max = 512))]

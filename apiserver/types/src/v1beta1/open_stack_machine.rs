@@ -13,7 +13,8 @@ use crate::open_stack_machine::{
     BlockDeviceVolume, IdentityType, ImageFilter, Initialization, NodeAddress, REGION_RULE, RootVolume,
     SchedulerHintAdditionalProperty, ServerGroupParam, TypedLocalRef,
 };
-use crate::open_stack_machine_template::{COLUMNS as TEMPLATE_COLUMNS, Quantity, TemplateNodeInfo};
+use crate::open_stack_machine_template::{COLUMNS as TEMPLATE_COLUMNS, TemplateNodeInfo};
+use crate::scalar::Quantity;
 use crate::schema::{object, structural};
 
 const COLUMNS: &[Column] = &[
