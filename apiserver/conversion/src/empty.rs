@@ -23,6 +23,16 @@ pub(crate) fn drop_at(object: &mut Value, path: &str) {
     }
 }
 
+/// Drops objects, lists and texts at `paths` that are empty, in this order.
+pub(crate) fn drop_each(object: &mut Value, paths: &[&str]) {
+    for path in paths {
+        let found = crate::fields::get(object, path);
+        if found.is_some_and(|value| is_empty(value) || value.as_str() == Some("")) {
+            crate::fields::take(object, path);
+        }
+    }
+}
+
 /// Drops a number that is less than 1, where the stored version begins at 1 and 0 means absent.
 pub(crate) fn drop_below_one(object: &mut Value, path: &str) {
     if crate::fields::get(object, path).and_then(Value::as_i64).is_some_and(|number| number < 1) {
@@ -50,6 +60,13 @@ mod tests {
             json!({"a": {"b": {}, "c": []}, "taints": [], "d": {"taints": []}, "e": [{"f": {}}], "g": ""});
         drop_all(&mut value, &["taints"]);
         assert_eq!(value, json!({"taints": [], "d": {"taints": []}, "e": [{}], "g": ""}));
+    }
+
+    #[test]
+    fn what_is_left_empty_by_an_earlier_path_goes_with_a_later_one() {
+        let mut value = json!({"a": {"b": "", "c": []}, "d": "x", "e": {}});
+        drop_each(&mut value, &["a.b", "a.c", "a", "d"]);
+        assert_eq!(value, json!({"d": "x", "e": {}}));
     }
 
     #[test]

@@ -3,11 +3,15 @@
 //! A kind's rules say what its fields are called in the other version and nothing else. That nothing
 //! is lost on the way is the work of [`Lossless`] for all kinds alike.
 
+mod cluster;
+mod cluster_class;
 mod cluster_resource_set;
 mod cluster_resource_set_binding;
+mod core_status;
 mod empty;
 mod extension_config;
 mod fields;
+mod health_check;
 mod ip_address;
 mod ip_address_claim;
 mod kubeadm;
@@ -20,6 +24,20 @@ mod open_stack_cluster;
 mod open_stack_conditions;
 mod open_stack_machine;
 mod status;
+mod machine;
+mod machine_deployment;
+mod machine_drain_rule;
+mod machine_health_check;
+mod machine_pool;
+mod machine_set;
+mod machine_spec;
+mod open_stack_cluster;
+mod open_stack_conditions;
+mod open_stack_machine;
+mod references;
+mod replicas;
+mod status;
+mod timeouts;
 
 use serde_json::Value;
 
@@ -64,6 +82,14 @@ const RULES: &[Rules] = &[
     open_stack_cluster::TEMPLATE,
     open_stack_machine::MACHINE,
     open_stack_machine::TEMPLATE,
+    cluster::V1BETA1,
+    cluster_class::V1BETA1,
+    machine::V1BETA1,
+    machine_deployment::V1BETA1,
+    machine_drain_rule::V1BETA1,
+    machine_health_check::V1BETA1,
+    machine_pool::V1BETA1,
+    machine_set::V1BETA1,
 ];
 
 /// The conversion between this version of a kind and the stored one, or `None` when there is none.
