@@ -31,12 +31,8 @@ mod machine_health_check;
 mod machine_pool;
 mod machine_set;
 mod machine_spec;
-mod open_stack_cluster;
-mod open_stack_conditions;
-mod open_stack_machine;
 mod references;
 mod replicas;
-mod status;
 mod timeouts;
 
 use serde_json::Value;
