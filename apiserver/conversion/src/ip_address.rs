@@ -21,7 +21,7 @@ pub(crate) const V1ALPHA1: Rules = Rules { version: "v1alpha1", ..V1BETA1 };
 
 /// Older versions fill in a name of a claim that names nothing.
 fn default(object: &mut Value) {
-    with(object, "spec.claimRef", |reference| default_name(reference));
+    with(object, "spec.claimRef", default_name);
 }
 
 /// A reference without a name has an empty one.
