@@ -35,13 +35,18 @@ impl Attributes {
         !self.resource.is_empty()
     }
 
-    /// The refusal's text, as upstream words it.
+    /// The refusal's text, as upstream words it: with HTML's special characters escaped, as far as
+    /// the text is made of what the client sent.
     pub fn refusal(&self, reason: &str) -> String {
-        let user = &self.user.name;
-        let verb = &self.verb;
-        let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        let text = self.what_cannot_be_done();
+        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        if reason.is_empty() { text } else { format!("{text}: {reason}") }
+    }
+
+    fn what_cannot_be_done(&self) -> String {
+        let (user, verb) = (&self.user.name, &self.verb);
         if !self.is_resource() {
-            return format!("User \"{user}\" cannot {verb} path \"{}\"{reason}", self.path);
+            return format!("User {user:?} cannot {verb} path {:?}", self.path);
         }
         let resource = if self.subresource.is_empty() {
             self.resource.clone()
@@ -51,12 +56,9 @@ impl Attributes {
         let place = if self.namespace.is_empty() {
             "at the cluster scope".to_owned()
         } else {
-            format!("in the namespace \"{}\"", self.namespace)
+            format!("in the namespace {:?}", self.namespace)
         };
-        format!(
-            "User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{}\" {place}{reason}",
-            self.group
-        )
+        format!("User {user:?} cannot {verb} resource {resource:?} in API group {:?} {place}", self.group)
     }
 }
 

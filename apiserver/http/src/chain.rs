@@ -20,7 +20,7 @@ use crate::request::Call;
 use crate::request_info::RequestInfo;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, compression, verbs};
+use crate::{body, compression, negotiation, verbs};
 
 /// Longest any request but a watch may take: upstream's limit, which clients count on.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -39,12 +39,13 @@ where
     let compressed =
         info.is_read_only() && !info.is_long_running() && compression::is_wanted(request.headers());
     let head_only = request.method() == http::Method::HEAD;
+    let encoding = negotiation::of_errors(request.headers(), &query);
     let mut answer = match pass(server, request, connection, query, info.clone()).await {
         Ok(answer) => answer,
-        Err(error) => response::error(&error),
+        Err(error) => response::error(&error, encoding),
     };
     if head_only {
-        *answer.body_mut() = body::ResponseBody::full(Bytes::new());
+        response::head_only(&mut answer);
     }
     if compressed {
         answer = compression::compress(answer).await;
@@ -67,6 +68,8 @@ where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let deadline =
+        query.timeout()?.filter(|_| !info.is_long_running()).map_or(DEADLINE, |asked| asked.min(DEADLINE));
     let (mut head, incoming) = request.into_parts();
     let user = authentication::authenticate(server, connection, &mut head.headers).await?;
     authentication::reject_impersonation(&head.headers, &user)?;
@@ -78,7 +81,7 @@ where
         let call = Call { headers: head.headers, query, info, user, proxied, body };
         verbs::serve(server, call).await
     };
-    match tokio::time::timeout(DEADLINE, serve).await {
+    match tokio::time::timeout(deadline, serve).await {
         Ok(answer) => answer,
         Err(_) => Err(ApiError::timeout()),
     }

@@ -90,7 +90,9 @@ impl Documents {
             "/version" => return Ok(Some(self.version.serve(headers, "application/json"))),
             "/openapi/v2" => return face.serve_v2(headers).map(Some),
             "/openapi/v3" => return Ok(Some(face.v3_index.serve(headers, "application/json"))),
-            "/apis" | "/api" if negotiation::wants_aggregated_discovery(headers)? => {
+            "/apis" | "/api"
+                if negotiation::discovery(headers, &call.query)? == negotiation::Discovery::Aggregated =>
+            {
                 let document =
                     if path == "/apis" { Some(&face.aggregated) } else { face.aggregated_core.as_ref() };
                 let form = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -153,7 +155,7 @@ impl Face {
 
     /// Only the JSON form is had; a client that takes nothing else falls back by itself.
     fn serve_v2(&self, headers: &HeaderMap) -> ApiResult<Answer> {
-        negotiation::form(headers, false)?;
+        negotiation::form(headers, &Query::default(), false)?;
         Ok(self.v2.serve(headers, "application/json"))
     }
 

@@ -84,7 +84,6 @@ fn failed(text: String) -> Answer {
 }
 
 fn no_sniffing(mut answer: Answer) -> Answer {
-    let value = http::HeaderValue::from_static("nosniff");
-    answer.headers_mut().insert(http::header::X_CONTENT_TYPE_OPTIONS, value);
+    response::no_sniffing(&mut answer);
     answer
 }

@@ -9,6 +9,7 @@ mod chain;
 mod compression;
 mod connection;
 mod documents;
+mod encoding;
 mod filters;
 mod health;
 mod in_process;

@@ -90,7 +90,7 @@ fn verb(method: &Method, path: &ResourcePath, watch: bool) -> &'static str {
         Method::PUT => "update",
         Method::PATCH => "patch",
         Method::DELETE => "delete",
-        _ => "unknown",
+        _ => "",
     }
 }
 

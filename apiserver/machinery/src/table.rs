@@ -67,7 +67,7 @@ fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
 }
 
 /// How long ago, as kubectl says it: `3m7s`, `5d`, `<invalid>`.
-fn age(text: &str, now: Timestamp) -> String {
+pub fn age(text: &str, now: Timestamp) -> String {
     let Ok(then) = text.parse::<Timestamp>() else { return "<invalid>".to_owned() };
     let seconds = now.as_second() - then.as_second();
     if seconds < -1 {

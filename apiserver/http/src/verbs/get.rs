@@ -4,7 +4,6 @@ use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::{Freshness, Kind};
 
 use super::{list, view};
-use crate::negotiation;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::Answer;
@@ -16,7 +15,8 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = negotiation::form(&call.headers, false)?;
+    let form = call.form(false)?;
+    call.query.check_export()?;
     let freshness = match list::revision(call.query.text("resourceVersion"))? {
         None => Freshness::Consistent,
         Some(revision) if revision.number() == 0 => Freshness::Any,

@@ -7,7 +7,6 @@ use apiserver_machinery::store::{Freshness, Kind, ListRequest, RevisionMatch};
 use serde_json::json;
 
 use super::view;
-use crate::negotiation;
 use crate::query::Query;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
@@ -20,7 +19,7 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = negotiation::form(&call.headers, true)?;
+    let form = call.form(true)?;
     let request = request(&call.query, kind, path)?;
     let listing = server.parts.objects.list(kind, &request).await?;
     view::list(kind.resource, &listing, form, &call.query)

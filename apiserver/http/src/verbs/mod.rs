@@ -6,6 +6,7 @@ mod get;
 mod list;
 mod objects;
 mod patch;
+mod scale;
 mod subresource;
 mod update;
 mod view;
@@ -17,6 +18,7 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::Kind;
 
 use crate::health;
+use crate::negotiation;
 use crate::request::Call;
 use crate::request_info::{ResourcePath, Subject};
 use crate::response::{self, Answer};
@@ -52,6 +54,25 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
     if call.proxied && !kind.resource.hosted {
         return Ok(response::not_found());
     }
+    let deprecation = kind.resource.deprecation.clone();
+    let mut answer = match of_kind(server, call, kind, path).await {
+        Ok(answer) => answer,
+        Err(error) => response::error(&error, negotiation::of_errors(&call.headers, &call.query)),
+    };
+    // Whatever becomes of the request: who sends it should move on.
+    if let Some(text) = deprecation {
+        response::warn_first(&mut answer, &text);
+    }
+    Ok(answer)
+}
+
+async fn of_kind(
+    server: &Arc<ApiServer>,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    let objects = &server.parts.objects;
     if !objects.is_ready() && call.info.verb != "create" {
         return Err(ApiError::unavailable("the server is still reading its objects, please try again"));
     }
@@ -61,13 +82,11 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
     if !is_addressed_rightly(kind, path, call.info.verb) {
         return Ok(response::not_found());
     }
-    let on_collection = path_is_collection(&call.info.path, path);
     match call.info.verb {
         "get" => get::serve(server, call, kind, path).await,
         "list" => list::serve(server, call, kind, path).await,
         "watch" => watch::serve(server, call, kind, path).await,
-        "create" if on_collection => create::serve(server, call, kind, path).await,
-        "create" => Err(ApiError::method_not_allowed(kind.resource, "create")),
+        "create" => create::serve(server, call, kind, path).await,
         "update" | "patch" if path.name.is_empty() => Err(ApiError::bad_request("name must be provided")),
         "update" => update::serve(server, call, kind, path).await,
         "patch" => patch::serve(server, call, kind, path).await,
@@ -84,9 +103,4 @@ fn is_addressed_rightly(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool
         (false, false) => false,
         _ => true,
     }
-}
-
-/// Whether the URL itself names no object (a field selector may have lent its name to the path).
-fn path_is_collection(url: &str, path: &ResourcePath) -> bool {
-    url.trim_end_matches('/').ends_with(&format!("/{}", path.resource)) || path.name.is_empty()
 }

@@ -10,7 +10,8 @@ use apiserver_machinery::table::{self, IncludeObject};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::negotiation::Form;
+use crate::encoding::Encoding;
+use crate::negotiation::{Form, View};
 use crate::query::Query;
 use crate::response::{self, Answer};
 
@@ -22,13 +23,13 @@ pub(super) fn object(
     form: Form,
     query: &Query,
 ) -> ApiResult<Answer> {
-    match form {
-        Form::Table(version) => {
+    match form.view {
+        View::Table(version) => {
             let table = one_row(resource, object, version, include(query)?);
-            Ok(response::json(code, &table))
+            response::value(code, &table, form.encoding)
         }
-        Form::Metadata => Ok(response::json(code, &table::partial(object))),
-        Form::Json | Form::Yaml => response::value(code, object, form),
+        View::Metadata(version) => response::value(code, &partial(object, version), form.encoding),
+        View::Whole => response::value(code, object, form.encoding),
     }
 }
 
@@ -39,7 +40,7 @@ pub(super) fn cached(
     form: Form,
     query: &Query,
 ) -> ApiResult<Answer> {
-    if form == Form::Json {
+    if form == Form::JSON {
         let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
         let mut body = Vec::with_capacity(json.len() + 1);
         body.extend_from_slice(json);
@@ -52,30 +53,40 @@ pub(super) fn cached(
 
 /// A list.
 pub(super) fn list(resource: &Resource, listing: &Listing, form: Form, query: &Query) -> ApiResult<Answer> {
-    match form {
-        Form::Json => Ok(response::bytes(200, "application/json", list_bytes(resource, listing)?)),
-        Form::Yaml => {
+    if form == Form::JSON {
+        return Ok(response::bytes(200, Encoding::Json.content_type(), list_bytes(resource, listing)?));
+    }
+    match form.view {
+        View::Whole => {
             let items = values(&listing.items)?;
             let list = json!({"apiVersion": resource.api_version(), "kind": resource.list_kind(),
                 "metadata": list_metadata(listing), "items": items});
-            response::value(200, &list, form)
+            response::value(200, &list, form.encoding)
         }
-        Form::Metadata => {
-            let items: Vec<Value> = values(&listing.items)?.iter().map(table::partial).collect();
-            let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
-                "metadata": list_metadata(listing), "items": items});
-            Ok(response::json(200, &list))
+        View::Metadata(version) => {
+            let items: Vec<Value> =
+                values(&listing.items)?.iter().map(|value| partial(value, version)).collect();
+            let list = json!({"apiVersion": format!("meta.k8s.io/{version}"),
+                "kind": "PartialObjectMetadataList", "metadata": list_metadata(listing), "items": items});
+            response::value(200, &list, form.encoding)
         }
-        Form::Table(version) => {
+        View::Table(version) => {
             let (include, now) = (include(query)?, jiff::Timestamp::now());
             let values = values(&listing.items)?;
             let rows: Vec<Value> =
                 values.iter().map(|value| table::row(resource, value, include, now)).collect();
             let table = json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
                 "metadata": list_metadata(listing), "columnDefinitions": table::columns(resource), "rows": rows});
-            Ok(response::json(200, &table))
+            response::value(200, &table, form.encoding)
         }
     }
+}
+
+/// The object's metadata alone, in the version asked for.
+pub(super) fn partial(object: &Value, version: &str) -> Value {
+    let mut partial = table::partial(object);
+    partial["apiVersion"] = json!(format!("meta.k8s.io/{version}"));
+    partial
 }
 
 /// A table with one row and its columns.

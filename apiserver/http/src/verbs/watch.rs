@@ -9,7 +9,7 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{
     CachedObject, EventKind, Freshness, Kind, ObjectEvent, ObjectWatch, WatchRequest,
 };
-use apiserver_machinery::table::{self, IncludeObject};
+use apiserver_machinery::table::IncludeObject;
 use apiserver_machinery::{Revision, object};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -20,7 +20,8 @@ use tokio::time::Instant;
 
 use super::{list, view};
 use crate::body::ResponseBody;
-use crate::negotiation::{self, Form};
+use crate::encoding::Encoding;
+use crate::negotiation::{self, Form, View};
 use crate::query::Query;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
@@ -47,7 +48,7 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = negotiation::watch_form(&call.headers)?;
+    let form = negotiation::watch_form(&call.headers, &call.query)?;
     let request = request(&call.query, kind, path)?;
     let options = Options::new(call, kind, form)?;
     let (sender, receiver) = mpsc::channel(IN_FLIGHT);
@@ -59,13 +60,13 @@ pub(super) async fn serve(
             Ok(watch) => stream(&server, watch, &sender, options).await,
             // After the parameters are good, failures are told inside the stream.
             Err(error) => {
-                let _ = sender.send(error_frame(&error)).await;
+                let _ = sender.send(error_frame(&error, form.encoding)).await;
             }
         }
         server.metrics.watch_closed();
     });
     let mut answer = Response::new(ResponseBody::Stream(receiver));
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form.encoding.stream_type()));
     Ok(answer)
 }
 
@@ -158,9 +159,11 @@ async fn stream(server: &ApiServer, mut watch: ObjectWatch, sender: &mpsc::Sende
             () = tokio::time::sleep_until(frames.options.until) => return,
             next = watch.next() => next,
             () = tokio::time::sleep_until(bookmark_at) => {
-                if frames.options.bookmarks && seen > Revision::NONE
-                    && sender.send(frames.bookmark(seen, false)).await.is_err() {
-                    return;
+                if frames.options.bookmarks && seen > Revision::NONE {
+                    let Ok(bookmark) = frames.bookmark(seen, false) else { return };
+                    if sender.send(bookmark).await.is_err() {
+                        return;
+                    }
                 }
                 let every = Instant::now() + BOOKMARK_EVERY;
                 bookmark_at = if Instant::now() < final_bookmark { every.min(final_bookmark) } else { every };
@@ -177,7 +180,7 @@ async fn stream(server: &ApiServer, mut watch: ObjectWatch, sender: &mpsc::Sende
                 if !(frames.options.bookmarks && frames.options.mark_initial_end) {
                     continue;
                 }
-                Ok(frames.bookmark(revision, true))
+                frames.bookmark(revision, true)
             }
             Ok(ObjectEvent::Object(kind, item)) => {
                 // Initial objects come in key order; only the end of them says how far they reach.
@@ -187,7 +190,7 @@ async fn stream(server: &ApiServer, mut watch: ObjectWatch, sender: &mpsc::Sende
             Err(error) => Err(error),
         };
         let over = frame.is_err();
-        let bytes = frame.unwrap_or_else(|error| error_frame(&error));
+        let bytes = frame.unwrap_or_else(|error| error_frame(&error, frames.options.form.encoding));
         let sent = tokio::time::timeout_at(frames.options.until, sender.send(bytes)).await;
         if over || !matches!(sent, Ok(Ok(()))) {
             return;
@@ -203,46 +206,42 @@ struct Frames {
 
 impl Frames {
     fn event(&mut self, kind: EventKind, item: &Arc<CachedObject>) -> ApiResult<Bytes> {
-        if self.options.form == Form::Json {
+        if self.options.form == Form::JSON {
             item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
             return Ok(item.frame(kind));
         }
         let value = item.to_value().map_err(ApiError::internal)?;
-        Ok(line(kind.word(), &self.view(&value)))
+        let shown = self.view(&value);
+        self.options.form.encoding.event(kind.word(), &shown)
     }
 
-    fn bookmark(&mut self, revision: Revision, initial_end: bool) -> Bytes {
+    fn bookmark(&mut self, revision: Revision, initial_end: bool) -> ApiResult<Bytes> {
         let resource = &self.options.resource;
         let mut bookmark = json!({"apiVersion": resource.api_version(), "kind": resource.kind,
             "metadata": {"resourceVersion": revision.to_string()}});
         if initial_end {
             object::set_meta(&mut bookmark, "annotations", json!({"k8s.io/initial-events-end": "true"}));
         }
-        let shown = if self.options.form == Form::Json { bookmark } else { self.view(&bookmark) };
-        line("BOOKMARK", &shown)
+        let shown = self.view(&bookmark);
+        self.options.form.encoding.event("BOOKMARK", &shown)
     }
 
     fn view(&mut self, value: &Value) -> Value {
-        match self.options.form {
-            Form::Table(version) => {
+        match self.options.form.view {
+            View::Table(version) => {
                 let mut table = view::one_row(&self.options.resource, value, version, self.options.include);
                 if !std::mem::take(&mut self.first) {
                     table["columnDefinitions"] = Value::Null;
                 }
                 table
             }
-            Form::Metadata => table::partial(value),
-            Form::Json | Form::Yaml => value.clone(),
+            View::Metadata(version) => view::partial(value, version),
+            View::Whole => value.clone(),
         }
     }
 }
 
-fn line(kind: &str, object: &Value) -> Bytes {
-    let mut bytes = serde_json::to_vec(&json!({"type": kind, "object": object})).unwrap_or_default();
-    bytes.push(b'\n');
-    Bytes::from(bytes)
-}
-
-fn error_frame(error: &ApiError) -> Bytes {
-    line("ERROR", &error.to_value())
+/// A failure inside the stream. A `Status` can be written in every encoding.
+fn error_frame(error: &ApiError, encoding: Encoding) -> Bytes {
+    encoding.event("ERROR", &error.to_value()).unwrap_or_default()
 }

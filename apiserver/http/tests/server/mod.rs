@@ -9,7 +9,7 @@ use apiserver_http::{ApiServer, Identity, InProcess, Parts, ResponseBody};
 use apiserver_machinery::conversion::{Conversion, ConversionError};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::metadata;
-use apiserver_machinery::resource::{Column, Registry, Resource};
+use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
 use apiserver_machinery::schema::Schema;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
 use apiserver_machinery::strategy::Plain;
@@ -30,8 +30,10 @@ fn resource(group: &str, kind: &str, namespaced: bool) -> Resource {
     let open_api = json!({"type": "object", "properties": {
         "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
         "spec": {"type": "object", "properties": {
-            "size": {"type": "integer", "minimum": 1}, "colour": {"type": "string", "default": "red"}}},
-        "status": {"type": "object", "properties": {"phase": {"type": "string"}}}}});
+            "size": {"type": "integer", "minimum": 1}, "colour": {"type": "string", "default": "red"},
+            "replicas": {"type": "integer", "format": "int32"}}},
+        "status": {"type": "object", "properties": {"phase": {"type": "string"},
+            "replicas": {"type": "integer", "format": "int32"}, "selector": {"type": "string"}}}}});
     let mut whole = open_api.clone();
     whole["properties"]["metadata"] = metadata::schema();
     let column = |name: &str, kind: &str, path: &str| Column {
@@ -108,15 +110,28 @@ impl Conversion for Renamed {
     }
 }
 
+/// A kind, one with a Scale, one that is on its way out, and what they live in.
+fn kinds() -> Vec<Resource> {
+    let scale = Scale {
+        spec_replicas: ".spec.replicas".to_owned(),
+        status_replicas: ".status.replicas".to_owned(),
+        selector: Some(".status.selector".to_owned()),
+    };
+    let warning = "old.example.com/v1 Relic is deprecated; use toys.example.com/v1 Gadget";
+    vec![
+        resource("toys.example.com", "Gadget", true),
+        Resource { scale: Some(scale), ..resource("toys.example.com", "Swarm", true) },
+        Resource { deprecation: Some(warning.to_owned()), ..resource("old.example.com", "Relic", true) },
+        resource("", "Namespace", false),
+        older_gadget(),
+    ]
+}
+
 impl Server {
     pub(crate) async fn start() -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
-        let kinds = vec![
-            resource("toys.example.com", "Gadget", true),
-            resource("", "Namespace", false),
-            older_gadget(),
-        ];
+        let kinds = kinds();
         let objects = Arc::new(ObjectStore::open(
             Arc::new(Registry::new(kinds)),
             store,
@@ -157,6 +172,14 @@ impl Server {
         }
         let request = request.body(Full::new(body.into())).unwrap();
         self.door.clone().call(request).await.unwrap()
+    }
+
+    /// The bytes of an answer, its code and its content type.
+    pub(crate) async fn bytes(&self, path: &str, accept: &str) -> (u16, String, bytes::Bytes) {
+        let answer = self.request("GET", path, &[("accept", accept)], "").await;
+        let media = answer.headers().get("content-type").unwrap().to_str().unwrap().to_owned();
+        let code = answer.status().as_u16();
+        (code, media, answer.into_body().collect().await.unwrap().to_bytes())
     }
 
     pub(crate) async fn send(

@@ -139,7 +139,8 @@ fn what_is_encoded_has_the_bytes_of_the_generated_encoders() {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "too old resource version: 1 (212)", "reason": "Expired", "code": 410});
     let expected = [
-        b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x40\x0a\x06\x0a\0\x12\0\x1a\0\x12\x07Failure\x1a\x21".as_slice(),
+        b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x40\x0a\x06\x0a\0\x12\0\x1a\0\x12\x07Failure\x1a\x21"
+            .as_slice(),
         b"too old resource version: 1 (212)\x22\x07Expired\x30\x9a\x03\x1a\0\x22\0",
     ];
     assert_eq!(encode(&status).unwrap(), expected.concat());

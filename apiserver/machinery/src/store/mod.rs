@@ -11,6 +11,7 @@ mod get;
 mod list;
 mod lock;
 mod namespaces;
+mod scale;
 mod update;
 mod watch;
 

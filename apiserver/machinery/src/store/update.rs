@@ -78,7 +78,7 @@ impl ObjectStore {
         Ok(written)
     }
 
-    async fn modify(
+    pub(super) async fn modify(
         &self,
         kind: Kind<'_>,
         namespace: &str,
