@@ -75,11 +75,38 @@ pub enum Decision {
     Error(String),
 }
 
+/// One thing that a user may do, for people to read. `*` is any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// `get`, `list`, ...
+    pub verbs: Vec<String>,
+    /// API groups; empty when it is about paths.
+    pub groups: Vec<String>,
+    /// Plurals, with `/` and the subresource where it is about one.
+    pub resources: Vec<String>,
+    /// Paths.
+    pub paths: Vec<String>,
+}
+
+/// What a user may do, as far as it can be listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// What is known.
+    pub rules: Vec<Rule>,
+    /// Why there may be more; empty when this is all.
+    pub unknown: String,
+}
+
 /// Answers whether a user may do something.
 #[async_trait]
 pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
     /// The answer.
     async fn authorize(&self, attributes: &Attributes) -> Decision;
+
+    /// All that a user may do in a namespace. Who can only be asked one question at a time says so.
+    async fn rules(&self, _user: &User, _namespace: &str) -> Rules {
+        Rules { rules: Vec::new(), unknown: "an authorizer answers questions and lists no rules".to_owned() }
+    }
 }
 
 /// Several authorizers: the first with an opinion decides, and without any it is no.
@@ -98,5 +125,17 @@ impl Authorizer for Chain {
         }
         reasons.retain(|reason| !reason.is_empty());
         Decision::NoOpinion(reasons.join(", "))
+    }
+
+    async fn rules(&self, user: &User, namespace: &str) -> Rules {
+        let mut all = Rules::default();
+        for authorizer in &self.0 {
+            let Rules { rules, unknown } = authorizer.rules(user, namespace).await;
+            all.rules.extend(rules);
+            if !unknown.is_empty() {
+                all.unknown = unknown;
+            }
+        }
+        all
     }
 }

@@ -1,7 +1,7 @@
 //! The filters every request passes, in execution order.
 //!
 //! ```text
-//! audit id → request info → measure → authenticate → reject impersonation → in-flight limit
+//! audit id → request info → measure → authenticate → impersonate → in-flight limit
 //!   → authorize → deadline → read body → verb → compress
 //! ```
 
@@ -14,7 +14,7 @@ use http::Request;
 use http_body::Body;
 
 use crate::connection::Connection;
-use crate::filters::{audit_id, authentication, authorization, limits};
+use crate::filters::{audit_id, authentication, authorization, impersonation, limits};
 use crate::query::Query;
 use crate::request::Call;
 use crate::request_info::RequestInfo;
@@ -72,9 +72,9 @@ where
         query.timeout()?.filter(|_| !info.is_long_running()).map_or(DEADLINE, |asked| asked.min(DEADLINE));
     let (mut head, incoming) = request.into_parts();
     let user = authentication::authenticate(server, connection, &mut head.headers).await?;
-    authentication::reject_impersonation(&head.headers, &user)?;
-    let _permit = limits::admit(server, &info, &user)?;
     let proxied = connection.peer.as_ref().is_some_and(|peer| peer.is_front_proxy);
+    let user = impersonation::act_as(server, &mut head.headers, user, proxied).await?;
+    let _permit = limits::admit(server, &info, &user)?;
     authorization::authorize(server, &info, &user, proxied).await?;
     let serve = async {
         let body = body::read(incoming).await?;

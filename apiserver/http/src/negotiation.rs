@@ -224,7 +224,7 @@ pub(crate) fn discovery(headers: &HeaderMap, query: &Query) -> ApiResult<Discove
         return Ok(Discovery::Legacy(indented(Encoding::Json, pretty)));
     }
     for clause in clauses(headers) {
-        for encoding in [Encoding::Json, Encoding::Yaml].into_iter().filter(|e| clause.names(*e)) {
+        for encoding in ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding)) {
             let asked = (clause.parameter("g"), clause.parameter("v"), clause.parameter("as"));
             match asked {
                 _ if clause.excludes(encoding) => {}
@@ -237,6 +237,21 @@ pub(crate) fn discovery(headers: &HeaderMap, query: &Query) -> ApiResult<Discove
         }
     }
     Err(ApiError::not_acceptable(ACCEPTED))
+}
+
+/// The first of `offers`, media types without parameters, that the client takes; `None` for none.
+pub(crate) fn first(headers: &HeaderMap, offers: &[&'static str]) -> Option<&'static str> {
+    if is_silent(headers) {
+        return offers.first().copied();
+    }
+    clauses(headers).iter().find_map(|clause| {
+        let (kind, subtype) = (clause.media.0.as_str(), clause.media.1.as_str());
+        offers.iter().copied().find(|offer| {
+            let Some((own_kind, own_subtype)) = offer.split_once('/') else { return false };
+            let any = kind == "*" && subtype == "*";
+            any || (kind == own_kind && (subtype == "*" || subtype == own_subtype))
+        })
+    })
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ fn duration(text: &str) -> Result<Option<Duration>, String> {
 }
 
 /// Percent-decoding with `+` for space; what is not valid stays as it is.
-fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

@@ -198,6 +198,12 @@ impl ApiError {
         .about(resource, &resource.plural, "")
     }
 
+    /// What is asked for in that way is not done in that way.
+    pub fn method_not_allowed_here() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self { details: json!({}), ..Self::new(405, "MethodNotAllowed", message) }
+    }
+
     /// The answer cannot be had in any of the forms asked for.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(406, "NotAcceptable", message)

@@ -17,7 +17,7 @@ pub(crate) async fn authorize(
     require(server, &attributes(info, user), proxied).await
 }
 
-async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {
+pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {
     let authorizer = if proxied { &server.parts.hosted_authorizer } else { &server.parts.authorizer };
     let reason = match authorizer.authorize(attributes).await {
         Decision::Allow => return Ok(()),

@@ -3,4 +3,5 @@
 pub(crate) mod audit_id;
 pub(crate) mod authentication;
 pub(crate) mod authorization;
+pub(crate) mod impersonation;
 pub(crate) mod limits;

@@ -6,6 +6,7 @@ mod get;
 mod list;
 mod objects;
 mod patch;
+mod reviews;
 mod scale;
 mod subresource;
 mod update;
@@ -33,8 +34,9 @@ pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answ
 }
 
 async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
-    if call.info.verb != "get" {
-        return Ok(response::not_found());
+    // Upstream's documents do not look at the method; only its version does.
+    if call.info.path.trim_end_matches('/') == "/version" && call.info.verb != "get" {
+        return Err(ApiError::method_not_allowed_here());
     }
     if let Some(answer) = health::serve(server, &call.info.path, &call.query).await {
         return Ok(answer);
@@ -47,6 +49,11 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
 
 async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> ApiResult<Answer> {
     let objects = Arc::clone(&server.parts.objects);
+    if let Some(review) = apiserver_machinery::reviews::find(&path.group, &path.version, &path.resource)
+        .filter(|_| !call.proxied)
+    {
+        return reviews::serve(server, call, review, path).await;
+    }
     let Some(kind) = objects.kind(&path.group, &path.version, &path.resource) else {
         return Ok(response::not_found());
     };

@@ -23,6 +23,7 @@ use tower::Service;
 #[derive(Clone)]
 pub(crate) struct Server {
     door: InProcess,
+    server: Arc<ApiServer>,
     _directory: Arc<tempfile::TempDir>,
 }
 
@@ -150,7 +151,8 @@ impl Server {
             shutdown: CancellationToken::new(),
         }));
         let master = User::authenticated("tester", ["system:masters".to_owned()]);
-        let server = Self { door: InProcess::new(server, master), _directory: directory };
+        let door = InProcess::new(Arc::clone(&server), master);
+        let server = Self { door, server, _directory: directory };
         while !objects.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -172,6 +174,12 @@ impl Server {
         }
         let request = request.body(Full::new(body.into())).unwrap();
         self.door.clone().call(request).await.unwrap()
+    }
+
+    /// The same server for somebody else.
+    pub(crate) fn seen_by(&self, name: &str, groups: &[&str]) -> Self {
+        let user = User::authenticated(name, groups.iter().map(|group| (*group).to_owned()));
+        Self { door: InProcess::new(Arc::clone(&self.server), user), ..self.clone() }
     }
 
     /// The bytes of an answer, its code and its content type.

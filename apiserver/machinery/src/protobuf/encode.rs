@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::messages::{PARTIAL, PARTIAL_LIST, STATUS};
+use super::messages::{GROUP, GROUPS, PARTIAL, PARTIAL_LIST, RESOURCES, STATUS, VERSIONS};
 use super::wire::Writer;
 use super::{ENVELOPE, Field, Shape};
 
@@ -17,6 +17,10 @@ pub fn encode(object: &Value) -> Option<Vec<u8>> {
         "Status" => STATUS,
         "PartialObjectMetadata" => PARTIAL,
         "PartialObjectMetadataList" => PARTIAL_LIST,
+        "APIGroupList" => GROUPS,
+        "APIGroup" => GROUP,
+        "APIResourceList" => RESOURCES,
+        "APIVersions" => VERSIONS,
         _ => return None,
     };
     let mut kind = Writer::default();
@@ -98,6 +102,12 @@ fn write(out: &mut Writer, field: &Field, value: &Value) {
         Shape::Json => {
             let mut inner = Writer::default();
             inner.bytes(1, value.to_string().as_bytes());
+            out.bytes(number, &inner.finish());
+        }
+        Shape::Items => {
+            let mut inner = Writer::default();
+            let texts = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+            texts.for_each(|text| inner.bytes(1, text.as_bytes()));
             out.bytes(number, &inner.finish());
         }
         Shape::Message(fields) => out.bytes(number, &message(value, fields)),

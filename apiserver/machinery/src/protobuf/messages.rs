@@ -98,3 +98,47 @@ pub(super) const PARTIAL: &[Field] = &[METADATA];
 /// `metav1.PartialObjectMetadataList`.
 pub(super) const PARTIAL_LIST: &[Field] =
     &[Field::new(1, "metadata", LIST_META), Field::list(2, "items", Shape::Message(PARTIAL))];
+
+const ADDRESS: &[Field] =
+    &[Field::new(1, "clientCIDR", Shape::Text), Field::new(2, "serverAddress", Shape::Text)];
+
+const VERSION: &[Field] =
+    &[Field::new(1, "groupVersion", Shape::Text), Field::new(2, "version", Shape::Text)];
+
+/// `metav1.APIVersions`.
+pub(super) const VERSIONS: &[Field] = &[
+    Field::list(1, "versions", Shape::Text),
+    Field::list(2, "serverAddressByClientCIDRs", Shape::Message(ADDRESS)),
+];
+
+/// `metav1.APIGroup`.
+pub(super) const GROUP: &[Field] = &[
+    Field::new(1, "name", Shape::Text),
+    Field::list(2, "versions", Shape::Message(VERSION)),
+    Field::new(3, "preferredVersion", Shape::Message(VERSION)),
+    Field::list(4, "serverAddressByClientCIDRs", Shape::Message(ADDRESS)),
+];
+
+/// `metav1.APIGroupList`.
+pub(super) const GROUPS: &[Field] = &[Field::list(1, "groups", Shape::Message(GROUP))];
+
+/// `metav1.APIResourceList`.
+pub(super) const RESOURCES: &[Field] = &[
+    Field::new(1, "groupVersion", Shape::Text),
+    Field::list(
+        2,
+        "resources",
+        Shape::Message(&[
+            Field::new(1, "name", Shape::Text),
+            Field::new(2, "namespaced", Shape::Boolean),
+            Field::new(3, "kind", Shape::Text),
+            Field::pointer(4, "verbs", Shape::Items),
+            Field::list(5, "shortNames", Shape::Text),
+            Field::new(6, "singularName", Shape::Text),
+            Field::list(7, "categories", Shape::Text),
+            Field::new(8, "group", Shape::Text),
+            Field::new(9, "version", Shape::Text),
+            Field::new(10, "storageVersionHash", Shape::Text),
+        ]),
+    ),
+];

@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 pub use encode::{encode, event};
 pub use messages::{DELETE_OPTIONS, METADATA};
+pub(crate) use wire::Writer;
 use wire::{Datum, Reader};
 
 /// Why bytes are not the message they should be.
@@ -53,6 +54,8 @@ pub enum Shape {
     Blobs,
     /// `map<string, ExtraValue>`: lists of texts.
     TextLists,
+    /// A message of nothing but texts: a list in JSON.
+    Items,
     /// `metav1.FieldsV1`: JSON in bytes.
     Json,
     /// A message of its own.
@@ -140,7 +143,13 @@ fn read_field(object: &mut Map<String, Value>, field: &Field, datum: Datum<'_>) 
                 map.insert(key, value);
             }
         }
-        Shape::Text | Shape::Integer | Shape::Boolean | Shape::Time | Shape::MicroTime | Shape::Json => {
+        Shape::Text
+        | Shape::Integer
+        | Shape::Boolean
+        | Shape::Time
+        | Shape::MicroTime
+        | Shape::Json
+        | Shape::Items => {
             let value = read_scalar(field.shape, datum)?;
             if field.repeated {
                 push(object, name, value);
@@ -165,6 +174,7 @@ fn read_scalar(shape: Shape, datum: Datum<'_>) -> Result<Value, Malformed> {
         Shape::Time => time(datum.bytes()?, "%Y-%m-%dT%H:%M:%SZ"),
         Shape::MicroTime => time(datum.bytes()?, "%Y-%m-%dT%H:%M:%S%.6fZ"),
         Shape::Json => json_of(datum.bytes()?),
+        Shape::Items => texts(datum.bytes()?),
         _ => Ok(json!(datum.text()?)),
     }
 }

@@ -145,6 +145,12 @@ fn what_is_encoded_has_the_bytes_of_the_generated_encoders() {
     ];
     assert_eq!(encode(&status).unwrap(), expected.concat());
     assert_eq!(encode(&json!({"kind": "Toy"})), None);
+    let versions = json!({"groupVersion": "g/v1", "version": "v1"});
+    let group = json!({"kind": "APIGroup", "apiVersion": "v1", "name": "g", "versions": [versions],
+        "preferredVersion": versions});
+    let expected = b"k8s\0\x0a\x0e\x0a\x02v1\x12\x08APIGroup\x12\x1b\x0a\x01g\x12\x0a\x0a\x04g/v1\x12\x02v1\
+        \x1a\x0a\x0a\x04g/v1\x12\x02v1\x1a\0\x22\0";
+    assert_eq!(encode(&group).unwrap(), expected);
 }
 
 #[test]

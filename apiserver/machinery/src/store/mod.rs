@@ -287,10 +287,12 @@ fn check_type(resource: &Resource, object: &mut Value) -> ApiResult<()> {
     if kind != resource.kind {
         let fault = crate::field_errors::FieldError::invalid(
             FieldPath::new("kind"),
-            &Value::String(kind),
+            &Value::String(kind.clone()),
             &format!("must be {}", resource.kind),
         );
-        return Err(ApiError::invalid(resource, "", &[fault]));
+        let qualified = if resource.group.is_empty() { kind } else { format!("{kind}.{}", resource.group) };
+        let name = root.get("metadata").and_then(|meta| meta.get("name")).and_then(Value::as_str);
+        return Err(ApiError::invalid_kind(&qualified, name.unwrap_or_default(), &[fault]));
     }
     check_metadata_types(resource, root.get("metadata"))
 }
@@ -298,16 +300,10 @@ fn check_type(resource: &Resource, object: &mut Value) -> ApiResult<()> {
 /// `metadata` is decoded strictly: a wrong type there is a malformed request, not an invalid object.
 fn check_metadata_types(resource: &Resource, metadata: Option<&Value>) -> ApiResult<()> {
     let Some(metadata) = metadata.filter(|metadata| !metadata.is_null()) else { return Ok(()) };
-    let schema = resource.schema.property("metadata");
-    let faults = schema.map(|schema| {
-        let mut metadata = metadata.clone();
-        schema.fill_in(&mut metadata);
-        schema.validate(&metadata, None, &FieldPath::new("metadata"))
-    });
-    match faults.into_iter().flatten().next() {
+    match crate::metadata::wrong_type(metadata) {
         None => Ok(()),
-        Some(fault) => Err(ApiError::bad_request(format!(
-            "{} in version \"{}\" cannot be handled as a {}: {fault}",
+        Some(why) => Err(ApiError::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: {why}",
             resource.kind, resource.version, resource.kind
         ))),
     }
