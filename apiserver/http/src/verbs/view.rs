@@ -7,7 +7,6 @@ use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{CachedObject, Listing};
 use apiserver_machinery::table::{self, IncludeObject};
-use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::encoding::Encoding;
@@ -67,16 +66,15 @@ pub(super) fn list(resource: &Resource, listing: &Listing, form: Form, query: &Q
             let items: Vec<Value> =
                 values(&listing.items)?.iter().map(|value| partial(value, version)).collect();
             let list = json!({"apiVersion": format!("meta.k8s.io/{version}"),
-                "kind": "PartialObjectMetadataList", "metadata": list_metadata(listing), "items": items});
+                "kind": "PartialObjectMetadataList", "metadata": typed_list_metadata(listing), "items": items});
             response::value(200, &list, form.encoding)
         }
         View::Table(version) => {
-            let (include, now) = (include(query)?, jiff::Timestamp::now());
+            let rows = table::Rows::new(resource, include(query)?, jiff::Timestamp::now());
             let values = values(&listing.items)?;
-            let rows: Vec<Value> =
-                values.iter().map(|value| table::row(resource, value, include, now)).collect();
+            let rows: Vec<Value> = values.iter().map(|value| rows.row(value, version)).collect();
             let table = json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
-                "metadata": list_metadata(listing), "columnDefinitions": table::columns(resource), "rows": rows});
+                "metadata": typed_list_metadata(listing), "columnDefinitions": table::columns(resource), "rows": rows});
             response::value(200, &table, form.encoding)
         }
     }
@@ -92,9 +90,9 @@ pub(super) fn partial(object: &Value, version: &str) -> Value {
 /// A table with one row and its columns.
 pub(super) fn one_row(resource: &Resource, object: &Value, version: &str, include: IncludeObject) -> Value {
     let metadata = json!({"resourceVersion": apiserver_machinery::object::meta(object, "resourceVersion")});
+    let rows = table::Rows::new(resource, include, jiff::Timestamp::now());
     json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
-        "columnDefinitions": table::columns(resource),
-        "rows": [table::row(resource, object, include, jiff::Timestamp::now())]})
+        "columnDefinitions": table::columns(resource), "rows": [rows.row(object, version)]})
 }
 
 /// How much of the objects a table carries.
@@ -123,21 +121,37 @@ fn list_metadata(listing: &Listing) -> Value {
     metadata
 }
 
-/// The list put together from ready-made bytes: nothing is decoded, each item is copied once.
-fn list_bytes(resource: &Resource, listing: &Listing) -> ApiResult<Bytes> {
-    let size: usize = listing.items.iter().map(|item| item.json.as_ref().map_or(0, Bytes::len) + 1).sum();
-    let mut body = Vec::with_capacity(size + 256);
-    body.extend_from_slice(
-        format!("{{\"apiVersion\":{},\"items\":[", json!(resource.api_version())).as_bytes(),
-    );
-    for (index, item) in listing.items.iter().enumerate() {
+/// The metadata of the lists that upstream writes from a type of its own: what is empty is left out.
+fn typed_list_metadata(listing: &Listing) -> Value {
+    let mut metadata = list_metadata(listing);
+    if let Some(map) = metadata.as_object_mut().filter(|_| listing.next.is_empty()) {
+        map.remove("continue");
+    }
+    metadata
+}
+
+/// The list put together from ready-made bytes. Nothing is decoded or encoded but the frame around
+/// the items; every byte of an item is copied once, from the cache's encoding into the body, which has
+/// its final size from the beginning. A list of 10 000 objects of 2 KiB copies 20 MiB, and nothing
+/// more than that until it is compressed or encrypted. Other forms than this one decode every item.
+fn list_bytes(resource: &Resource, listing: &Listing) -> ApiResult<Vec<u8>> {
+    let head = format!("{{\"apiVersion\":{},\"items\":[", json!(resource.api_version()));
+    let tail =
+        format!("],\"kind\":{},\"metadata\":{}}}\n", json!(resource.list_kind()), list_metadata(listing));
+    let mut size = head.len() + tail.len() + listing.items.len().saturating_sub(1);
+    for item in &listing.items {
+        size += item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?.len();
+    }
+    let mut body = Vec::with_capacity(size);
+    body.extend_from_slice(head.as_bytes());
+    for (index, json) in listing.items.iter().filter_map(|item| item.json.as_ref().ok()).enumerate() {
         if index > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?);
+        body.extend_from_slice(json);
     }
-    let tail =
-        format!("],\"kind\":{},\"metadata\":{}}}\n", json!(resource.list_kind()), list_metadata(listing));
     body.extend_from_slice(tail.as_bytes());
-    Ok(Bytes::from(body))
+    // More would mean that everything was copied again to make room.
+    debug_assert_eq!(body.len(), size, "the size of a list was foreseen wrongly");
+    Ok(body)
 }
