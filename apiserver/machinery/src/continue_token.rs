@@ -34,7 +34,9 @@ impl ContinueToken {
     /// As it goes out.
     pub fn encode(&self) -> String {
         let rv = self.revision.and_then(|revision| i64::try_from(revision).ok()).unwrap_or(-1);
-        let wire = Wire { v: VERSION.to_owned(), rv, start: format!("/{}", self.start) };
+        // Without the slash where upstream has none, so that nobody can tell them apart.
+        let slash = if self.revision.is_some() { "/" } else { "" };
+        let wire = Wire { v: VERSION.to_owned(), rv, start: format!("{slash}{}", self.start) };
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
     }
 
@@ -54,7 +56,9 @@ impl ContinueToken {
         }
         let revision = match wire.rv {
             0 => {
-                return Err(not_valid(format!(": incorrect encoded start resourceVersion (version {VERSION})")));
+                return Err(not_valid(format!(
+                    ": incorrect encoded start resourceVersion (version {VERSION})"
+                )));
             }
             // Upstream takes any number below zero for "now".
             rv => u64::try_from(rv).ok(),
@@ -93,7 +97,10 @@ mod tests {
             ("%%%".to_owned(), ": "),
             (forged("x"), ": "),
             (forged("{}"), ": server does not recognize this encoded version "),
-            (forged(r#"{"v":"v2","rv":1,"start":"a"}"#), ": server does not recognize this encoded version v2"),
+            (
+                forged(r#"{"v":"v2","rv":1,"start":"a"}"#),
+                ": server does not recognize this encoded version v2",
+            ),
             (token("0", "a"), ": incorrect encoded start resourceVersion (version meta.k8s.io/v1)"),
             (token("1", ""), ": encoded start key empty (version meta.k8s.io/v1)"),
             (token("1", "../a"), ": ../a"),
@@ -114,7 +121,8 @@ mod tests {
     #[test]
     fn a_start_may_have_a_slash_before_it() {
         for start in ["ns/name", "/ns/name"] {
-            let text = URL_SAFE_NO_PAD.encode(format!(r#"{{"v":"meta.k8s.io/v1","rv":7,"start":"{start}"}}"#));
+            let text =
+                URL_SAFE_NO_PAD.encode(format!(r#"{{"v":"meta.k8s.io/v1","rv":7,"start":"{start}"}}"#));
             let token = ContinueToken { revision: Some(7), start: "ns/name".to_owned() };
             assert_eq!(ContinueToken::decode(&text), Ok(token));
         }

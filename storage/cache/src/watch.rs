@@ -58,6 +58,11 @@ impl<T> SectionWatch<T> {
         self.seen
     }
 
+    /// The same, if it has happened: a watch may begin after a revision that is still to come.
+    pub fn reached(&self) -> Option<Revision> {
+        (self.seen <= self.position.borrow().revision).then_some(self.seen)
+    }
+
     /// The next change or progress. Cancel safe: nothing is lost when the future is dropped.
     ///
     /// # Errors

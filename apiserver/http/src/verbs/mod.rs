@@ -2,8 +2,10 @@
 
 mod create;
 mod delete;
+mod frames;
 mod get;
 mod list;
+mod list_options;
 mod objects;
 mod patch;
 mod reviews;

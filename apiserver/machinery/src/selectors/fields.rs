@@ -70,7 +70,8 @@ fn parts(term: &str) -> Option<(&str, bool, &str)> {
     term.char_indices().find_map(|(at, _)| {
         let (path, rest) = term.split_at(at);
         let unequal = rest.strip_prefix("!=").map(|value| (path, false, value));
-        let equal = || rest.strip_prefix("==").or_else(|| rest.strip_prefix('=')).map(|value| (path, true, value));
+        let equal =
+            || rest.strip_prefix("==").or_else(|| rest.strip_prefix('=')).map(|value| (path, true, value));
         unequal.or_else(equal)
     })
 }
@@ -82,7 +83,9 @@ fn unescape(value: &str) -> Result<String, String> {
         match character {
             '\\' => match characters.next() {
                 Some(escaped @ ('\\' | ',' | '=')) => plain.push(escaped),
-                Some(other) => return Err(format!("invalid field selector: invalid escape sequence: \\{other}")),
+                Some(other) => {
+                    return Err(format!("invalid field selector: invalid escape sequence: \\{other}"));
+                }
                 None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
             },
             ',' | '=' => {

@@ -73,7 +73,9 @@ impl Parser {
         match self.peek() {
             Token::End => return Ok(LabelSelector::default()),
             Token::Word(_) | Token::Not => {}
-            other => return Err(format!("found '{}', expected: !, identifier, or 'end of string'", other.text())),
+            other => {
+                return Err(format!("found '{}', expected: !, identifier, or 'end of string'", other.text()));
+            }
         }
         loop {
             let requirement = self.requirement();
@@ -164,7 +166,8 @@ fn number(text: &str) -> Result<i64, String> {
 }
 
 /// The form of a name, in the words of upstream's messages.
-const NAME: &str = "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const NAME: &str =
+    "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
 fn check_key(key: String) -> Result<String, String> {
     if is_qualified_name(&key) {
@@ -256,7 +259,10 @@ mod tests {
             (",", "found ',', expected: !, identifier, or 'end of string'"),
             ("a=b=c", "found '=', expected: ',' or 'end of string'"),
             ("!", "unable to parse requirement: found '', expected: identifier"),
-            ("a>x", "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer"),
+            (
+                "a>x",
+                "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer",
+            ),
         ];
         for (text, expected) in table {
             assert_eq!(LabelSelector::parse(text).unwrap_err().message, expected, "{text}");
@@ -266,6 +272,11 @@ mod tests {
             assert_eq!(error.code, 400, "{text}");
         }
         let key = LabelSelector::parse("-a").unwrap_err().message;
-        assert!(key.starts_with("unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of"), "{key}");
+        assert!(
+            key.starts_with(
+                "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of"
+            ),
+            "{key}"
+        );
     }
 }

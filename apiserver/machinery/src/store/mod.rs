@@ -22,7 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
-use storage_cache::Cache;
+use storage_cache::{Cache, Section};
 use storage_contract::{Entry, Key, Revision, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +40,7 @@ pub use list::{ListRequest, Listing, RevisionMatch};
 pub use lock::Lock;
 pub use namespaces::{NamespaceSource, OwnNamespaces};
 pub use update::Target;
-pub use watch::{ObjectEvent, ObjectWatch, WatchRequest};
+pub use watch::{ObjectEvent, ObjectWatch, WatchRequest, WatchStart};
 
 /// How long a consistent read waits for the cache before it reads the store itself: the follower is
 /// a few milliseconds behind when all is well.
@@ -93,9 +93,9 @@ pub struct ObjectStore {
 #[derive(Debug, Clone, Copy)]
 pub struct Kind<'a> {
     /// What is known of it in the request's version.
-    pub resource: &'a Resource,
+    pub resource: &'a Arc<Resource>,
     /// The same in the stored version.
-    pub stored: &'a Resource,
+    pub stored: &'a Arc<Resource>,
     /// The section of the cache with its objects: its place among the stored kinds.
     section: usize,
 }
@@ -163,7 +163,7 @@ impl ObjectStore {
         self.kind_from(self.registry.find(group, version, plural)?)
     }
 
-    fn kind_from<'a>(&'a self, resource: &'a Resource) -> Option<Kind<'a>> {
+    fn kind_from<'a>(&'a self, resource: &'a Arc<Resource>) -> Option<Kind<'a>> {
         let (section, stored) = self.registry.stored_of(resource)?;
         Some(Kind { resource, stored, section })
     }
@@ -179,6 +179,15 @@ impl ObjectStore {
         let count = |index: usize| self.cache.section(index).map_or(0, |section| section.len());
         let kinds = self.registry.stored().iter().enumerate();
         kinds.map(|(index, resource)| (resource.qualified_plural(), count(index))).collect()
+    }
+
+    fn section(&self, kind: Kind<'_>) -> Option<&Arc<Section<CachedObject>>> {
+        self.cache.section(kind.section)
+    }
+
+    /// A stored entry as the cache holds it, in the request's version.
+    fn project(&self, kind: Kind<'_>, entry: &Entry) -> Arc<CachedObject> {
+        Arc::new(CachedObject::of_entry(kind.stored, &self.encryption, entry)).view(kind.resource)
     }
 
     fn key(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<Key> {
