@@ -16,6 +16,7 @@ use apiserver_machinery::strategy::Plain;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
+use storage_contract::Store;
 use storage_embedded::EmbeddedStore;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
@@ -24,7 +25,7 @@ use tower::Service;
 pub(crate) struct Server {
     door: InProcess,
     server: Arc<ApiServer>,
-    _directory: Arc<tempfile::TempDir>,
+    _directory: Option<Arc<tempfile::TempDir>>,
 }
 
 fn resource(group: &str, kind: &str, namespaced: bool) -> Resource {
@@ -132,6 +133,11 @@ impl Server {
     pub(crate) async fn start() -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+        Self { _directory: Some(directory), ..Self::start_on(store).await }
+    }
+
+    /// One of the servers on a store.
+    pub(crate) async fn start_on(store: Arc<dyn Store>) -> Self {
         let kinds = kinds();
         let objects = Arc::new(ObjectStore::open(
             Arc::new(Registry::new(kinds)),
@@ -152,12 +158,13 @@ impl Server {
         }));
         let master = User::authenticated("tester", ["system:masters".to_owned()]);
         let door = InProcess::new(Arc::clone(&server), master);
-        let server = Self { door, server, _directory: directory };
+        let server = Self { door, server, _directory: None };
         while !objects.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
-        assert_eq!(server.post("/api/v1/namespaces", &namespace).await.0, 201);
+        // Another server may have made it.
+        assert!(matches!(server.post("/api/v1/namespaces", &namespace).await.0, 201 | 409));
         server
     }
 
@@ -226,7 +233,11 @@ impl Server {
     }
 
     pub(crate) async fn watch(&self, path: &str) -> Watch {
-        let answer = self.request("GET", path, &[], String::new()).await;
+        self.watch_as(path, "application/json").await
+    }
+
+    pub(crate) async fn watch_as(&self, path: &str, accept: &str) -> Watch {
+        let answer = self.request("GET", path, &[("accept", accept)], String::new()).await;
         assert_eq!(answer.status(), 200);
         Watch { body: answer.into_body(), rest: Vec::new() }
     }
@@ -240,13 +251,27 @@ pub(crate) struct Watch {
 impl Watch {
     /// The next event; a stream that says nothing for long has failed.
     pub(crate) async fn next(&mut self) -> Value {
+        self.next_or_end().await.unwrap()
+    }
+
+    /// The next event, or `None` at the end of the stream.
+    pub(crate) async fn next_or_end(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
-                return serde_json::from_slice(&line).unwrap();
+                return Some(serde_json::from_slice(&line).unwrap());
             }
-            let frame = tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await.unwrap();
-            self.rest.extend_from_slice(&frame.unwrap().unwrap().into_data().unwrap());
+            let frame = tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await.unwrap()?;
+            self.rest.extend_from_slice(&frame.unwrap().into_data().unwrap());
         }
+    }
+
+    /// Every event up to the end of the stream.
+    pub(crate) async fn all(mut self) -> Vec<Value> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next_or_end().await {
+            events.push(event);
+        }
+        events
     }
 }
