@@ -71,8 +71,13 @@ impl CachedObject {
     }
 
     /// The object behind a stored entry.
-    pub(super) fn of_entry(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Self {
-        match super::decode(resource, encryption, entry) {
+    pub(super) fn of_entry(
+        registry: &Registry,
+        resource: &Resource,
+        encryption: &Encryption,
+        entry: &Entry,
+    ) -> Self {
+        match super::decode(registry, resource, encryption, entry) {
             Ok(object) => Self::new(resource, &object, entry.modified),
             Err(why) => {
                 let name = entry.key.as_str().rsplit('/').next().unwrap_or_default();
@@ -185,7 +190,7 @@ impl ToBytes {
 impl Projection<CachedObject> for ToBytes {
     fn project(&self, section: usize, entry: &Entry) -> CachedObject {
         match self.registry.stored().get(section) {
-            Some(resource) => CachedObject::of_entry(resource, &self.encryption, entry),
+            Some(resource) => CachedObject::of_entry(&self.registry, resource, &self.encryption, entry),
             None => CachedObject::damaged("", format!("{} belongs to no kind", entry.key), entry.modified),
         }
     }
