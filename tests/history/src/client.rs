@@ -61,7 +61,17 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) async fn open(port: u16, path: &str) -> anyhow::Result<Self> {
-        let answer = tokio::time::timeout(PATIENCE, request(port, "GET", path, None)).await??;
+        Self::ask(port, "GET", path, None).await
+    }
+
+    /// The lines of the answer to any request.
+    pub(crate) async fn ask(
+        port: u16,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Self> {
+        let answer = tokio::time::timeout(PATIENCE, request(port, method, path, body)).await??;
         anyhow::ensure!(answer.status() == 200, "a watch was answered {}", answer.status());
         Ok(Self { body: answer.into_body(), rest: Vec::new() })
     }

@@ -114,16 +114,21 @@ impl Etcd {
         Ok(())
     }
 
-    /// Forgets all history but the newest, whatever anybody still wants of it.
-    pub(crate) async fn compact(&self) -> anyhow::Result<u64> {
-        let mut failed = None;
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        self.members.iter().map(|member| member.port).collect()
+    }
+
+    /// Forgets all history before a revision, whatever anybody still wants of it.
+    pub(crate) async fn compact(&self, revision: u64) -> anyhow::Result<()> {
+        let mut done = Err(anyhow::anyhow!("no members"));
         for index in 0..self.members.len() {
-            match self.compact_through(index).await {
-                Ok(revision) => return Ok(revision),
-                Err(error) => failed = Some(error),
+            let body = json!({"revision": revision.to_string()});
+            done = self.ask(index, "/v3/kv/compaction", &body).await.map(|_| ());
+            if done.is_ok() {
+                break;
             }
         }
-        Err(failed.unwrap_or_else(|| anyhow::anyhow!("no members")))
+        done
     }
 
     /// How many bytes the first member has sent to clients in all.
@@ -134,14 +139,6 @@ impl Etcd {
             metrics.lines().find_map(|line| line.strip_prefix("etcd_network_client_grpc_sent_bytes_total "));
         let number: f64 = line.context("etcd does not count what it sends")?.parse()?;
         Ok(format!("{number:.0}").parse()?)
-    }
-
-    async fn compact_through(&self, index: usize) -> anyhow::Result<u64> {
-        let range = json!({"key": "Lw==", "count_only": true});
-        let answer = self.ask(index, "/v3/kv/range", &range).await?;
-        let newest = answer.pointer("/header/revision").and_then(Value::as_str).context("no revision")?;
-        self.ask(index, "/v3/kv/compaction", &json!({"revision": newest})).await?;
-        Ok(newest.parse()?)
     }
 }
 

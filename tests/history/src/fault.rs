@@ -49,7 +49,7 @@ impl FromStr for Fault {
 }
 
 /// One change in so many is swallowed.
-const SWALLOWED: u64 = 40;
+const SWALLOWED: u64 = 20;
 
 /// How late changes arrive where reads are to be stale.
 const LATE: Duration = Duration::from_millis(150);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -14,7 +15,7 @@ use crate::random::Random;
 use crate::record::{Outcome, Records, Selection, Write};
 use crate::replica::Replica;
 use crate::writers::{GADGETS, Scene};
-use crate::{Fault, client, readers, watchers, writers};
+use crate::{Fault, client, observer, readers, watchers, writers};
 
 /// What is to happen.
 #[derive(Debug, Clone)]
@@ -57,6 +58,8 @@ pub async fn run(plan: &Plan) -> anyhow::Result<Records> {
         let selection = if me % 2 == 0 { Selection::All } else { Selection::Odd };
         watching.spawn(watchers::run(scene.clone(), random.split(), me, selection, last.clone()));
     }
+    let seen = observer::Progress::default();
+    watching.spawn(observer::run(etcd.ports(), Arc::clone(&seen), last.clone()));
     let (writes, reads) = (Arc::default(), Arc::default());
     let mut working = JoinSet::new();
     for me in 0..WRITERS {
@@ -65,7 +68,7 @@ pub async fn run(plan: &Plan) -> anyhow::Result<Records> {
     for me in 0..READERS {
         working.spawn(readers::run(scene.clone(), random.split(), me, Arc::clone(&reads)));
     }
-    let trouble = Trouble { etcd, servers, random, until: scene.begun + plan.lasts };
+    let trouble = Trouble { etcd, servers, seen, random, until: scene.begun + plan.lasts };
     let _kept = if plan.trouble { trouble.make().await? } else { trouble.spare().await };
     stop.cancel();
     working.join_all().await;
@@ -115,6 +118,7 @@ async fn finish(scene: &Scene, writes: &Arc<Mutex<Vec<Write>>>) -> anyhow::Resul
 struct Trouble {
     etcd: Etcd,
     servers: [Replica; 2],
+    seen: observer::Progress,
     random: Random,
     until: Instant,
 }
@@ -159,8 +163,10 @@ impl Trouble {
         server.restart()
     }
 
-    /// While a member is being elected nobody compacts; there will be another time.
+    /// All that etcd itself has told; the state before the next change is kept, because etcd tells
+    /// what was before from that. While a leader is elected nobody compacts; there will be another time.
     async fn compact(&self) {
-        let _ = self.etcd.compact().await;
+        let seen = self.seen.load(Ordering::Relaxed);
+        let _ = self.etcd.compact(seen.saturating_sub(1)).await;
     }
 }

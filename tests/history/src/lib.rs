@@ -12,6 +12,7 @@ mod cost;
 mod etcd;
 mod fault;
 mod laboratory;
+mod observer;
 mod random;
 mod readers;
 mod record;
