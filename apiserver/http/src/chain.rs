@@ -78,7 +78,8 @@ where
     authorization::authorize(server, &info, &user, proxied).await?;
     let serve = async {
         let body = body::read(incoming).await?;
-        let call = Call { headers: head.headers, query, info, user, proxied, body };
+        let upgrade = head.extensions.remove();
+        let call = Call { headers: head.headers, query, info, user, proxied, body, upgrade };
         verbs::serve(server, call).await
     };
     match tokio::time::timeout(deadline, serve).await {

@@ -94,7 +94,7 @@ async fn connection(
         .max_concurrent_streams(STREAMS)
         .keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE);
-    let serving = builder.serve_connection(TokioIo::new(stream), service);
+    let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(serving);
     tokio::select! {
         result = serving.as_mut() => return result.map_err(|error| error.to_string()),

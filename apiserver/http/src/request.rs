@@ -5,6 +5,7 @@ use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::verb::Caller;
 use bytes::Bytes;
 use http::HeaderMap;
+use hyper::upgrade::OnUpgrade;
 
 use crate::negotiation::{self, Form};
 use crate::query::Query;
@@ -20,6 +21,8 @@ pub(crate) struct Call {
     /// Whether it came through a host's front proxy.
     pub(crate) proxied: bool,
     pub(crate) body: Bytes,
+    /// The connection, for who wants to speak another protocol on it.
+    pub(crate) upgrade: Option<OnUpgrade>,
 }
 
 impl Call {

@@ -14,6 +14,7 @@ mod subresource;
 mod update;
 mod view;
 mod watch;
+mod web_socket;
 
 use std::sync::Arc;
 

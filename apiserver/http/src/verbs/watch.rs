@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::frames::Frames;
 use super::list_options::ListOptions;
-use super::view;
+use super::{view, web_socket};
 use crate::body::ResponseBody;
 use crate::negotiation;
 use crate::request::Call;
@@ -81,6 +81,9 @@ pub(super) async fn serve(
         }
         stream.server.metrics.watch_closed();
     });
+    if let Some((key, upgrade)) = web_socket::key(&call.headers).zip(call.upgrade.clone()) {
+        return Ok(web_socket::answer(key, upgrade, receiver));
+    }
     let mut answer = Response::new(ResponseBody::Stream(receiver));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form.encoding.stream_type()));
     Ok(answer)

@@ -168,6 +168,19 @@ impl Server {
         server
     }
 
+    /// Serves on a network, too, without TLS.
+    pub(crate) async fn listen(self, listener: tokio::net::TcpListener) {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let service = hyper_util::service::TowerToHyperService::new(self.door.clone());
+            let builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
+            tokio::spawn(async move {
+                let stream = hyper_util::rt::TokioIo::new(stream);
+                builder.serve_connection_with_upgrades(stream, service).await.unwrap();
+            });
+        }
+    }
+
     pub(crate) async fn request(
         &self,
         method: &str,
