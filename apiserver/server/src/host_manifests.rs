@@ -7,6 +7,7 @@ use apiserver_host::Options;
 use apiserver_machinery::resource::Registry;
 use serde_json::{Value, json};
 
+use crate::assembly::Assembly;
 use crate::cli::ManifestsArguments;
 use crate::config;
 use crate::pki::Authority;
@@ -15,10 +16,10 @@ use crate::pki::Authority;
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// Prints the objects as YAML documents.
-pub(crate) fn run(arguments: &ManifestsArguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow::Result<()> {
     let data = config::data_directory(arguments.data_dir.as_deref())?;
     let authority = Authority::open(&data)?;
-    let registry = apiserver_registry::registry()?;
+    let registry = assembly.registry()?;
     let options = Options {
         namespace: arguments.namespace.clone(),
         service: arguments.service.clone(),

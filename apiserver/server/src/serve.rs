@@ -19,6 +19,7 @@ use storage_etcd::{EtcdConfiguration, EtcdStore};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::assembly::Assembly;
 use crate::cli::ServeArguments;
 use crate::config::{Etcd, ServerConfiguration};
 use crate::host::Host;
@@ -37,11 +38,11 @@ const GRACE: Duration = Duration::from_secs(60);
 const SILENCED: &str = "openstack_sdk=warn";
 
 /// Serves until told to stop.
-pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &ServeArguments, assembly: &Assembly) -> anyhow::Result<()> {
     let configuration = ServerConfiguration::load(arguments)?;
     start_logging(&configuration)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(&configuration))
+    runtime.block_on(serve(&configuration, assembly))
 }
 
 fn start_logging(configuration: &ServerConfiguration) -> anyhow::Result<()> {
@@ -59,7 +60,7 @@ fn start_logging(configuration: &ServerConfiguration) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
+async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyhow::Result<()> {
     let data = configuration.data_directory()?;
     pki::private_directory(&data)?;
     let listen: SocketAddr =
@@ -84,7 +85,7 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
     })?;
     let address = listener.local_addr()?;
     let shutdown = CancellationToken::new();
-    let registry = Arc::new(apiserver_registry::registry()?);
+    let registry = Arc::new(assembly.registry()?);
     let namespaces: Arc<dyn NamespaceSource> = match &host {
         Some(host) => host.namespaces(),
         None => Arc::new(OwnNamespaces),
@@ -111,9 +112,11 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
         shutdown: shutdown.clone(),
     }));
     let stopper = tokio::spawn(stop_on_signal(shutdown.clone()));
-    make_namespaces(&objects).await?;
+    make_namespaces(&objects, &assembly.namespaces).await?;
     tokio::spawn(followed.follow(shutdown.clone()));
-    let controllers = controllers::start(&server, host.as_ref().map(Host::client), alone, &shutdown);
+    let controllers = assembly
+        .controllers
+        .then(|| controllers::start(&server, host.as_ref().map(Host::client), alone, &shutdown));
     if let Some(host) = host {
         tokio::spawn(host.follow(authenticator));
     }
@@ -129,7 +132,9 @@ async fn serve(configuration: &ServerConfiguration) -> anyhow::Result<()> {
     );
     apiserver_http::serve(server, listener, tls, shutdown, GRACE).await;
     // They have stopped long since; this sees that the lease is given back, too.
-    let _ = controllers.await;
+    if let Some(controllers) = controllers {
+        let _ = controllers.await;
+    }
     stopper.abort();
     tracing::info!("stopped");
     Ok(())
@@ -170,9 +175,9 @@ fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
 }
 
 /// The namespaces that clients count on.
-async fn make_namespaces(objects: &ObjectStore) -> anyhow::Result<()> {
+async fn make_namespaces(objects: &ObjectStore, names: &[String]) -> anyhow::Result<()> {
     let Some(kind) = objects.kind("", "v1", "namespaces") else { return Ok(()) };
-    for name in ["default", "capstan-system"] {
+    for name in names {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let options = WriteOptions { dry_run: false, field_validation: FieldValidation::Strict };
         match objects.create(kind, "", object, options).await {

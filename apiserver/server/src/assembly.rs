@@ -1,0 +1,34 @@
+//! What a server is made of beyond its configuration.
+
+use apiserver_machinery::resource::{Registry, Resource};
+
+/// What is served beside the product's kinds, and what runs.
+#[derive(Debug, Clone)]
+pub struct Assembly {
+    /// Kinds beside the product's.
+    pub kinds: Vec<Resource>,
+    /// Namespaces that are there from the start.
+    pub namespaces: Vec<String>,
+    /// Whether our controllers run.
+    pub controllers: bool,
+}
+
+impl Default for Assembly {
+    /// The product.
+    fn default() -> Self {
+        let namespaces = ["default", "capstan-system"].map(str::to_owned).to_vec();
+        Self { kinds: Vec::new(), namespaces, controllers: true }
+    }
+}
+
+impl Assembly {
+    /// Every kind that is served.
+    pub(crate) fn registry(&self) -> anyhow::Result<Registry> {
+        let own = apiserver_registry::registry()?;
+        if self.kinds.is_empty() {
+            return Ok(own);
+        }
+        let own = own.resources().iter().map(|resource| Resource::clone(resource));
+        Ok(Registry::new(own.chain(self.kinds.iter().cloned()).collect()))
+    }
+}
