@@ -1,0 +1,146 @@
+//! The kinds of the suite as CRDs, for a real kube-apiserver, and as APIServices, for a host.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use apiserver_machinery::resource::Resource;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use serde_json::{Map, Value, json};
+
+use crate::client::{Answer, Client};
+use crate::widget;
+
+/// Kinds of the product that cases are about, beside the Widget: `plural.group`.
+const KINDS: [&str; 2] = ["clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io"];
+
+/// Longest a server may take to serve what it was told to.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Every kind of the suite. Of the product's own only the stored version: the others need a webhook
+/// in a real kube-apiserver.
+fn kinds() -> anyhow::Result<Vec<Resource>> {
+    let product = apiserver_registry::registry()?;
+    let chosen = product.resources().iter().filter(|resource| {
+        resource.conversion.is_none() && KINDS.contains(&resource.qualified_plural().as_str())
+    });
+    let mut kinds = widget::resources()?;
+    kinds.extend(chosen.map(|resource| Resource::clone(resource)));
+    Ok(kinds)
+}
+
+/// One CRD for each kind, with its versions.
+fn crds() -> anyhow::Result<Vec<Value>> {
+    let mut crds: Vec<Value> = Vec::new();
+    for kind in kinds()? {
+        let name = kind.qualified_plural();
+        let known = crds.iter_mut().find(|crd| crd.pointer("/metadata/name") == Some(&json!(name)));
+        match known.and_then(|crd| crd.pointer_mut("/spec/versions")).and_then(Value::as_array_mut) {
+            Some(versions) => versions.push(version(&kind)),
+            None => crds.push(json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                // The group is protected; whoever makes one says that they may.
+                "metadata": {"name": name, "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"}},
+                "spec": {"group": kind.group, "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+                    "names": {"kind": kind.kind, "plural": kind.plural, "singular": kind.singular,
+                        "listKind": kind.list_kind(), "shortNames": kind.short_names, "categories": kind.categories},
+                    "versions": [version(&kind)]}})),
+        }
+    }
+    Ok(crds)
+}
+
+fn version(kind: &Resource) -> Value {
+    let mut subresources = Map::new();
+    if kind.status_subresource {
+        subresources.insert("status".to_owned(), json!({}));
+    }
+    if let Some(scale) = &kind.scale {
+        let mut paths =
+            json!({"specReplicasPath": scale.spec_replicas, "statusReplicasPath": scale.status_replicas});
+        if let (Some(paths), Some(selector)) = (paths.as_object_mut(), &scale.selector) {
+            paths.insert("labelSelectorPath".to_owned(), json!(selector));
+        }
+        subresources.insert("scale".to_owned(), paths);
+    }
+    let columns = kind.columns.iter().map(|column| {
+        json!({"name": column.name, "type": column.kind, "jsonPath": column.json_path,
+            "priority": column.priority, "description": column.description})
+    });
+    let selectable = kind.selectable.iter().map(|path| json!({"jsonPath": format!(".{path}")}));
+    let mut version = json!({"name": kind.version, "served": true, "storage": kind.conversion.is_none(),
+        "schema": {"openAPIV3Schema": kind.open_api}, "subresources": subresources,
+        "additionalPrinterColumns": columns.collect::<Vec<_>>(), "selectableFields": selectable.collect::<Vec<_>>()});
+    if let (Some(version), Some(warning)) = (version.as_object_mut(), &kind.deprecation) {
+        version.insert("deprecated".to_owned(), json!(true));
+        version.insert("deprecationWarning".to_owned(), json!(warning));
+    }
+    version
+}
+
+/// Has a real kube-apiserver serve the kinds as CRDs.
+///
+/// # Errors
+/// When it refuses one, or does not serve it.
+pub async fn establish(client: &Client) -> anyhow::Result<()> {
+    for crd in crds()? {
+        post(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await?;
+    }
+    served(client).await
+}
+
+/// Has a host serve the kinds that the product's manifests do not name through us, who answer on a port with
+/// a certificate of this CA.
+///
+/// # Errors
+/// When it refuses, or does not serve one.
+pub async fn register(client: &Client, ca: &Path, port: u16) -> anyhow::Result<()> {
+    let ca = std::fs::read(ca).with_context(|| format!("{} cannot be read", ca.display()))?;
+    for kind in widget::resources()? {
+        let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": {"name": format!("{}.{}", kind.version, kind.group)},
+            "spec": {"group": kind.group, "version": kind.version, "groupPriorityMinimum": 1100,
+                "versionPriority": if kind.conversion.is_none() { 200 } else { 100 },
+                "caBundle": STANDARD.encode(&ca),
+                "service": {"namespace": "capstan-system", "name": "capstan", "port": port}}});
+        post(client, "/apis/apiregistration.k8s.io/v1/apiservices", &service).await?;
+    }
+    served(client).await
+}
+
+/// Waits until every kind is served and published.
+async fn served(client: &Client) -> anyhow::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    for kind in kinds()? {
+        let list = format!("/apis/{}/{}", kind.api_version(), kind.plural);
+        let document = format!("/openapi/v3/apis/{}", kind.api_version());
+        for path in [list, document] {
+            while get(client, &path).await?.status != 200 {
+                if Instant::now() > end {
+                    bail!("{path} is not served within {} s", PATIENCE.as_secs());
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn get(client: &Client, path: &str) -> anyhow::Result<Answer> {
+    client.send(Request::get(path).header("host", "127.0.0.1").body(Full::new(Bytes::new()))?, None).await
+}
+
+async fn post(client: &Client, path: &str, object: &Value) -> anyhow::Result<()> {
+    let request =
+        Request::post(path).header("host", "127.0.0.1").header("content-type", "application/json");
+    let answer = client.send(request.body(Full::new(Bytes::from(object.to_string())))?, None).await?;
+    match answer.status {
+        201 => Ok(()),
+        409 => Ok(()),
+        status => bail!("{path}: {status} {}", String::from_utf8_lossy(&answer.body)),
+    }
+}

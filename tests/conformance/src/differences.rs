@@ -1,0 +1,84 @@
+//! The list of differences that are known, each with its reason.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+use crate::compare::Difference;
+
+/// The committed list.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Differences {
+    /// How many there are. It is lowered with every one that is fixed, and never raised.
+    pub ceiling: usize,
+    /// The entries.
+    pub differences: Vec<Entry>,
+}
+
+/// One field of one case, in all its steps.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Entry {
+    /// `area/case`.
+    pub case: String,
+    /// The field, or one above it.
+    pub field: String,
+    /// Whether it is so behind a host alone, where the host has its part in the answer.
+    #[serde(default)]
+    pub through_host: bool,
+    /// Why it is so.
+    pub reason: String,
+}
+
+impl Differences {
+    /// Reads the list.
+    ///
+    /// # Errors
+    /// When it cannot be read, an entry has no reason, one is there twice, or there are not as many as it says.
+    pub fn load(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+        let list: Self =
+            serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+        for (index, entry) in list.differences.iter().enumerate() {
+            if entry.reason.trim().len() < SHORTEST_REASON {
+                bail!("{}: {} {}: give a reason", path.display(), entry.case, entry.field);
+            }
+            let covers = |other: &Entry| other.case == entry.case && other.through_host == entry.through_host && other.covers(&entry.field);
+            if list.differences.iter().take(index).any(covers) {
+                bail!("{}: {} {} is there twice", path.display(), entry.case, entry.field);
+            }
+        }
+        if list.differences.len() != list.ceiling {
+            bail!(
+                "{}: there are {} entries and the ceiling is {}: lower it when a difference is gone; a new one is fixed, not listed",
+                path.display(),
+                list.differences.len(),
+                list.ceiling
+            );
+        }
+        Ok(list)
+    }
+
+    /// Takes out what is listed. What is left is news; the entries that were not needed are stale.
+    pub fn sort_out(&self, found: Vec<Difference>, through_host: bool) -> (Vec<Difference>, Vec<Entry>) {
+        let applicable: Vec<&Entry> =
+            self.differences.iter().filter(|entry| through_host || !entry.through_host).collect();
+        let covers = |entry: &Entry, one: &Difference| entry.case == one.case && entry.covers(&one.field);
+        let stale = applicable.iter().filter(|entry| entry.through_host == through_host);
+        let stale = stale.filter(|entry| !found.iter().any(|one| covers(entry, one)));
+        let stale = stale.map(|entry| Entry::clone(entry)).collect();
+        let news = found.into_iter().filter(|one| !applicable.iter().any(|entry| covers(entry, one)));
+        (news.collect(), stale)
+    }
+}
+
+/// Less says nothing.
+const SHORTEST_REASON: usize = 10;
+
+impl Entry {
+    fn covers(&self, field: &str) -> bool {
+        field.strip_prefix(&self.field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+}

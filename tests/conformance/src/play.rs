@@ -1,0 +1,173 @@
+//! Asking a server what the cases ask, and keeping what it answers.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, anyhow, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use http::Request;
+use http::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use http_body_util::Full;
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::case::{Area, Case, Step, widget};
+use crate::client::{Answer, Client};
+use crate::normal::Normal;
+use crate::transcript::{Transcript, Transcripts};
+
+/// Cases side by side: some wait for streams.
+const AT_ONCE: usize = 12;
+
+/// Who asks, where nothing else is said.
+const AGENT: &str = "conformance/1";
+
+/// A server to ask.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The way there.
+    pub client: Client,
+    /// Put before the names of namespaces, so that one server can be asked more than once.
+    pub prefix: String,
+    /// Whether there is a host in between, which answers some paths by itself.
+    pub through_host: bool,
+    /// Whether it is the real one: there every preparation must succeed. Elsewhere that it does not is one
+    /// more difference.
+    pub real: bool,
+}
+
+impl Target {
+    /// Plays every case whose `area/name` contains `filter`.
+    ///
+    /// # Errors
+    /// When the server does not answer, or a case's preparation fails.
+    pub async fn play(&self, areas: &[Area], filter: &str) -> anyhow::Result<Transcripts> {
+        let cases = areas.iter().flat_map(|area| area.cases.iter().map(move |case| (area, case)));
+        let cases = cases.filter(|(area, case)| !self.through_host || !(area.direct || case.direct));
+        let cases: Vec<_> = cases
+            .map(|(area, case)| (format!("{}/{}", area.name, case.name), case))
+            .filter(|(id, _)| id.contains(filter))
+            .collect();
+        let played = futures::stream::iter(cases).map(|(id, case)| async move {
+            let transcript = self.case(case).await.with_context(|| id.clone())?;
+            anyhow::Ok((id, transcript))
+        });
+        played.buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    async fn case(&self, case: &Case) -> anyhow::Result<Transcript> {
+        let namespace = format!("{}{}", self.prefix, case.name);
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let mut variables = Variables::new(&namespace);
+        let create =
+            Step { request: "POST /api/v1/namespaces".to_owned(), body: Some(object), ..Step::default() };
+        let made = self.ask(&create, &variables).await?;
+        if made.status != 201 {
+            bail!("namespace {namespace}: {}", String::from_utf8_lossy(&made.body));
+        }
+        let mut normal = Normal::new(&namespace, case.managed);
+        let mut transcript = Transcript::new();
+        for object in &case.given {
+            let step = Step { request: "POST {w}".to_owned(), widget: Some(object.clone()), ..Step::default() };
+            let made = self.ask(&step, &variables).await?;
+            if made.status != 201 {
+                bail!("given {object}: {}", String::from_utf8_lossy(&made.body));
+            }
+        }
+        for step in &case.steps {
+            let answer = self.ask(step, &variables).await?;
+            if let Err(error) = variables.save(step, &answer)
+                && self.real
+            {
+                return Err(error);
+            }
+            if self.real && step.setup && answer.status >= 300 {
+                bail!("{}: {} {}", step.request, answer.status, String::from_utf8_lossy(&answer.body));
+            }
+            transcript.push(normal.exchange(step, &answer));
+        }
+        Ok(transcript)
+    }
+
+    async fn ask(&self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
+        let line = variables.fill(&step.request)?;
+        let (method, path) = line.split_once(' ').context("a request is a method and a path")?;
+        let body = body(step, variables)?;
+        let mut request = Request::builder().method(method).uri(path).header(HOST, "127.0.0.1");
+        let given = |name: &str| step.headers.keys().any(|header| header.eq_ignore_ascii_case(name));
+        if !given(USER_AGENT.as_str()) {
+            request = request.header(USER_AGENT, AGENT);
+        }
+        if !given(CONTENT_TYPE.as_str()) && !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        for (name, value) in step.headers.iter().filter(|(_, value)| !value.is_empty()) {
+            request = request.header(name, variables.fill(value)?);
+        }
+        self.client.send(request.body(Full::new(Bytes::from(body)))?, step.events).await
+    }
+}
+
+fn body(step: &Step, variables: &Variables) -> anyhow::Result<Vec<u8>> {
+    if let Some(value) = &step.body {
+        return Ok(variables.fill(&value.to_string())?.into_bytes());
+    }
+    if let Some(value) = &step.widget {
+        return Ok(variables.fill(&widget(value).to_string())?.into_bytes());
+    }
+    if let Some(text) = &step.text {
+        return Ok(variables.fill(text)?.into_bytes());
+    }
+    let bytes = step.bytes.as_deref().unwrap_or_default();
+    STANDARD.decode(bytes).with_context(|| format!("{}: bytes are not base64", step.request))
+}
+
+/// What stands for what in the texts of a case.
+struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    fn new(namespace: &str) -> Self {
+        let widgets =
+            |version: &str| format!("/apis/lab.example.io/{version}/namespaces/{namespace}/widgets");
+        Self(BTreeMap::from([
+            ("ns".to_owned(), namespace.to_owned()),
+            ("w".to_owned(), widgets("v1")),
+            ("wb".to_owned(), widgets("v1beta1")),
+        ]))
+    }
+
+    fn fill(&self, text: &str) -> anyhow::Result<String> {
+        let pattern = Regex::new(r"\{repeat:(.+?):(\d+)\}")?;
+        let mut filled = pattern
+            .replace_all(text, |found: &regex::Captures<'_>| {
+                let times = found.get(2).and_then(|times| times.as_str().parse().ok()).unwrap_or_default();
+                found.get(1).map(|what| what.as_str().repeat(times)).unwrap_or_default()
+            })
+            .into_owned();
+        for (name, value) in &self.0 {
+            filled = filled.replace(&format!("{{{name}}}"), value);
+        }
+        Ok(filled)
+    }
+
+    fn save(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<()> {
+        for (name, pointer) in &step.save {
+            if let Some(header) = pointer.strip_prefix("header:") {
+                let value = answer.headers.get(header).and_then(|value| value.to_str().ok());
+                let value = value.with_context(|| format!("{}: there is no {header}", step.request))?;
+                self.0.insert(name.clone(), value.to_owned());
+                continue;
+            }
+            let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+            let value = body.pointer(pointer).with_context(|| {
+                let body = String::from_utf8_lossy(&answer.body);
+                anyhow!("{}: {pointer} is not in the answer {body}", step.request)
+            })?;
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            self.0.insert(name.clone(), value);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! A Capstan for anybody's recorded requests: the product without controllers, and the kind Widget.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use apiserver_server::Assembly;
+use clap::Args;
+
+use crate::widget;
+
+/// What a real server makes by itself.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// How long the client certificate is good.
+const LIFETIME: Duration = Duration::from_secs(365 * 86_400);
+
+/// How often it is looked whether the parent is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Serves until SIGTERM or SIGINT.
+#[derive(Debug, Args)]
+pub struct ServeArguments {
+    /// Port on 127.0.0.1
+    #[arg(long)]
+    pub port: u16,
+    /// Directory for ca.crt, client.crt and client.key, and the store, if it is not in an etcd [default: a
+    /// temporary one]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub dir: Option<PathBuf>,
+    /// Store in this etcd instead
+    #[arg(long, value_name = "URL")]
+    pub etcd: Option<String>,
+    /// Serve behind this host, too
+    #[arg(long, value_name = "FILE")]
+    pub host_kubeconfig: Option<PathBuf>,
+    /// End when whoever started it is gone
+    #[arg(long)]
+    pub with_parent: bool,
+}
+
+/// Serves until told to stop.
+///
+/// # Errors
+/// When it cannot.
+pub fn serve(arguments: &ServeArguments) -> anyhow::Result<()> {
+    let temporary = tempfile::tempdir().context("there is no place for a temporary directory")?;
+    let directory = arguments.dir.as_deref().unwrap_or_else(|| temporary.path());
+    let data = directory.join("data");
+    credentials(directory, &data)?;
+    if arguments.with_parent {
+        end_with_parent();
+    }
+    let mut line: Vec<String> = vec!["capstan".to_owned(), "serve".to_owned()];
+    line.push(format!("--listen=127.0.0.1:{}", arguments.port));
+    line.push(format!("--data-dir={}", data.display()));
+    line.extend(arguments.etcd.iter().map(|etcd| format!("--etcd-endpoints={etcd}")));
+    let host = arguments.host_kubeconfig.iter();
+    line.extend(host.map(|kubeconfig| format!("--host-kubeconfig={}", kubeconfig.display())));
+    apiserver_server::run(line, &assembly()?)
+}
+
+/// The product's parts and the Widget, without controllers.
+pub(crate) fn assembly() -> anyhow::Result<Assembly> {
+    let namespaces = NAMESPACES.map(str::to_owned).to_vec();
+    Ok(Assembly { kinds: widget::resources()?, namespaces, controllers: false })
+}
+
+/// Who may do everything, in files that are there before anybody is answered.
+fn credentials(directory: &Path, data: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
+    let made = apiserver_server::credentials(data, "conformance", "system:masters", LIFETIME)?;
+    for (name, text) in [("ca.crt", &made.ca), ("client.crt", &made.certificate), ("client.key", &made.key)] {
+        let path = directory.join(name);
+        std::fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Tells this process to end in its orderly way once its parent is another one.
+fn end_with_parent() {
+    let parent = std::os::unix::process::parent_id();
+    std::thread::spawn(move || {
+        while std::os::unix::process::parent_id() == parent {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let _ = std::process::Command::new("kill").arg(std::process::id().to_string()).status();
+    });
+}
