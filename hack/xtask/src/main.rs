@@ -1,6 +1,7 @@
 //! `cargo xtask`: the one tool of this repository.
 
 mod check;
+mod conformance;
 mod dev;
 mod e2e;
 mod layers;
@@ -24,6 +25,8 @@ struct Cli {
 enum Command {
     /// Start Capstan with a simulated OpenStack and a cluster of three machines
     Dev(dev::Arguments),
+    /// Compare with a real kube-apiserver, record its answers, or serve for somebody else's requests
+    Conformance(conformance::Arguments),
     /// Run every test that needs only cargo and etcd
     Test,
     /// Run the tests behind a real kube-apiserver and in a real OpenStack
@@ -37,6 +40,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Dev(arguments) => dev::run(&arguments),
+        Command::Conformance(arguments) => conformance::run(&arguments),
         Command::Test => test::run(),
         Command::E2e(arguments) => e2e::run(&arguments),
         Command::Check => check::run(),

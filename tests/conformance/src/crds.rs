@@ -1,12 +1,9 @@
-//! The kinds of the suite as CRDs, for a real kube-apiserver, and as APIServices, for a host.
+//! The kinds of the suite as CRDs, for a real kube-apiserver.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use apiserver_machinery::resource::Resource;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
@@ -93,25 +90,6 @@ pub async fn establish(client: &Client) -> anyhow::Result<()> {
     served(client).await
 }
 
-/// Has a host serve the kinds that the product's manifests do not name through us, who answer on a port with
-/// a certificate of this CA.
-///
-/// # Errors
-/// When it refuses, or does not serve one.
-pub async fn register(client: &Client, ca: &Path, port: u16) -> anyhow::Result<()> {
-    let ca = std::fs::read(ca).with_context(|| format!("{} cannot be read", ca.display()))?;
-    for kind in widget::resources()? {
-        let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-            "metadata": {"name": format!("{}.{}", kind.version, kind.group)},
-            "spec": {"group": kind.group, "version": kind.version, "groupPriorityMinimum": 1100,
-                "versionPriority": if kind.conversion.is_none() { 200 } else { 100 },
-                "caBundle": STANDARD.encode(&ca),
-                "service": {"namespace": "capstan-system", "name": "capstan", "port": port}}});
-        post(client, "/apis/apiregistration.k8s.io/v1/apiservices", &service).await?;
-    }
-    served(client).await
-}
-
 /// Waits until every kind is served and published.
 async fn served(client: &Client) -> anyhow::Result<()> {
     let end = Instant::now() + PATIENCE;
@@ -139,8 +117,7 @@ async fn post(client: &Client, path: &str, object: &Value) -> anyhow::Result<()>
         Request::post(path).header("host", "127.0.0.1").header("content-type", "application/json");
     let answer = client.send(request.body(Full::new(Bytes::from(object.to_string())))?, None).await?;
     match answer.status {
-        201 => Ok(()),
-        409 => Ok(()),
+        201 | 409 => Ok(()),
         status => bail!("{path}: {status} {}", String::from_utf8_lossy(&answer.body)),
     }
 }

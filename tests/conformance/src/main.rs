@@ -23,16 +23,17 @@ enum Command {
     Serve(ServeArguments),
     /// Have a real kube-apiserver serve the suite's kinds as CRDs
     Establish(TargetArguments),
-    /// Have a host serve the Widget through us
-    Register {
-        #[command(flatten)]
-        target: TargetArguments,
-        /// The CA of our certificate
+    /// The product's own command line, with the suite's kinds
+    Capstan {
+        /// As for `capstan`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Write ca.crt, client.crt and client.key for a server whose data are in DIR/data
+    Mint {
+        /// The directory
         #[arg(long)]
-        our_ca: PathBuf,
-        /// Our port
-        #[arg(long)]
-        our_port: u16,
+        dir: PathBuf,
     },
     /// Ask a real kube-apiserver, and write its answers to goldens/
     Record(AskArguments),
@@ -86,6 +87,8 @@ struct AskArguments {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(arguments) => tests_conformance::serve(&arguments),
+        Command::Capstan { arguments } => tests_conformance::capstan(arguments),
+        Command::Mint { dir } => tests_conformance::mint(&dir),
         other => tokio::runtime::Runtime::new().map_err(Into::into).and_then(|it| it.block_on(run(other))),
     };
     match result {
@@ -99,11 +102,8 @@ fn main() -> ExitCode {
 
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Serve(_) => Ok(()),
+        Command::Serve(_) | Command::Capstan { .. } | Command::Mint { .. } => Ok(()),
         Command::Establish(target) => tests_conformance::establish(&target.client()?).await,
-        Command::Register { target, our_ca, our_port } => {
-            tests_conformance::register(&target.client()?, &our_ca, our_port).await
-        }
         Command::Record(arguments) => record(&arguments).await,
         Command::Compare(arguments) => compare(&arguments).await,
     }

@@ -24,16 +24,9 @@ pub struct ServeArguments {
     /// Port on 127.0.0.1
     #[arg(long)]
     pub port: u16,
-    /// Directory for ca.crt, client.crt and client.key, and the store, if it is not in an etcd [default: a
-    /// temporary one]
+    /// Directory for ca.crt, client.crt and client.key, and the store [default: a temporary one]
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
-    /// Store in this etcd instead
-    #[arg(long, value_name = "URL")]
-    pub etcd: Option<String>,
-    /// Serve behind this host, too
-    #[arg(long, value_name = "FILE")]
-    pub host_kubeconfig: Option<PathBuf>,
     /// End when whoever started it is gone
     #[arg(long)]
     pub with_parent: bool,
@@ -46,30 +39,34 @@ pub struct ServeArguments {
 pub fn serve(arguments: &ServeArguments) -> anyhow::Result<()> {
     let temporary = tempfile::tempdir().context("there is no place for a temporary directory")?;
     let directory = arguments.dir.as_deref().unwrap_or_else(|| temporary.path());
+    mint(directory)?;
     let data = directory.join("data");
-    credentials(directory, &data)?;
     if arguments.with_parent {
         end_with_parent();
     }
-    let mut line: Vec<String> = vec!["capstan".to_owned(), "serve".to_owned()];
+    let mut line = vec!["serve".to_owned()];
     line.push(format!("--listen=127.0.0.1:{}", arguments.port));
     line.push(format!("--data-dir={}", data.display()));
-    line.extend(arguments.etcd.iter().map(|etcd| format!("--etcd-endpoints={etcd}")));
-    let host = arguments.host_kubeconfig.iter();
-    line.extend(host.map(|kubeconfig| format!("--host-kubeconfig={}", kubeconfig.display())));
-    apiserver_server::run(line, &assembly()?)
+    capstan(line)
 }
 
-/// The product's parts and the Widget, without controllers.
-pub(crate) fn assembly() -> anyhow::Result<Assembly> {
+/// Runs the product's command line with the product's parts and the Widget, without controllers.
+///
+/// # Errors
+/// When it cannot.
+pub fn capstan(arguments: Vec<String>) -> anyhow::Result<()> {
     let namespaces = NAMESPACES.map(str::to_owned).to_vec();
-    Ok(Assembly { kinds: widget::resources()?, namespaces, controllers: false })
+    let assembly = Assembly { kinds: widget::resources()?, namespaces, controllers: false };
+    apiserver_server::run(std::iter::once("capstan".to_owned()).chain(arguments), &assembly)
 }
 
-/// Who may do everything, in files that are there before anybody is answered.
-fn credentials(directory: &Path, data: &Path) -> anyhow::Result<()> {
+/// Writes what a client who may do everything needs, for a server whose data are in `directory/data`.
+///
+/// # Errors
+/// When the directory cannot be written to.
+pub fn mint(directory: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
-    let made = apiserver_server::credentials(data, "conformance", "system:masters", LIFETIME)?;
+    let made = apiserver_server::credentials(&directory.join("data"), "conformance", "system:masters", LIFETIME)?;
     for (name, text) in [("ca.crt", &made.ca), ("client.crt", &made.certificate), ("client.key", &made.key)] {
         let path = directory.join(name);
         std::fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))?;

@@ -26,11 +26,11 @@ pub(crate) fn resources() -> anyhow::Result<Vec<Resource>> {
 struct SameSchema;
 
 impl Conversion for SameSchema {
-    fn to_stored(&self, object: Value) -> Result<Value, ConversionError> {
+    fn stored(&self, object: Value) -> Result<Value, ConversionError> {
         Ok(renamed(object, "v1"))
     }
 
-    fn from_stored(&self, object: Value) -> Result<Value, ConversionError> {
+    fn served(&self, object: Value) -> Result<Value, ConversionError> {
         Ok(renamed(object, "v1beta1"))
     }
 }
@@ -93,7 +93,7 @@ fn spec() -> Value {
         "note": {"type": "string", "nullable": true},
         "defaulted": {"type": "string", "default": "dflt"},
         "immut": {"type": "string", "x-kubernetes-validations": [
-            {"rule": "self == oldSelf", "message": "immut is immutable"}]},
+            {"rule": "self == oldSelf"}]},
         "labelsMap": map,
         "atomicMap": with(&map, "x-kubernetes-map-type", "atomic"),
         "atomicList": list,

@@ -8,7 +8,7 @@ use anyhow::Context;
 use crate::run;
 
 /// A directory of certificates.
-pub(super) struct Certificates(PathBuf);
+pub(crate) struct Certificates(PathBuf);
 
 impl Certificates {
     /// Two CAs that must not be one, and what they sign.
@@ -34,7 +34,7 @@ impl Certificates {
     }
 
     /// The file with this name.
-    pub(super) fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
 

@@ -16,21 +16,32 @@ use crate::run;
 pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Where the programs are.
-pub(super) struct Tools {
-    pub(super) etcd: PathBuf,
-    pub(super) kube_apiserver: PathBuf,
-    pub(super) kubectl: PathBuf,
-    pub(super) capstan: PathBuf,
+pub(crate) struct Tools {
+    pub(crate) etcd: PathBuf,
+    pub(crate) kube_apiserver: PathBuf,
+    pub(crate) kubectl: PathBuf,
+    pub(crate) capstan: PathBuf,
+    /// What comes before the arguments of `capstan`.
+    pub(crate) capstan_arguments: &'static [&'static str],
+}
+
+impl Tools {
+    fn capstan(&self) -> Command {
+        let mut command = Command::new(&self.capstan);
+        command.args(self.capstan_arguments);
+        command
+    }
 }
 
 /// Everything that runs. Ended in the right order when dropped.
-pub(super) struct Lab {
+pub(crate) struct Lab {
     capstan: RefCell<Option<Process>>,
     _kube_apiserver: Process,
     _etcd: Process,
     pub(super) tools: Tools,
-    pub(super) certificates: Certificates,
-    pub(super) capstan_port: u16,
+    pub(crate) certificates: Certificates,
+    pub(crate) capstan_port: u16,
+    pub(crate) host_port: u16,
     etcd_url: String,
     home: PathBuf,
     keep: RefCell<bool>,
@@ -38,7 +49,7 @@ pub(super) struct Lab {
 
 impl Lab {
     /// Brings everything up and registers Capstan with the host.
-    pub(super) fn start(tools: Tools) -> anyhow::Result<Self> {
+    pub(crate) fn start(tools: Tools) -> anyhow::Result<Self> {
         let home = std::env::temp_dir().join(format!("capstan-e2e-{}", std::process::id()));
         std::fs::create_dir_all(home.join("log"))?;
         let certificates = Certificates::make(&home.join("pki"))?;
@@ -65,6 +76,7 @@ impl Lab {
             tools,
             certificates,
             capstan_port,
+            host_port: host,
             etcd_url,
             home,
             keep: RefCell::new(false),
@@ -77,7 +89,7 @@ impl Lab {
     /// What the README tells operators to do.
     fn register(&self) -> anyhow::Result<()> {
         let port = self.capstan_port.to_string();
-        let mut print = Command::new(&self.tools.capstan);
+        let mut print = self.tools.capstan();
         print
             .args(["host", "manifests", "--external-name", "127.0.0.1", "--port", &port, "--data-dir"])
             .arg(self.data());
@@ -90,7 +102,7 @@ impl Lab {
 
     /// Starts Capstan, or starts it again.
     pub(super) fn start_capstan(&self) -> anyhow::Result<()> {
-        let mut command = Command::new(&self.tools.capstan);
+        let mut command = self.tools.capstan();
         let listen = format!("127.0.0.1:{}", self.capstan_port);
         command.args(["serve", "--listen", &listen, "--etcd-endpoints", &self.etcd_url]);
         command.args(["--host-kubeconfig", &self.certificates.path("capstan.kubeconfig")]);
@@ -109,7 +121,7 @@ impl Lab {
         self.capstan.borrow_mut().take();
     }
 
-    pub(super) fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.home.join("data")
     }
 
@@ -127,7 +139,7 @@ impl Lab {
     }
 
     /// Runs kubectl as a user; what it prints, or why it failed.
-    pub(super) fn kubectl(&self, user: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    pub(crate) fn kubectl(&self, user: &str, arguments: &[&str]) -> anyhow::Result<String> {
         match self.try_kubectl(user, arguments)? {
             (true, out, _) => Ok(out),
             (false, out, error) => bail!("kubectl {} as {user}: {out}{error}", arguments.join(" ")),
@@ -149,7 +161,7 @@ impl Lab {
     }
 
     /// Leaves the logs behind for whoever looks into a failure; returns where.
-    pub(super) fn keep_logs(&self) -> String {
+    pub(crate) fn keep_logs(&self) -> String {
         *self.keep.borrow_mut() = true;
         self.home.join("log").display().to_string()
     }
@@ -165,7 +177,7 @@ impl Drop for Lab {
 }
 
 /// Tries until it is so, or it takes too long.
-pub(super) fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let end = Instant::now() + PATIENCE;
     while !is_so()? {
         if Instant::now() > end {
@@ -177,7 +189,7 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>)
 }
 
 /// Four ports that are free now, held together so that they differ.
-fn ports() -> anyhow::Result<[u16; 4]> {
+pub(super) fn ports() -> anyhow::Result<[u16; 4]> {
     let listeners = [(); 4].map(|()| TcpListener::bind(("127.0.0.1", 0)));
     let mut ports = [0; 4];
     for (port, listener) in ports.iter_mut().zip(listeners) {
@@ -186,7 +198,7 @@ fn ports() -> anyhow::Result<[u16; 4]> {
     Ok(ports)
 }
 
-fn start_etcd(tools: &Tools, home: &Path, client: u16, peer: u16) -> anyhow::Result<Process> {
+pub(super) fn start_etcd(tools: &Tools, home: &Path, client: u16, peer: u16) -> anyhow::Result<Process> {
     let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
     let mut command = Command::new(&tools.etcd);
     command.args(["--name=lab", "--log-level=warn"]);
@@ -197,7 +209,7 @@ fn start_etcd(tools: &Tools, home: &Path, client: u16, peer: u16) -> anyhow::Res
     Process::start("etcd", &mut command, &home.join("log/etcd.log"))
 }
 
-fn start_kube_apiserver(
+pub(super) fn start_kube_apiserver(
     tools: &Tools,
     home: &Path,
     certificates: &Certificates,

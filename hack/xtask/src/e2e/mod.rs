@@ -9,6 +9,7 @@ mod guest;
 mod lab;
 mod openstack;
 mod process;
+mod reference;
 mod takeover;
 mod walk;
 
@@ -18,9 +19,11 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
-use crate::{prerequisites, run};
-use lab::Lab;
+use crate::{conformance, prerequisites, run};
+pub(crate) use lab::{Lab, Tools, until};
 use openstack::OpenStack;
+pub(crate) use process::Process;
+pub(crate) use reference::Reference;
 
 /// A scenario: a sentence, and what it does.
 type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
@@ -76,7 +79,7 @@ const CLOUD_SCENARIOS: [CloudScenario; 4] = [
 /// Runs the tests behind a real kube-apiserver, and in a real OpenStack.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only those behind the kube-apiserver, only those with other people's clients, or only those in
+    /// Only one of the parts: behind the kube-apiserver, compared with it, with other people's clients, or in
     /// the OpenStack
     #[arg(long)]
     only: Option<Part>,
@@ -87,6 +90,7 @@ pub(crate) struct Arguments {
 enum Part {
     Host,
     Clients,
+    Conformance,
     Openstack,
 }
 
@@ -94,7 +98,14 @@ enum Part {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::build()?;
     prerequisites::lab()?;
-    let tools = lab::Tools {
+    let (mut passed, mut skipped) = (0, 0);
+    if arguments.only.is_none_or(|part| part == Part::Conformance) {
+        passed += conformance::live()?;
+    }
+    if arguments.only == Some(Part::Conformance) {
+        return summary(passed, skipped);
+    }
+    let tools = Tools {
         etcd: prerequisites::current_etcd()?,
         kube_apiserver: prerequisites::kubernetes("kube-apiserver")?,
         kubectl: prerequisites::kubernetes("kubectl")?,
@@ -102,8 +113,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             run::shown(&mut run::cargo(&["build", "--quiet", "--locked", "--package", "apiserver-server"])?)?;
             run::target()?.join("debug/capstan")
         },
+        capstan_arguments: &[],
     };
-    let (mut passed, mut skipped) = (0, 0);
     let started = Instant::now();
     let lab = Lab::start(tools).context("the lab does not come up")?;
     eprintln!("ok      etcd, kube-apiserver and capstan are up ({:.1} s)", started.elapsed().as_secs_f64());
@@ -124,8 +135,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             }
         }
     }
-    writeln!(std::io::stdout(), "{passed} passed, 0 failed, {skipped} skipped")?;
-    Ok(())
+    summary(passed, skipped)
+}
+
+fn summary(passed: usize, skipped: usize) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stdout(), "{passed} passed, 0 failed, {skipped} skipped")?)
 }
 
 fn in_openstack(lab: &Lab) -> anyhow::Result<usize> {

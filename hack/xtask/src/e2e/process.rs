@@ -11,14 +11,14 @@ use anyhow::{Context, bail};
 const GRACE: Duration = Duration::from_secs(15);
 
 /// A running program. Ended when dropped.
-pub(super) struct Process {
+pub(crate) struct Process {
     name: String,
     child: Child,
 }
 
 impl Process {
     /// Starts a program; what it prints goes to `log`.
-    pub(super) fn start(name: &str, command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(name: &str, command: &mut Command, log: &Path) -> anyhow::Result<Self> {
         let file = File::options()
             .create(true)
             .append(true)
@@ -31,7 +31,7 @@ impl Process {
     }
 
     /// Fails when the program is over.
-    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         match self.child.try_wait()? {
             Some(status) => bail!("{} ended: {status}", self.name),
             None => Ok(()),
@@ -39,7 +39,7 @@ impl Process {
     }
 
     /// Asks the program to end, and sees that it does.
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let end = Instant::now() + GRACE;
         while Instant::now() < end {

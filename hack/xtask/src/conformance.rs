@@ -1,0 +1,190 @@
+//! `cargo xtask conformance`: the differential suite, its server and its recorder.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+
+use crate::e2e::{Lab, Process, Reference, Tools, until};
+use crate::{prerequisites, run};
+
+/// The differential suite against a real kube-apiserver.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Serve the product's kinds and the toy kind Widget on 127.0.0.1, without controllers, until SIGTERM
+    ///
+    /// DIR/ca.crt, DIR/client.crt and DIR/client.key (group system:masters) are there before it listens.
+    Serve {
+        /// Port to serve on
+        #[arg(long)]
+        port: u16,
+        /// Directory for the credentials and the store [default: a temporary one]
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
+    /// Replay the requests against the embedded store, and compare with the recorded answers
+    Compare {
+        /// Only cases with this in their `area/name`
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Show what is listed in differences.yaml, too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Have a real kube-apiserver answer the requests, and write its answers to goldens/
+    Record {
+        /// Only cases with this in their `area/name`
+        #[arg(long, default_value = "")]
+        only: String,
+    },
+}
+
+/// Builds the suite's program and does what is asked.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let suite = Suite::build()?;
+    match &arguments.command {
+        Task::Serve { port, dir } => {
+            let mut command = Command::new(&suite.program);
+            command.args(["serve", "--port", &port.to_string()]);
+            command.args(dir.iter().flat_map(|dir| [Path::new("--dir"), dir]));
+            // One process, so that whoever ends this ends the server.
+            Err(command.exec()).with_context(|| format!("{}: cannot be run", suite.program.display()))
+        }
+        Task::Compare { only, all } => suite.embedded(&["--only", only], *all),
+        Task::Record { only } => {
+            prerequisites::lab()?;
+            let reference = Reference::start(&tools(&suite)?)?;
+            suite.ask("record", &reference.target(), &["--only", only])
+        }
+    }
+}
+
+/// The live comparison: the recorded answers with the real one, then with us on both stores, directly and
+/// through a host. Returns how many comparisons there were.
+pub(crate) fn live() -> anyhow::Result<usize> {
+    let suite = Suite::build()?;
+    let tools = tools(&suite)?;
+    one("the real one answers as it was recorded", || {
+        let reference = Reference::start(&tools)?;
+        suite.ask("compare", &reference.target(), &["--real"])
+    })?;
+    let lab = Lab::start(tools).context("the lab does not come up")?;
+    lab.wait_for("apiservice/v1.lab.example.io")?;
+    let keep = |error: anyhow::Error| error.context(format!("logs are in {}", lab.keep_logs()));
+    one("with etcd, directly", || suite.ask("compare", &lab.direct_target(&suite.program)?, &["--prefix", "d-"]))
+        .map_err(keep)?;
+    one("with etcd, through a host", || {
+        suite.ask("compare", &lab.host_target(), &["--prefix", "h-", "--through-host"])
+    })
+    .map_err(keep)?;
+    one("with the embedded store", || suite.embedded(&[], false))?;
+    Ok(4)
+}
+
+fn one(name: &str, comparison: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let started = Instant::now();
+    comparison().with_context(|| format!("FAILED: conformance: {name}"))?;
+    eprintln!("ok      conformance: {name} ({:.1} s)", started.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn tools(suite: &Suite) -> anyhow::Result<Tools> {
+    Ok(Tools {
+        etcd: prerequisites::current_etcd()?,
+        kube_apiserver: prerequisites::kubernetes("kube-apiserver")?,
+        kubectl: prerequisites::kubernetes("kubectl")?,
+        capstan: suite.program.clone(),
+        // The suite's program is the product with one kind more, behind a word of its own.
+        capstan_arguments: &["capstan"],
+    })
+}
+
+/// The suite's program and its files.
+struct Suite {
+    program: PathBuf,
+    files: PathBuf,
+}
+
+impl Suite {
+    fn build() -> anyhow::Result<Self> {
+        prerequisites::build()?;
+        run::shown(&mut run::cargo(&["build", "--quiet", "--locked", "--package", "tests-conformance"])?)?;
+        let files = run::root()?.join("tests/conformance");
+        Ok(Self { program: run::target()?.join("debug/conformance"), files })
+    }
+
+    /// Asks a server every request.
+    fn ask(&self, what: &str, target: &[String], more: &[&str]) -> anyhow::Result<()> {
+        let mut command = Command::new(&self.program);
+        command.arg(what).arg("--suite").arg(&self.files).args(target).args(more);
+        run::shown(&mut command)
+    }
+
+    /// Starts a server on the embedded store, and compares it.
+    fn embedded(&self, more: &[&str], all: bool) -> anyhow::Result<()> {
+        let home = std::env::temp_dir().join(format!("capstan-conformance-{}", std::process::id()));
+        std::fs::create_dir_all(&home)?;
+        let result = self.in_home(&home, more, all);
+        match &result {
+            Ok(()) => std::fs::remove_dir_all(&home)?,
+            Err(_) => eprintln!("the server's log is in {}", home.join("server.log").display()),
+        }
+        result
+    }
+
+    fn in_home(&self, home: &Path, more: &[&str], all: bool) -> anyhow::Result<()> {
+        let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let mut command = Command::new(&self.program);
+        command.args(["serve", "--with-parent", "--port", &port.to_string(), "--dir"]).arg(home);
+        let mut server = Process::start("conformance", &mut command, &home.join("server.log"))?;
+        let address = format!("127.0.0.1:{port}");
+        until("the server serves", || {
+            server.check()?;
+            Ok(std::net::TcpStream::connect(&address).is_ok())
+        })?;
+        let file = |name: &str| home.join(name).display().to_string();
+        let target = target(&address, &file("ca.crt"), &file("client.crt"), &file("client.key"));
+        let all: &[&str] = if all { &["--all"] } else { &[] };
+        self.ask("compare", &target, &[more, all].concat())
+    }
+}
+
+/// How the suite's program is told of a server.
+pub(crate) fn target(server: &str, ca: &str, certificate: &str, key: &str) -> Vec<String> {
+    ["--server", server, "--ca", ca, "--cert", certificate, "--key", key].map(str::to_owned).to_vec()
+}
+
+impl Lab {
+    /// The host, as its administrator.
+    fn host_target(&self) -> Vec<String> {
+        let file = |name: &str| self.certificates.path(name);
+        let address = format!("127.0.0.1:{}", self.host_port);
+        target(&address, &file("kube-ca.crt"), &file("admin.crt"), &file("admin.key"))
+    }
+
+    /// Capstan itself, with a certificate of its own CA.
+    fn direct_target(&self, program: &Path) -> anyhow::Result<Vec<String>> {
+        let data = self.data();
+        let home = data.parent().context("the data have a home")?;
+        run::shown(Command::new(program).arg("mint").arg("--dir").arg(home))?;
+        let file = |name: &str| home.join(name).display().to_string();
+        let address = format!("127.0.0.1:{}", self.capstan_port);
+        Ok(target(&address, &file("ca.crt"), &file("client.crt"), &file("client.key")))
+    }
+
+    fn wait_for(&self, service: &str) -> anyhow::Result<()> {
+        match self.kubectl("admin", &["wait", service, "--for=condition=Available", "--timeout=90s"]) {
+            Ok(_) => Ok(()),
+            Err(error) => bail!("{error:#}; logs are in {}", self.keep_logs()),
+        }
+    }
+}

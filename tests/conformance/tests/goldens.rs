@@ -1,0 +1,62 @@
+//! The recorded answers of a real kube-apiserver, and ours on the embedded store.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tests_conformance::{Area, Client, Differences, Target};
+
+/// A server of the suite; ended when dropped.
+struct Server {
+    child: Child,
+    address: String,
+    home: tempfile::TempDir,
+}
+
+impl Server {
+    fn start() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
+        command.args(["serve", "--with-parent", "--port", &port.to_string(), "--dir"]).arg(home.path());
+        let child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let server = Self { child, address: format!("127.0.0.1:{port}"), home };
+        let end = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(&server.address).is_err() {
+            assert!(Instant::now() < end, "the server does not serve");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    fn target(&self) -> Target {
+        let file = |name: &str| self.home.path().join(name);
+        let client = Client::new(&self.address, &file("ca.crt"), &file("client.crt"), &file("client.key"));
+        Target { client: client.unwrap(), prefix: String::new(), through_host: false, real: false }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn capstan_answers_as_the_real_one_did_but_for_what_is_listed() {
+    let suite = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let areas = Area::load(&suite.join("cases")).unwrap();
+    let goldens = tests_conformance::load(&suite.join("goldens")).unwrap();
+    let listed = Differences::load(&suite.join("differences.yaml")).unwrap();
+    let server = Server::start();
+    let answers = server.target().play(&areas, "").await.unwrap();
+    let cases = |transcripts: &tests_conformance::Transcripts| transcripts.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(cases(&answers), cases(&goldens), "cases and goldens differ: cargo xtask conformance record");
+    let found = answers.iter().filter_map(|(id, answer)| Some((id, goldens.get(id)?, answer)));
+    let found = found.flat_map(|(id, golden, answer)| tests_conformance::compare(id, golden, answer)).collect();
+    let (news, stale) = listed.sort_out(found, false);
+    assert!(news.is_empty(), "not as the real one:\n{}", tests_conformance::report(&news));
+    assert!(stale.is_empty(), "listed, but there is no difference any more; lower the ceiling: {stale:#?}");
+}
