@@ -13,6 +13,9 @@ const MOST: usize = 100;
 /// Paths are made of the body's own keys, which may be as long as the body. Unit: bytes.
 const MOST_TEXT: usize = 16 * 1024;
 
+/// Below this a float has every whole number.
+const WHOLE: f64 = 9_007_199_254_740_992.0;
+
 /// Decodes a text; beside it the paths of the fields that occur twice, each once.
 pub(crate) fn parse(body: &[u8]) -> serde_json::Result<(Value, Vec<String>)> {
     let duplicates = RefCell::new(Vec::new());
@@ -92,6 +95,13 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        // As Go writes it again: a whole number without a point.
+        if value.fract() == 0.0
+            && value.abs() < WHOLE
+            && let Ok(whole) = format!("{value:.0}").parse::<i64>()
+        {
+            return Ok(Value::from(whole));
+        }
         Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
 

@@ -87,7 +87,7 @@ impl Query {
         let mut faults = Vec::new();
         // Deletions have no manager and no fields, but these parameters do them no harm.
         faults.extend(self.check_field_manager().err());
-        let dry: Vec<&str> = self.all("dryRun").filter(|value| !value.is_empty()).collect();
+        let dry: Vec<&str> = self.all("dryRun").collect();
         if dry.iter().any(|value| *value != "All") {
             faults.push(FieldError::not_supported(FieldPath::new("dryRun"), &json!(dry), &["All"]));
         }

@@ -105,6 +105,17 @@ impl FieldError {
         Self { kind: FieldErrorKind::Invalid, field, body: format!("Invalid value: {value}: {detail}") }
     }
 
+    /// The value, already written out, is not allowed; `detail` says what would be.
+    pub fn invalid_text(field: FieldPath, value: &str, detail: &str) -> Self {
+        Self { kind: FieldErrorKind::Invalid, field, body: format!("Invalid value: {value}: {detail}") }
+    }
+
+    /// The number does not fit into 32 bits. Upstream's text, which names the field in its own way.
+    pub fn unchecked_integer(field: &FieldPath) -> Self {
+        let detail = format!("Checked value must be of type integer with format int32 in {field}");
+        Self::invalid(FieldPath::new("<nil>"), &Value::from(""), &detail)
+    }
+
     /// The value has the wrong type.
     pub fn type_invalid(field: FieldPath, value: &Value, detail: &str) -> Self {
         Self { kind: FieldErrorKind::TypeInvalid, field, body: format!("Invalid value: {value}: {detail}") }

@@ -1,27 +1,23 @@
 //! `metadata`: the schema all kinds share, what the server sets, and the rules that no schema says.
 
+mod names;
+mod owners;
 mod types;
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::field_errors::{FieldError, FieldPath};
 use crate::object;
 use crate::resource::Resource;
 
+pub use names::{
+    is_label_value, is_qualified_name, is_subdomain, label_value_faults, qualified_name_faults,
+    subdomain_faults,
+};
 pub use types::{word, wrong_type};
 
 /// Longest annotations of one object, keys and values together: what upstream allows.
 const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
-
-static SUBDOMAIN: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$").ok());
-static QUALIFIED: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$").ok());
-static LABEL_VALUE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$").ok());
 
 /// The schema of `metadata`, as far as this server keeps it.
 pub fn schema() -> Value {
@@ -42,29 +38,6 @@ pub fn schema() -> Value {
     }})
 }
 
-/// Whether `text` is an RFC 1123 subdomain of at most 253 bytes.
-pub fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && matches(&SUBDOMAIN, text)
-}
-
-/// Whether `text` may be a label value.
-pub fn is_label_value(text: &str) -> bool {
-    text.len() <= 63 && matches(&LABEL_VALUE, text)
-}
-
-/// Whether `text` may be a label or annotation key, or a finalizer.
-pub fn is_qualified_name(text: &str) -> bool {
-    let (prefix, name) = match text.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, text),
-    };
-    prefix.is_none_or(is_subdomain) && name.len() <= 63 && matches(&QUALIFIED, name)
-}
-
-fn matches(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
-    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
-}
-
 /// Every fault of `new`'s metadata. `old` is the stored object, absent on create.
 pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
@@ -74,7 +47,9 @@ pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Fi
     validate_labels(new, &path, &mut faults);
     validate_annotations(new, &path, &mut faults);
     validate_finalizers(new, old, &path, &mut faults);
-    validate_owners(new, &path, &mut faults);
+    if let Some(owners) = new.pointer("/metadata/ownerReferences").and_then(Value::as_array) {
+        owners::validate(owners, &path.child("ownerReferences"), &mut faults);
+    }
     faults
 }
 
@@ -82,12 +57,14 @@ fn validate_name(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let name = object::name(new);
     if name.is_empty() {
         faults.push(FieldError::required(path.child("name"), "name or generateName is required"));
-    } else if !is_subdomain(name) {
-        let detail = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-                      and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
-                      validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-        faults.push(FieldError::invalid(path.child("name"), &json!(name), detail));
+    } else {
+        refuse(path.child("name"), &json!(name), subdomain_faults(name), faults);
     }
+}
+
+/// Adds what is wrong with one value.
+fn refuse(path: FieldPath, value: &Value, details: Vec<String>, faults: &mut Vec<FieldError>) {
+    faults.extend(details.iter().map(|detail| FieldError::invalid(path.clone(), value, detail)));
 }
 
 fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
@@ -101,17 +78,10 @@ fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, faults
 }
 
 fn validate_labels(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let path = path.child("labels");
     for (key, value) in object::labels(new).into_iter().flatten() {
-        if !is_qualified_name(key) {
-            let detail = "a label key must be a name of at most 63 characters, alphanumeric at both ends, \
-                          optionally after a DNS subdomain prefix and '/'";
-            faults.push(FieldError::invalid(path.child("labels"), &json!(key), detail));
-        }
-        if !value.as_str().is_some_and(is_label_value) {
-            let detail = "a label value must be empty or at most 63 alphanumeric characters, '-', '_' or '.', \
-                          and must start and end with an alphanumeric character";
-            faults.push(FieldError::invalid(path.child("labels"), value, detail));
-        }
+        refuse(path.clone(), &json!(key), qualified_name_faults(key), faults);
+        refuse(path.clone(), value, label_value_faults(value.as_str().unwrap_or_default()), faults);
     }
 }
 
@@ -121,11 +91,7 @@ fn validate_annotations(new: &Value, path: &FieldPath, faults: &mut Vec<FieldErr
     for (key, value) in new.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten()
     {
         total += key.len() + value.as_str().map_or(0, str::len);
-        if !is_qualified_name(&key.to_lowercase()) {
-            let detail =
-                "an annotation key must be a qualified name, optionally after a DNS subdomain prefix and '/'";
-            faults.push(FieldError::invalid(path.clone(), &json!(key), detail));
-        }
+        refuse(path.clone(), &json!(key), qualified_name_faults(&key.to_lowercase()), faults);
     }
     if total > MOST_ANNOTATION_BYTES {
         faults.push(FieldError::too_long(path, u64::try_from(MOST_ANNOTATION_BYTES).unwrap_or(u64::MAX)));
@@ -136,10 +102,7 @@ fn validate_finalizers(new: &Value, old: Option<&Value>, path: &FieldPath, fault
     let path = path.child("finalizers");
     let finalizers = object::finalizers(new);
     for finalizer in &finalizers {
-        if !is_qualified_name(finalizer) {
-            let detail = "a finalizer must be a qualified name, e.g. 'example.com/name'";
-            faults.push(FieldError::invalid(path.clone(), &json!(finalizer), detail));
-        }
+        refuse(path.clone(), &json!(finalizer), qualified_name_faults(finalizer), faults);
     }
     if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
@@ -156,42 +119,6 @@ fn validate_finalizers(new: &Value, old: Option<&Value>, path: &FieldPath, fault
             );
             faults.push(FieldError::forbidden(path, &detail));
         }
-    }
-}
-
-fn validate_owners(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let path = path.child("ownerReferences");
-    let mut controller: Option<&Value> = None;
-    for (index, owner) in
-        new.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten().enumerate()
-    {
-        let at = path.index(index);
-        for field in ["apiVersion", "kind", "name", "uid"] {
-            if owner.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
-                faults.push(FieldError::invalid(
-                    at.child(field),
-                    &json!(""),
-                    &format!("{field} must not be empty"),
-                ));
-            }
-        }
-        if owner.get("controller").and_then(Value::as_bool) != Some(true) {
-            continue;
-        }
-        if let Some(first) = controller {
-            let show = |owner: &Value| {
-                let part =
-                    |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-                format!("{}/{}", part("kind"), part("name"))
-            };
-            let detail = format!(
-                "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
-                show(first),
-                show(owner)
-            );
-            faults.push(FieldError::invalid(path.clone(), &json!("ownerReferences"), &detail));
-        }
-        controller = Some(owner);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::json_words;
 use crate::status::{ApiError, ApiResult};
 
 /// Most operations of one JSON patch: upstream's limit.
@@ -29,16 +30,18 @@ impl Patch {
                 "Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {count}"
             )));
         }
-        // An operation that does not exist is a fault of the patch, not of its encoding.
-        if let Some(list) = value.as_array() {
-            let known = ["add", "remove", "replace", "move", "copy", "test"];
-            let is_known =
-                |op: &Value| op.get("op").and_then(Value::as_str).is_some_and(|op| known.contains(&op));
-            if list.iter().any(|op| op.is_object() && !is_known(op)) {
-                return Err(ApiError::unprocessable_patch());
-            }
+        let Some(list) = value.as_array() else {
+            let message = "error decoding patch: json: cannot unmarshal";
+            let into = "into Go value of type []handlers.jsonPatchOp";
+            return Err(ApiError::bad_request(format!("{message} {} {into}", json_words::kind(&value))));
+        };
+        if let Some(other) = list.iter().find(|op| !op.is_object()) {
+            let message = "error decoding patch: json: cannot unmarshal";
+            let into = "into Go value of type handlers.jsonPatchOp";
+            return Err(ApiError::bad_request(format!("{message} {} {into}", json_words::kind(other))));
         }
-        serde_json::from_value(value).map(Self::Json).map_err(|e| decoding(&e))
+        // An operation that cannot be one is a fault of the patch, not of its encoding.
+        serde_json::from_value(value).map(Self::Json).map_err(|_| ApiError::unprocessable_patch())
     }
 
     /// Reads an RFC 7386 document, which must be an object.
@@ -47,8 +50,13 @@ impl Patch {
     /// 400 when it is not one.
     pub fn merge(body: &[u8]) -> ApiResult<Self> {
         let value: Value = serde_json::from_slice(body).map_err(|e| decoding(&e))?;
+        if value.is_null() {
+            return Err(ApiError::bad_request("Invalid JSON Patch"));
+        }
         if !value.is_object() {
-            return Err(ApiError::bad_request("error decoding patch: a merge patch must be a JSON object"));
+            let message = "error decoding patch: json: cannot unmarshal";
+            let into = "into Go value of type map[string]interface {}";
+            return Err(ApiError::bad_request(format!("{message} {} {into}", json_words::kind(&value))));
         }
         Ok(Self::Merge(value))
     }
@@ -81,12 +89,37 @@ impl Patch {
         let mut patched = object.clone();
         match self {
             Self::Json(patch) => {
-                json_patch::patch(&mut patched, patch).map_err(|_| ApiError::unprocessable_patch())?;
+                for operation in &patch.0 {
+                    carry_out(&mut patched, operation).map_err(|_| ApiError::unprocessable_patch())?;
+                }
             }
             Self::Merge(patch) => json_patch::merge(&mut patched, patch),
         }
         if patched.is_object() { Ok(patched) } else { Err(ApiError::unprocessable_patch()) }
     }
+}
+
+/// Carries out one operation. What is replaced and is not there is added, as upstream does it.
+fn carry_out(
+    object: &mut Value,
+    operation: &json_patch::PatchOperation,
+) -> Result<(), json_patch::PatchError> {
+    use json_patch::{AddOperation, Patch, PatchOperation};
+
+    let added = match operation {
+        PatchOperation::Replace(replace) if is_absent_field(object, replace.path.as_str()) => {
+            let (path, value) = (replace.path.clone(), replace.value.clone());
+            Some(PatchOperation::Add(AddOperation { path, value }))
+        }
+        _ => None,
+    };
+    json_patch::patch(object, &Patch(vec![added.unwrap_or_else(|| operation.clone())]))
+}
+
+/// Whether a pointer names a field that an object could have, and has not.
+fn is_absent_field(object: &Value, pointer: &str) -> bool {
+    let parent = pointer.rsplit_once('/').and_then(|(parent, _)| object.pointer(parent));
+    parent.is_some_and(Value::is_object) && object.pointer(pointer).is_none()
 }
 
 /// Whether a `$patch`, `$setElementOrder/…` or the like stands anywhere.
@@ -99,7 +132,7 @@ fn has_directive(value: &Value) -> bool {
 }
 
 fn decoding(error: &serde_json::Error) -> ApiError {
-    ApiError::bad_request(format!("error decoding patch: {error}"))
+    ApiError::bad_request(format!("error decoding patch: {}", json_words::fault(error)))
 }
 
 #[cfg(test)]

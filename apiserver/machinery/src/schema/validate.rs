@@ -38,6 +38,12 @@ impl Schema {
             (Kind::Integer(schema), Value::Number(number)) if number.is_i64() => {
                 schema.check_integer(number.as_i64().unwrap_or_default(), value, path, faults);
             }
+            (Kind::Integer(schema), Value::Number(_)) if schema.narrow => {
+                faults.push(FieldError::unchecked_integer(path));
+                let detail = format!("{path} in body must be of type int32: \"float64\"");
+                faults.push(FieldError::type_invalid(path.clone(), &Value::from("float64"), &detail));
+                return;
+            }
             (Kind::Number(schema), Value::Number(_)) => schema.check(value, path, faults),
             _ => return faults.push(self.wrong_type(value, path)),
         }
@@ -65,10 +71,11 @@ impl Schema {
             Kind::Integer(_) => "integer",
             Kind::Number(_) => "number",
             Kind::Boolean => "boolean",
-            Kind::IntegerOrText => "integer or string",
+            Kind::IntegerOrText => "integer,string",
         };
         let detail = format!("{path} in body must be of type {wanted}: {found:?}");
-        FieldError::type_invalid(path.clone(), &abridged(value), &detail)
+        // The type stands for the value: so it is upstream, and a large value helps nobody.
+        FieldError::type_invalid(path.clone(), &Value::from(found), &detail)
     }
 }
 
@@ -181,8 +188,7 @@ impl TextSchema {
 impl NumberSchema {
     fn check_integer(&self, number: i64, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
         if self.narrow && i32::try_from(number).is_err() {
-            let detail = format!("{path} in body must be of type int32: {number}");
-            return faults.push(FieldError::invalid(path.clone(), value, &detail));
+            return faults.push(FieldError::unchecked_integer(path));
         }
         self.check(value, path, faults);
     }

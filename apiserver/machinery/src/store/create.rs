@@ -32,9 +32,10 @@ impl ObjectStore {
         options: WriteOptions,
     ) -> ApiResult<Written> {
         check_type(kind.resource, &mut object)?;
-        if !object::meta(&object, "resourceVersion").is_empty() {
+        if !matches!(object::meta(&object, "resourceVersion"), "" | "0") {
             return Err(ApiError::untyped(500, "resourceVersion should not be set on objects to be created"));
         }
+        object::remove_meta(&mut object, "resourceVersion");
         set_namespace(kind, namespace, &mut object)?;
         let mut warnings = check_fields(kind.resource, &mut object, options.field_validation)?;
         warnings.extend(prepare(kind, &mut object));

@@ -39,11 +39,6 @@ impl ObjectStore {
         options: WriteOptions,
     ) -> ApiResult<Written> {
         check_type(kind.resource, &mut new)?;
-        if object::meta(&new, "resourceVersion").is_empty() && kind.resource.generation {
-            let field = FieldPath::new("metadata.resourceVersion");
-            let fault = FieldError::invalid(field, &Value::from(0), "must be specified for an update");
-            return Err(ApiError::invalid(kind.resource, name, &[fault]));
-        }
         let warnings = check_fields(kind.resource, &mut new, options.field_validation)?;
         let mut written =
             self.modify(kind, namespace, name, target, options.dry_run, |_| Ok(new.clone())).await?;
@@ -170,6 +165,11 @@ impl ObjectStore {
 /// Checks that `new` is a version of `old` and not another object.
 fn check_identity(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
     let (name, given) = (object::name(old), object::name(new));
+    if given.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
     if given != name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({name})"
@@ -181,11 +181,17 @@ fn check_identity(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
+    check_deletion(kind, new, old)?;
     let revision = object::meta(new, "resourceVersion");
     if !revision.is_empty() && revision.parse::<u64>().is_err() {
+        let message = format!("strconv.ParseUint: parsing {revision:?}: invalid syntax");
+        return Err(ApiError::untyped(500, message));
+    }
+    if matches!(revision, "" | "0") && kind.resource.generation {
         let field = FieldPath::new("metadata.resourceVersion");
-        let fault = FieldError::invalid(field, &Value::from(revision), "must be a decimal number");
-        return Err(ApiError::invalid(kind.resource, name, &[fault]));
+        let fault = FieldError::invalid(field, &Value::from(0), "must be specified for an update");
+        // Here, and nowhere else, upstream names the plural.
+        return Err(ApiError::invalid_kind(&kind.resource.qualified_plural(), name, &[fault]));
     }
     if !revision.is_empty() && revision != object::meta(old, "resourceVersion") {
         return Err(ApiError::modified(kind.resource, name));
@@ -196,6 +202,17 @@ fn check_identity(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
         return Err(ApiError::conflict(kind.resource, name, &why));
     }
     Ok(())
+}
+
+/// Deletion is asked for with DELETE, and once begun it stays as it is.
+fn check_deletion(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
+    let given = object::meta(new, "deletionTimestamp");
+    if given.is_empty() || given == object::meta(old, "deletionTimestamp") {
+        return Ok(());
+    }
+    let field = FieldPath::new("metadata.deletionTimestamp");
+    let fault = FieldError::invalid(field, &Value::from(given), "field is immutable");
+    Err(ApiError::invalid(kind.resource, object::name(old), &[fault]))
 }
 
 /// Restores what this write may not change, sets what the server keeps.

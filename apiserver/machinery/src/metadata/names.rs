@@ -1,0 +1,128 @@
+//! What names, keys and values of metadata may look like, and what is said of those that do not.
+//! The words are upstream's: people search for them.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+static SUBDOMAIN: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$").ok());
+static QUALIFIED: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$").ok());
+static LABEL_VALUE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$").ok());
+
+const SUBDOMAIN_FORM: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const QUALIFIED_FORM: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+     alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE_FORM: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+     and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
+     validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// Longest name of an object. Unit: bytes.
+const LONGEST_SUBDOMAIN: usize = 253;
+
+/// Longest name part of a key, and longest label value. Unit: bytes.
+const LONGEST_LABEL: usize = 63;
+
+/// What keeps `text` from being an RFC 1123 subdomain.
+pub fn subdomain_faults(text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if text.len() > LONGEST_SUBDOMAIN {
+        faults.push(format!("must be no more than {LONGEST_SUBDOMAIN} characters"));
+    }
+    if !matches(&SUBDOMAIN, text) {
+        faults.push(SUBDOMAIN_FORM.to_owned());
+    }
+    faults
+}
+
+/// What keeps `text` from being a label or annotation key, or a finalizer.
+pub fn qualified_name_faults(text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut parts = text.split('/');
+    let name = match (parts.next(), parts.next(), parts.next()) {
+        (Some(name), None, _) => name,
+        (Some(""), Some(name), None) => {
+            faults.push("prefix part must be non-empty".to_owned());
+            name
+        }
+        (Some(prefix), Some(name), None) => {
+            faults.extend(subdomain_faults(prefix).into_iter().map(|fault| format!("prefix part {fault}")));
+            name
+        }
+        _ => {
+            let optional = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+            return vec![format!("a qualified name {QUALIFIED_FORM} {optional}")];
+        }
+    };
+    if name.is_empty() {
+        faults.push("name part must be non-empty".to_owned());
+    } else if name.len() > LONGEST_LABEL {
+        faults.push(format!("name part must be no more than {LONGEST_LABEL} bytes"));
+    }
+    if !matches(&QUALIFIED, name) {
+        faults.push(format!("name part {QUALIFIED_FORM}"));
+    }
+    faults
+}
+
+/// What keeps `text` from being a label value.
+pub fn label_value_faults(text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if text.len() > LONGEST_LABEL {
+        faults.push(format!("must be no more than {LONGEST_LABEL} bytes"));
+    }
+    if !matches(&LABEL_VALUE, text) {
+        faults.push(LABEL_VALUE_FORM.to_owned());
+    }
+    faults
+}
+
+/// Whether `text` is an RFC 1123 subdomain of at most 253 bytes.
+pub fn is_subdomain(text: &str) -> bool {
+    subdomain_faults(text).is_empty()
+}
+
+/// Whether `text` may be a label value.
+pub fn is_label_value(text: &str) -> bool {
+    label_value_faults(text).is_empty()
+}
+
+/// Whether `text` may be a label or annotation key, or a finalizer.
+pub fn is_qualified_name(text: &str) -> bool {
+    qualified_name_faults(text).is_empty()
+}
+
+fn matches(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
+    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_refused_for_every_reason_there_is() {
+        let long = "a".repeat(254);
+        let table: [(&str, usize, usize, usize); 9] = [
+            ("a.b-1", 0, 0, 0),
+            ("Name", 1, 0, 0),
+            ("", 1, 2, 0),
+            ("a b", 1, 1, 1),
+            ("/a", 1, 1, 1),
+            ("x.io/a", 1, 0, 1),
+            ("X/a", 1, 1, 1),
+            ("a/b/c", 1, 1, 1),
+            (&long, 1, 1, 1),
+        ];
+        for (text, subdomain, qualified, value) in table {
+            assert_eq!(subdomain_faults(text).len(), subdomain, "subdomain {text}");
+            assert_eq!(qualified_name_faults(text).len(), qualified, "qualified {text}");
+            assert_eq!(label_value_faults(text).len(), value, "value {text}");
+        }
+    }
+}
