@@ -39,6 +39,9 @@ enum Task {
         /// Show what is listed in differences.yaml, too
         #[arg(long)]
         all: bool,
+        /// Take entries that are not needed any more out of differences.yaml
+        #[arg(long)]
+        prune: bool,
     },
     /// Have a real kube-apiserver answer the requests, and write its answers to goldens/
     Record {
@@ -59,7 +62,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             // One process, so that whoever ends this ends the server.
             Err(command.exec()).with_context(|| format!("{}: cannot be run", suite.program.display()))
         }
-        Task::Compare { only, all } => suite.embedded(&["--only", only], *all),
+        Task::Compare { only, all, prune } => {
+            let mut more = vec!["--only", only.as_str()];
+            more.extend(all.then_some("--all"));
+            more.extend(prune.then_some("--prune"));
+            suite.embedded(&more)
+        }
         Task::Record { only } => {
             prerequisites::lab()?;
             let reference = Reference::start(&tools(&suite)?)?;
@@ -80,13 +88,15 @@ pub(crate) fn live() -> anyhow::Result<usize> {
     let lab = Lab::start(tools).context("the lab does not come up")?;
     lab.wait_for("apiservice/v1.lab.example.io")?;
     let keep = |error: anyhow::Error| error.context(format!("logs are in {}", lab.keep_logs()));
-    one("with etcd, directly", || suite.ask("compare", &lab.direct_target(&suite.program)?, &["--prefix", "d-"]))
-        .map_err(keep)?;
+    one("with etcd, directly", || {
+        suite.ask("compare", &lab.direct_target(&suite.program)?, &["--prefix", "d-"])
+    })
+    .map_err(keep)?;
     one("with etcd, through a host", || {
         suite.ask("compare", &lab.host_target(), &["--prefix", "h-", "--through-host"])
     })
     .map_err(keep)?;
-    one("with the embedded store", || suite.embedded(&[], false))?;
+    one("with the embedded store", || suite.embedded(&[]))?;
     Ok(4)
 }
 
@@ -130,10 +140,10 @@ impl Suite {
     }
 
     /// Starts a server on the embedded store, and compares it.
-    fn embedded(&self, more: &[&str], all: bool) -> anyhow::Result<()> {
+    fn embedded(&self, more: &[&str]) -> anyhow::Result<()> {
         let home = std::env::temp_dir().join(format!("capstan-conformance-{}", std::process::id()));
         std::fs::create_dir_all(&home)?;
-        let result = self.in_home(&home, more, all);
+        let result = self.in_home(&home, more);
         match &result {
             Ok(()) => std::fs::remove_dir_all(&home)?,
             Err(_) => eprintln!("the server's log is in {}", home.join("server.log").display()),
@@ -141,7 +151,7 @@ impl Suite {
         result
     }
 
-    fn in_home(&self, home: &Path, more: &[&str], all: bool) -> anyhow::Result<()> {
+    fn in_home(&self, home: &Path, more: &[&str]) -> anyhow::Result<()> {
         let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let mut command = Command::new(&self.program);
         command.args(["serve", "--with-parent", "--port", &port.to_string(), "--dir"]).arg(home);
@@ -153,8 +163,7 @@ impl Suite {
         })?;
         let file = |name: &str| home.join(name).display().to_string();
         let target = target(&address, &file("ca.crt"), &file("client.crt"), &file("client.key"));
-        let all: &[&str] = if all { &["--all"] } else { &[] };
-        self.ask("compare", &target, &[more, all].concat())
+        self.ask("compare", &target, more)
     }
 }
 

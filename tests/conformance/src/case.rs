@@ -95,8 +95,8 @@ impl Area {
     /// When a file cannot be read, or two cases have one name.
     pub fn load(directory: &Path) -> anyhow::Result<Vec<Self>> {
         let mut areas = Vec::new();
-        let entries =
-            std::fs::read_dir(directory).with_context(|| format!("{} cannot be read", directory.display()))?;
+        let entries = std::fs::read_dir(directory)
+            .with_context(|| format!("{} cannot be read", directory.display()))?;
         for entry in entries {
             let path = entry?.path();
             let text = std::fs::read_to_string(&path)

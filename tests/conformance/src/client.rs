@@ -51,16 +51,16 @@ impl Client {
     pub fn new(address: &str, ca: &Path, certificate: &Path, key: &Path) -> anyhow::Result<Self> {
         // Another client of this process may have done so.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let read = |path: &Path| {
-            std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))
-        };
+        let read =
+            |path: &Path| std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()));
         let mut roots = RootCertStore::empty();
         for root in CertificateDer::pem_slice_iter(&read(ca)?) {
             roots.add(root?)?;
         }
         let chain = CertificateDer::pem_slice_iter(&read(certificate)?).collect::<Result<Vec<_>, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(&read(key)?)?;
-        let config = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(chain, key)?;
+        let config =
+            ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(chain, key)?;
         Ok(Self { address: address.to_owned(), tls: TlsConnector::from(Arc::new(config)) })
     }
 

@@ -113,8 +113,7 @@ async fn get(client: &Client, path: &str) -> anyhow::Result<Answer> {
 }
 
 async fn post(client: &Client, path: &str, object: &Value) -> anyhow::Result<()> {
-    let request =
-        Request::post(path).header("host", "127.0.0.1").header("content-type", "application/json");
+    let request = Request::post(path).header("host", "127.0.0.1").header("content-type", "application/json");
     let answer = client.send(request.body(Full::new(Bytes::from(object.to_string())))?, None).await?;
     match answer.status {
         201 | 409 => Ok(()),

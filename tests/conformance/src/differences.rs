@@ -45,7 +45,11 @@ impl Differences {
             if entry.reason.trim().len() < SHORTEST_REASON {
                 bail!("{}: {} {}: give a reason", path.display(), entry.case, entry.field);
             }
-            let covers = |other: &Entry| other.case == entry.case && other.through_host == entry.through_host && other.covers(&entry.field);
+            let covers = |other: &Entry| {
+                other.case == entry.case
+                    && other.through_host == entry.through_host
+                    && other.covers(&entry.field)
+            };
             if list.differences.iter().take(index).any(covers) {
                 bail!("{}: {} {} is there twice", path.display(), entry.case, entry.field);
             }
@@ -59,6 +63,24 @@ impl Differences {
             );
         }
         Ok(list)
+    }
+
+    /// Takes entries that are not needed any more out of the file, and lowers the ceiling.
+    ///
+    /// # Errors
+    /// When the file cannot be written, or is not one line an entry.
+    pub fn prune(path: &Path, stale: &[Entry]) -> anyhow::Result<()> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+        let mut kept = Vec::new();
+        for line in text.lines().filter(|line| !line.starts_with("ceiling: ")) {
+            let one: Option<Vec<Entry>> = serde_saphyr::from_str(line).ok();
+            if !one.is_some_and(|one| one.iter().any(|entry| stale.contains(entry))) {
+                kept.push(line);
+            }
+        }
+        let ceiling = kept.iter().filter(|line| line.starts_with("- ")).count();
+        std::fs::write(path, format!("ceiling: {ceiling}\n{}\n", kept.join("\n")))?;
+        Self::load(path).map(|_| ())
     }
 
     /// Takes out what is listed. What is left is news; the entries that were not needed are stale.

@@ -79,6 +79,9 @@ struct AskArguments {
     /// Show what is listed in differences.yaml, too
     #[arg(long)]
     all: bool,
+    /// Take entries that are not needed any more out of differences.yaml
+    #[arg(long)]
+    prune: bool,
     /// Write every difference that is not listed as JSON lines, for scripts
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
@@ -137,7 +140,8 @@ impl AskArguments {
 async fn record(arguments: &AskArguments) -> anyhow::Result<()> {
     let goldens = arguments.suite.join("goldens");
     let answers = arguments.ask(true).await?;
-    let mut all = if arguments.only.is_empty() { BTreeMap::new() } else { tests_conformance::load(&goldens)? };
+    let mut all =
+        if arguments.only.is_empty() { BTreeMap::new() } else { tests_conformance::load(&goldens)? };
     let (cases, requests) = (answers.len(), answers.values().map(Vec::len).sum::<usize>());
     all.extend(answers);
     tests_conformance::store(&goldens, &all)?;
@@ -167,10 +171,19 @@ async fn compare(arguments: &AskArguments) -> anyhow::Result<()> {
         dump(path, &news)?;
     }
     say(&tests_conformance::report(&news))?;
+    if arguments.prune {
+        Differences::prune(&arguments.suite.join("differences.yaml"), &stale)?;
+        return say(&format!("{} entries were not needed any more", stale.len()));
+    }
     for entry in &stale {
         say(&format!("{} {}: listed, but there is no difference any more", entry.case, entry.field))?;
     }
-    say(&format!("{requests} requests in {} cases: {} differences that are not listed, {} stale entries", answers.len(), news.len(), stale.len()))?;
+    say(&format!(
+        "{requests} requests in {} cases: {} differences that are not listed, {} stale entries",
+        answers.len(),
+        news.len(),
+        stale.len()
+    ))?;
     if !(arguments.all || news.is_empty() && stale.is_empty()) {
         bail!("{} differs from the real one", arguments.target.server);
     }

@@ -67,10 +67,11 @@ impl Target {
         if made.status != 201 {
             bail!("namespace {namespace}: {}", String::from_utf8_lossy(&made.body));
         }
-        let mut normal = Normal::new(&namespace, case.managed);
+        let mut normal = Normal::new(&namespace, case.managed, self.through_host);
         let mut transcript = Transcript::new();
         for object in &case.given {
-            let step = Step { request: "POST {w}".to_owned(), widget: Some(object.clone()), ..Step::default() };
+            let step =
+                Step { request: "POST {w}".to_owned(), widget: Some(object.clone()), ..Step::default() };
             let made = self.ask(&step, &variables).await?;
             if made.status != 201 {
                 bail!("given {object}: {}", String::from_utf8_lossy(&made.body));

@@ -66,7 +66,8 @@ pub fn capstan(arguments: Vec<String>) -> anyhow::Result<()> {
 /// When the directory cannot be written to.
 pub fn mint(directory: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
-    let made = apiserver_server::credentials(&directory.join("data"), "conformance", "system:masters", LIFETIME)?;
+    let made =
+        apiserver_server::credentials(&directory.join("data"), "conformance", "system:masters", LIFETIME)?;
     for (name, text) in [("ca.crt", &made.ca), ("client.crt", &made.certificate), ("client.key", &made.key)] {
         let path = directory.join(name);
         std::fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))?;

@@ -43,7 +43,8 @@ pub fn load(directory: &Path) -> anyhow::Result<Transcripts> {
         let text = std::fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
         let cases: Transcripts =
             serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
-        transcripts.extend(cases.into_iter().map(|(case, transcript)| (format!("{area}/{case}"), transcript)));
+        transcripts
+            .extend(cases.into_iter().map(|(case, transcript)| (format!("{area}/{case}"), transcript)));
     }
     Ok(transcripts)
 }

@@ -15,7 +15,9 @@ const GROUP: &str = "lab.example.io";
 pub(crate) fn resources() -> anyhow::Result<Vec<Resource>> {
     let old = Resource {
         conversion: Some(Arc::new(SameSchema)),
-        deprecation: Some("lab.example.io/v1beta1 Widget is deprecated; use lab.example.io/v1 Widget".to_owned()),
+        deprecation: Some(
+            "lab.example.io/v1beta1 Widget is deprecated; use lab.example.io/v1 Widget".to_owned(),
+        ),
         ..resource("v1beta1")?
     };
     Ok(vec![resource("v1")?, old])

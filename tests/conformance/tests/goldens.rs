@@ -52,10 +52,12 @@ async fn capstan_answers_as_the_real_one_did_but_for_what_is_listed() {
     let listed = Differences::load(&suite.join("differences.yaml")).unwrap();
     let server = Server::start();
     let answers = server.target().play(&areas, "").await.unwrap();
-    let cases = |transcripts: &tests_conformance::Transcripts| transcripts.keys().cloned().collect::<Vec<_>>();
+    let cases =
+        |transcripts: &tests_conformance::Transcripts| transcripts.keys().cloned().collect::<Vec<_>>();
     assert_eq!(cases(&answers), cases(&goldens), "cases and goldens differ: cargo xtask conformance record");
     let found = answers.iter().filter_map(|(id, answer)| Some((id, goldens.get(id)?, answer)));
-    let found = found.flat_map(|(id, golden, answer)| tests_conformance::compare(id, golden, answer)).collect();
+    let found =
+        found.flat_map(|(id, golden, answer)| tests_conformance::compare(id, golden, answer)).collect();
     let (news, stale) = listed.sort_out(found, false);
     assert!(news.is_empty(), "not as the real one:\n{}", tests_conformance::report(&news));
     assert!(stale.is_empty(), "listed, but there is no difference any more; lower the ceiling: {stale:#?}");
