@@ -12,7 +12,6 @@ pub mod discovery;
 pub mod encryption;
 pub mod field_errors;
 pub mod json_path;
-pub mod json_words;
 pub mod metadata;
 pub mod object;
 pub mod open_api;

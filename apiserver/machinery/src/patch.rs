@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::json_words;
+use crate::metadata::word;
 use crate::status::{ApiError, ApiResult};
 
 /// Most operations of one JSON patch: upstream's limit.
@@ -33,12 +33,12 @@ impl Patch {
         let Some(list) = value.as_array() else {
             let message = "error decoding patch: json: cannot unmarshal";
             let into = "into Go value of type []handlers.jsonPatchOp";
-            return Err(ApiError::bad_request(format!("{message} {} {into}", json_words::kind(&value))));
+            return Err(ApiError::bad_request(format!("{message} {} {into}", word(&value))));
         };
         if let Some(other) = list.iter().find(|op| !op.is_object()) {
             let message = "error decoding patch: json: cannot unmarshal";
             let into = "into Go value of type handlers.jsonPatchOp";
-            return Err(ApiError::bad_request(format!("{message} {} {into}", json_words::kind(other))));
+            return Err(ApiError::bad_request(format!("{message} {} {into}", word(other))));
         }
         // An operation that cannot be one is a fault of the patch, not of its encoding.
         serde_json::from_value(value).map(Self::Json).map_err(|_| ApiError::unprocessable_patch())
@@ -56,7 +56,7 @@ impl Patch {
         if !value.is_object() {
             let message = "error decoding patch: json: cannot unmarshal";
             let into = "into Go value of type map[string]interface {}";
-            return Err(ApiError::bad_request(format!("{message} {} {into}", json_words::kind(&value))));
+            return Err(ApiError::bad_request(format!("{message} {} {into}", word(&value))));
         }
         Ok(Self::Merge(value))
     }
@@ -132,7 +132,8 @@ fn has_directive(value: &Value) -> bool {
 }
 
 fn decoding(error: &serde_json::Error) -> ApiError {
-    ApiError::bad_request(format!("error decoding patch: {}", json_words::fault(error)))
+    let fault = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
+    ApiError::bad_request(format!("error decoding patch: {fault}"))
 }
 
 #[cfg(test)]

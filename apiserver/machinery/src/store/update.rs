@@ -63,6 +63,7 @@ impl ObjectStore {
         let mut warnings = Vec::new();
         let change = |old: &Value| {
             let mut new = patch.apply(old)?;
+            check_version(kind, &new)?;
             check_type(kind.resource, &mut new)?;
             warnings = check_fields(kind.resource, &mut new, options.field_validation)
                 .map_err(|error| strict_patch_error(&new, &error))?;
@@ -202,6 +203,18 @@ fn check_identity(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
         return Err(ApiError::conflict(kind.resource, name, &why));
     }
     Ok(())
+}
+
+/// A patch may not lead to another version.
+fn check_version(kind: Kind<'_>, new: &Value) -> ApiResult<()> {
+    let wanted = kind.resource.api_version();
+    let given = new.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if given == wanted {
+        return Ok(());
+    }
+    let detail = format!("must be {wanted}");
+    let fault = FieldError::invalid(FieldPath::new("apiVersion"), &Value::from(given), &detail);
+    Err(ApiError::invalid(kind.resource, object::name(new), &[fault]))
 }
 
 /// Deletion is asked for with DELETE, and once begun it stays as it is.
