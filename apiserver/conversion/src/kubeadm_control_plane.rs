@@ -51,7 +51,7 @@ fn to_stored(object: &mut Value) {
             spec,
             "machineTemplate.infrastructureRef",
             "machineTemplate.spec.infrastructureRef",
-            |reference| contract_reference(&reference),
+            contract_reference,
         );
         rename(spec, "machineTemplate.readinessGates", "machineTemplate.spec.readinessGates");
         empty::drop_at(spec, "machineTemplate.spec.readinessGates");

@@ -9,7 +9,7 @@ use apiserver_machinery::{object, scale, table};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use super::{list, patch, view};
+use super::{list_options, patch, view};
 use crate::body::{self, Decoded};
 use crate::negotiation::{Form, View};
 use crate::request::Call;
@@ -43,7 +43,7 @@ pub(super) async fn serve(
 
 async fn get(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
     let form = call.form(false)?;
-    let freshness = match list::revision(call.query.text("resourceVersion"))? {
+    let freshness = match list_options::single_revision(call.query.text("resourceVersion"))? {
         None => Freshness::Consistent,
         Some(revision) if revision.number() == 0 => Freshness::Any,
         Some(revision) => Freshness::AtLeast(revision),
