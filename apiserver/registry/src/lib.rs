@@ -1,6 +1,7 @@
 //! What the server does with each kind: one folder per kind, one list.
 
 mod cluster;
+mod cluster_class;
 mod cluster_resource_set;
 mod cluster_resource_set_binding;
 mod conversion;
@@ -14,15 +15,27 @@ mod kubeadm_config;
 mod kubeadm_config_template;
 mod kubeadm_control_plane;
 mod kubeadm_control_plane_template;
+mod label_selection;
 mod label_selector;
 mod lease;
 mod machine;
+mod machine_deployment;
+mod machine_drain_rule;
+mod machine_health_check;
 mod machine_operation;
+mod machine_owner;
+mod machine_pool;
+mod machine_set;
+mod machine_template;
 mod names;
 mod namespace;
+mod naming;
 mod open_stack_cluster;
 mod open_stack_machine;
+mod replicas;
+mod rollout;
 mod secret;
+mod shape;
 mod version;
 
 use std::sync::Arc;
@@ -40,6 +53,12 @@ use apiserver_types::Descriptor;
 pub fn registry() -> Result<Registry, InvalidSchema> {
     let resources = apiserver_types::descriptors().into_iter().map(|descriptor| match descriptor.kind {
         "Cluster" => served(descriptor, cluster::ClusterStrategy),
+        "ClusterClass" => served(descriptor, cluster_class::ClusterClassStrategy),
+        "MachineSet" => served(descriptor, machine_set::MachineSetStrategy),
+        "MachineDeployment" => served(descriptor, machine_deployment::MachineDeploymentStrategy),
+        "MachinePool" => served(descriptor, machine_pool::MachinePoolStrategy),
+        "MachineHealthCheck" => served(descriptor, machine_health_check::MachineHealthCheckStrategy),
+        "MachineDrainRule" => served(descriptor, machine_drain_rule::MachineDrainRuleStrategy),
         "Machine" => served(descriptor, machine::MachineStrategy)
             .map(|resource| Resource { verbs: machine::verbs(), ..resource }),
         "KubeadmConfig" => served(descriptor, kubeadm_config::KubeadmConfigStrategy),
@@ -145,38 +164,17 @@ mod tests {
     #[test]
     fn every_kind_can_be_served() {
         let registry = super::registry().unwrap();
-        let kinds: Vec<&str> = registry.resources().iter().map(|resource| resource.kind.as_str()).collect();
-        let expected = [
-            "Cluster",
-            "Machine",
-            "KubeadmConfig",
-            "KubeadmConfigTemplate",
-            "KubeadmConfig",
-            "KubeadmConfigTemplate",
-            "KubeadmControlPlane",
-            "KubeadmControlPlaneTemplate",
-            "KubeadmControlPlane",
-            "KubeadmControlPlaneTemplate",
-            "ClusterResourceSet",
-            "ClusterResourceSetBinding",
-            "ClusterResourceSet",
-            "ClusterResourceSetBinding",
-            "IPAddressClaim",
-            "IPAddress",
-            "IPAddressClaim",
-            "IPAddress",
-            "IPAddressClaim",
-            "IPAddress",
-            "ExtensionConfig",
-            "ExtensionConfig",
-            "OpenStackCluster",
-            "OpenStackMachine",
-            "MachineOperation",
-            "Namespace",
-            "Secret",
-            "Event",
-            "Lease",
-        ];
-        assert_eq!(kinds, expected);
+        let served: Vec<(String, String)> = registry
+            .resources()
+            .iter()
+            .map(|resource| (resource.version.clone(), resource.kind.clone()))
+            .collect();
+        let described: Vec<(String, String)> = apiserver_types::descriptors()
+            .into_iter()
+            .map(|descriptor| (descriptor.version.to_owned(), descriptor.kind.to_owned()))
+            .collect();
+        assert_eq!(served, described);
+        let forgotten = registry.resources().iter().filter(|resource| resource.group == "cluster.x-k8s.io" && !resource.hosted);
+        assert_eq!(forgotten.map(|resource| resource.kind.as_str()).collect::<Vec<_>>(), Vec::<&str>::new());
     }
 }

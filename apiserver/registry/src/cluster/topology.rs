@@ -1,10 +1,9 @@
 //! Rules of a Cluster's topology that need no ClusterClass.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
-use apiserver_machinery::metadata::{is_label_value, is_qualified_name};
 use serde_json::{Value, json};
 
-use crate::version;
+use crate::{handed_down, machine_template, rollout, version};
 
 /// Who sets this annotation answers for the order of versions.
 const SKIP_ORDER: &str = "unsafe.topology.cluster.x-k8s.io/disable-update-version-check";
@@ -20,14 +19,17 @@ pub(super) fn validate(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldE
     let path = FieldPath::new("spec.topology");
     validate_version(new, old, &path.child("version"), faults);
     validate_concurrency(new, faults);
-    validate_metadata(topology.pointer("/controlPlane/metadata"), &path.child("controlPlane"), faults);
+    let control_plane = &topology["controlPlane"];
+    handed_down::metadata(control_plane.get("metadata"), &path.child("controlPlane.metadata"), faults);
+    machine_template::validate_taints(control_plane, &path.child("controlPlane"), false, faults);
     for list in ["machineDeployments", "machinePools"] {
         let pools = topology.pointer(&format!("/workers/{list}")).and_then(Value::as_array);
         for (index, pool) in pools.into_iter().flatten().enumerate() {
             let at = path.child("workers").child(list).index(index);
-            validate_metadata(pool.get("metadata"), &at, faults);
+            handed_down::metadata(pool.get("metadata"), &at.child("metadata"), faults);
+            machine_template::validate_taints(pool, &at, true, faults);
             let bounds = pool.pointer("/rollout/strategy/rollingUpdate");
-            validate_rolling_update(bounds, &at.child("rollout.strategy.rollingUpdate"), faults);
+            rollout::validate_bounds(bounds, &at.child("rollout.strategy.rollingUpdate"), faults);
         }
     }
 }
@@ -68,51 +70,6 @@ fn validate_concurrency(new: &Value, faults: &mut Vec<FieldError>) {
     }
 }
 
-/// What is handed down ends as metadata of Machines, which would be refused there, later and out of sight.
-fn validate_metadata(metadata: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let path = path.child("metadata");
-    for field in ["labels", "annotations"] {
-        let entries = metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
-        for (key, value) in entries.into_iter().flatten() {
-            if !is_qualified_name(&key.to_lowercase()) {
-                let detail =
-                    "must be a name of at most 63 characters, optionally after a DNS subdomain and '/'";
-                faults.push(FieldError::invalid(path.child(field), &json!(key), detail));
-            }
-            if field == "labels" && !value.as_str().is_some_and(is_label_value) {
-                let detail =
-                    "a label value must be empty or at most 63 alphanumeric characters, '-', '_' or '.'";
-                faults.push(FieldError::invalid(path.child(field).key(key), value, detail));
-            }
-        }
-    }
-}
-
-/// Both bounds are counts or shares, and not both nothing: such a rollout could never move.
-fn validate_rolling_update(bounds: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let Some(bounds) = bounds else { return };
-    let mut zeros = 0;
-    for field in ["maxSurge", "maxUnavailable"] {
-        let Some(value) = bounds.get(field) else { continue };
-        let number = match value {
-            Value::String(text) => text.strip_suffix('%').and_then(|share| share.parse::<u64>().ok()),
-            other => other.as_u64(),
-        };
-        match number {
-            None => {
-                let detail = "must be a number of at least 0 or a percentage, e.g. 25%";
-                faults.push(FieldError::invalid(path.child(field), value, detail));
-            }
-            Some(0) => zeros += 1,
-            Some(_) => {}
-        }
-    }
-    if zeros == 2 {
-        let detail = "may not be 0 when maxSurge is 0";
-        faults.push(FieldError::invalid(path.child("maxUnavailable"), &json!(0), detail));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,7 +107,7 @@ mod tests {
                 "controlPlane": {"metadata": {"labels": {"a b": "c"}}},
                 "workers": {"machineDeployments": [
                     {"metadata": {"labels": {"ok": "no good"}, "annotations": {"ok": "any thing"}}},
-                    {"rollout": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}}},
+                    {"rollout": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}}},
                     {"rollout": {"strategy": {"rollingUpdate": {"maxSurge": "many", "maxUnavailable": 1}}}},
                     {"rollout": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}}]}}}});
         assert_eq!(
@@ -158,8 +115,8 @@ mod tests {
             [
                 "metadata.annotations[topology.cluster.x-k8s.io/upgrade-concurrency]",
                 "spec.topology.controlPlane.metadata.labels",
-                "spec.topology.workers.machineDeployments[0].metadata.labels[ok]",
-                "spec.topology.workers.machineDeployments[1].rollout.strategy.rollingUpdate.maxUnavailable",
+                "spec.topology.workers.machineDeployments[0].metadata.labels",
+                "spec.topology.workers.machineDeployments[1].rollout.strategy.rollingUpdate",
                 "spec.topology.workers.machineDeployments[2].rollout.strategy.rollingUpdate.maxSurge",
             ]
         );

@@ -11,7 +11,14 @@ use apiserver_machinery::strategy::Strategy;
 use apiserver_machinery::verb::Verb;
 use serde_json::Value;
 
-use crate::{immutable, version};
+use crate::machine_template::{
+    self, NODE_DELETION_SECONDS, label_with_cluster, prepare_version, validate_bootstrap, validate_cluster,
+    validate_taints,
+};
+use crate::shape::{default, get, items};
+
+/// Machines of a control plane have this label.
+const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 
 /// Machine's own verbs. To add one, write its file and add its line.
 pub(crate) fn verbs() -> Vec<Arc<dyn Verb>> {
@@ -24,33 +31,35 @@ pub(crate) struct MachineStrategy;
 
 impl Strategy for MachineStrategy {
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
-        // Tools find a cluster's objects by this label.
-        let cluster = new.pointer("/spec/clusterName").cloned().unwrap_or_default();
-        if let Some(metadata) = apiserver_machinery::object::metadata_mut(new).filter(|_| cluster.is_string())
-        {
-            let labels = metadata.entry("labels").or_insert_with(|| serde_json::json!({}));
-            if let Some(labels) = labels.as_object_mut() {
-                labels.insert("cluster.x-k8s.io/cluster-name".to_owned(), cluster);
-            }
+        label_with_cluster(new);
+        if get(new, "spec").is_some_and(Value::is_object) {
+            default(new, "spec.deletion.nodeDeletionTimeoutSeconds", NODE_DELETION_SECONDS);
         }
+        prepare_version(new, "spec");
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut faults = Vec::new();
-        let text = |pointer: &str| new.pointer(pointer).and_then(Value::as_str);
-        let has_config = new.pointer("/spec/bootstrap/configRef").is_some();
-        if !has_config && text("/spec/bootstrap/dataSecretName").is_none() {
-            let detail =
-                "expected either spec.bootstrap.dataSecretName or spec.bootstrap.configRef to be populated";
-            faults.push(FieldError::required(FieldPath::new("spec.bootstrap"), detail));
+        // A pool has the bootstrap data of its Machines.
+        if !is_of_a_pool(new) {
+            validate_bootstrap(new, "spec", &mut faults);
         }
-        if let Some(found) = text("/spec/version").filter(|found| version::parse(found).is_none()) {
-            let detail = "must be a valid semantic version with a leading v, e.g. v1.30.2";
-            faults.push(FieldError::invalid(FieldPath::new("spec.version"), &found.into(), detail));
-        }
-        faults.extend(old.and_then(|old| immutable::field(new, old, "spec.clusterName")));
+        validate_cluster(new, old, &mut faults);
+        machine_template::validate(new, "spec", &mut faults);
+        let is_worker =
+            new.pointer("/metadata/labels").is_none_or(|labels| labels.get(CONTROL_PLANE_LABEL).is_none());
+        let spec = get(new, "spec").unwrap_or(&Value::Null);
+        validate_taints(spec, &FieldPath::new("spec"), is_worker, &mut faults);
         faults
     }
+}
+
+fn is_of_a_pool(machine: &Value) -> bool {
+    items(machine, "metadata.ownerReferences").any(|(_, owner)| {
+        let version = owner.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        owner.get("kind").and_then(Value::as_str) == Some("MachinePool")
+            && version.starts_with("cluster.x-k8s.io/")
+    })
 }
 
 #[cfg(test)]
@@ -82,7 +91,7 @@ mod tests {
             (
                 json!({"spec": {"clusterName": "d", "bootstrap": {"dataSecretName": "s"}}}),
                 Some(good),
-                vec!["spec.clusterName: Invalid value: \"d\": field is immutable"],
+                vec!["spec.clusterName: Forbidden: field is immutable"],
             ),
         ];
         for (new, old, expected) in table {

@@ -1,0 +1,82 @@
+//! The templates of a class: what they must be, and what may become of them.
+
+use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use super::WORKERS;
+use crate::shape::{get, items};
+
+/// Templates outside of worker classes.
+const TEMPLATES: [&str; 3] = [
+    "spec.infrastructure.templateRef",
+    "spec.controlPlane.templateRef",
+    "spec.controlPlane.machineInfrastructure.templateRef",
+];
+
+/// Every template there is must be called one.
+pub(super) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
+    for path in TEMPLATES {
+        validate_kind(get(new, path), &FieldPath::new(path), faults);
+    }
+    for (list, _) in WORKERS {
+        for (index, worker) in items(new, &format!("spec.workers.{list}")) {
+            for part in ["bootstrap", "infrastructure"] {
+                let at =
+                    FieldPath::new("spec.workers").child(list).index(index).child(part).child("templateRef");
+                validate_kind(worker[part].get("templateRef"), &at, faults);
+            }
+        }
+    }
+}
+
+fn validate_kind(template: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let Some(kind) = template.and_then(|template| template.get("kind")).and_then(Value::as_str) else {
+        return;
+    };
+    if kind.strip_suffix("Template").is_none_or(str::is_empty) {
+        let detail = "template kind must be of form \"<name>Template\"";
+        faults.push(FieldError::invalid(path.child("kind"), &json!(kind), detail));
+    }
+}
+
+/// Templates may be exchanged for others of the same kind: clusters of the class could not follow
+/// any other change. The bootstrap of workers may, when they are replaced.
+pub(super) fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
+    for path in TEMPLATES {
+        validate_same_kind(get(new, path), get(old, path), &FieldPath::new(path), faults);
+    }
+    for (list, _) in WORKERS {
+        let list_path = format!("spec.workers.{list}");
+        for (index, worker) in items(new, &list_path) {
+            let before = items(old, &list_path).find(|(_, other)| other.get("class") == worker.get("class"));
+            let Some((_, before)) = before else { continue };
+            let field = "infrastructure.templateRef";
+            let at = FieldPath::new(list_path.clone()).index(index).child(field);
+            validate_same_kind(get(worker, field), get(before, field), &at, faults);
+        }
+    }
+}
+
+fn validate_same_kind(
+    new: Option<&Value>,
+    old: Option<&Value>,
+    path: &FieldPath,
+    faults: &mut Vec<FieldError>,
+) {
+    let Some((new, old)) = new.zip(old) else { return };
+    let text = |template: &Value, field: &str| {
+        template.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let group =
+        |template: &Value| text(template, "apiVersion").split('/').next().unwrap_or_default().to_owned();
+    let reason = "to prevent incompatible changes in the Clusters";
+    for (field, subject, before, now) in [
+        ("apiVersion", "group of apiVersion", group(old), group(new)),
+        ("kind", "kind", text(old, "kind"), text(new, "kind")),
+    ] {
+        if before != now {
+            let detail = format!("{subject} cannot be changed from {before:?} to {now:?} {reason}");
+            faults.push(FieldError::forbidden(path.child(field), &detail));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Counts that may be shares, and the bounds of a rollout.
+
+use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+/// A fault when a value is neither a count nor a share such as `25%`.
+pub(crate) fn validate_count(value: Option<&Value>, path: FieldPath, faults: &mut Vec<FieldError>) {
+    let Some(text) = value.and_then(Value::as_str) else { return };
+    if text.strip_suffix('%').is_none_or(|share| share.parse::<i32>().is_err()) {
+        faults.push(FieldError::invalid(
+            path,
+            &json!(text),
+            "must be either an int or a percentage, e.g. 25%",
+        ));
+    }
+}
+
+/// Faults of `rollingUpdate`, which is at `path`.
+pub(crate) fn validate_bounds(bounds: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let Some(bounds) = bounds else { return };
+    let fields = ["maxUnavailable", "maxSurge"];
+    for field in fields {
+        validate_count(bounds.get(field), path.child(field), faults);
+    }
+    // Such a rollout could never move.
+    if fields.iter().all(|field| bounds.get(field).and_then(Value::as_i64) == Some(0)) {
+        faults.push(FieldError::invalid(
+            path.clone(),
+            &json!(0),
+            "maxUnavailable and maxSurge cannot both be 0",
+        ));
+    }
+}

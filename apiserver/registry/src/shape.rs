@@ -1,0 +1,61 @@
+//! Filling in fields of objects whose shape nobody has checked yet.
+
+use serde_json::{Map, Value};
+
+/// The object at a dotted path, made with its parents when absent; `None` where something else is.
+pub(crate) fn object<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Value>> {
+    path.split('.').try_fold(root.as_object_mut()?, |parent, name| {
+        parent.entry(name.to_owned()).or_insert_with(|| Value::Object(Map::new())).as_object_mut()
+    })
+}
+
+/// Sets the field at a dotted path unless it is there.
+pub(crate) fn default(root: &mut Value, path: &str, value: impl Into<Value>) {
+    let Some((parent, name)) = path.rsplit_once('.') else { return };
+    if root.pointer(&pointer(path)).is_some() {
+        return;
+    }
+    if let Some(parent) = object(root, parent) {
+        parent.insert(name.to_owned(), value.into());
+    }
+}
+
+/// The value at a dotted path.
+pub(crate) fn get<'a>(root: &'a Value, path: &str) -> Option<&'a Value> {
+    root.pointer(&pointer(path))
+}
+
+/// The text at a dotted path.
+pub(crate) fn text<'a>(root: &'a Value, path: &str) -> Option<&'a str> {
+    get(root, path)?.as_str()
+}
+
+/// The items of the list at a dotted path.
+pub(crate) fn items<'a>(root: &'a Value, path: &str) -> impl Iterator<Item = (usize, &'a Value)> {
+    get(root, path).and_then(Value::as_array).into_iter().flatten().enumerate()
+}
+
+/// An annotation.
+pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.pointer("/metadata/annotations")?.get(key)?.as_str()
+}
+
+fn pointer(path: &str) -> String {
+    format!("/{}", path.replace('.', "/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_absent_is_filled_in() {
+        let mut value = json!({"a": {"b": 1}, "c": "text"});
+        default(&mut value, "a.b", 2);
+        default(&mut value, "a.d.e", 3);
+        default(&mut value, "c.d", 4);
+        assert_eq!(value, json!({"a": {"b": 1, "d": {"e": 3}}, "c": "text"}));
+    }
+}
