@@ -33,6 +33,12 @@ mod machine_set;
 mod machine_spec;
 mod references;
 mod replicas;
+mod open_stack_cluster;
+mod open_stack_conditions;
+mod open_stack_machine;
+mod references;
+mod replicas;
+mod status;
 mod timeouts;
 
 use serde_json::Value;

@@ -174,7 +174,10 @@ mod tests {
             .map(|descriptor| (descriptor.version.to_owned(), descriptor.kind.to_owned()))
             .collect();
         assert_eq!(served, described);
-        let forgotten = registry.resources().iter().filter(|resource| resource.group == "cluster.x-k8s.io" && !resource.hosted);
+        let forgotten = registry
+            .resources()
+            .iter()
+            .filter(|resource| resource.group == "cluster.x-k8s.io" && !resource.hosted);
         assert_eq!(forgotten.map(|resource| resource.kind.as_str()).collect::<Vec<_>>(), Vec::<&str>::new());
     }
 }

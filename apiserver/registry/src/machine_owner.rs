@@ -59,7 +59,11 @@ pub(crate) fn validate(new: &Value, old: Option<&Value>, mismatch: Mismatch, fau
     replicas::validate(new, faults);
     let template = get(new, TEMPLATE).unwrap_or(&Value::Null);
     validate_taints(template, &FieldPath::new(TEMPLATE), true, faults);
-    handed_down::metadata(get(new, "spec.template.metadata"), &FieldPath::new("spec.template.metadata"), faults);
+    handed_down::metadata(
+        get(new, "spec.template.metadata"),
+        &FieldPath::new("spec.template.metadata"),
+        faults,
+    );
 }
 
 fn validate_selector(new: &Value, mismatch: Mismatch, faults: &mut Vec<FieldError>) {

@@ -36,7 +36,11 @@ impl Strategy for MachinePoolStrategy {
             let detail = "taints feature for MachinePools is not yet implemented";
             faults.push(FieldError::forbidden(FieldPath::new("spec.taints"), detail));
         }
-        handed_down::metadata(get(new, "spec.template.metadata"), &FieldPath::new("spec.template.metadata"), &mut faults);
+        handed_down::metadata(
+            get(new, "spec.template.metadata"),
+            &FieldPath::new("spec.template.metadata"),
+            &mut faults,
+        );
         faults
     }
 }
