@@ -97,8 +97,9 @@ pub(crate) fn seconds(duration: &Value) -> Option<Value> {
         rest = tail.strip_prefix(unit)?;
     }
     let total = if negative { -total } else { total };
-    // JSON numbers of whole seconds; what is finer is kept by `Lossless`.
-    serde_json::from_str(&format!("{:.0}", total.trunc())).ok()
+    // JSON numbers of whole seconds, at most what the field's type holds; what is finer or longer is kept
+    // by `Lossless`.
+    serde_json::from_str(&format!("{:.0}", total.trunc().min(f64::from(i32::MAX)))).ok()
 }
 
 /// Go's units; longer ones before those they begin with.
@@ -186,6 +187,7 @@ mod tests {
             ("0", 0),
             ("-5s", -5),
             ("1500ms", 1),
+            ("600000h", 2_147_483_647),
         ];
         for (text, expected) in table {
             assert_eq!(seconds(&json!(text)), Some(json!(expected)), "{text}");

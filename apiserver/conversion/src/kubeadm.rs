@@ -126,10 +126,10 @@ fn flags_as_map(flags: &mut Value) {
     *flags = Value::Object(list.iter().filter_map(flag).collect::<Map<_, _>>());
 }
 
-/// v1beta1 always says whether there is one partition over the disk; since, that or a list is said.
+/// v1beta1 always says whether there is one partition over the disk, also beside a list of partitions,
+/// which then counts; since, one of the two is said.
 fn layout_to_stored(partition: &mut Value) {
-    let listed = get(partition, "diskLayout").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-    if listed && get(partition, "layout") == Some(&json!(false)) {
+    if get(partition, "diskLayout").and_then(Value::as_array).is_some_and(|list| !list.is_empty()) {
         take(partition, "layout");
     }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::fields::{drop_empty, rename, with};
+use crate::core_status::Words;
+use crate::fields::{drop_empty, with};
 use crate::{Rules, kubeadm, no_defaults, status};
 
 /// v1beta1.
@@ -16,19 +17,19 @@ pub(crate) const V1BETA1: Rules = Rules {
     from_stored,
 };
 
-/// What v1beta1 reports, with its old meaning.
-const OLDER: &[&str] = &["conditions", "failureReason", "failureMessage"];
+const STATUS: Words = Words {
+    deprecated: &["conditions", "failureReason", "failureMessage"],
+    modern: status::CONDITIONS,
+    milestones: &[("ready", "dataSecretCreated")],
+};
 
 fn to_stored(object: &mut Value) {
     with(object, "spec", kubeadm::to_stored);
     drop_empty(object, "spec");
-    rename(object, "status.ready", "status.initialization.dataSecretCreated");
-    status::to_stored(object, OLDER, status::CONDITIONS);
+    STATUS.to_stored(object);
 }
 
 fn from_stored(object: &mut Value) {
     with(object, "spec", kubeadm::from_stored);
-    rename(object, "status.initialization.dataSecretCreated", "status.ready");
-    drop_empty(object, "status.initialization");
-    status::from_stored(object, OLDER, status::CONDITIONS);
+    STATUS.from_stored(object);
 }

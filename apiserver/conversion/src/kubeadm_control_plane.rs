@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::core_status::Words;
 use crate::fields::{
-    contract_reference, drop_empty, duration, get, namespace, object_reference, put, rename, rename_as,
-    seconds, take, with,
+    contract_reference, duration, get, namespace, object_reference, put, rename, rename_as, seconds, take,
+    with,
 };
-use crate::{Rules, empty, kubeadm, status};
+use crate::{Rules, empty, kubeadm};
 
 /// v1beta1.
 pub(crate) const V1BETA1: Rules = Rules {
@@ -19,18 +20,18 @@ pub(crate) const V1BETA1: Rules = Rules {
     from_stored,
 };
 
-/// What v1beta1 reports, with its old meaning.
-const OLDER: &[&str] = &[
-    "conditions",
-    "failureReason",
-    "failureMessage",
-    "readyReplicas",
-    "updatedReplicas",
-    "unavailableReplicas",
-];
-
-/// What is reported with its new meaning.
-const NEW: &[&str] = &["conditions", "readyReplicas", "availableReplicas", "upToDateReplicas"];
+const STATUS: Words = Words {
+    deprecated: &[
+        "conditions",
+        "failureReason",
+        "failureMessage",
+        "readyReplicas",
+        "updatedReplicas",
+        "unavailableReplicas",
+    ],
+    modern: &["conditions", "readyReplicas", "availableReplicas", "upToDateReplicas"],
+    milestones: &[("initialized", "controlPlaneInitialized")],
+};
 
 fn default(object: &mut Value) {
     with(object, "spec", default_strategy);
@@ -56,10 +57,9 @@ fn to_stored(object: &mut Value) {
         rename(spec, "machineTemplate.readinessGates", "machineTemplate.spec.readinessGates");
         empty::drop_at(spec, "machineTemplate.spec.readinessGates");
     });
-    rename(object, "status.initialized", "status.initialization.controlPlaneInitialized");
     take(object, "status.ready");
     rename(object, "status.lastRemediation.timestamp", "status.lastRemediation.time");
-    status::to_stored(object, OLDER, NEW);
+    STATUS.to_stored(object);
 }
 
 fn from_stored(object: &mut Value) {
@@ -75,9 +75,7 @@ fn from_stored(object: &mut Value) {
         settings_from_stored(spec);
     });
     rename(object, "status.lastRemediation.time", "status.lastRemediation.timestamp");
-    rename(object, "status.initialization.controlPlaneInitialized", "status.initialized");
-    drop_empty(object, "status.initialization");
-    status::from_stored(object, OLDER, NEW);
+    STATUS.from_stored(object);
     // Ready is what v1beta1 calls a control plane of which any machine is.
     if let Some(count) = get(object, "status.readyReplicas").and_then(Value::as_i64) {
         put(object, "status.ready", json!(count > 0));

@@ -57,7 +57,7 @@ wire! {
         required {
             /// Secret or ConfigMap.
             kind: ResourceSetKind,
-            /// Object name.
+            /// Name.
             #[schemars(length(min = 1, max = 253))]
             name: String,
         }
@@ -66,12 +66,12 @@ wire! {
     /// What was observed of a ClusterResourceSet.
     ClusterResourceSetStatus {
         optional {
-            /// Condition list.
+            /// Conditions.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
             /// Data that older clients read.
             deprecated: Deprecated<DeprecatedConditions>,
-            /// Generation last processed.
+            /// The generation that was last acted on.
             #[schemars(range(min = 1))]
             observed_generation: i64,
         }

@@ -65,7 +65,7 @@ wire! {
             applied: bool,
             /// Secret or ConfigMap.
             kind: ResourceSetKind,
-            /// Object name.
+            /// Name.
             #[schemars(length(min = 1, max = 253))]
             name: String,
         }
@@ -73,7 +73,7 @@ wire! {
             /// Hash of the applied data.
             #[schemars(length(min = 1, max = 256))]
             hash: String,
-            /// When.
+            /// When it happened.
             last_applied_time: Time,
         }
     }

@@ -72,7 +72,7 @@ wire! {
     /// A Service of the management cluster.
     ServiceReference {
         required {
-            /// Object name.
+            /// Name.
             #[schemars(length(min = 1, max = 63))]
             name: String,
             /// Object namespace.
@@ -91,7 +91,7 @@ wire! {
     /// What was observed of an extension.
     ExtensionConfigStatus {
         optional {
-            /// Condition list.
+            /// Conditions.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
             /// Data that older clients read.

@@ -49,7 +49,7 @@ wire! {
         optional {
             /// Allocated IPAddress.
             address_ref: IPAddressNameReference,
-            /// Condition list.
+            /// Conditions.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
             /// Data that older clients read.

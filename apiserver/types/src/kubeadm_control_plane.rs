@@ -174,17 +174,17 @@ wire! {
         optional {
             /// Machines with Available=True.
             available_replicas: i32,
-            /// Condition list.
+            /// Conditions.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
             /// Data that older clients read.
             deprecated: Deprecated<KubeadmControlPlaneDeprecated>,
-            /// One-way provisioning milestones.
+            /// Milestones that are passed once.
             #[schemars(extend("minProperties" = 1))]
             initialization: KubeadmControlPlaneInitialization,
             /// Last remediation performed.
             last_remediation: LastRemediationStatus,
-            /// Generation last processed.
+            /// The generation that was last acted on.
             #[schemars(range(min = 1))]
             observed_generation: i64,
             /// Machines with Ready=True.
@@ -214,7 +214,7 @@ wire! {
             /// How often it was tried before.
             #[schemars(range(min = 0))]
             retry_count: i32,
-            /// When.
+            /// When it happened.
             time: Time,
         }
     }

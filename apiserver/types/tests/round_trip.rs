@@ -2,7 +2,11 @@
 //! lost, renamed or added.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
-use apiserver_types::{Cluster, Machine, MachineOperation, OpenStackCluster, OpenStackMachine, descriptors};
+use apiserver_types::{
+    Cluster, ClusterResourceSet, ClusterResourceSetBinding, ExtensionConfig, IPAddress, IPAddressClaim,
+    KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane, KubeadmControlPlaneTemplate, Machine,
+    MachineOperation, OpenStackCluster, OpenStackMachine, descriptors,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -30,6 +34,30 @@ fn every_kind_comes_back_as_it_was() {
     assert_eq!(again::<MachineOperation>(&operation), operation);
 }
 
+/// Reads one object into its type and writes it again.
+type Again = fn(&Value) -> Value;
+
+/// Kinds of bootstrap, control plane, addons, addresses and extensions.
+const PROVIDERS: &[(Again, &str)] = &[
+    (again::<KubeadmConfig>, include_str!("objects/kubeadm_config.json")),
+    (again::<KubeadmConfigTemplate>, include_str!("objects/kubeadm_config_template.json")),
+    (again::<KubeadmControlPlane>, include_str!("objects/kubeadm_control_plane.json")),
+    (again::<KubeadmControlPlaneTemplate>, include_str!("objects/kubeadm_control_plane_template.json")),
+    (again::<ClusterResourceSet>, include_str!("objects/cluster_resource_set.json")),
+    (again::<ClusterResourceSetBinding>, include_str!("objects/cluster_resource_set_binding.json")),
+    (again::<IPAddressClaim>, include_str!("objects/ip_address_claim.json")),
+    (again::<IPAddress>, include_str!("objects/ip_address.json")),
+    (again::<ExtensionConfig>, include_str!("objects/extension_config.json")),
+];
+
+#[test]
+fn kinds_of_providers_come_back_as_they_were() {
+    for (again, text) in PROVIDERS {
+        let object = read(text);
+        assert_eq!(again(&object), object);
+    }
+}
+
 /// The same objects have no field that the schema would drop.
 #[test]
 fn the_schema_knows_every_field_of_the_objects() {
@@ -55,7 +83,10 @@ fn the_schema_knows_every_field_of_the_objects() {
         include_str!("objects/open_stack_cluster.json"),
         include_str!("objects/open_stack_machine.json"),
         include_str!("objects/machine_operation.json"),
-    ] {
+    ]
+    .iter()
+    .chain(PROVIDERS.iter().map(|(_, text)| text))
+    {
         let object = read(text);
         let descriptor = descriptors().into_iter().find(|found| object["kind"] == found.kind).unwrap();
         assert_eq!(object["apiVersion"], format!("{}/{}", descriptor.group, descriptor.version));

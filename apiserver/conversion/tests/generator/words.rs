@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::{NAMESPACE, Width};
 
 /// Fields that people always set where they exist, and that another version requires.
-pub(super) const ALWAYS: &[&str] = &["spec", "template", "infrastructure", "controlPlane"];
+pub(super) const ALWAYS: &[&str] =
+    &["spec", "template", "infrastructure", "controlPlane", "apiGroup", "clusterName", "resources"];
 
 /// Fields of core's ObjectReference.
 const REFERENCE: [&str; 7] =
@@ -23,6 +24,12 @@ pub(super) fn known(schema: &Value, name: &str, width: Width) -> Option<BoxedStr
     if schema["type"] == "string" && DURATIONS.iter().any(|end| name.ends_with(end)) {
         return Some(durations());
     }
+    // Nobody asks for certificates to be renewed sooner than they can be, nor has an address more bits.
+    match name {
+        "certificatesExpiryDays" => return Some((7..1000_i32).prop_map(Value::from).boxed()),
+        "prefix" => return Some((0..=128_i32).prop_map(Value::from).boxed()),
+        _ => {}
+    }
     // An older version takes any text for these; what people write is what the newer one takes.
     match (schema["type"].as_str(), schema.get("pattern"), name) {
         (Some("string"), None, "apiVersion") => {
@@ -32,6 +39,9 @@ pub(super) fn known(schema: &Value, name: &str, width: Width) -> Option<BoxedStr
         _ => {}
     }
     let properties = schema["properties"].as_object()?;
+    if properties.len() == 1 && properties.contains_key("name") {
+        return Some("[a-z]{1,6}".prop_map(|name| json!({"name": name})).boxed());
+    }
     let is_reference =
         properties.len() == REFERENCE.len() && properties.keys().all(|key| REFERENCE.contains(&key.as_str()));
     is_reference.then(references)

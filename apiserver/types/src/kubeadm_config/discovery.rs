@@ -100,7 +100,7 @@ wire! {
     /// An old style plugin that gets credentials.
     KubeConfigAuthProvider {
         required {
-            /// Object name.
+            /// Name.
             #[schemars(length(min = 1, max = 256))]
             name: String,
         }
@@ -135,7 +135,7 @@ wire! {
     /// An environment variable of that program.
     KubeConfigAuthExecEnv {
         required {
-            /// Object name.
+            /// Name.
             #[schemars(length(min = 1, max = 512))]
             name: String,
             /// Value.

@@ -54,7 +54,7 @@ wire! {
     /// Everything that a machine does to become a node.
     KubeadmConfigSpec {
         optional {
-            /// Cloud-init bootcmd.
+            /// Commands that run early in every boot.
             #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)), extend("x-kubernetes-list-type" = "atomic"))]
             boot_commands: Vec<String>,
             /// Kubeadm ClusterConfiguration.
@@ -63,7 +63,7 @@ wire! {
             /// Partitions and filesystems.
             #[schemars(extend("minProperties" = 1))]
             disk_setup: DiskSetup,
-            /// Files to write.
+            /// Files that are written.
             #[schemars(length(min = 1, max = 200), extend("x-kubernetes-list-type" = "atomic"))]
             files: Vec<BootstrapFile>,
             /// Which program reads the data on the machine.
@@ -89,7 +89,7 @@ wire! {
             /// Commands before kubeadm.
             #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)), extend("x-kubernetes-list-type" = "atomic"))]
             pre_kubeadm_commands: Vec<String>,
-            /// OS users.
+            /// Users of the operating system.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             users: Vec<BootstrapUser>,
             /// How much kubeadm logs.

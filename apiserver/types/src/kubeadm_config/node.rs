@@ -86,7 +86,7 @@ wire! {
             /// Node name (may be a cloud-init template).
             #[schemars(length(min = 1, max = 253))]
             name: String,
-            /// Initial taints; null vs [] differ.
+            /// Taints that the node is born with; none is not the same as an empty list.
             #[schemars(length(min = 0, max = 100))]
             taints: Vec<NodeTaint>,
         }

@@ -53,7 +53,7 @@ wire! {
     /// What was observed of an extension.
     ExtensionConfigStatus {
         optional {
-            /// Condition list.
+            /// Conditions.
             conditions: Vec<DeprecatedCondition>,
             /// Handlers discovered.
             #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

@@ -49,7 +49,7 @@ wire! {
             /// Allocated IPAddress.
             #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
             address_ref: LocalObjectReference,
-            /// Condition list.
+            /// Conditions.
             conditions: Vec<DeprecatedCondition>,
         }
     }

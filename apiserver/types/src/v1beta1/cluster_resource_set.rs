@@ -52,9 +52,9 @@ wire! {
     /// What was observed of a ClusterResourceSet.
     ClusterResourceSetStatus {
         optional {
-            /// Condition list.
+            /// Conditions.
             conditions: Vec<DeprecatedCondition>,
-            /// Generation last processed.
+            /// The generation that was last acted on.
             observed_generation: i64,
             /// What `v1beta2` shows under other names.
             v1beta2: V1Beta2Conditions,

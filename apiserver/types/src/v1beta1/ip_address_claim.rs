@@ -56,7 +56,7 @@ wire! {
             /// Allocated IPAddress.
             #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
             address_ref: LocalObjectReference,
-            /// Condition list.
+            /// Conditions.
             conditions: Vec<DeprecatedCondition>,
             /// What `v1beta2` shows under other names.
             v1beta2: V1Beta2Conditions,

@@ -137,7 +137,7 @@ wire! {
     /// What was observed of a control plane.
     KubeadmControlPlaneStatus {
         optional {
-            /// Condition list.
+            /// Conditions.
             conditions: Vec<DeprecatedCondition>,
             /// Why it cannot be mended, for people.
             #[schemars(length(min = 1, max = 10240))]
@@ -148,7 +148,7 @@ wire! {
             initialized: bool,
             /// Last remediation performed.
             last_remediation: LastRemediationStatus,
-            /// Generation last processed.
+            /// The generation that was last acted on.
             observed_generation: i64,
             /// Whether the API server answers.
             ready: bool,
@@ -182,7 +182,7 @@ wire! {
             machine: String,
             /// How often it was tried before.
             retry_count: i32,
-            /// When.
+            /// When it happened.
             timestamp: Time,
         }
     }

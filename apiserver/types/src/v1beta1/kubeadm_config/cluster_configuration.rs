@@ -11,7 +11,7 @@ wire! {
         optional {
             /// Kube-apiserver settings.
             api_server: KubeadmApiServer,
-            /// Version of kubeadm's own file; not used.
+            /// Version of kubeadm's own file; nothing reads it.
             api_version: String,
             /// CA validity.
             #[schemars(range(min = 1, max = 36500))]

@@ -7,12 +7,12 @@ wire! {
     /// A user of the operating system.
     BootstrapUser {
         required {
-            /// Object name.
+            /// Name.
             #[schemars(length(min = 1, max = 256))]
             name: String,
         }
         optional {
-            /// GECOS.
+            /// Full name and the like.
             #[schemars(length(min = 1, max = 256))]
             gecos: String,
             /// Groups.

@@ -47,14 +47,14 @@ wire! {
     /// Everything that a machine does to become a node.
     KubeadmConfigSpec {
         optional {
-            /// Cloud-init bootcmd.
+            /// Commands that run early in every boot.
             #[schemars(length(max = 1000), inner(length(min = 1, max = 10240)))]
             boot_commands: Vec<String>,
             /// Kubeadm ClusterConfiguration.
             cluster_configuration: ClusterConfiguration,
             /// Partitions and filesystems.
             disk_setup: DiskSetup,
-            /// Files to write.
+            /// Files that are written.
             #[schemars(length(max = 200))]
             files: Vec<BootstrapFile>,
             /// Which program reads the data on the machine.
@@ -78,7 +78,7 @@ wire! {
             pre_kubeadm_commands: Vec<String>,
             /// Whether joining is retried step by step.
             use_experimental_retry_join: bool,
-            /// OS users.
+            /// Users of the operating system.
             #[schemars(length(max = 100))]
             users: Vec<BootstrapUser>,
             /// How much kubeadm logs.

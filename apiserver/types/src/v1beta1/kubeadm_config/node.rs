@@ -11,7 +11,7 @@ wire! {
     /// Settings of the first control plane.
     InitConfiguration {
         optional {
-            /// Version of kubeadm's own file; not used.
+            /// Version of kubeadm's own file; nothing reads it.
             api_version: String,
             /// Bootstrap tokens.
             #[schemars(length(max = 100))]
@@ -83,7 +83,7 @@ wire! {
             /// Node name (may be a cloud-init template).
             #[schemars(length(min = 1, max = 253))]
             name: String,
-            /// Initial taints; null vs [] differ.
+            /// Taints that the node is born with; none is not the same as an empty list.
             #[schemars(length(max = 100))]
             taints: Vec<NodeTaint>,
         }
@@ -92,7 +92,7 @@ wire! {
     /// Settings of every node after the first.
     JoinConfiguration {
         optional {
-            /// Version of kubeadm's own file; not used.
+            /// Version of kubeadm's own file; nothing reads it.
             api_version: String,
             /// Cluster CA path on the node.
             #[schemars(length(min = 1, max = 512))]
