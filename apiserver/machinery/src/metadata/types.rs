@@ -12,7 +12,7 @@ enum Type {
     Time,
     Texts,
     TextMap,
-    Objects(&'static str, &'static str, &'static [(&'static str, Type)]),
+    Objects(&'static str, &'static str, &'static [(&'static str, Self)]),
     Anything,
 }
 
