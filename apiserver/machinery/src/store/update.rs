@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use storage_contract::{Entry, Key, StoreError};
 
-use super::{Kind, ObjectStore, WriteOptions, Written, check_fields, check_type, create, is_held};
+use super::{
+    FieldValidation, Kind, ObjectStore, WriteOptions, Written, check_fields, check_type, create, is_held,
+};
 use crate::field_errors::{FieldError, FieldPath};
 use crate::object;
 use crate::patch::Patch;
@@ -64,9 +66,12 @@ impl ObjectStore {
         let change = |old: &Value| {
             let mut new = patch.apply(old)?;
             check_version(kind, &new)?;
-            check_type(kind.resource, &mut new)?;
+            check_type(kind.resource, &mut new).map_err(|error| undecodable_patch(&new, error))?;
+            // What is refused is shown as it was patched, with the fields that nobody knows.
+            let strict = options.field_validation == FieldValidation::Strict;
+            let patched = if strict { new.clone() } else { Value::Null };
             warnings = check_fields(kind.resource, &mut new, options.field_validation)
-                .map_err(|error| strict_patch_error(&new, &error))?;
+                .map_err(|error| strict_patch_error(&patched, &error))?;
             Ok(new)
         };
         let mut written = self.modify(kind, namespace, name, target, options.dry_run, change).await?;
@@ -307,6 +312,13 @@ fn set_spec_finalizers(object: &mut Value, finalizers: Option<Value>) {
     let Some(root) = object.as_object_mut() else { return };
     let spec = root.entry("spec").or_insert_with(|| json!({}));
     set_or_remove(spec, "finalizers", finalizers);
+}
+
+/// A patch that leaves something behind that is not of the kind is refused as invalid; another fault
+/// is what it is.
+fn undecodable_patch(patched: &Value, error: ApiError) -> ApiError {
+    let is_undecodable = error.code == 400 && error.message.contains(" cannot be handled as a ");
+    if is_undecodable { strict_patch_error(patched, &error) } else { error }
 }
 
 /// A patch that leaves unknown fields behind is refused as invalid, with the patched object shown.
