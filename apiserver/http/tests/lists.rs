@@ -3,6 +3,7 @@
 
 mod counted;
 mod server;
+mod stores;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use server::Server;
 use storage_contract::{Key, Revision, Store};
 use storage_embedded::EmbeddedStore;
+use stores::Kept;
 
 const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
 
@@ -38,19 +40,30 @@ fn token(rv: i64, start: &str) -> String {
 struct World {
     store: Arc<dyn Store>,
     server: Server,
-    _directory: tempfile::TempDir,
+    _kept: Kept,
 }
 
-/// A server on a store with the gadgets `a`, `b` and `c`.
-async fn world() -> (World, [u64; 3]) {
-    let directory = tempfile::tempdir().unwrap();
-    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+async fn world_on((store, kept): (Arc<dyn Store>, Kept)) -> (World, [u64; 3]) {
     let server = Server::start_on(Arc::clone(&store)).await;
     let mut revisions = [0; 3];
     for (name, made) in ["a", "b", "c"].into_iter().zip(&mut revisions) {
         *made = revision(&server.post(GADGETS, &gadget(name)).await.1);
     }
-    (World { store, server, _directory: directory }, revisions)
+    (World { store, server, _kept: kept }, revisions)
+}
+
+/// A server on a store with the gadgets `a`, `b` and `c`.
+async fn world() -> (World, [u64; 3]) {
+    world_on(stores::embedded()).await
+}
+
+/// The same on every kind of store.
+async fn worlds() -> Vec<(World, [u64; 3])> {
+    let mut worlds = Vec::new();
+    for store in stores::all().await {
+        worlds.push(world_on(store).await);
+    }
+    worlds
 }
 
 #[tokio::test]
@@ -102,30 +115,35 @@ async fn options_that_make_no_sense_are_refused_in_upstreams_words() {
 
 #[tokio::test]
 async fn each_row_of_the_matrix_shows_the_state_it_names() {
-    let (world, [first, second, third]) = world().await;
-    let table = [
-        (String::new(), vec!["a", "b", "c"], None),
-        ("limit=2".to_owned(), vec!["a", "b"], None),
-        ("limit=-1".to_owned(), vec!["a", "b", "c"], None),
-        ("resourceVersion=0".to_owned(), vec!["a", "b", "c"], None),
-        ("resourceVersion=0&limit=1".to_owned(), vec!["a", "b", "c"], None),
-        ("resourceVersion=0&resourceVersionMatch=NotOlderThan".to_owned(), vec!["a", "b", "c"], None),
-        (format!("resourceVersion={first}"), vec!["a", "b", "c"], None),
-        (format!("resourceVersion={second}&resourceVersionMatch=NotOlderThan&limit=2"), vec!["a", "b"], None),
-        // From before there was a match to say it by: a page of then.
-        (format!("resourceVersion={second}&limit=5"), vec!["a", "b"], Some(second)),
-        (format!("resourceVersion={first}&resourceVersionMatch=Exact"), vec!["a"], Some(first)),
-        (format!("resourceVersion={second}&resourceVersionMatch=Exact&limit=1"), vec!["a"], Some(second)),
-    ];
-    // The first server has it all in its cache; a later one knows of it from the store alone.
-    let late = Server::start_on(Arc::clone(&world.store)).await;
-    for server in [&world.server, &late] {
-        for (query, expected, exactly) in &table {
-            let (code, list) = server.get(&format!("{GADGETS}?{query}")).await;
-            assert_eq!(code, 200, "{query}: {list}");
-            assert_eq!(&names(&list), expected, "{query}");
-            let shown = revision(&list);
-            assert!(exactly.map_or(shown >= third, |exactly| shown == exactly), "{query}: {shown}");
+    for (world, [first, second, third]) in worlds().await {
+        let table = [
+            (String::new(), vec!["a", "b", "c"], None),
+            ("limit=2".to_owned(), vec!["a", "b"], None),
+            ("limit=-1".to_owned(), vec!["a", "b", "c"], None),
+            ("resourceVersion=0".to_owned(), vec!["a", "b", "c"], None),
+            ("resourceVersion=0&limit=1".to_owned(), vec!["a", "b", "c"], None),
+            ("resourceVersion=0&resourceVersionMatch=NotOlderThan".to_owned(), vec!["a", "b", "c"], None),
+            (format!("resourceVersion={first}"), vec!["a", "b", "c"], None),
+            (
+                format!("resourceVersion={second}&resourceVersionMatch=NotOlderThan&limit=2"),
+                vec!["a", "b"],
+                None,
+            ),
+            // From before there was a match to say it by: a page of then.
+            (format!("resourceVersion={second}&limit=5"), vec!["a", "b"], Some(second)),
+            (format!("resourceVersion={first}&resourceVersionMatch=Exact"), vec!["a"], Some(first)),
+            (format!("resourceVersion={second}&resourceVersionMatch=Exact&limit=1"), vec!["a"], Some(second)),
+        ];
+        // The first server has it all in its cache; a later one knows of it from the store alone.
+        let late = Server::start_on(Arc::clone(&world.store)).await;
+        for server in [&world.server, &late] {
+            for (query, expected, exactly) in &table {
+                let (code, list) = server.get(&format!("{GADGETS}?{query}")).await;
+                assert_eq!(code, 200, "{query}: {list}");
+                assert_eq!(&names(&list), expected, "{query}");
+                let shown = revision(&list);
+                assert!(exactly.map_or(shown >= third, |exactly| shown == exactly), "{query}: {shown}");
+            }
         }
     }
 }
@@ -152,59 +170,63 @@ async fn a_list_not_older_than_a_revision_waits_for_it() {
 
 #[tokio::test]
 async fn pages_say_how_much_comes_after_unless_somebody_selects() {
-    let (world, [_, _, third]) = world().await;
-    let late = Server::start_on(Arc::clone(&world.store)).await;
-    for (server, at) in [(&world.server, ""), (&late, &*format!("&resourceVersion={third}"))] {
-        let (_, page) = server.get(&format!("{GADGETS}?limit=1{at}")).await;
-        assert_eq!(page["metadata"]["remainingItemCount"], 2, "{page}");
+    for (world, [_, _, third]) in worlds().await {
+        let late = Server::start_on(Arc::clone(&world.store)).await;
+        for (server, at) in [(&world.server, ""), (&late, &*format!("&resourceVersion={third}"))] {
+            let (_, page) = server.get(&format!("{GADGETS}?limit=1{at}")).await;
+            assert_eq!(page["metadata"]["remainingItemCount"], 2, "{page}");
+            let next = page["metadata"]["continue"].as_str().unwrap();
+            let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
+            assert_eq!(decoded, json!({"v": "meta.k8s.io/v1", "rv": revision(&page), "start": "/a\0"}));
+            let (_, page) = server.get(&format!("{GADGETS}?limit=5&continue={next}&resourceVersion=0")).await;
+            assert_eq!((names(&page), &page["metadata"]["continue"]), (vec!["b", "c"], &json!("")));
+            assert_eq!(page["metadata"].get("remainingItemCount"), None);
+            let (_, page) = server
+                .get(&format!("{GADGETS}?limit=1&fieldSelector=metadata.namespace%3Ddefault{at}"))
+                .await;
+            assert_ne!(page["metadata"]["continue"], "");
+            assert_eq!(page["metadata"].get("remainingItemCount"), None);
+            let (_, page) = server.get(&format!("{GADGETS}?limit=1&fieldSelector=metadata.name%3Db")).await;
+            assert_eq!((names(&page), &page["metadata"]["continue"]), (vec!["b"], &json!("")));
+        }
+        let everywhere = "/apis/toys.example.com/v1/gadgets";
+        let (_, page) = world.server.get(&format!("{everywhere}?limit=1")).await;
         let next = page["metadata"]["continue"].as_str().unwrap();
         let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
-        assert_eq!(decoded, json!({"v": "meta.k8s.io/v1", "rv": revision(&page), "start": "/a\0"}));
-        let (_, page) = server.get(&format!("{GADGETS}?limit=5&continue={next}&resourceVersion=0")).await;
-        assert_eq!((names(&page), &page["metadata"]["continue"]), (vec!["b", "c"], &json!("")));
-        assert_eq!(page["metadata"].get("remainingItemCount"), None);
-        let (_, page) =
-            server.get(&format!("{GADGETS}?limit=1&fieldSelector=metadata.namespace%3Ddefault{at}")).await;
-        assert_ne!(page["metadata"]["continue"], "");
-        assert_eq!(page["metadata"].get("remainingItemCount"), None);
-        let (_, page) = server.get(&format!("{GADGETS}?limit=1&fieldSelector=metadata.name%3Db")).await;
-        assert_eq!((names(&page), &page["metadata"]["continue"]), (vec!["b"], &json!("")));
+        assert_eq!(decoded["start"], "/default/a\0");
+        assert_eq!(names(&world.server.get(&format!("{everywhere}?continue={next}")).await.1), ["b", "c"]);
     }
-    let everywhere = "/apis/toys.example.com/v1/gadgets";
-    let (_, page) = world.server.get(&format!("{everywhere}?limit=1")).await;
-    let next = page["metadata"]["continue"].as_str().unwrap();
-    let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
-    assert_eq!(decoded["start"], "/default/a\0");
-    assert_eq!(names(&world.server.get(&format!("{everywhere}?continue={next}")).await.1), ["b", "c"]);
 }
 
 #[tokio::test]
 async fn a_page_of_a_forgotten_revision_comes_with_a_way_to_go_on() {
-    let (world, [first, _, third]) = world().await;
-    world.store.compact(Revision::new(third)).await.unwrap();
-    let late = Server::start_on(Arc::clone(&world.store)).await;
-    let (code, status) =
-        late.get(&format!("{GADGETS}?limit=1&continue={}", token(first.try_into().unwrap(), "a\0"))).await;
-    assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
-    let expected = "The provided continue parameter is too old to display a consistent list result. You can start a new list";
-    assert!(status["message"].as_str().unwrap().starts_with(expected), "{status}");
-    let next = status["metadata"]["continue"].as_str().unwrap();
-    let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
-    assert_eq!(decoded, json!({"v": "meta.k8s.io/v1", "rv": -1, "start": "a\0"}));
-    // The rest, as it is now; from here on at one revision again.
-    let (code, page) = late.get(&format!("{GADGETS}?limit=1&continue={next}")).await;
-    assert_eq!((code, names(&page)), (200, vec!["b"]));
-    let next = page["metadata"]["continue"].as_str().unwrap();
-    let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
-    assert_eq!(decoded["rv"], revision(&page));
-    assert_eq!(names(&late.get(&format!("{GADGETS}?continue={next}")).await.1), ["c"]);
-    let (code, status) =
-        late.get(&format!("{GADGETS}?resourceVersion={first}&resourceVersionMatch=Exact")).await;
-    assert_eq!(
-        (code, &status["message"]),
-        (410, &json!("The resourceVersion for the provided list is too old."))
-    );
-    assert_eq!(status["metadata"], json!({}));
+    for (world, [first, _, third]) in worlds().await {
+        world.store.compact(Revision::new(third)).await.unwrap();
+        let late = Server::start_on(Arc::clone(&world.store)).await;
+        let (code, status) = late
+            .get(&format!("{GADGETS}?limit=1&continue={}", token(first.try_into().unwrap(), "a\0")))
+            .await;
+        assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
+        let expected = "The provided continue parameter is too old to display a consistent list result. You can start a new list";
+        assert!(status["message"].as_str().unwrap().starts_with(expected), "{status}");
+        let next = status["metadata"]["continue"].as_str().unwrap();
+        let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
+        assert_eq!(decoded, json!({"v": "meta.k8s.io/v1", "rv": -1, "start": "a\0"}));
+        // The rest, as it is now; from here on at one revision again.
+        let (code, page) = late.get(&format!("{GADGETS}?limit=1&continue={next}")).await;
+        assert_eq!((code, names(&page)), (200, vec!["b"]));
+        let next = page["metadata"]["continue"].as_str().unwrap();
+        let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
+        assert_eq!(decoded["rv"], revision(&page));
+        assert_eq!(names(&late.get(&format!("{GADGETS}?continue={next}")).await.1), ["c"]);
+        let (code, status) =
+            late.get(&format!("{GADGETS}?resourceVersion={first}&resourceVersionMatch=Exact")).await;
+        assert_eq!(
+            (code, &status["message"]),
+            (410, &json!("The resourceVersion for the provided list is too old."))
+        );
+        assert_eq!(status["metadata"], json!({}));
+    }
 }
 
 #[tokio::test]

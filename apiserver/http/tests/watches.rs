@@ -2,14 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod server;
+mod stores;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use server::Server;
-use storage_contract::{Revision, Store};
-use storage_embedded::EmbeddedStore;
+use storage_contract::Revision;
 
 const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
 
@@ -196,25 +196,26 @@ async fn bookmarks_come_before_the_end_and_cover_what_was_told_and_nothing_else(
 
 #[tokio::test]
 async fn a_server_that_came_later_tells_what_was_before_it_or_says_that_it_is_gone() {
-    let directory = tempfile::tempdir().unwrap();
-    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
-    let server = Server::start_on(Arc::clone(&store)).await;
-    let first = revision(&server.post(GADGETS, &gadget("a")).await.1);
-    let second = revision(&server.post(GADGETS, &gadget("b")).await.1);
-    server.delete(&format!("{GADGETS}/b")).await;
-    let late = Server::start_on(Arc::clone(&store)).await;
-    let path = format!("{GADGETS}?watch=true&timeoutSeconds=1&resourceVersion={first}");
-    let events = late.watch(&path).await.all().await;
-    assert_eq!(brief(&events), ["ADDED b", "DELETED b"]);
-    assert_eq!(revision(&events[0]["object"]), second);
-    store.compact(Revision::new(second + 1)).await.unwrap();
-    let latest = Server::start_on(Arc::clone(&store)).await;
-    let events = latest.watch(&path).await.all().await;
-    assert_eq!(brief(&events), ["ERROR 410"]);
-    let status = &events[0]["object"];
-    assert_eq!(status["reason"], "Expired");
-    let message = status["message"].as_str().unwrap();
-    assert!(message.starts_with(&format!("too old resource version: {first} (")), "{message}");
+    for (store, _kept) in stores::all().await {
+        let server = Server::start_on(Arc::clone(&store)).await;
+        let first = revision(&server.post(GADGETS, &gadget("a")).await.1);
+        let second = revision(&server.post(GADGETS, &gadget("b")).await.1);
+        server.delete(&format!("{GADGETS}/b")).await;
+        let late = Server::start_on(Arc::clone(&store)).await;
+        let path = format!("{GADGETS}?watch=true&timeoutSeconds=1&resourceVersion={first}");
+        let events = late.watch(&path).await.all().await;
+        assert_eq!(brief(&events), ["ADDED b", "DELETED b"]);
+        assert_eq!(revision(&events[0]["object"]), second);
+        let third = revision(&server.post(GADGETS, &gadget("c")).await.1);
+        store.compact(Revision::new(third)).await.unwrap();
+        let latest = Server::start_on(Arc::clone(&store)).await;
+        let events = latest.watch(&path).await.all().await;
+        assert_eq!(brief(&events), ["ERROR 410"]);
+        let status = &events[0]["object"];
+        assert_eq!(status["reason"], "Expired");
+        let message = status["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("too old resource version: {first} (")), "{message}");
+    }
 }
 
 #[tokio::test]
