@@ -82,7 +82,7 @@ pub(super) async fn serve(
         stream.server.metrics.watch_closed();
     });
     if let Some((key, upgrade)) = web_socket::key(&call.headers).zip(call.upgrade.clone()) {
-        return Ok(web_socket::answer(key, upgrade, receiver));
+        return Ok(web_socket::answer(key, upgrade, receiver, form.encoding));
     }
     let mut answer = Response::new(ResponseBody::Stream(receiver));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form.encoding.stream_type()));

@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use crate::body::ResponseBody;
+use crate::encoding::Encoding;
 use crate::response::Answer;
 
 /// What the protocol has both sides add to the key.
@@ -25,10 +26,14 @@ const SALT: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// What a frame is: RFC 6455, section 5.2. All of ours are whole messages.
 const TEXT: u8 = 0x1;
+const BINARY: u8 = 0x2;
 const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
 const WHOLE: u8 = 0x80;
+
+/// Bytes before an event in protobuf that say how long it is.
+const LENGTH: usize = 4;
 
 /// Why we close: because it is over.
 const NORMAL: [u8; 2] = 1000_u16.to_be_bytes();
@@ -48,10 +53,15 @@ pub(super) fn key(headers: &HeaderMap) -> Option<&HeaderValue> {
 }
 
 /// Answers the handshake, and sends what comes out of `events` once the connection is a WebSocket.
-pub(super) fn answer(key: &HeaderValue, upgrade: OnUpgrade, events: mpsc::Receiver<Bytes>) -> Answer {
+pub(super) fn answer(
+    key: &HeaderValue,
+    upgrade: OnUpgrade,
+    events: mpsc::Receiver<Bytes>,
+    encoding: Encoding,
+) -> Answer {
     tokio::spawn(async move {
         match upgrade.await {
-            Ok(upgraded) => serve(upgraded, events).await,
+            Ok(upgraded) => serve(upgraded, events, encoding).await,
             Err(error) => tracing::debug!(%error, "a connection did not become a WebSocket"),
         }
     });
@@ -71,7 +81,7 @@ fn accept(key: &[u8]) -> String {
     STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &salted))
 }
 
-async fn serve(upgraded: Upgraded, mut events: mpsc::Receiver<Bytes>) {
+async fn serve(upgraded: Upgraded, mut events: mpsc::Receiver<Bytes>, encoding: Encoding) {
     let (mut from, mut to) = tokio::io::split(TokioIo::new(upgraded));
     let (said, mut saying) = mpsc::channel(1);
     let hearing = async move {
@@ -85,7 +95,7 @@ async fn serve(upgraded: Upgraded, mut events: mpsc::Receiver<Bytes>) {
         loop {
             let sent = tokio::select! {
                 event = events.recv() => match event {
-                    Some(event) => send(&mut to, TEXT, &event).await,
+                    Some(event) => tell(&mut to, &event, encoding).await,
                     None => break,
                 },
                 said = saying.recv() => match said {
@@ -104,6 +114,14 @@ async fn serve(upgraded: Upgraded, mut events: mpsc::Receiver<Bytes>) {
     let hearing = tokio::spawn(hearing);
     telling.await;
     hearing.abort();
+}
+
+/// Sends an event. What is not text comes with its length before it, which a message has itself.
+async fn tell(to: &mut (impl AsyncWrite + Unpin), event: &[u8], encoding: Encoding) -> std::io::Result<()> {
+    match encoding {
+        Encoding::Protobuf => send(to, BINARY, event.get(LENGTH..).unwrap_or_default()).await,
+        Encoding::Json | Encoding::PrettyJson | Encoding::Yaml => send(to, TEXT, event).await,
+    }
 }
 
 /// Writes one frame. Servers do not mask theirs.
@@ -175,6 +193,13 @@ mod tests {
             send(&mut written, TEXT, &vec![b'x'; length]).await.unwrap();
             assert_eq!((&written[..head.len()], written.len()), (head.as_slice(), head.len() + length));
         }
+    }
+
+    #[tokio::test]
+    async fn protobuf_is_sent_as_bytes_without_a_length_of_its_own() {
+        let mut written = Vec::new();
+        tell(&mut written, &[0, 0, 0, 2, 7, 8], Encoding::Protobuf).await.unwrap();
+        assert_eq!(written, [0x82, 2, 7, 8]);
     }
 
     #[tokio::test]
