@@ -27,6 +27,10 @@ pub struct Attributes {
     pub name: String,
     /// The path, when no resource is asked for.
     pub path: String,
+    /// The label selector of what is done to a collection, as it was asked; empty for none.
+    pub label_selector: String,
+    /// The field selector, likewise.
+    pub field_selector: String,
 }
 
 impl Attributes {
@@ -78,6 +82,11 @@ pub enum Decision {
 pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
     /// The answer.
     async fn authorize(&self, attributes: &Attributes) -> Decision;
+
+    /// The answer, and for a yes also why: the audit log tells it.
+    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+        (self.authorize(attributes).await, String::new())
+    }
 }
 
 /// Several authorizers: the first with an opinion decides, and without any it is no.
@@ -87,14 +96,18 @@ pub struct Chain(pub Vec<Arc<dyn Authorizer>>);
 #[async_trait]
 impl Authorizer for Chain {
     async fn authorize(&self, attributes: &Attributes) -> Decision {
+        self.explain(attributes).await.0
+    }
+
+    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
         let mut reasons = Vec::new();
         for authorizer in &self.0 {
-            match authorizer.authorize(attributes).await {
-                Decision::NoOpinion(reason) => reasons.push(reason),
+            match authorizer.explain(attributes).await {
+                (Decision::NoOpinion(reason), _) => reasons.push(reason),
                 decided => return decided,
             }
         }
         reasons.retain(|reason| !reason.is_empty());
-        Decision::NoOpinion(reasons.join(", "))
+        (Decision::NoOpinion(reasons.join(", ")), String::new())
     }
 }

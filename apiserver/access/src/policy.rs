@@ -172,6 +172,10 @@ impl Authorizer for LocalPolicy {
     async fn authorize(&self, attributes: &Attributes) -> Decision {
         if allows(attributes) { Decision::Allow } else { Decision::NoOpinion(String::new()) }
     }
+
+    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+        (self.authorize(attributes).await, "local policy".to_owned())
+    }
 }
 
 fn allows(attributes: &Attributes) -> bool {

@@ -2,8 +2,8 @@
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Response, StatusCode};
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Response, StatusCode, Version};
 use serde_json::Value;
 
 use crate::body::ResponseBody;
@@ -27,9 +27,35 @@ pub(crate) fn bytes(code: u16, content_type: &'static str, body: impl Into<Bytes
     answer
 }
 
-/// Plain text, as health checks and unknown paths answer.
+/// Plain text, as health checks and unknown paths answer. No browser may take it for anything else:
+/// it may quote what it was asked.
 pub(crate) fn text(code: u16, body: impl Into<String>) -> Answer {
-    bytes(code, "text/plain; charset=utf-8", body.into())
+    let mut answer = bytes(code, "text/plain; charset=utf-8", body.into());
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+/// Too much is asked at once.
+pub(crate) fn overloaded() -> Answer {
+    let mut answer = text(429, "Too many requests, please try again later.\n");
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
+/// Nothing new is begun any more; another server will take it. `Connection` is a header of HTTP/1.1
+/// alone: HTTP/2 has `GOAWAY` for it.
+pub(crate) fn shutting_down(version: Version) -> Answer {
+    let mut answer = text(429, "The apiserver is shutting down, please try again later.\n");
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+    if version < Version::HTTP_2 {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
+}
+
+/// The server failed over this request.
+pub(crate) fn panicked() -> Answer {
+    text(500, "This request caused apiserver to panic. Look in the logs for details.\n")
 }
 
 /// A value as a JSON object with its final newline.
@@ -56,6 +82,9 @@ pub(crate) fn error(error: &ApiError) -> Answer {
     let mut answer = json(error.code, &error.to_value());
     if let Some(seconds) = error.retry_after() {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if matches!(error.code, 401 | 403 | 500) {
+        answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     answer
 }

@@ -3,4 +3,6 @@
 pub(crate) mod audit_id;
 pub(crate) mod authentication;
 pub(crate) mod authorization;
+pub(crate) mod availability;
+pub(crate) mod deadline;
 pub(crate) mod limits;

@@ -34,7 +34,7 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
     if call.info.verb != "get" {
         return Ok(response::not_found());
     }
-    if let Some(answer) = health::serve(server, &call.info.path, &call.query).await {
+    if let Some(answer) = health::serve(server, &call.info.path, &call.query) {
         return Ok(answer);
     }
     if call.info.path == "/metrics" {
@@ -51,9 +51,6 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
     // Core kinds are the host's own on its face.
     if call.proxied && !kind.resource.hosted {
         return Ok(response::not_found());
-    }
-    if !objects.is_ready() && call.info.verb != "create" {
-        return Err(ApiError::unavailable("the server is still reading its objects, please try again"));
     }
     if !path.subresource.is_empty() {
         return subresource::serve(server, call, kind, path).await;

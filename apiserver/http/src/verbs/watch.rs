@@ -54,7 +54,6 @@ pub(super) async fn serve(
     let started = server.parts.objects.watch(kind, request).await;
     let server = Arc::clone(server);
     tokio::spawn(async move {
-        server.metrics.watch_opened();
         match started {
             Ok(watch) => stream(&server, watch, &sender, options).await,
             // After the parameters are good, failures are told inside the stream.
@@ -62,7 +61,6 @@ pub(super) async fn serve(
                 let _ = sender.send(error_frame(&error)).await;
             }
         }
-        server.metrics.watch_closed();
     });
     let mut answer = Response::new(ResponseBody::Stream(receiver));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -147,6 +145,8 @@ fn spread() -> f64 {
 
 async fn stream(server: &ApiServer, mut watch: ObjectWatch, sender: &mpsc::Sender<Bytes>, options: Options) {
     let mut frames = Frames { options, first: true };
+    let over = server.lifecycle.watch_over();
+    tokio::pin!(over);
     let mut seen = Revision::NONE;
     let final_bookmark = frames.options.until.checked_sub(BOOKMARK_BEFORE_END).unwrap_or_else(Instant::now);
     let mut bookmark_at = final_bookmark.min(Instant::now() + BOOKMARK_EVERY);
@@ -154,7 +154,7 @@ async fn stream(server: &ApiServer, mut watch: ObjectWatch, sender: &mpsc::Sende
         let next = tokio::select! {
             biased;
             () = sender.closed() => return,
-            () = server.parts.shutdown.cancelled() => return,
+            () = &mut over => return,
             () = tokio::time::sleep_until(frames.options.until) => return,
             next = watch.next() => next,
             () = tokio::time::sleep_until(bookmark_at) => {
@@ -181,7 +181,6 @@ async fn stream(server: &ApiServer, mut watch: ObjectWatch, sender: &mpsc::Sende
             }
             Ok(ObjectEvent::Object(kind, item)) => {
                 // Initial objects come in key order; only the end of them says how far they reach.
-                server.metrics.watch_event();
                 frames.event(kind, &item)
             }
             Err(error) => Err(error),

@@ -180,6 +180,11 @@ impl ObjectStore {
         kinds.map(|(index, resource)| (resource.qualified_plural(), count(index))).collect()
     }
 
+    /// How many objects of one kind there are.
+    pub fn count(&self, kind: Kind<'_>) -> usize {
+        self.cache.section(kind.index).map_or(0, |section| section.len())
+    }
+
     fn key(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<Key> {
         let prefix = kind.resource.prefix();
         let text = if kind.resource.namespaced {
