@@ -4,7 +4,6 @@ mod labels;
 mod process;
 mod text;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -218,13 +217,7 @@ impl Metrics {
     /// Takes stock of what changes by itself.
     fn look(&self, server: &ApiServer) {
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        // A kind is counted once, in however many versions it is served.
-        let mut counts = BTreeMap::<String, usize>::new();
         for (qualified, count) in server.parts.objects.counts() {
-            let known = counts.entry(qualified).or_default();
-            *known = count.max(*known);
-        }
-        for (qualified, count) in counts {
             let (resource, group) = qualified.split_once('.').unwrap_or((&qualified, ""));
             let kind = KindLabels { group: group.to_owned(), resource: resource.to_owned() };
             self.resource_objects.get_or_create(&kind).set(number(count));

@@ -182,7 +182,7 @@ impl ObjectStore {
 
     /// How many objects of one kind there are.
     pub fn count(&self, kind: Kind<'_>) -> usize {
-        self.cache.section(kind.index).map_or(0, |section| section.len())
+        self.cache.section(kind.section).map_or(0, |section| section.len())
     }
 
     fn key(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<Key> {
