@@ -95,10 +95,7 @@ where
     let served = tokio::time::timeout(deadline::LONGEST, serving).await;
     match served.unwrap_or_else(|_| Served::Answered(Err(ApiError::timeout()))) {
         Served::Answered(Ok(answer)) => answer,
-        Served::Answered(Err(error)) => {
-            exchange.refused(&error);
-            response::error(&error)
-        }
+        Served::Answered(Err(error)) => response::error(&error),
         Served::Panicked(answer) => {
             exchange.panicked();
             answer

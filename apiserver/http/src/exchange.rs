@@ -6,7 +6,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use apiserver_access::User;
-use apiserver_machinery::status::ApiError;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
@@ -15,7 +14,7 @@ use crate::audit::{Outcome, Record, Stage};
 use crate::body::ResponseBody;
 use crate::filters::authorization::Decided;
 use crate::metrics::RequestLabels;
-use crate::response::Answer;
+use crate::response::{Answer, Refusal};
 use crate::server::ApiServer;
 
 /// What is gathered until the answer goes out.
@@ -65,21 +64,17 @@ impl Exchange {
         }
     }
 
-    pub(crate) fn refused(&mut self, error: &ApiError) {
-        if error.code == 504 {
-            self.server.metrics.terminated(&self.labels, error.code);
-        }
-        self.outcome.refusal = Some((error.reason.to_owned(), error.message.clone()));
-    }
-
     pub(crate) fn panicked(&mut self) {
         self.panicked = true;
     }
 
     /// The answer goes out.
-    pub(crate) fn finish(mut self, answer: Answer, took: Duration) -> Answer {
+    pub(crate) fn finish(mut self, mut answer: Answer, took: Duration) -> Answer {
         let code = answer.status().as_u16();
-        self.outcome.code = code;
+        self.outcome = Outcome { code, refusal: answer.extensions_mut().remove::<Refusal>() };
+        if code == 504 {
+            self.server.metrics.terminated(&self.labels, code);
+        }
         let size = answer.body().size_hint().exact();
         self.server.metrics.observe(&self.labels, code, took, size);
         tracing::debug!(verb = self.labels.verb, resource = self.labels.resource, code, "request");

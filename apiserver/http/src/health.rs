@@ -21,22 +21,36 @@ impl std::fmt::Debug for Check {
     }
 }
 
-/// Whether a path is one of these: they are served to everybody at any time.
-pub(crate) fn is_health(path: &str) -> bool {
-    matches!(path.trim_matches('/').split('/').next(), Some("livez" | "readyz" | "healthz"))
+const KINDS: [&str; 3] = ["healthz", "livez", "readyz"];
+
+/// The kind of a health path, and what follows.
+fn parts(path: &str) -> Option<(&'static str, Option<&str>)> {
+    let path = path.strip_prefix('/')?;
+    let (first, check) = path.split_once('/').map_or((path, None), |(first, check)| (first, Some(check)));
+    KINDS.into_iter().find(|kind| *kind == first).map(|kind| (kind, check))
 }
 
-/// Answers a health path; `None` when it is none.
+/// Whether a path is one of these: they are served to everybody at any time.
+pub(crate) fn is_health(path: &str) -> bool {
+    parts(path).is_some()
+}
+
+/// Every health path there is.
+pub(crate) fn paths(server: &ApiServer) -> Vec<String> {
+    let of = |kind: &'static str| {
+        let checks = results(server, kind).into_iter().map(move |(name, _)| format!("/{kind}/{name}"));
+        std::iter::once(format!("/{kind}")).chain(checks)
+    };
+    KINDS.into_iter().flat_map(of).collect()
+}
+
+/// Answers a health path, whatever the method; `None` when it is none.
 pub(crate) fn serve(server: &ApiServer, path: &str, query: &Query) -> Option<Answer> {
-    if !is_health(path) {
-        return None;
-    }
-    let mut parts = path.trim_matches('/').splitn(2, '/');
-    let kind = parts.next().unwrap_or_default();
+    let (kind, check) = parts(path)?;
     let results = results(server, kind);
-    if let Some(name) = parts.next() {
+    if let Some(name) = check {
         return Some(match results.iter().find(|(check, _)| *check == name) {
-            Some((_, true)) => response::text(200, "ok"),
+            Some((_, true)) => response::bytes(200, "text/plain; charset=utf-8", "ok"),
             Some((name, false)) => {
                 response::text(500, format!("internal server error: {name} failed: reason withheld\n"))
             }

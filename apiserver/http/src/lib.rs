@@ -15,6 +15,7 @@ mod fairness;
 mod filters;
 mod health;
 mod in_process;
+mod index;
 mod json;
 mod lifecycle;
 mod listener;

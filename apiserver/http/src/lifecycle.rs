@@ -15,12 +15,13 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Lifecycle {
     stopping: CancellationToken,
     refusing: CancellationToken,
+    hurry: CancellationToken,
     watch_grace: Duration,
 }
 
 impl Lifecycle {
-    pub(crate) fn new(stopping: CancellationToken, watch_grace: Duration) -> Self {
-        Self { stopping, refusing: CancellationToken::new(), watch_grace }
+    pub(crate) fn new(stopping: CancellationToken, hurry: CancellationToken, watch_grace: Duration) -> Self {
+        Self { stopping, refusing: CancellationToken::new(), hurry, watch_grace }
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -39,10 +40,13 @@ impl Lifecycle {
     /// Waits until one watch has to end. Each draws its moment within the grace period: all their
     /// clients at once would be too much for the server that they go to.
     pub(crate) fn watch_over(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (refusing, grace) = (self.refusing.clone(), self.watch_grace);
+        let (refusing, hurry, grace) = (self.refusing.clone(), self.hurry.clone(), self.watch_grace);
         async move {
             refusing.cancelled().await;
-            tokio::time::sleep(grace.mul_f64(random_fraction())).await;
+            tokio::select! {
+                () = hurry.cancelled() => {}
+                () = tokio::time::sleep(grace.mul_f64(random_fraction())) => {}
+            }
         }
     }
 }

@@ -99,6 +99,11 @@ impl Query {
 
 /// Percent-decoding with `+` for space; what is not valid stays as it is.
 fn decode(text: &str) -> String {
+    percent_decode(&text.replace('+', " "))
+}
+
+/// Percent-decoding as of paths, where `+` is a plus.
+pub(crate) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -113,7 +118,7 @@ fn decode(text: &str) -> String {
                 rest = after.get(2..).unwrap_or_default();
             }
             None => {
-                bytes.push(if *first == b'+' { b' ' } else { *first });
+                bytes.push(*first);
                 rest = after;
             }
         }

@@ -77,13 +77,21 @@ pub(crate) fn value(code: u16, value: &Value, form: Form) -> ApiResult<Answer> {
     }
 }
 
+/// Why an answer is a refusal, for whoever writes down what happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
 /// A refusal or failure.
 pub(crate) fn error(error: &ApiError) -> Answer {
     let mut answer = json(error.code, &error.to_value());
+    answer.extensions_mut().insert(Refusal { reason: error.reason, message: error.message.clone() });
     if let Some(seconds) = error.retry_after() {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    if matches!(error.code, 401 | 403 | 500) {
+    if error.code == 403 {
         answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     answer

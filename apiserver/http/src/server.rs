@@ -77,7 +77,11 @@ impl ApiServer {
             documents,
             metrics: Metrics::new(std::mem::take(&mut settings.metrics)),
             fairness: Fairness::new(settings.reads_at_once, settings.writes_at_once),
-            lifecycle: Lifecycle::new(parts.shutdown.clone(), settings.watch_grace),
+            lifecycle: Lifecycle::new(
+                parts.shutdown.clone(),
+                settings.hurry.clone(),
+                settings.watch_grace,
+            ),
             storage,
             parts,
             settings,

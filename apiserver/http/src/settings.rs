@@ -29,7 +29,7 @@ pub struct Settings {
     pub shutdown_delay: Duration,
     /// Over how long the ends of watches are spread after that.
     pub watch_grace: Duration,
-    /// Cancelled to cut the delay short.
+    /// Cancelled to cut both short.
     pub hurry: CancellationToken,
     /// Metrics of others that are served with ours.
     pub metrics: Registry,

@@ -187,6 +187,22 @@ impl ApiError {
         Self::new(403, "Forbidden", format!("forbidden: {}", escape(why))).with_detail("causes", json!([]))
     }
 
+    /// There is no such path in a group that exists.
+    pub fn no_such_resource() -> Self {
+        let message = "the server could not find the requested resource";
+        let mut error = Self::new(404, "NotFound", message);
+        error.details = json!({});
+        error
+    }
+
+    /// The path has no such method.
+    pub fn no_such_method() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        let mut error = Self::new(405, "MethodNotAllowed", message);
+        error.details = json!({});
+        error
+    }
+
     /// The resource has no such verb.
     pub fn method_not_allowed(resource: &Resource, verb: &str) -> Self {
         let qualified = resource.qualified_plural();

@@ -144,7 +144,7 @@ fn settings(
         audit: configuration.audit.open(data)?,
         goaway_chance: configuration.limits.goaway_chance,
         shutdown_delay: configuration.shutdown_delay()?,
-        watch_grace: configuration.shutdown.watch_grace()?,
+        watch_grace: configuration.watch_grace()?,
         hurry: hurry.clone(),
         metrics,
     })

@@ -56,6 +56,9 @@ impl Storage {
         let durations = storage.durations.clone();
         registry.register("etcd_request_duration_seconds", "Time that storage took to answer", durations);
         registry.register("etcd_requests", "Requests to storage", storage.requests.clone());
+        // What has not happened yet is shown as zero.
+        let labels = Labels { operation: "get", group: String::new(), resource: String::new() };
+        storage.errors.get_or_create(&labels);
         registry.register("etcd_request_errors", "Requests that storage did not answer", storage.errors.clone());
         Arc::new(storage)
     }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Stage;
 use crate::request_info::RequestInfo;
+use crate::response::Refusal;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
@@ -21,8 +22,8 @@ const LONGEST_AGENT: usize = 1024;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) code: u16,
-    /// Reason and message of a refusal.
-    pub(crate) refusal: Option<(String, String)>,
+    /// Why, if it was refused.
+    pub(crate) refusal: Option<Refusal>,
 }
 
 /// What is known of a request, gathered on its way.
@@ -117,7 +118,7 @@ impl Record {
 
     fn status(&self, outcome: &Outcome) -> Value {
         let mut status = json!({"metadata": {}, "code": outcome.code});
-        let Some((reason, message)) = &outcome.refusal else { return status };
+        let Some(Refusal { reason, message }) = &outcome.refusal else { return status };
         status["status"] = json!("Failure");
         if !reason.is_empty() {
             status["reason"] = json!(reason);
@@ -243,7 +244,8 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_but_not_what_it_quotes_of_a_secret() {
-        let refusal = Some(("Invalid".to_owned(), "data: Invalid value: \"hunter2\"".to_owned()));
+        let message = "data: Invalid value: \"hunter2\"".to_owned();
+        let refusal = Some(Refusal { reason: "Invalid", message });
         let outcome = Outcome { code: 422, refusal };
         let machine = record(&Method::PUT, "/apis/g/v1/namespaces/n/machines/m", &[]);
         let found = event(&machine, Stage::ResponseComplete, Some(&outcome));

@@ -45,6 +45,9 @@ impl Limits {
     }
 }
 
+/// The queues' names, as metrics have them.
+pub(crate) const LEVELS: [&str; 3] = ["reads", "writes", "large-lists"];
+
 /// The queues.
 #[derive(Debug)]
 pub(crate) struct Fairness {
@@ -62,6 +65,7 @@ impl Fairness {
 
     /// The queues with the names that metrics give them.
     pub(crate) fn levels(&self) -> [(&'static str, &Arc<FairQueue>); 3] {
-        [("reads", &self.reads), ("writes", &self.writes), ("large-lists", &self.large_lists)]
+        let [reads, writes, large_lists] = LEVELS;
+        [(reads, &self.reads), (writes, &self.writes), (large_lists, &self.large_lists)]
     }
 }

@@ -9,7 +9,7 @@ use crate::server::ApiServer;
 /// Who answers, in upstream's words.
 const COMPONENT: &str = "apiserver";
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RequestLabels {
     pub(crate) verb: &'static str,
     pub(crate) dry_run: &'static str,
@@ -112,6 +112,7 @@ impl CodeLabels {
     pub(super) fn new(request: &RequestLabels, code: u16) -> Self {
         let RequestLabels { verb, dry_run, group, version, resource, subresource, scope, component } =
             request.clone();
+        let component = if component.is_empty() { COMPONENT } else { component };
         Self { verb, dry_run, group, version, resource, subresource, scope, component, code: u32::from(code) }
     }
 }

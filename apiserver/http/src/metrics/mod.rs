@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::fairness::Refusal;
+use crate::fairness::{LEVELS, Refusal};
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
 
@@ -91,7 +91,20 @@ impl Metrics {
         metrics.register_requests();
         metrics.register_fairness();
         metrics.register_objects();
+        metrics.begin();
         metrics
+    }
+
+    /// What has not happened yet is shown as zero, so that its first time is seen as a change.
+    fn begin(&self) {
+        self.audit_errors.get_or_create(&PluginLabels { plugin: "log" });
+        self.terminations.get_or_create(&CodeLabels::new(&RequestLabels::default(), 429));
+        for level in LEVELS {
+            self.waits.get_or_create(&LevelLabels::new(level));
+            for why in [Refusal::QueueFull, Refusal::TimedOut] {
+                self.refusals.get_or_create(&RefusalLabels::new(level, why.word()));
+            }
+        }
     }
 
     // The encoder adds `_total` to counters.

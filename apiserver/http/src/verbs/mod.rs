@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::Kind;
+use http::header::{ETAG, VARY};
 
-use crate::health;
+use crate::{health, index};
 use crate::request::Call;
 use crate::request_info::{ResourcePath, Subject};
 use crate::response::{self, Answer};
@@ -31,16 +32,53 @@ pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answ
 }
 
 async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
+    let path = call.info.path.as_str();
+    if let Some(answer) = health::serve(server, path, &call.query) {
+        return Ok(answer);
+    }
+    if path.trim_end_matches('/') == "/version" {
+        return version(server, call);
+    }
     if call.info.verb != "get" {
         return Ok(response::not_found());
     }
-    if let Some(answer) = health::serve(server, &call.info.path, &call.query) {
-        return Ok(answer);
+    match path {
+        "/" => return Ok(index::serve(server, call.proxied)),
+        "/metrics" => return Ok(server.metrics.serve(server)),
+        _ => {}
     }
-    if call.info.path == "/metrics" {
-        return Ok(server.metrics.serve(server));
+    match server.documents.serve(call)? {
+        Some(answer) => Ok(answer),
+        // Versions of the core group are told apart from pages that do not exist.
+        None if path.starts_with("/api/") => Err(ApiError::no_such_resource()),
+        None => Ok(response::not_found()),
     }
-    Ok(server.documents.serve(call)?.unwrap_or_else(response::not_found))
+}
+
+/// The version is small and asked for once: no client is told to remember it.
+fn version(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
+    if call.info.verb != "get" {
+        return Err(ApiError::no_such_method());
+    }
+    let mut answer = server.documents.serve(call)?.unwrap_or_else(response::not_found);
+    answer.headers_mut().remove(ETAG);
+    answer.headers_mut().remove(VARY);
+    Ok(answer)
+}
+
+/// Names come from a path, and become part of a key.
+fn check_names(path: &ResourcePath) -> ApiResult<()> {
+    for (part, name) in [("Namespace", &path.namespace), ("Name", &path.name)] {
+        let fault = match name.as_str() {
+            ".." => "may not be '..'",
+            "." => "may not be '.'",
+            name if name.contains('/') => "may not contain '/'",
+            name if name.contains('%') => "may not contain '%'",
+            _ => continue,
+        };
+        return Err(ApiError::bad_request(format!("{part} parameter invalid: {name:?}: {fault}")));
+    }
+    Ok(())
 }
 
 async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> ApiResult<Answer> {
@@ -52,6 +90,7 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
     if call.proxied && !kind.resource.hosted {
         return Ok(response::not_found());
     }
+    check_names(path)?;
     if !path.subresource.is_empty() {
         return subresource::serve(server, call, kind, path).await;
     }

@@ -194,6 +194,11 @@ impl ServerConfiguration {
         self.shutdown.delay(self.storage.etcd.is_some())
     }
 
+    /// Over how long the ends of watches are spread after that.
+    pub(crate) fn watch_grace(&self) -> anyhow::Result<Duration> {
+        self.shutdown.watch_grace(self.storage.etcd.is_some())
+    }
+
     /// Where everything lies.
     pub(crate) fn data_directory(&self) -> anyhow::Result<PathBuf> {
         data_directory(self.data_directory.as_deref())

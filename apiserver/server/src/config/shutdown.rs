@@ -22,14 +22,14 @@ pub(crate) struct Shutdown {
     /// How long everything is served on, with readiness failing. Default: 30s on an etcd, where others
     /// can take over, and 0s on the embedded store, where nobody can.
     pub(crate) delay: Option<String>,
-    /// Over how long the ends of watches are spread then. Default: 10s.
+    /// Over how long the ends of watches are spread then. Default: 10s and 0s, likewise.
     pub(crate) watch_grace: Option<String>,
 }
 
 impl Shutdown {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         self.delay(false)?;
-        self.watch_grace().map(|_| ())
+        self.watch_grace(false).map(|_| ())
     }
 
     /// `replaceable`: whether others can take over.
@@ -38,8 +38,9 @@ impl Shutdown {
         duration("delay", self.delay.as_deref(), default)
     }
 
-    pub(crate) fn watch_grace(&self) -> anyhow::Result<Duration> {
-        duration("watchGrace", self.watch_grace.as_deref(), WATCH_GRACE)
+    pub(super) fn watch_grace(&self, replaceable: bool) -> anyhow::Result<Duration> {
+        let default = if replaceable { WATCH_GRACE } else { Duration::ZERO };
+        duration("watchGrace", self.watch_grace.as_deref(), default)
     }
 }
 
