@@ -72,10 +72,10 @@ fn open<B>(
     let content_type = request.headers().get(http::header::CONTENT_TYPE);
     let apply = content_type.is_some_and(|value| value.as_bytes().starts_with(APPLY.as_bytes()));
     let labels = RequestLabels::new(server, info, query, apply);
-    let is_audited = server.settings.audit.is_some() && audit::is_audited(info, connection.internal.is_some());
-    let record = is_audited.then(|| {
-        audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info)
-    });
+    let is_audited =
+        server.settings.audit.is_some() && audit::is_audited(info, connection.internal.is_some());
+    let record = is_audited
+        .then(|| audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info));
     Exchange::open(server, labels, record)
 }
 

@@ -72,7 +72,7 @@ pub async fn serve(
         });
     }
     drop(listener);
-    server.lifecycle.refuse();
+    server.refuse();
     ending.cancel();
     connections.close();
     if tokio::time::timeout(grace, connections.wait()).await.is_err() {

@@ -77,11 +77,7 @@ impl ApiServer {
             documents,
             metrics: Metrics::new(std::mem::take(&mut settings.metrics)),
             fairness: Fairness::new(settings.reads_at_once, settings.writes_at_once),
-            lifecycle: Lifecycle::new(
-                parts.shutdown.clone(),
-                settings.hurry.clone(),
-                settings.watch_grace,
-            ),
+            lifecycle: Lifecycle::new(parts.shutdown.clone(), settings.hurry.clone(), settings.watch_grace),
             storage,
             parts,
             settings,
@@ -91,6 +87,11 @@ impl ApiServer {
     /// The kinds it serves.
     pub fn registry(&self) -> &Registry {
         self.parts.objects.registry()
+    }
+
+    /// From now on nothing new is begun, and watches end; what runs is finished.
+    pub fn refuse(&self) {
+        self.lifecycle.refuse();
     }
 
     /// Serves one request.

@@ -193,7 +193,9 @@ mod tests {
         encryption.replace(rules(vec![key("k2", 2), key("k1", 1)]));
         assert!(!encryption.is_current("secrets", &old));
         assert_eq!(encryption.open("secrets", "/a", &old).unwrap(), "v");
-        assert!(encryption.seal("secrets", "/a", b"v".to_vec()).unwrap().starts_with(b"k8s:enc:aesgcm:v1:k2:"));
+        assert!(
+            encryption.seal("secrets", "/a", b"v".to_vec()).unwrap().starts_with(b"k8s:enc:aesgcm:v1:k2:")
+        );
     }
 
     #[test]

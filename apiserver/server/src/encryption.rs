@@ -193,9 +193,9 @@ mod tests {
         let old = encryption.seal("secrets", "/k", b"x".to_vec()).unwrap();
         assert!(!followed.look().unwrap());
         let text = std::fs::read_to_string(&followed.path).unwrap();
-        let (head, keys) = text.split_at(text.find("     - name: key1").unwrap());
+        let (head, keys) = text.split_at(text.find("      - name: key1").unwrap());
         let secret = STANDARD.encode([7; 32]);
-        let rotated = format!("{head}     - name: key2\n       secret: {secret}\n{keys}");
+        let rotated = format!("{head}      - name: key2\n        secret: {secret}\n{keys}");
         std::fs::write(&followed.path, "kind: Nothing").unwrap();
         assert!(followed.look().is_err());
         assert!(!followed.look().unwrap(), "told once");

@@ -58,8 +58,12 @@ impl Storage {
         registry.register("etcd_requests", "Requests to storage", storage.requests.clone());
         // What has not happened yet is shown as zero.
         let labels = Labels { operation: "get", group: String::new(), resource: String::new() };
-        storage.errors.get_or_create(&labels);
-        registry.register("etcd_request_errors", "Requests that storage did not answer", storage.errors.clone());
+        drop(storage.errors.get_or_create(&labels));
+        registry.register(
+            "etcd_request_errors",
+            "Requests that storage did not answer",
+            storage.errors.clone(),
+        );
         Arc::new(storage)
     }
 
@@ -192,7 +196,8 @@ mod tests {
         assert!(storage.get(&key).await.unwrap().is_some());
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        let expected = "etcd_requests_total{operation=\"create\",group=\"cluster.x-k8s.io\",resource=\"machines\"} 1";
+        let expected =
+            "etcd_requests_total{operation=\"create\",group=\"cluster.x-k8s.io\",resource=\"machines\"} 1";
         assert!(text.contains(expected), "{text}");
     }
 

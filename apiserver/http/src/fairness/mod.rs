@@ -36,12 +36,7 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) const fn of(seats: usize) -> Self {
-        Self {
-            seats,
-            longest_queue: LONGEST_QUEUE,
-            most_waiting: MOST_WAITING,
-            longest_wait: LONGEST_WAIT,
-        }
+        Self { seats, longest_queue: LONGEST_QUEUE, most_waiting: MOST_WAITING, longest_wait: LONGEST_WAIT }
     }
 }
 

@@ -219,10 +219,7 @@ impl FairQueue {
     }
 }
 
-fn account<'a>(
-    accounts: &'a mut HashMap<Arc<str>, Account>,
-    user: &str,
-) -> (Arc<str>, &'a mut Account) {
+fn account<'a>(accounts: &'a mut HashMap<Arc<str>, Account>, user: &str) -> (Arc<str>, &'a mut Account) {
     let name = accounts.get_key_value(user).map_or_else(|| Arc::from(user), |(name, _)| Arc::clone(name));
     let fresh = || Account { lately: FIRST_ESTIMATE, ..Account::default() };
     (Arc::clone(&name), accounts.entry(name).or_insert_with(fresh))

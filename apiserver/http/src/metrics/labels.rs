@@ -61,7 +61,16 @@ fn known_subresource(server: &ApiServer, path: &ResourcePath) -> String {
 
 fn known_path(path: &str) -> String {
     const PATHS: [&str; 10] = [
-        "/", "/healthz", "/livez", "/readyz", "/metrics", "/version", "/api", "/apis", "/openapi/v2", "/openapi/v3",
+        "/",
+        "/healthz",
+        "/livez",
+        "/readyz",
+        "/metrics",
+        "/version",
+        "/api",
+        "/apis",
+        "/openapi/v2",
+        "/openapi/v3",
     ];
     let found = PATHS.iter().find(|known| **known == path);
     found.map(|known| (*known).to_owned()).unwrap_or_default()

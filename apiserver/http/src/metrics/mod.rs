@@ -34,8 +34,7 @@ const DURATIONS: [f64; 23] = [
 const ANSWER_SIZES: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 
 /// Upstream's. Unit: bytes.
-const EVENT_SIZES: [f64; 8] =
-    [1024.0, 2048.0, 4096.0, 8192.0, 16_384.0, 32_768.0, 65_536.0, 131_072.0];
+const EVENT_SIZES: [f64; 8] = [1024.0, 2048.0, 4096.0, 8192.0, 16_384.0, 32_768.0, 65_536.0, 131_072.0];
 
 /// Upstream's. Unit: seconds.
 const WAITS: [f64; 11] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0];
@@ -97,12 +96,12 @@ impl Metrics {
 
     /// What has not happened yet is shown as zero, so that its first time is seen as a change.
     fn begin(&self) {
-        self.audit_errors.get_or_create(&PluginLabels { plugin: "log" });
-        self.terminations.get_or_create(&CodeLabels::new(&RequestLabels::default(), 429));
+        drop(self.audit_errors.get_or_create(&PluginLabels { plugin: "log" }));
+        drop(self.terminations.get_or_create(&CodeLabels::new(&RequestLabels::default(), 429)));
         for level in LEVELS {
-            self.waits.get_or_create(&LevelLabels::new(level));
+            drop(self.waits.get_or_create(&LevelLabels::new(level)));
             for why in [Refusal::QueueFull, Refusal::TimedOut] {
-                self.refusals.get_or_create(&RefusalLabels::new(level, why.word()));
+                drop(self.refusals.get_or_create(&RefusalLabels::new(level, why.word())));
             }
         }
     }

@@ -17,11 +17,11 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::Kind;
 use http::header::{ETAG, VARY};
 
-use crate::{health, index};
 use crate::request::Call;
 use crate::request_info::{ResourcePath, Subject};
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
+use crate::{health, index};
 
 /// Serves a request that has passed all filters.
 pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
-use apiserver_http::{ApiServer, Identity, InProcess, Parts, ResponseBody};
+use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy, User};
+use apiserver_http::{ApiServer, Check, Identity, InProcess, Parts, ResponseBody, Settings};
 use apiserver_machinery::conversion::{Conversion, ConversionError};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::metadata;
 use apiserver_machinery::resource::{Column, Registry, Resource};
 use apiserver_machinery::schema::Schema;
-use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
+use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
 use apiserver_machinery::strategy::Plain;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -23,6 +23,7 @@ use tower::Service;
 #[derive(Clone)]
 pub(crate) struct Server {
     door: InProcess,
+    pub(crate) api: Arc<ApiServer>,
     _directory: Arc<tempfile::TempDir>,
 }
 
@@ -108,8 +109,33 @@ impl Conversion for Renamed {
     }
 }
 
+/// What a server is started with beside its kinds.
+pub(crate) struct Setup {
+    pub(crate) settings: Settings,
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    pub(crate) namespaces: Arc<dyn NamespaceSource>,
+    pub(crate) checks: Vec<Check>,
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
+            namespaces: Arc::new(OwnNamespaces),
+            checks: Vec::new(),
+            shutdown: CancellationToken::new(),
+        }
+    }
+}
+
 impl Server {
     pub(crate) async fn start() -> Self {
+        Self::start_with(Setup::default()).await
+    }
+
+    pub(crate) async fn start_with(setup: Setup) -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
         let kinds = vec![
@@ -121,27 +147,42 @@ impl Server {
             Arc::new(Registry::new(kinds)),
             store,
             Arc::new(Encryption::default()),
-            Arc::new(OwnNamespaces),
+            setup.namespaces,
             CancellationToken::new(),
         ));
-        let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy)]));
-        let server = Arc::new(ApiServer::new(Parts {
+        let parts = Parts {
             objects: Arc::clone(&objects),
             authenticator: Arc::new(Authenticator::default()),
-            authorizer: authorizer.clone(),
-            hosted_authorizer: authorizer,
+            authorizer: Arc::clone(&setup.authorizer),
+            hosted_authorizer: setup.authorizer,
             identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
-            checks: Vec::new(),
-            shutdown: CancellationToken::new(),
-        }));
+            checks: setup.checks,
+            shutdown: setup.shutdown,
+        };
+        let api = Arc::new(ApiServer::with_settings(parts, setup.settings));
         let master = User::authenticated("tester", ["system:masters".to_owned()]);
-        let server = Self { door: InProcess::new(server, master), _directory: directory };
+        let door = InProcess::new(Arc::clone(&api), master);
+        let server = Self { door, api, _directory: directory };
         while !objects.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
         assert_eq!(server.post("/api/v1/namespaces", &namespace).await.0, 201);
         server
+    }
+
+    /// The same server, as somebody else.
+    pub(crate) fn as_user(&self, user: User) -> Self {
+        Self { door: InProcess::new(Arc::clone(&self.api), user), ..self.clone() }
+    }
+
+    /// A request with any body.
+    pub(crate) async fn ask<B>(&self, request: Request<B>) -> Response<ResponseBody>
+    where
+        B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.door.clone().call(request).await.unwrap()
     }
 
     pub(crate) async fn request(
@@ -217,5 +258,11 @@ impl Watch {
             let frame = tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await.unwrap();
             self.rest.extend_from_slice(&frame.unwrap().unwrap().into_data().unwrap());
         }
+    }
+
+    /// Whether the stream ends soon.
+    pub(crate) async fn ended(&mut self) -> bool {
+        let rest = async { while self.body.frame().await.is_some() {} };
+        tokio::time::timeout(Duration::from_secs(10), rest).await.is_ok()
     }
 }

@@ -28,7 +28,8 @@ async fn it_tells_of_every_change_and_every_watch_and_of_no_secret() {
     let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mine = |uri: &str| {
         let of = events.iter().filter(|event| {
-            event["user"]["username"] == "capstan-admin" && event["requestURI"].as_str().unwrap().starts_with(uri)
+            event["user"]["username"] == "capstan-admin"
+                && event["requestURI"].as_str().unwrap().starts_with(uri)
         });
         of.collect::<Vec<_>>()
     };

@@ -130,7 +130,12 @@ impl Client {
     }
 
     /// Sends a request; the body of the answer is still on its way.
-    pub(crate) async fn send(&self, method: &str, path: &str, body: &str) -> Result<Response<Incoming>, Lost> {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<Response<Incoming>, Lost> {
         let mut sender = self.connected().await?;
         let request = Request::builder().method(method).uri(format!("https://127.0.0.1{path}"));
         let request = request.header("content-type", "application/json");
@@ -144,13 +149,15 @@ impl Client {
             return Ok(sender.clone());
         }
         let failed = |error: &dyn std::fmt::Display| Lost { never_begun: true, why: error.to_string() };
-        let stream = TcpStream::connect(("127.0.0.1", (self.ports)())).await.map_err(|error| failed(&error))?;
+        let stream =
+            TcpStream::connect(("127.0.0.1", (self.ports)())).await.map_err(|error| failed(&error))?;
         let connector = tokio_rustls::TlsConnector::from(Arc::clone(&self.identity.0));
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let stream = connector.connect(name, stream).await.map_err(|error| failed(&error))?;
-        let (sender, serving) = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
-            .await
-            .map_err(|error| failed(&error))?;
+        let (sender, serving) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                .await
+                .map_err(|error| failed(&error))?;
         tokio::spawn(serving);
         *connection = Some(sender.clone());
         Ok(sender)

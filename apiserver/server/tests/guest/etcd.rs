@@ -42,8 +42,12 @@ impl Etcd {
         let mut command = Command::new(binary());
         command.args(["--name=m0", "--log-level=error"]);
         command.arg(format!("--data-dir={}", self.data.path().display()));
-        command.arg(format!("--listen-client-urls={client}")).arg(format!("--advertise-client-urls={client}"));
-        command.arg(format!("--listen-peer-urls={peer}")).arg(format!("--initial-advertise-peer-urls={peer}"));
+        command
+            .arg(format!("--listen-client-urls={client}"))
+            .arg(format!("--advertise-client-urls={client}"));
+        command
+            .arg(format!("--listen-peer-urls={peer}"))
+            .arg(format!("--initial-advertise-peer-urls={peer}"));
         command.arg(format!("--initial-cluster=m0={peer}"));
         self.child = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         let end = Instant::now() + Duration::from_secs(60);

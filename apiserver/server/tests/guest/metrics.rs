@@ -8,10 +8,22 @@ use crate::process::Capstan;
 
 /// What dashboards for Kubernetes ask for, with labels they group by.
 const EXPECTED: [(&str, &[&str]); 17] = [
-    ("apiserver_request_total", &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"]),
-    ("apiserver_request_duration_seconds", &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"]),
-    ("apiserver_response_sizes", &["verb", "group", "version", "resource", "subresource", "scope", "component"]),
-    ("apiserver_longrunning_requests", &["verb", "group", "version", "resource", "subresource", "scope", "component"]),
+    (
+        "apiserver_request_total",
+        &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"],
+    ),
+    (
+        "apiserver_request_duration_seconds",
+        &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"],
+    ),
+    (
+        "apiserver_response_sizes",
+        &["verb", "group", "version", "resource", "subresource", "scope", "component"],
+    ),
+    (
+        "apiserver_longrunning_requests",
+        &["verb", "group", "version", "resource", "subresource", "scope", "component"],
+    ),
     ("apiserver_current_inflight_requests", &["request_kind"]),
     ("apiserver_current_inqueue_requests", &["request_kind"]),
     ("apiserver_flowcontrol_current_executing_requests", &["priority_level", "flow_schema"]),
@@ -49,9 +61,9 @@ fn parse(text: &str) -> (Vec<Sample>, BTreeMap<String, String>) {
             assert!(seen.insert(sample.clone()), "twice: {line}");
             let name = &sample.0;
             let described = ["", "_bucket", "_sum", "_count"].iter().any(|suffix| {
-                name.strip_suffix(suffix).and_then(|base| kinds.get(base)).is_some_and(|kind| {
-                    suffix.is_empty() == (kind != "histogram")
-                })
+                name.strip_suffix(suffix)
+                    .and_then(|base| kinds.get(base))
+                    .is_some_and(|kind| suffix.is_empty() == (kind != "histogram"))
             });
             assert!(described, "not described before: {line}");
             samples.push(sample);
@@ -96,7 +108,8 @@ async fn they_can_be_scraped_and_the_dashboard_asks_for_none_that_is_not_there()
     for (name, labels) in EXPECTED {
         let kind = kinds.get(name).unwrap_or_else(|| panic!("{name} is not described"));
         let of = if kind == "histogram" { format!("{name}_count") } else { name.to_owned() };
-        let (_, found) = samples.iter().find(|(found, _)| *found == of).unwrap_or_else(|| panic!("{of} is missing"));
+        let (_, found) =
+            samples.iter().find(|(found, _)| *found == of).unwrap_or_else(|| panic!("{of} is missing"));
         let found: BTreeSet<&str> = found.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(found, labels.iter().copied().collect(), "{name}");
     }
@@ -108,7 +121,8 @@ async fn they_can_be_scraped_and_the_dashboard_asks_for_none_that_is_not_there()
     assert!(asked.len() > 10, "{asked:?}");
     for name in asked {
         let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
-        let is_there = kinds.contains_key(&name) || base.is_some_and(|base| kinds.get(base).is_some_and(|kind| kind == "histogram"));
+        let is_there = kinds.contains_key(&name)
+            || base.is_some_and(|base| kinds.get(base).is_some_and(|kind| kind == "histogram"));
         assert!(is_there, "the dashboard asks for {name}, which is not served");
     }
 }
@@ -125,7 +139,9 @@ fn metrics_of(dashboard: &Value) -> BTreeSet<String> {
                     queries += 1;
                     let words = query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
                     let found: Vec<&str> = words
-                        .filter(|word| ["apiserver_", "etcd_", "process_"].iter().any(|p| word.starts_with(p)))
+                        .filter(|word| {
+                            ["apiserver_", "etcd_", "process_"].iter().any(|p| word.starts_with(p))
+                        })
                         .collect();
                     assert!(!found.is_empty(), "a query without a metric: {query}");
                     names.extend(found.into_iter().map(str::to_owned));

@@ -26,7 +26,8 @@ async fn before_storage_answers_nothing_served_is_said_not_to_exist() {
     let capstan = Capstan::start(data.path(), &["--etcd-endpoints", &etcd.url()]);
     capstan.listening().await;
     let client = capstan.client();
-    let paths = [MACHINES, "/api/v1/namespaces/default", "/apis/cluster.x-k8s.io/v1beta2/namespaces/d/clusters/c"];
+    let paths =
+        [MACHINES, "/api/v1/namespaces/default", "/apis/cluster.x-k8s.io/v1beta2/namespaces/d/clusters/c"];
     for path in paths {
         let answer = client.get(path).await.unwrap();
         assert_eq!(answer.code, 503, "{path}: {}", answer.text());
@@ -36,7 +37,10 @@ async fn before_storage_answers_nothing_served_is_said_not_to_exist() {
             status["message"],
             "the request has been made before all known HTTP paths have been installed, please try again"
         );
-        assert_eq!((&status["reason"], &status["details"]["retryAfterSeconds"]), (&"ServiceUnavailable".into(), &5.into()));
+        assert_eq!(
+            (&status["reason"], &status["details"]["retryAfterSeconds"]),
+            (&"ServiceUnavailable".into(), &5.into())
+        );
     }
     for path in ["/apis", "/openapi/v3", "/livez", "/version"] {
         assert_eq!(client.get(path).await.unwrap().code, 200, "{path}");

@@ -144,7 +144,9 @@ impl Load {
         assert!(failed.is_empty(), "of {written}: {failed:?}");
         assert!(written > 500, "only {written} writes");
         let end = Instant::now() + PATIENCE;
-        while self.seen.lock().unwrap().iter().filter(|(_, kind)| kind == "ADDED").count() < usize::try_from(written).unwrap() {
+        while self.seen.lock().unwrap().iter().filter(|(_, kind)| kind == "ADDED").count()
+            < usize::try_from(written).unwrap()
+        {
             assert!(Instant::now() < end, "{} of {written} events", self.seen.lock().unwrap().len());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -180,12 +182,7 @@ async fn write(
 }
 
 /// Watches for ever, each watch going on where the last one ended.
-async fn watch(
-    client: Client,
-    mut from: u64,
-    seen: Arc<Mutex<Vec<(u64, String)>>>,
-    watches: Arc<AtomicU64>,
-) {
+async fn watch(client: Client, mut from: u64, seen: Arc<Mutex<Vec<(u64, String)>>>, watches: Arc<AtomicU64>) {
     loop {
         let path = format!("{LEASES}?watch=true&labelSelector=number&resourceVersion={from}");
         let Ok(answer) = client.send("GET", &path, "").await else {
