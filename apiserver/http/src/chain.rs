@@ -17,6 +17,7 @@ use crate::audit;
 use crate::connection::Connection;
 use crate::exchange::Exchange;
 use crate::filters::deadline::{self, Served};
+use crate::filters::limits::Turn;
 use crate::filters::{audit_id, authentication, authorization, availability, limits};
 use crate::lifecycle::random_fraction;
 use crate::metrics::RequestLabels;
@@ -117,14 +118,18 @@ where
 {
     match admit(server, request, connection, query, info, exchange).await {
         Ok(Admitted::Refused(answer)) => Served::Answered(Ok(*answer)),
-        Ok(Admitted::Call(call, seat)) => deadline::serve(server, *call, seat).await,
+        Ok(Admitted::Call(call, turn)) => {
+            let (served, seat) = deadline::serve(server, *call, turn).await;
+            exchange.keep(seat);
+            served
+        }
         Err(error) => Served::Answered(Err(error)),
     }
 }
 
 /// A request that has passed all filters, or was refused in plain text.
 enum Admitted {
-    Call(Box<Call>, Option<crate::fairness::Seat>),
+    Call(Box<Call>, Turn),
     Refused(Box<Answer>),
 }
 
@@ -144,8 +149,8 @@ where
     let user = authentication::authenticate(server, connection, &mut head.headers).await?;
     exchange.known_as(&user);
     authentication::reject_impersonation(&head.headers, &user)?;
-    let seat = match limits::admit(server, &info, &query, &user, exchange.labels()).await {
-        Ok(seat) => seat,
+    let turn = match limits::admit(server, &info, &query, &user, exchange.labels()).await {
+        Ok(turn) => turn,
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };
     let proxied = connection.peer.as_ref().is_some_and(|peer| peer.is_front_proxy);
@@ -155,7 +160,7 @@ where
     availability::check(server, &info, &query)?;
     let body = body::read(incoming).await?;
     let call = Call { headers: head.headers, query, info, user, proxied, body };
-    Ok(Admitted::Call(Box::new(call), seat))
+    Ok(Admitted::Call(Box::new(call), turn))
 }
 
 /// Has a connection closed after this answer: some, when that is wanted to spread clients over servers

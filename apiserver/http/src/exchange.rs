@@ -12,6 +12,7 @@ use http_body_util::BodyExt;
 
 use crate::audit::{Outcome, Record, Stage};
 use crate::body::ResponseBody;
+use crate::fairness::Seat;
 use crate::filters::authorization::Decided;
 use crate::metrics::RequestLabels;
 use crate::response::{Answer, Refusal};
@@ -26,6 +27,7 @@ pub(crate) struct Exchange {
     is_known: bool,
     outcome: Outcome,
     panicked: bool,
+    seat: Option<Seat>,
 }
 
 impl Exchange {
@@ -37,6 +39,7 @@ impl Exchange {
             is_known: false,
             outcome: Outcome::default(),
             panicked: false,
+            seat: None,
         };
         exchange.write(Stage::RequestReceived, None);
         exchange
@@ -64,12 +67,18 @@ impl Exchange {
         }
     }
 
+    /// Holds a place until the answer goes out.
+    pub(crate) fn keep(&mut self, seat: Option<Seat>) {
+        self.seat = seat;
+    }
+
     pub(crate) fn panicked(&mut self) {
         self.panicked = true;
     }
 
     /// The answer goes out.
     pub(crate) fn finish(mut self, mut answer: Answer, took: Duration) -> Answer {
+        self.seat = None;
         let code = answer.status().as_u16();
         self.outcome = Outcome { code, refusal: answer.extensions_mut().remove::<Refusal>() };
         if code == 504 {

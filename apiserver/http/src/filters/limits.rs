@@ -20,7 +20,16 @@ const MOST_SEATS: usize = 10;
 /// A list of more objects is large: it keeps a processor busy for milliseconds.
 const LARGE: usize = 1000;
 
-/// Waits for a place among the requests in flight, which is held as long as what is returned.
+/// A request's turn.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// The place it has for as long as this is held; none where none is needed.
+    pub(crate) seat: Option<Seat>,
+    /// It keeps a processor busy.
+    pub(crate) is_heavy: bool,
+}
+
+/// Waits for a place among the requests in flight.
 /// Watches last and are not counted. `system:masters` must be able to mend what is overloaded, and
 /// documents cost nothing.
 ///
@@ -32,17 +41,17 @@ pub(crate) async fn admit(
     query: &Query,
     user: &User,
     labels: &RequestLabels,
-) -> Result<Option<Seat>, Box<Answer>> {
+) -> Result<Turn, Box<Answer>> {
     let is_document = info.subject == Subject::Path && info.path != "/metrics";
     if is_document || info.is_long_running() || user.is_in("system:masters") {
-        return Ok(None);
+        return Ok(Turn { seat: None, is_heavy: read_by(server, info, query) > LARGE });
     }
     let (level, queue, seats) = place(server, info, query);
     let asked = tokio::time::Instant::now();
     match queue.enter(&user.name, seats).await {
         Ok(seat) => {
             server.metrics.waited(level, asked.elapsed());
-            Ok(Some(seat))
+            Ok(Turn { seat: Some(seat), is_heavy: Arc::ptr_eq(queue, &server.fairness.large_lists) })
         }
         Err(refusal) => {
             tracing::debug!(user = user.name, level, reason = refusal.word(), "too many requests");
@@ -63,16 +72,16 @@ fn place<'a>(
     if !info.is_read_only() {
         return ("writes", &fairness.writes, 1);
     }
-    let objects = if info.verb == "list" { read_by(server, info, query) } else { 0 };
+    let objects = read_by(server, info, query);
     if objects > LARGE {
         return ("large-lists", &fairness.large_lists, 1);
     }
     ("reads", &fairness.reads, (1 + objects / OBJECTS_PER_SEAT).min(MOST_SEATS))
 }
 
-/// How many objects a list reads at most.
+/// How many objects a list reads at most; none for anything else.
 fn read_by(server: &ApiServer, info: &RequestInfo, query: &Query) -> usize {
-    let Some(path) = info.resource() else { return 0 };
+    let Some(path) = info.resource().filter(|_| info.verb == "list") else { return 0 };
     let Some(kind) = server.parts.objects.kind_of(&path.group, &path.resource) else { return 0 };
     let stored = server.parts.objects.count(kind);
     let limit = query.number("limit").ok().flatten().and_then(|limit| usize::try_from(limit).ok());
