@@ -65,7 +65,7 @@ impl AuditFile {
         let (stem, extension) = self.name();
         let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let mut older = Vec::new();
-        for entry in std::fs::read_dir(directory.unwrap_or(Path::new(".")))? {
+        for entry in std::fs::read_dir(directory.unwrap_or_else(|| Path::new(".")))? {
             let path = entry?.path();
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             let when = name.strip_prefix(&format!("{stem}-")).and_then(|rest| rest.strip_suffix(&extension));
