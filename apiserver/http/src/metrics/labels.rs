@@ -170,6 +170,14 @@ pub(super) struct KindLabels {
     pub(super) resource: String,
 }
 
+impl KindLabels {
+    /// Of `machines.cluster.x-k8s.io`.
+    pub(super) fn of(qualified: &str) -> Self {
+        let (resource, group) = qualified.split_once('.').unwrap_or((qualified, ""));
+        Self { group: group.to_owned(), resource: resource.to_owned() }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ResourceLabels {
     pub(super) resource: String,

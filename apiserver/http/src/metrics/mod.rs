@@ -60,6 +60,8 @@ pub(crate) struct Metrics {
     watch_event_sizes: Histograms<KindLabels>,
     storage_objects: Family<ResourceLabels, Gauge>,
     resource_objects: Family<KindLabels, Gauge>,
+    kept_changes: Family<KindLabels, Gauge>,
+    cached_revision: Family<KindLabels, Gauge>,
     audit_events: Counter<u64, AtomicU64>,
     audit_errors: Counters<PluginLabels>,
 }
@@ -84,6 +86,8 @@ impl Metrics {
             watch_event_sizes: Family::new_with_constructor(|| Histogram::new(EVENT_SIZES)),
             storage_objects: Family::default(),
             resource_objects: Family::default(),
+            kept_changes: Family::default(),
+            cached_revision: Family::default(),
             audit_events: Counter::default(),
             audit_errors: Family::default(),
         };
@@ -174,6 +178,16 @@ impl Metrics {
             "Objects stored, by group and resource",
             self.resource_objects.clone(),
         );
+        registry.register(
+            "watch_cache_capacity",
+            "Changes that the cache holds for watches to go on with",
+            self.kept_changes.clone(),
+        );
+        registry.register(
+            "apiserver_watch_cache_resource_version",
+            "Up to where the cache shows everything",
+            self.cached_revision.clone(),
+        );
     }
 
     /// An answer was given after `took`; `size` is that of its body, when that is known.
@@ -229,11 +243,16 @@ impl Metrics {
     /// Takes stock of what changes by itself.
     fn look(&self, server: &ApiServer) {
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        for (qualified, count) in server.parts.objects.counts() {
-            let (resource, group) = qualified.split_once('.').unwrap_or((&qualified, ""));
-            let kind = KindLabels { group: group.to_owned(), resource: resource.to_owned() };
-            self.resource_objects.get_or_create(&kind).set(number(count));
+        let objects = &server.parts.objects;
+        for (qualified, count) in objects.counts() {
+            self.resource_objects.get_or_create(&KindLabels::of(&qualified)).set(number(count));
             self.storage_objects.get_or_create(&ResourceLabels { resource: qualified }).set(number(count));
+        }
+        let revision = i64::try_from(objects.cached_revision().number()).unwrap_or(i64::MAX);
+        for (qualified, count) in objects.kept_changes() {
+            let kind = KindLabels::of(&qualified);
+            self.kept_changes.get_or_create(&kind).set(number(count));
+            self.cached_revision.get_or_create(&kind).set(revision);
         }
         let (mut reading, mut changing) = ((0, 0), (0, 0));
         for (level, queue) in server.fairness.levels() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::process::Capstan;
 
 /// What dashboards for Kubernetes ask for, with labels they group by.
-const EXPECTED: [(&str, &[&str]); 17] = [
+const EXPECTED: [(&str, &[&str]); 19] = [
     (
         "apiserver_request_total",
         &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"],
@@ -32,6 +32,8 @@ const EXPECTED: [(&str, &[&str]); 17] = [
     ("apiserver_watch_events_sizes", &["group", "resource"]),
     ("apiserver_storage_objects", &["resource"]),
     ("apiserver_resource_objects", &["group", "resource"]),
+    ("watch_cache_capacity", &["group", "resource"]),
+    ("apiserver_watch_cache_resource_version", &["group", "resource"]),
     ("apiserver_audit_event_total", &[]),
     ("etcd_request_duration_seconds", &["operation", "group", "resource"]),
     ("etcd_requests_total", &["operation", "group", "resource"]),
