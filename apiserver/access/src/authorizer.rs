@@ -39,13 +39,18 @@ impl Attributes {
         !self.resource.is_empty()
     }
 
-    /// The refusal's text, as upstream words it.
+    /// The refusal's text, as upstream words it: with HTML's special characters escaped, as far as
+    /// the text is made of what the client sent.
     pub fn refusal(&self, reason: &str) -> String {
-        let user = &self.user.name;
-        let verb = &self.verb;
-        let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        let text = self.what_cannot_be_done();
+        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        if reason.is_empty() { text } else { format!("{text}: {reason}") }
+    }
+
+    fn what_cannot_be_done(&self) -> String {
+        let (user, verb) = (&self.user.name, &self.verb);
         if !self.is_resource() {
-            return format!("User \"{user}\" cannot {verb} path \"{}\"{reason}", self.path);
+            return format!("User {user:?} cannot {verb} path {:?}", self.path);
         }
         let resource = if self.subresource.is_empty() {
             self.resource.clone()
@@ -55,12 +60,9 @@ impl Attributes {
         let place = if self.namespace.is_empty() {
             "at the cluster scope".to_owned()
         } else {
-            format!("in the namespace \"{}\"", self.namespace)
+            format!("in the namespace {:?}", self.namespace)
         };
-        format!(
-            "User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{}\" {place}{reason}",
-            self.group
-        )
+        format!("User {user:?} cannot {verb} resource {resource:?} in API group {:?} {place}", self.group)
     }
 }
 
@@ -77,6 +79,28 @@ pub enum Decision {
     Error(String),
 }
 
+/// One thing that a user may do, for people to read. `*` is any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// `get`, `list`, ...
+    pub verbs: Vec<String>,
+    /// API groups; empty when it is about paths.
+    pub groups: Vec<String>,
+    /// Plurals, with `/` and the subresource where it is about one.
+    pub resources: Vec<String>,
+    /// Paths.
+    pub paths: Vec<String>,
+}
+
+/// What a user may do, as far as it can be listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// What is known.
+    pub rules: Vec<Rule>,
+    /// Why there may be more; empty when this is all.
+    pub unknown: String,
+}
+
 /// Answers whether a user may do something.
 #[async_trait]
 pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
@@ -86,6 +110,11 @@ pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
     /// The answer, and for a yes also why: the audit log tells it.
     async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
         (self.authorize(attributes).await, String::new())
+    }
+
+    /// All that a user may do in a namespace. Who can only be asked one question at a time says so.
+    async fn rules(&self, _user: &User, _namespace: &str) -> Rules {
+        Rules { rules: Vec::new(), unknown: "an authorizer answers questions and lists no rules".to_owned() }
     }
 }
 
@@ -109,5 +138,17 @@ impl Authorizer for Chain {
         }
         reasons.retain(|reason| !reason.is_empty());
         (Decision::NoOpinion(reasons.join(", ")), String::new())
+    }
+
+    async fn rules(&self, user: &User, namespace: &str) -> Rules {
+        let mut all = Rules::default();
+        for authorizer in &self.0 {
+            let Rules { rules, unknown } = authorizer.rules(user, namespace).await;
+            all.rules.extend(rules);
+            if !unknown.is_empty() {
+                all.unknown = unknown;
+            }
+        }
+        all
     }
 }

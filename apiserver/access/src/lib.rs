@@ -10,7 +10,7 @@ mod policy;
 mod user;
 
 pub use authenticator::{Authenticator, RequestHeaders, TokenSource, Unanswered, Unauthenticated};
-pub use authorizer::{Attributes, Authorizer, Chain, Decision};
+pub use authorizer::{Attributes, Authorizer, Chain, Decision, Rule, Rules};
 pub use peer::{CertificatePools, PeerIdentity, PoolError};
 pub use policy::LocalPolicy;
 pub use user::User;

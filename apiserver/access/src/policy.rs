@@ -2,14 +2,20 @@
 
 use async_trait::async_trait;
 
-use crate::authorizer::{Attributes, Authorizer, Decision};
-use crate::user::{AUTHENTICATED, MASTERS};
+use crate::authorizer::{self, Attributes, Authorizer, Decision, Rules};
+use crate::user::{AUTHENTICATED, MASTERS, User};
 
 /// Paths that everybody may read: health says nothing about anything.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 /// Paths that everybody who is known may read: what is served, not what it holds.
 const DISCOVERY: [&str; 5] = ["/api", "/apis", "/openapi", "/version", "/.well-known"];
+
+/// Questions about oneself, which everybody who is known may ask, by group.
+const OWN_QUESTIONS: [(&str, &[&str]); 2] = [
+    ("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
+    ("authentication.k8s.io", &["selfsubjectreviews"]),
+];
 
 /// One thing a controller may do.
 struct Rule {
@@ -176,6 +182,10 @@ impl Authorizer for LocalPolicy {
     async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
         (self.authorize(attributes).await, "local policy".to_owned())
     }
+
+    async fn rules(&self, user: &User, _namespace: &str) -> Rules {
+        Rules { rules: rules(user), unknown: String::new() }
+    }
 }
 
 fn allows(attributes: &Attributes) -> bool {
@@ -193,9 +203,50 @@ fn allows(attributes: &Attributes) -> bool {
         let reading = attributes.verb == "get";
         return reading && (below(&HEALTH) || (user.is_in(AUTHENTICATED) && below(&DISCOVERY)));
     }
+    if user.is_in(AUTHENTICATED) && asks_about_oneself(attributes) {
+        return true;
+    }
     user.name.starts_with("system:capstan:")
         && user.is_in("system:capstan:controllers")
         && is_ruled(attributes)
+}
+
+fn asks_about_oneself(attributes: &Attributes) -> bool {
+    let known = OWN_QUESTIONS.iter().any(|(group, questions)| {
+        attributes.group == *group && questions.contains(&attributes.resource.as_str())
+    });
+    known && attributes.verb == "create" && attributes.subresource.is_empty()
+}
+
+/// The same policy as a list.
+fn rules(user: &User) -> Vec<authorizer::Rule> {
+    let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let on = |verbs: &[&str], groups: &[&str], resources: &[&str]| authorizer::Rule {
+        verbs: texts(verbs),
+        groups: texts(groups),
+        resources: texts(resources),
+        paths: Vec::new(),
+    };
+    let reads = |roots: &[&str]| authorizer::Rule {
+        verbs: texts(&["get"]),
+        paths: roots.iter().flat_map(|root| [(*root).to_owned(), format!("{root}/*")]).collect(),
+        ..authorizer::Rule::default()
+    };
+    let mut rules = vec![reads(&HEALTH)];
+    if user.is_in(AUTHENTICATED) {
+        rules.extend(OWN_QUESTIONS.iter().map(|(group, questions)| on(&["create"], &[group], questions)));
+        rules.push(reads(&DISCOVERY));
+    }
+    if user.is_in(MASTERS) {
+        rules.push(on(&["*"], &["*"], &["*"]));
+        rules.push(authorizer::Rule { verbs: texts(&["*"]), paths: texts(&["*"]), ..Default::default() });
+    }
+    if user.is_in("system:capstan:controllers") {
+        let own = RULES.iter().filter(|rule| rule.user == user.name);
+        rules.extend(own.map(|rule| on(rule.verbs, rule.groups, rule.resources)));
+        rules.push(on(EVENT_VERBS, &[""], &["events"]));
+    }
+    rules
 }
 
 fn is_ruled(attributes: &Attributes) -> bool {
@@ -232,6 +283,26 @@ mod tests {
         })
     }
 
+    fn asks(user: User, verb: &str, resource: &str) -> bool {
+        allows(&Attributes {
+            user,
+            verb: verb.to_owned(),
+            group: "authorization.k8s.io".to_owned(),
+            resource: resource.to_owned(),
+            ..Attributes::default()
+        })
+    }
+
+    #[test]
+    fn the_list_says_what_the_policy_does() {
+        let bob = rules(&User::authenticated("bob", []));
+        assert!(bob.iter().any(|rule| rule.resources == ["selfsubjectreviews"]), "{bob:?}");
+        assert!(!bob.iter().any(|rule| rule.resources == ["*"]), "{bob:?}");
+        let master = rules(&User::authenticated("a", ["system:masters".to_owned()]));
+        assert!(master.iter().any(|rule| rule.resources == ["*"] && rule.verbs == ["*"]));
+        assert_eq!(rules(&User::anonymous()).len(), 1);
+    }
+
     #[test]
     fn everybody_gets_what_the_policy_says_and_no_more() {
         let master = || User::authenticated("a", ["system:masters".to_owned()]);
@@ -255,6 +326,9 @@ mod tests {
             ("controller patches", ask(controller(), "patch", "machines", ""), true),
             ("controller deletes", ask(controller(), "delete", "machines", ""), false),
             ("a user named like a controller", ask(impostor(), "patch", "machines", ""), false),
+            ("bob asks what he may", asks(bob(), "create", "selfsubjectaccessreviews"), true),
+            ("bob asks what others may", asks(bob(), "create", "subjectaccessreviews"), false),
+            ("nobody asks", asks(User::anonymous(), "create", "selfsubjectaccessreviews"), false),
         ];
         for (case, found, expected) in table {
             assert_eq!(found, expected, "{case}");

@@ -1,6 +1,5 @@
 //! Moving fields about in a JSON object. Paths are dotted names; a field that is not there, or whose
 //! parent is no object, is left out silently: validation judges shapes, conversion does not.
-#![allow(dead_code, reason = "used by the rules of kinds")]
 
 use serde_json::{Map, Value, json};
 
@@ -120,11 +119,16 @@ pub(crate) fn duration(seconds: &Value) -> Option<Value> {
 }
 
 /// An `ObjectReference` as the stored version has it: group, kind and name.
-pub(crate) fn contract_reference(reference: &Value) -> Option<Value> {
-    let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (group, _) = text("apiVersion").split_once('/').unwrap_or_default();
+pub(crate) fn contract_reference(reference: Value) -> Option<Value> {
+    let Value::Object(mut old) = reference else { return None };
+    let mut text = |field: &str| match old.remove(field) {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    };
+    let api_version = text("apiVersion");
+    let (group, _) = api_version.split_once('/').unwrap_or_default();
     let mut found = Map::new();
-    for (field, value) in [("apiGroup", group), ("kind", text("kind")), ("name", text("name"))] {
+    for (field, value) in [("apiGroup", group.to_owned()), ("kind", text("kind")), ("name", text("name"))] {
         if !value.is_empty() {
             found.insert(field.to_owned(), value.into());
         }
@@ -198,7 +202,7 @@ mod tests {
     #[test]
     fn references_lose_their_version_and_get_it_back() {
         let old = json!({"apiVersion": "g.x-k8s.io/v1beta1", "kind": "K", "name": "n", "namespace": "ns"});
-        let new = contract_reference(&old).unwrap();
+        let new = contract_reference(old.clone()).unwrap();
         assert_eq!(new, json!({"apiGroup": "g.x-k8s.io", "kind": "K", "name": "n"}));
         assert_eq!(object_reference(&new, "ns", "v1beta1"), Some(old));
     }

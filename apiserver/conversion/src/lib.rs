@@ -3,8 +3,37 @@
 //! A kind's rules say what its fields are called in the other version and nothing else. That nothing
 //! is lost on the way is the work of [`Lossless`] for all kinds alike.
 
+mod cluster;
+mod cluster_class;
+mod cluster_resource_set;
+mod cluster_resource_set_binding;
+mod core_status;
+mod empty;
+mod extension_config;
 mod fields;
+mod health_check;
+mod ip_address;
+mod ip_address_claim;
+mod kubeadm;
+mod kubeadm_config;
+mod kubeadm_config_template;
+mod kubeadm_control_plane;
+mod kubeadm_control_plane_template;
 mod lossless;
+mod machine;
+mod machine_deployment;
+mod machine_drain_rule;
+mod machine_health_check;
+mod machine_pool;
+mod machine_set;
+mod machine_spec;
+mod open_stack_cluster;
+mod open_stack_conditions;
+mod open_stack_machine;
+mod references;
+mod replicas;
+mod status;
+mod timeouts;
 
 use serde_json::Value;
 
@@ -33,7 +62,31 @@ pub struct Rules {
 }
 
 /// Every kind with an older version.
-const RULES: &[Rules] = &[];
+const RULES: &[Rules] = &[
+    kubeadm_config::V1BETA1,
+    kubeadm_config_template::V1BETA1,
+    kubeadm_control_plane::V1BETA1,
+    kubeadm_control_plane_template::V1BETA1,
+    cluster_resource_set::V1BETA1,
+    cluster_resource_set_binding::V1BETA1,
+    ip_address_claim::V1BETA1,
+    ip_address_claim::V1ALPHA1,
+    ip_address::V1BETA1,
+    ip_address::V1ALPHA1,
+    extension_config::V1ALPHA1,
+    open_stack_cluster::CLUSTER,
+    open_stack_cluster::TEMPLATE,
+    open_stack_machine::MACHINE,
+    open_stack_machine::TEMPLATE,
+    cluster::V1BETA1,
+    cluster_class::V1BETA1,
+    machine::V1BETA1,
+    machine_deployment::V1BETA1,
+    machine_drain_rule::V1BETA1,
+    machine_health_check::V1BETA1,
+    machine_pool::V1BETA1,
+    machine_set::V1BETA1,
+];
 
 /// The conversion between this version of a kind and the stored one, or `None` when there is none.
 pub fn conversion(group: &str, kind: &str, version: &str) -> Option<Lossless> {
@@ -43,5 +96,4 @@ pub fn conversion(group: &str, kind: &str, version: &str) -> Option<Lossless> {
 }
 
 /// For a version with nothing to fill in.
-#[allow(dead_code, reason = "used by the rules of kinds")]
 pub(crate) fn no_defaults(_: &mut Value) {}

@@ -18,7 +18,7 @@ const STORED_DATA: &str = "cluster.x-k8s.io/conversion-data";
 const OLDER_DATA: &str = "conversion.capstan.dev/";
 
 /// What tells items of a list apart, the first that all items have and in which all differ.
-const ITEM_KEYS: [&str; 6] = ["name", "type", "conditionType", "key", "uid", "topic"];
+const ITEM_KEYS: [&str; 7] = ["name", "class", "type", "conditionType", "key", "uid", "topic"];
 
 /// A kind's rules with nothing lost.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +60,12 @@ impl Lossless {
         if !is_same(&self.plain_stored(older.clone()), &stored) {
             annotate(&mut older, STORED_DATA, &stored);
         }
+        older
+    }
+
+    /// The object of the older version with what that version fills in by itself.
+    pub fn defaulted(&self, mut older: Value) -> Value {
+        (self.rules.default)(&mut older);
         older
     }
 

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use apiserver_machinery::field_errors::FieldPath;
+use apiserver_machinery::metadata;
 use apiserver_machinery::protobuf::{self, Field};
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -134,21 +135,20 @@ pub(crate) fn decode(
     fields: Option<&[Field]>,
 ) -> ApiResult<Decoded> {
     let malformed = |error: &dyn std::fmt::Display| {
-        ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {error}"
-        ))
+        unrecognized(kind, body, &format!("couldn't get version/kind; json parse error: {error}"))
     };
     let media = content_type.split(';').next().unwrap_or_default().trim();
     let (value, duplicates) = match (media, fields) {
-        ("" | "application/json", _) => json::parse(body).map_err(|error| malformed(&error))?,
+        ("" | "application/json", _) => json::parse(body).map_err(|error| {
+            if error.is_eof() { malformed(&"unexpected end of JSON input") } else { malformed(&error) }
+        })?,
         ("application/yaml", _) => {
             let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
             // Without the lines around the fault: they may be a Secret's.
             let mut options = serde_saphyr::Options::default();
             options.with_snippet = false;
-            let value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-                ApiError::bad_request(format!("error converting YAML to JSON: yaml: {error}"))
-            })?;
+            let value = serde_saphyr::from_str_with_options(text, options)
+                .map_err(|error| unrecognized(kind, body, &format!("yaml: {error}")))?;
             (value, Vec::new())
         }
         (PROTOBUF, Some(fields)) => {
@@ -181,6 +181,7 @@ pub(crate) fn decode_object(
     let content_type = call.header(&CONTENT_TYPE);
     let Decoded { value, duplicates } =
         decode(content_type, &call.body, &resource.kind, resource.strategy.protobuf())?;
+    check_kind(&value, &call.body, &resource.kind)?;
     let mut texts = duplicate_texts(&duplicates);
     if texts.is_empty() || validation == FieldValidation::Ignore {
         return Ok((value, Vec::new()));
@@ -195,6 +196,48 @@ pub(crate) fn decode_object(
         "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
         texts.join(", ")
     )))
+}
+
+/// Checks that a body says what it is; whether that is what is wanted is the store's to check.
+fn check_kind(value: &Value, body: &[u8], kind: &str) -> ApiResult<()> {
+    const TARGET: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    let refuse = |why: String| Err(unrecognized(kind, body, &why));
+    let Some(root) = value.as_object() else {
+        let why = format!("json: cannot unmarshal {} into Go value of type {TARGET}", metadata::word(value));
+        return refuse(format!("couldn't get version/kind; json parse error: {why}"));
+    };
+    for field in ["apiVersion", "kind"] {
+        if let Some(other) = root.get(field).filter(|value| !value.is_string() && !value.is_null()) {
+            let why = format!(
+                "json: cannot unmarshal {} into Go struct field .{field} of type string",
+                metadata::word(other)
+            );
+            return refuse(format!("couldn't get version/kind; json parse error: {why}"));
+        }
+    }
+    if root.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        return refuse(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body)));
+    }
+    Ok(())
+}
+
+fn unrecognized(kind: &str, body: &[u8], why: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+        summary(body)
+    ))
+}
+
+/// The beginning of a body: as text when it looks like an object, else in hex.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let start = body.get(..SHOWN).unwrap_or(body);
+    let rest = if body.len() > SHOWN { " ..." } else { "" };
+    match start.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{rest}", String::from_utf8_lossy(start)),
+        Some(_) => start.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + rest,
+    }
 }
 
 /// Paths of fields that occur twice, as upstream reports them.

@@ -1,7 +1,7 @@
 //! The filters every request passes, in execution order.
 //!
 //! ```text
-//! audit id → request info → refuse at the end → authenticate → reject impersonation → wait for a turn
+//! audit id → request info → refuse at the end → authenticate → impersonate → wait for a turn
 //!   → authorize → refuse without storage → read body → deadline → verb → compress → measure, audit
 //! ```
 
@@ -18,7 +18,7 @@ use crate::connection::Connection;
 use crate::exchange::Exchange;
 use crate::filters::deadline::{self, Served};
 use crate::filters::limits::Turn;
-use crate::filters::{audit_id, authentication, authorization, availability, limits};
+use crate::filters::{audit_id, authentication, authorization, availability, impersonation, limits};
 use crate::lifecycle::random_fraction;
 use crate::metrics::RequestLabels;
 use crate::query::Query;
@@ -26,7 +26,7 @@ use crate::request::Call;
 use crate::request_info::RequestInfo;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, compression};
+use crate::{body, compression, negotiation};
 
 /// The content types of server-side apply.
 const APPLY: &str = "application/apply-patch";
@@ -51,7 +51,7 @@ where
         None => pass(server, request, connection, query, info, &mut exchange).await,
     };
     if head_only {
-        *answer.body_mut() = body::ResponseBody::full(Bytes::new());
+        response::head_only(&mut answer);
     }
     if compressed {
         answer = compression::compress(answer).await;
@@ -92,11 +92,18 @@ where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let encoding = negotiation::of_errors(request.headers(), &query);
+    let longest = match query.timeout() {
+        Ok(asked) => asked
+            .filter(|_| !info.is_long_running())
+            .map_or(deadline::LONGEST, |asked| asked.min(deadline::LONGEST)),
+        Err(error) => return response::error(&error, encoding),
+    };
     let serving = serve(server, request, connection, query, info, exchange);
-    let served = tokio::time::timeout(deadline::LONGEST, serving).await;
+    let served = tokio::time::timeout(longest, serving).await;
     match served.unwrap_or_else(|_| Served::Answered(Err(ApiError::timeout()))) {
         Served::Answered(Ok(answer)) => answer,
-        Served::Answered(Err(error)) => response::error(&error),
+        Served::Answered(Err(error)) => response::error(&error, encoding),
         Served::Panicked(answer) => {
             exchange.panicked();
             answer
@@ -148,18 +155,20 @@ where
     let (mut head, incoming) = request.into_parts();
     let user = authentication::authenticate(server, connection, &mut head.headers).await?;
     exchange.known_as(&user);
-    authentication::reject_impersonation(&head.headers, &user)?;
+    let proxied = connection.peer.as_ref().is_some_and(|peer| peer.is_front_proxy);
+    let user = impersonation::act_as(server, &mut head.headers, user, proxied).await?;
+    exchange.acts_as(&user);
     let turn = match limits::admit(server, &info, &query, &user, exchange.labels()).await {
         Ok(turn) => turn,
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };
-    let proxied = connection.peer.as_ref().is_some_and(|peer| peer.is_front_proxy);
     let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
     exchange.decided(&decided);
     decided.result?;
     availability::check(server, &info, &query)?;
     let body = body::read(incoming).await?;
-    let call = Call { headers: head.headers, query, info, user, proxied, body };
+    let upgrade = head.extensions.remove();
+    let call = Call { headers: head.headers, query, info, user, proxied, body, upgrade };
     Ok(Admitted::Call(Box::new(call), turn))
 }
 

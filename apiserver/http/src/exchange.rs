@@ -61,6 +61,13 @@ impl Exchange {
         }
     }
 
+    /// Whom the user is taken for; the user, where it is nobody else.
+    pub(crate) fn acts_as(&mut self, user: &User) {
+        if let Some(record) = &mut self.record {
+            record.set_impersonated(user);
+        }
+    }
+
     pub(crate) fn decided(&mut self, decided: &Decided) {
         if let (Some(record), Some(word)) = (&mut self.record, decided.word) {
             record.set_decision(word, &decided.reason);

@@ -10,6 +10,7 @@ mod chain;
 mod compression;
 mod connection;
 mod documents;
+mod encoding;
 mod exchange;
 mod fairness;
 mod filters;

@@ -121,7 +121,7 @@ async fn connection(
         async move { Ok::<_, std::convert::Infallible>(server.handle(request, &connection).await) }
     });
     let builder = builder();
-    let serving = builder.serve_connection(TokioIo::new(stream), service);
+    let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(serving);
     tokio::select! {
         result = serving.as_mut() => return result.map_err(|error| error.to_string()),

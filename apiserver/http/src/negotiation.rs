@@ -1,151 +1,258 @@
-//! In which form an answer goes out.
+//! In which form an answer goes out: what of the object, and how it is written.
+//!
+//! The rules are upstream's: the clauses of `Accept` in the order of their weight, for each of them
+//! the first encoding that it names and that can carry what it asks for. Parameters may ask for
+//! another view of the object (`as`, `g`, `v`), for a stream, and for indentation.
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use http::HeaderMap;
-use http::header::ACCEPT;
+use http::header::{ACCEPT, USER_AGENT};
 
-/// The form of an object or list.
+use crate::encoding::Encoding;
+use crate::query::Query;
+
+/// What is said to those who accept nothing of it.
+pub(crate) const ACCEPTED: &str = "only the following media types are accepted: application/json, \
+                                   application/yaml, application/vnd.kubernetes.protobuf";
+
+/// The same of watches.
+const ACCEPTED_STREAMS: &str = "only the following media types are accepted: application/json;stream=watch, \
+                                application/vnd.kubernetes.protobuf;stream=watch";
+
+/// What of an object or list is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    Json,
-    Yaml,
-    /// `meta.k8s.io Table`, with the version asked for.
+pub(crate) enum View {
+    /// All of it.
+    Whole,
+    /// `Table` of `meta.k8s.io`, in this version.
     Table(&'static str),
-    /// `PartialObjectMetadata` or its list.
-    Metadata,
+    /// `PartialObjectMetadata` or its list, in this version of `meta.k8s.io`.
+    Metadata(&'static str),
 }
 
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) view: View,
+    pub(crate) encoding: Encoding,
+}
+
+impl Form {
+    /// Whole objects in one line of JSON: what the cache holds ready.
+    pub(crate) const JSON: Self = Self { view: View::Whole, encoding: Encoding::Json };
+}
+
+/// One clause of `Accept`.
+#[derive(Debug, Clone, PartialEq)]
 struct Clause {
-    media: String,
+    media: (String, String),
     parameters: Vec<(String, String)>,
     quality: f32,
 }
 
 impl Clause {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(';').map(str::trim);
+        let media = match parts.next()?.split_once('/') {
+            Some((kind, subtype)) => (kind.trim().to_owned(), subtype.trim().to_owned()),
+            None if text.trim() == "*" => ("*".to_owned(), "*".to_owned()),
+            None => return None,
+        };
+        let pairs = parts.filter_map(|part| part.split_once('='));
+        let parameters: Vec<_> =
+            pairs.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned())).collect();
+        let weight = parameters.iter().find(|(key, _)| key == "q");
+        let quality = weight.and_then(|(_, q)| q.parse().ok()).unwrap_or(1.0);
+        Some(Self { media, parameters, quality })
+    }
+
     fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
-}
 
-fn clauses(headers: &HeaderMap) -> Vec<Clause> {
-    let mut clauses = Vec::new();
-    for header in headers.get_all(ACCEPT) {
-        for text in header.to_str().unwrap_or_default().split(',') {
-            let mut parts = text.split(';').map(str::trim);
-            let media = parts.next().unwrap_or_default().to_ascii_lowercase();
-            if media.is_empty() {
-                continue;
-            }
-            let pairs = parts.filter_map(|part| part.split_once('='));
-            let parameters: Vec<_> = pairs.map(|(k, v)| (k.trim().to_owned(), v.trim().to_owned())).collect();
-            let quality = parameters
-                .iter()
-                .find(|(key, _)| key == "q")
-                .and_then(|(_, q)| q.parse().ok())
-                .unwrap_or(1.0);
-            clauses.push(Clause { media, parameters, quality });
+    fn has(&self, name: &str) -> bool {
+        self.parameters.iter().any(|(key, _)| key == name)
+    }
+
+    fn names(&self, encoding: Encoding) -> bool {
+        let (kind, subtype) = (self.media.0.as_str(), self.media.1.as_str());
+        let own = encoding.content_type().strip_prefix("application/");
+        matches!((kind, subtype), ("*" | "application", "*"))
+            || (kind == "application" && Some(subtype) == own)
+    }
+
+    /// Whether the parameters ask for something that this encoding does not have.
+    fn excludes(&self, encoding: Encoding) -> bool {
+        let stream = self.parameter("stream");
+        !self.parameter("sv").is_empty()
+            || !(stream.is_empty() || (stream == "watch" && encoding != Encoding::Yaml))
+    }
+
+    /// The view asked for; `None` when there is no such view.
+    fn view(&self) -> Option<View> {
+        if !["as", "g", "v"].iter().any(|name| self.has(name)) {
+            return Some(View::Whole);
+        }
+        let version = match (self.parameter("g"), self.parameter("v")) {
+            ("meta.k8s.io", "v1") => "v1",
+            ("meta.k8s.io", "v1beta1") => "v1beta1",
+            _ => return None,
+        };
+        match self.parameter("as") {
+            "Table" => Some(View::Table(version)),
+            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(View::Metadata(version)),
+            _ => None,
         }
     }
-    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+}
+
+/// The clauses of the first `Accept`, the most wanted first; of those wanted alike, the most precise.
+fn clauses(headers: &HeaderMap) -> Vec<Clause> {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut clauses: Vec<Clause> = accept.split(',').filter_map(Clause::parse).collect();
+    let vague = |clause: &Clause| (clause.media.0 == "*", clause.media.1 == "*");
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then_with(|| vague(a).cmp(&vague(b))));
     clauses
 }
+
+fn is_silent(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).is_none_or(|value| value.is_empty())
+}
+
+/// In the order in which they are offered to whoever takes any.
+const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
 
 /// Picks the form of an object (`list` is false) or a list.
 ///
 /// # Errors
-/// 406 when none of the forms asked for can be had.
-pub(crate) fn form(headers: &HeaderMap, list: bool) -> ApiResult<Form> {
-    let clauses = clauses(headers);
-    if clauses.is_empty() {
-        return Ok(Form::Json);
+/// 406 when none of the forms asked for can be had; 500 for a list of what is none, as upstream has it.
+pub(crate) fn form(headers: &HeaderMap, query: &Query, list: bool) -> ApiResult<Form> {
+    let (form, clause) = negotiate(headers, query)?;
+    let asked = clause.as_ref().map_or("", |clause| clause.parameter("as"));
+    match (form.view, asked) {
+        (View::Metadata(_), "PartialObjectMetadata") if list => Err(ApiError::not_acceptable(
+            "you requested PartialObjectMetadata, but the requested object is a list \
+             (*unstructured.UnstructuredList)",
+        )),
+        (View::Metadata(_), "PartialObjectMetadataList") if !list => {
+            Err(ApiError::untyped(500, "content is not a list"))
+        }
+        _ => Ok(form),
     }
-    for clause in &clauses {
-        let json = matches!(clause.media.as_str(), "application/json" | "*/*" | "application/*");
-        let found = match (clause.parameter("as"), json) {
-            ("", true) => Some(Form::Json),
-            ("", false) if clause.media == "application/yaml" => Some(Form::Yaml),
-            ("Table", true) if clause.parameter("v") == "v1beta1" => Some(Form::Table("v1beta1")),
-            ("Table", true) => Some(Form::Table("v1")),
-            ("PartialObjectMetadata", true) if !list => Some(Form::Metadata),
-            ("PartialObjectMetadataList", true) if list => Some(Form::Metadata),
-            ("PartialObjectMetadata", true) => {
-                return Err(ApiError::not_acceptable(
-                    "you requested PartialObjectMetadata, but the requested object is a list",
-                ));
+}
+
+fn negotiate(headers: &HeaderMap, query: &Query) -> ApiResult<(Form, Option<Clause>)> {
+    let pretty = is_for_people(headers, query);
+    if is_silent(headers) {
+        let encoding = indented(Encoding::Json, pretty);
+        return Ok((Form { view: View::Whole, encoding }, None));
+    }
+    for clause in clauses(headers) {
+        for encoding in ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding)) {
+            let Some(view) = clause.view().filter(|_| !clause.excludes(encoding)) else { continue };
+            // Protobuf has no form of whole objects of kinds it does not know, nor of tables.
+            if encoding == Encoding::Protobuf && !matches!(view, View::Metadata(_)) {
+                continue;
             }
-            _ => None,
-        };
-        if let Some(form) = found {
-            return Ok(form);
+            let encoding = indented(encoding, pretty || clause.parameter("pretty") == "1");
+            return Ok((Form { view, encoding }, Some(clause)));
         }
     }
-    Err(ApiError::not_acceptable(
-        "only the following media types are accepted: application/json, application/yaml, \
-         application/vnd.kubernetes.protobuf",
-    ))
+    Err(ApiError::not_acceptable(ACCEPTED))
 }
 
 /// Picks the form of a watch's events.
 ///
 /// # Errors
-/// 406; a stream is JSON or nothing.
-pub(crate) fn watch_form(headers: &HeaderMap) -> ApiResult<Form> {
-    // Objects in a watch are single ones, whichever of the two names is used.
-    let single = form(headers, false).or_else(|error| form(headers, true).map_err(|_| error));
-    match single {
-        Ok(Form::Yaml) | Err(_) => Err(ApiError::not_acceptable(
-            "only the following media types are accepted: application/json;stream=watch",
-        )),
-        Ok(form) => Ok(form),
+/// 406; there are no streams of YAML.
+pub(crate) fn watch_form(headers: &HeaderMap, query: &Query) -> ApiResult<Form> {
+    let (form, _) = negotiate(headers, query)?;
+    match form.encoding {
+        Encoding::Yaml => Err(ApiError::not_acceptable(ACCEPTED_STREAMS)),
+        // An event is a line.
+        Encoding::PrettyJson => Ok(Form { encoding: Encoding::Json, ..form }),
+        Encoding::Json | Encoding::Protobuf => Ok(form),
     }
 }
 
-/// Whether aggregated discovery v2 is preferred to the legacy form; `Err` when only other forms are.
-pub(crate) fn wants_aggregated_discovery(headers: &HeaderMap) -> ApiResult<bool> {
-    let clauses = clauses(headers);
-    for clause in &clauses {
-        if !matches!(clause.media.as_str(), "application/json" | "*/*" | "application/*") {
-            continue;
-        }
-        match (clause.parameter("as"), clause.parameter("v")) {
-            ("APIGroupDiscoveryList", "v2") => return Ok(true),
-            ("", _) => return Ok(false),
-            _ => {}
+/// How a `Status` is written, which any encoding can carry; what cannot be agreed on is JSON for people.
+pub(crate) fn of_errors(headers: &HeaderMap, query: &Query) -> Encoding {
+    let pretty = is_for_people(headers, query);
+    if is_silent(headers) {
+        return indented(Encoding::Json, pretty);
+    }
+    for clause in clauses(headers) {
+        let plain = clause.view() == Some(View::Whole);
+        let mut named = ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding));
+        if let Some(encoding) = named.find(|encoding| plain && !clause.excludes(*encoding)) {
+            return indented(encoding, pretty || clause.parameter("pretty") == "1");
         }
     }
-    if clauses.is_empty() { Ok(false) } else { form(headers, false).map(|_| false) }
+    Encoding::PrettyJson
+}
+
+/// Whether somebody is going to read it: they say so, or use what people use.
+fn is_for_people(headers: &HeaderMap, query: &Query) -> bool {
+    match query.text("pretty") {
+        "" => {}
+        said => return matches!(said, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+    }
+    let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|reader| agent.starts_with(reader))
+}
+
+fn indented(encoding: Encoding, pretty: bool) -> Encoding {
+    if pretty && encoding == Encoding::Json { Encoding::PrettyJson } else { encoding }
+}
+
+/// In which form discovery is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Discovery {
+    /// `APIGroupDiscoveryList` v2, in JSON.
+    Aggregated,
+    /// One document per path.
+    Legacy(Encoding),
+}
+
+/// Picks the form of `/api` and `/apis`.
+///
+/// # Errors
+/// 406 when neither can be had, e.g. for aggregated discovery of an older version alone.
+pub(crate) fn discovery(headers: &HeaderMap, query: &Query) -> ApiResult<Discovery> {
+    let pretty = is_for_people(headers, query);
+    if is_silent(headers) {
+        return Ok(Discovery::Legacy(indented(Encoding::Json, pretty)));
+    }
+    for clause in clauses(headers) {
+        for encoding in ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding)) {
+            let asked = (clause.parameter("g"), clause.parameter("v"), clause.parameter("as"));
+            match asked {
+                _ if clause.excludes(encoding) => {}
+                ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") if encoding == Encoding::Json => {
+                    return Ok(Discovery::Aggregated);
+                }
+                ("", "", "") => return Ok(Discovery::Legacy(indented(encoding, pretty))),
+                _ => {}
+            }
+        }
+    }
+    Err(ApiError::not_acceptable(ACCEPTED))
+}
+
+/// The first of `offers`, media types without parameters, that the client takes; `None` for none.
+pub(crate) fn first(headers: &HeaderMap, offers: &[&'static str]) -> Option<&'static str> {
+    if is_silent(headers) {
+        return offers.first().copied();
+    }
+    clauses(headers).iter().find_map(|clause| {
+        let (kind, subtype) = (clause.media.0.as_str(), clause.media.1.as_str());
+        offers.iter().copied().find(|offer| {
+            let Some((own_kind, own_subtype)) = offer.split_once('/') else { return false };
+            let any = kind == "*" && subtype == "*";
+            any || (kind == own_kind && (subtype == "*" || subtype == own_subtype))
+        })
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn accept(text: &str) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, text.parse().unwrap());
-        headers
-    }
-
-    #[test]
-    fn the_first_form_that_can_be_had_wins() {
-        let table = [
-            ("", false, Ok(Form::Json)),
-            ("*/*", false, Ok(Form::Json)),
-            ("application/yaml", true, Ok(Form::Yaml)),
-            ("application/vnd.kubernetes.protobuf,application/json", false, Ok(Form::Json)),
-            ("application/vnd.kubernetes.protobuf", false, Err(406)),
-            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", true, Ok(Form::Table("v1"))),
-            (
-                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
-                 application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-                true,
-                Ok(Form::Metadata),
-            ),
-            ("application/json;q=0.1,application/yaml", false, Ok(Form::Yaml)),
-            ("text/html", false, Err(406)),
-        ];
-        for (text, list, expected) in table {
-            assert_eq!(form(&accept(text), list).map_err(|error| error.code), expected, "{text}");
-        }
-    }
-}
+mod tests;

@@ -1,5 +1,7 @@
 //! The query string.
 
+use std::time::Duration;
+
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
@@ -35,16 +37,39 @@ impl Query {
 
     /// Present and not said to be false.
     pub(crate) fn flag(&self, name: &str) -> bool {
-        self.has(name) && !matches!(self.text(name), "false" | "0")
+        self.has(name) && !is_false(self.text(name))
     }
 
     pub(crate) fn number(&self, name: &str) -> ApiResult<Option<i64>> {
         match self.text(name) {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {
-                ApiError::bad_request(format!(
-                    "strconv.ParseInt: parsing {text:?}: invalid syntax (query parameter {name})"
-                ))
+                ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+            }),
+        }
+    }
+
+    /// Refuses what upstream refuses since it was taken away.
+    ///
+    /// # Errors
+    /// 400 when it is asked for.
+    pub(crate) fn check_export(&self) -> ApiResult<()> {
+        let export = self.text("export");
+        if export.is_empty() || is_false(export) {
+            return Ok(());
+        }
+        Err(ApiError::bad_request("the export parameter, deprecated since v1.14, is no longer supported"))
+    }
+
+    /// How long the client wants to wait at most; `None` when it does not say, or says nothing sensible.
+    ///
+    /// # Errors
+    /// 400 for what is no duration.
+    pub(crate) fn timeout(&self) -> ApiResult<Option<Duration>> {
+        match self.text("timeout") {
+            "" => Ok(None),
+            text => duration(text).map_err(|why| {
+                ApiError::bad_request(format!("invalid timeout specified in the request URL - time: {why}"))
             }),
         }
     }
@@ -59,11 +84,12 @@ impl Query {
 
     /// How a write is to be done. `options` names the options' kind in errors.
     pub(crate) fn write_options(&self, options: &str) -> ApiResult<WriteOptions> {
-        let kind = format!("{options}.meta.k8s.io");
-        let fault = |error| ApiError::invalid_kind(&kind, "", &[error]);
+        let mut faults = Vec::new();
+        // Deletions have no manager and no fields, but these parameters do them no harm.
+        faults.extend(self.check_field_manager().err());
         let dry: Vec<&str> = self.all("dryRun").filter(|value| !value.is_empty()).collect();
         if dry.iter().any(|value| *value != "All") {
-            return Err(fault(FieldError::not_supported(FieldPath::new("dryRun"), &json!(dry), &["All"])));
+            faults.push(FieldError::not_supported(FieldPath::new("dryRun"), &json!(dry), &["All"]));
         }
         let field_validation = match self.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
@@ -72,10 +98,13 @@ impl Query {
             other => {
                 let field = FieldPath::new("fieldValidation");
                 let supported = ["", "Ignore", "Strict", "Warn"];
-                return Err(fault(FieldError::not_supported(field, &json!(other), &supported)));
+                faults.push(FieldError::not_supported(field, &json!(other), &supported));
+                FieldValidation::Warn
             }
         };
-        self.check_field_manager().map_err(fault)?;
+        if !faults.is_empty() {
+            return Err(ApiError::invalid_kind(&format!("{options}.meta.k8s.io"), "", &faults));
+        }
         Ok(WriteOptions { dry_run: !dry.is_empty(), field_validation })
     }
 
@@ -97,8 +126,52 @@ impl Query {
     }
 }
 
+/// What upstream takes for a no; anything else is a yes.
+fn is_false(text: &str) -> bool {
+    text == "0" || text.eq_ignore_ascii_case("false")
+}
+
+/// A duration as Go writes it, e.g. `1m1.5s`; `None` when it is none or less.
+fn duration(text: &str) -> Result<Option<Duration>, String> {
+    const UNITS: [(&str, f64); 8] = [
+        ("ns", 1e-9),
+        ("us", 1e-6),
+        ("\u{b5}s", 1e-6),
+        ("\u{3bc}s", 1e-6),
+        ("ms", 1e-3),
+        ("s", 1.0),
+        ("m", 60.0),
+        ("h", 3600.0),
+    ];
+    let invalid = || format!("invalid duration {text:?}");
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return Ok(None);
+    }
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    let mut seconds = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let number: f64 = number.parse().map_err(|_| invalid())?;
+        let end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        if unit.is_empty() {
+            return Err(format!("missing unit in duration {text:?}"));
+        }
+        let known = UNITS.iter().find(|(name, _)| *name == unit);
+        let (_, factor) = known.ok_or_else(|| format!("unknown unit {unit:?} in duration {text:?}"))?;
+        seconds += number * factor;
+        rest = after;
+    }
+    let positive = !text.starts_with('-') && seconds > 0.0;
+    Ok(positive.then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
+}
+
 /// Percent-decoding with `+` for space; what is not valid stays as it is.
-fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     percent_decode(&text.replace('+', " "))
 }
 
@@ -138,6 +211,31 @@ mod tests {
         assert!(query.flag("watch"));
         assert!(!query.flag("off"));
         assert_eq!(query.text("bad"), "%zz");
+    }
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        let table = [
+            ("32s", Ok(Some(32_000))),
+            ("1m1.5s", Ok(Some(61_500))),
+            ("150ms", Ok(Some(150))),
+            ("0", Ok(None)),
+            ("-1s", Ok(None)),
+            ("abc", Err("invalid duration \"abc\"")),
+            ("10", Err("missing unit in duration \"10\"")),
+            ("10x", Err("unknown unit \"x\" in duration \"10x\"")),
+        ];
+        for (text, expected) in table {
+            let found = duration(text).map(|some| some.map(|duration| duration.as_millis()));
+            assert_eq!(found, expected.map_err(str::to_owned), "{text}");
+        }
+        let error = Query::parse("timeout=abc").timeout().unwrap_err();
+        assert_eq!(
+            error.message,
+            "invalid timeout specified in the request URL - time: invalid duration \"abc\""
+        );
+        assert!(Query::parse("export=1").check_export().is_err());
+        assert!(Query::parse("export=FALSE").check_export().is_ok());
     }
 
     #[test]

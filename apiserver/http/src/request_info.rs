@@ -47,10 +47,9 @@ impl RequestInfo {
     /// field selector asks for.
     pub fn resolve(method: &Method, path: &str, watch: bool, named: Option<&str>) -> Self {
         let path = &percent_decode(path);
-        let subject = resource_path(path);
-        match subject {
-            Some(mut resource) => {
-                let verb = verb(method, &resource, watch);
+        match resource_path(path) {
+            Some((mut resource, is_old_watch)) => {
+                let verb = if is_old_watch { "watch" } else { verb(method, &resource, watch) };
                 if resource.name.is_empty() && matches!(verb, "list" | "watch" | "deletecollection") {
                     named.unwrap_or_default().clone_into(&mut resource.name);
                     let verb_path =
@@ -69,6 +68,12 @@ impl RequestInfo {
             Subject::Resource(path) => Some(path),
             Subject::Path => None,
         }
+    }
+
+    /// The one object that the path itself, in its old form, asks to watch.
+    pub fn watched_name(&self) -> Option<String> {
+        let (resource, is_old_watch) = resource_path(&self.path)?;
+        (is_old_watch && !resource.name.is_empty()).then_some(resource.name)
     }
 
     /// Whether it may last: a watch.
@@ -108,13 +113,18 @@ fn method_verb(method: &Method) -> &'static str {
     }
 }
 
-/// `/apis/<g>/<v>/…` and `/api/<v>/…`, as far as they name a resource.
-fn resource_path(path: &str) -> Option<ResourcePath> {
+/// `/apis/<g>/<v>/…` and `/api/<v>/…`, as far as they name a resource; and whether it is to be watched
+/// because the path says so, as it did before there was a parameter to say it: `…/<v>/watch/…`.
+fn resource_path(path: &str) -> Option<(ResourcePath, bool)> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, version, rest) = match parts.as_slice() {
         ["api", version, rest @ ..] => ("", *version, rest),
         ["apis", group, version, rest @ ..] => (*group, *version, rest),
         _ => return None,
+    };
+    let (is_old_watch, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+        rest => (false, rest),
     };
     let (namespace, rest) = match rest {
         // The namespace object itself and its subresources are not inside it.
@@ -132,14 +142,15 @@ fn resource_path(path: &str) -> Option<ResourcePath> {
     if resource.is_empty() {
         return None;
     }
-    Some(ResourcePath {
+    let path = ResourcePath {
         group: group.to_owned(),
         version: version.to_owned(),
         namespace: namespace.to_owned(),
         resource: resource.to_owned(),
         name: name.to_owned(),
         subresource,
-    })
+    };
+    Some((path, is_old_watch))
 }
 
 #[cfg(test)]
@@ -162,6 +173,10 @@ mod tests {
     #[test]
     fn paths_resolve_to_what_they_name() {
         let table = [
+            (Method::GET, "/apis/g/v1/watch/machines", false, "watch g|v1||machines||"),
+            (Method::GET, "/apis/g/v1/watch/namespaces/ns/machines/m", false, "watch g|v1|ns|machines|m|"),
+            (Method::GET, "/api/v1/watch/namespaces/ns", false, "watch |v1||namespaces|ns|"),
+            (Method::GET, "/apis/g/v1/watch", false, "list g|v1||watch||"),
             (Method::GET, "/apis/g/v1/machines", false, "list g|v1||machines||"),
             (Method::GET, "/apis/g/v1/machines", true, "watch g|v1||machines||"),
             (Method::GET, "/apis/g/v1/namespaces/ns/machines", false, "list g|v1|ns|machines||"),

@@ -2,12 +2,15 @@
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderValue, Response, StatusCode, Version};
+use http_body::Body;
 use serde_json::Value;
 
 use crate::body::ResponseBody;
-use crate::negotiation::Form;
+use crate::encoding::Encoding;
 
 pub(crate) type Answer = Response<ResponseBody>;
 
@@ -16,8 +19,6 @@ const LONGEST_WARNINGS: usize = 4096;
 
 /// Longest single warning when they are longer together: likewise.
 const LONGEST_CUT_WARNING: usize = 256;
-
-const JSON: &str = "application/json";
 
 /// An answer with these bytes.
 pub(crate) fn bytes(code: u16, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
@@ -58,23 +59,12 @@ pub(crate) fn panicked() -> Answer {
     text(500, "This request caused apiserver to panic. Look in the logs for details.\n")
 }
 
-/// A value as a JSON object with its final newline.
-pub(crate) fn json(code: u16, value: &Value) -> Answer {
-    let mut body = serde_json::to_vec(value).unwrap_or_default();
-    body.push(b'\n');
-    bytes(code, JSON, body)
-}
-
-/// A value in JSON or YAML.
-pub(crate) fn value(code: u16, value: &Value, form: Form) -> ApiResult<Answer> {
-    match form {
-        Form::Yaml => {
-            let body =
-                serde_saphyr::to_string(value).map_err(|error| ApiError::internal(error.to_string()))?;
-            Ok(bytes(code, "application/yaml", body))
-        }
-        Form::Json | Form::Table(_) | Form::Metadata => Ok(json(code, value)),
-    }
+/// A value in the encoding negotiated.
+///
+/// # Errors
+/// 406 when its kind has no such form.
+pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> ApiResult<Answer> {
+    Ok(bytes(code, encoding.content_type(), encoding.encode(value)?))
 }
 
 /// Why an answer is a refusal, for whoever writes down what happened.
@@ -84,22 +74,38 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
 }
 
-/// A refusal or failure.
-pub(crate) fn error(error: &ApiError) -> Answer {
-    let mut answer = json(error.code, &error.to_value());
+/// A refusal or failure. A `Status` can be written in every encoding.
+pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Answer {
+    let body = encoding.encode(&error.to_value()).unwrap_or_default();
+    let mut answer = bytes(error.code, encoding.content_type(), body);
+    if error.code == 403 {
+        no_sniffing(&mut answer);
+    }
     answer.extensions_mut().insert(Refusal { reason: error.reason, message: error.message.clone() });
     if let Some(seconds) = error.retry_after() {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    if error.code == 403 {
-        answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     answer
 }
 
 /// What is at no known path.
 pub(crate) fn not_found() -> Answer {
-    text(404, "404 page not found\n")
+    let mut answer = text(404, "404 page not found\n");
+    no_sniffing(&mut answer);
+    answer
+}
+
+/// Browsers are not to take text from elsewhere for a page.
+pub(crate) fn no_sniffing(answer: &mut Answer) {
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+/// Leaves the head of an answer, which says how long the body would have been.
+pub(crate) fn head_only(answer: &mut Answer) {
+    if let Some(length) = answer.body().size_hint().exact() {
+        answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    *answer.body_mut() = ResponseBody::full(Bytes::new());
 }
 
 /// Adds `Warning` headers, each text once. When they are long altogether each is cut, and then some
@@ -116,9 +122,23 @@ pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
         }
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(header) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            answer.headers_mut().append(http::header::WARNING, header);
+            answer.headers_mut().append(WARNING, header);
         }
         seen.push(text);
+    }
+}
+
+/// Adds a warning before all others.
+pub(crate) fn warn_first(answer: &mut Answer, warning: &str) {
+    let headers = answer.headers_mut();
+    let others: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    headers.remove(WARNING);
+    warn(answer, &[warning.to_owned()]);
+    for other in others {
+        let known = answer.headers().get_all(WARNING).iter().any(|one| *one == other);
+        if !known {
+            answer.headers_mut().append(WARNING, other);
+        }
     }
 }
 

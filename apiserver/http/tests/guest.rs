@@ -212,7 +212,7 @@ async fn face(
     connection: &Connection,
 ) -> (u16, String, Option<String>) {
     let request = Request::get(path).version(version).body(Empty::<Bytes>::new()).unwrap();
-    let answer = server.api.handle(request, connection).await;
+    let answer = server.server.handle(request, connection).await;
     let close = answer.headers().get("connection").map(|value| value.to_str().unwrap().to_owned());
     let code = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
@@ -236,7 +236,7 @@ async fn at_the_end_readiness_fails_first_and_then_nothing_new_is_begun() {
     assert_eq!(server.get("/livez").await.0, 200);
     assert_eq!(server.post(GADGETS, &gadget("a")).await.0, 201, "everything is served on");
     assert_eq!(watch.next().await["type"], "ADDED");
-    server.api.refuse();
+    server.server.refuse();
     let outside = Connection::default();
     let text = "The apiserver is shutting down, please try again later.\n".to_owned();
     let found = face(&server, GADGETS, Version::HTTP_11, &outside).await;

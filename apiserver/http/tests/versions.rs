@@ -3,8 +3,13 @@
 
 mod server;
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use serde_json::{Value, json};
 use server::Server;
+use storage_contract::{Key, Store};
+use storage_embedded::EmbeddedStore;
 
 const NEW: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
 const OLD: &str = "/apis/toys.example.com/v1beta1/namespaces/default/gadgets";
@@ -85,4 +90,37 @@ async fn discovery_prefers_the_version_that_is_stored() {
     let (_, group) = server.get("/apis/toys.example.com").await;
     assert_eq!(group["preferredVersion"]["version"], "v1");
     assert_eq!(group["versions"][1]["groupVersion"], "toys.example.com/v1beta1");
+}
+
+#[tokio::test]
+async fn what_was_stored_in_another_version_is_read_in_every_one_and_rewritten_when_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+    let stored = |api_version: &str, name: &str| {
+        let mut object = old(name, 3);
+        object["apiVersion"] = json!(api_version);
+        object["metadata"]["uid"] = json!("u");
+        object["metadata"]["namespace"] = json!("default");
+        Bytes::from(object.to_string())
+    };
+    let key = |name: &str| Key::new(format!("/capstan/toys.example.com/gadgets/default/{name}")).unwrap();
+    let first = store.create(&key("a"), stored("toys.example.com/v1beta1", "a")).await.unwrap();
+    let server = Server::start_on(Arc::clone(&store)).await;
+    let (code, new) = server.get(&format!("{NEW}/a")).await;
+    assert_eq!((code, &new["spec"]), (200, &json!({"size": 3, "colour": "red"})), "{new}");
+    assert_eq!(server.get(OLD).await.1["items"][0]["spec"], json!({"width": 3, "colour": "red"}));
+    // Writing it as it is brings it to the version that is stored now, once.
+    let (code, written) = server.put(&format!("{NEW}/a"), &new).await;
+    assert_eq!(code, 200, "{written}");
+    let entry = store.get(&key("a")).await.unwrap().unwrap();
+    assert!(entry.modified > first);
+    let now: Value = serde_json::from_slice(&entry.value).unwrap();
+    assert_eq!((&now["apiVersion"], &now["spec"]["size"]), (&json!("toys.example.com/v1"), &json!(3)));
+    assert_eq!(server.put(&format!("{NEW}/a"), &written).await.1, written);
+    assert_eq!(store.get(&key("a")).await.unwrap().unwrap(), entry);
+    // Of a version that is unknown here it is said so.
+    store.create(&key("b"), stored("toys.example.com/v9", "b")).await.unwrap();
+    let (code, status) = server.get(&format!("{NEW}/b")).await;
+    let message = status["message"].as_str().unwrap();
+    assert!(code == 500 && message.contains(key("b").as_str()) && message.contains("v9"), "{status}");
 }

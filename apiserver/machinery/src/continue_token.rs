@@ -1,7 +1,8 @@
 //! Where the next page of a list begins.
 //!
-//! Shape on the wire: base64url without padding of `{"v":"meta.k8s.io/v1","rv":7,"start":"ns/name\u0000"}`,
-//! upstream's own, so that a token outlives a replica and a rolling upgrade.
+//! Shape on the wire: base64url without padding of `{"v":"meta.k8s.io/v1","rv":7,"start":"/name\u0000"}`,
+//! upstream's own, so that a token outlives a replica and a rolling upgrade. The start may have a
+//! slash before it or not; below the list's prefix it lies either way.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +12,8 @@ use crate::status::{ApiError, ApiResult};
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Wire {
     v: String,
     rv: i64,
@@ -23,7 +25,8 @@ struct Wire {
 pub struct ContinueToken {
     /// The revision all pages show; `None` continues at the newest.
     pub revision: Option<u64>,
-    /// The first key of the page, below the resource's prefix.
+    /// The first key of the page, below the list's prefix: `name\0` in a namespace, `ns/name\0` in
+    /// all of them.
     pub start: String,
 }
 
@@ -31,7 +34,9 @@ impl ContinueToken {
     /// As it goes out.
     pub fn encode(&self) -> String {
         let rv = self.revision.and_then(|revision| i64::try_from(revision).ok()).unwrap_or(-1);
-        let wire = Wire { v: VERSION.to_owned(), rv, start: self.start.clone() };
+        // Without the slash where upstream has none, so that nobody can tell them apart.
+        let slash = if self.revision.is_some() { "/" } else { "" };
+        let wire = Wire { v: VERSION.to_owned(), rv, start: format!("{slash}{}", self.start) };
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
     }
 
@@ -40,22 +45,33 @@ impl ContinueToken {
     /// # Errors
     /// 400 when it is not one of ours, or leads outside the resource's keys.
     pub fn decode(text: &str) -> ApiResult<Self> {
-        let fault = |why: &str| ApiError::bad_request(format!("invalid continue token: {why}"));
-        let not_valid = || fault("continue key is not valid");
-        let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| not_valid())?;
-        let wire: Wire = serde_json::from_slice(&bytes).map_err(|_| not_valid())?;
+        let not_valid = |why: String| {
+            ApiError::bad_request(format!("invalid continue token: continue key is not valid{why}"))
+        };
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| not_valid(format!(": {error}")))?;
+        let wire: Wire = serde_json::from_slice(&bytes).map_err(|error| not_valid(format!(": {error}")))?;
         if wire.v != VERSION {
-            return Err(fault(&format!("server does not recognize this encoded version {:?}", wire.v)));
-        }
-        let start = wire.start.trim_start_matches('/').to_owned();
-        if start.is_empty() || start.split('/').any(|part| part == ".." || part == ".") {
-            return Err(not_valid());
+            let version = &wire.v;
+            return Err(not_valid(format!(": server does not recognize this encoded version {version}")));
         }
         let revision = match wire.rv {
-            -1 => None,
-            rv => Some(u64::try_from(rv).ok().filter(|rv| *rv > 0).ok_or_else(not_valid)?),
+            0 => {
+                return Err(not_valid(format!(
+                    ": incorrect encoded start resourceVersion (version {VERSION})"
+                )));
+            }
+            // Upstream takes any number below zero for "now".
+            rv => u64::try_from(rv).ok(),
         };
-        Ok(Self { revision, start })
+        let start = wire.start.strip_prefix('/').unwrap_or(&wire.start);
+        if wire.start.is_empty() {
+            return Err(not_valid(format!(": encoded start key empty (version {VERSION})")));
+        }
+        // What a client changed to lead out of its list, or to look the same and be another key.
+        if start.split('/').any(|part| matches!(part, "" | ".." | ".")) {
+            return Err(not_valid(format!(": {}", wire.start)));
+        }
+        Ok(Self { revision, start: start.to_owned() })
     }
 }
 
@@ -72,18 +88,43 @@ mod tests {
     }
 
     #[test]
-    fn bad_tokens_are_refused() {
+    fn bad_tokens_are_refused_in_upstreams_words() {
         let forged = |json: &str| URL_SAFE_NO_PAD.encode(json);
-        for text in [
-            "x".to_owned(),
-            "%%%".to_owned(),
-            forged("{}"),
-            forged(r#"{"v":"v2","rv":1,"start":"a"}"#),
-            forged(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}"#),
-            forged(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#),
-            forged(r#"{"v":"meta.k8s.io/v1","rv":-7,"start":"a"}"#),
-        ] {
-            assert_eq!(ContinueToken::decode(&text).map_err(|error| error.code), Err(400), "{text}");
+        let token = |rv: &str, start: &str| {
+            forged(&format!(r#"{{"v":"meta.k8s.io/v1","rv":{rv},"start":"{start}"}}"#))
+        };
+        let table = [
+            ("%%%".to_owned(), ": "),
+            (forged("x"), ": "),
+            (forged("{}"), ": server does not recognize this encoded version "),
+            (
+                forged(r#"{"v":"v2","rv":1,"start":"a"}"#),
+                ": server does not recognize this encoded version v2",
+            ),
+            (token("0", "a"), ": incorrect encoded start resourceVersion (version meta.k8s.io/v1)"),
+            (token("1", ""), ": encoded start key empty (version meta.k8s.io/v1)"),
+            (token("1", "../a"), ": ../a"),
+            (token("1", "/../a"), ": /../a"),
+            (token("1", "a//b"), ": a//b"),
+            (token("1", "a/./b"), ": a/./b"),
+            (token("1", "//a"), ": //a"),
+            (token("1", "/"), ": /"),
+        ];
+        for (text, why) in table {
+            let error = ContinueToken::decode(&text).unwrap_err();
+            let expected = format!("invalid continue token: continue key is not valid{why}");
+            assert_eq!(error.code, 400, "{text}");
+            assert!(error.message.starts_with(&expected), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn a_start_may_have_a_slash_before_it() {
+        for start in ["ns/name", "/ns/name"] {
+            let text =
+                URL_SAFE_NO_PAD.encode(format!(r#"{{"v":"meta.k8s.io/v1","rv":7,"start":"{start}"}}"#));
+            let token = ContinueToken { revision: Some(7), start: "ns/name".to_owned() };
+            assert_eq!(ContinueToken::decode(&text), Ok(token));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Discovery documents, legacy and aggregated, computed from the registry.
+//! Discovery documents, legacy and aggregated, computed from what is served.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -6,35 +6,159 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::resource::{Registry, Resource};
+use crate::reviews::{self, Review};
+use crate::scale;
 
-/// Verbs of every stored kind.
-const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// Verbs of every stored kind, in upstream's order for custom resources.
+const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-/// Verbs of the status subresource.
-const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
+/// Verbs of the subresources `status` and `scale`.
+const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// Verbs of the subresource that writes `spec.finalizers`.
 const FINALIZE_VERBS: [&str; 1] = ["update"];
 
-/// `GET /apis`: the groups, without core.
-pub fn group_list(registry: &Registry) -> Value {
-    let groups: Vec<Value> = registry
-        .groups()
-        .iter()
-        .filter(|(group, _)| !group.is_empty())
-        .map(|(group, versions)| bare_group(group, versions))
-        .collect();
-    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+/// Verbs of what is only posted.
+const POSTED_VERBS: [&str; 1] = ["create"];
+
+/// What one face serves.
+#[derive(Debug, Clone, Copy)]
+pub struct Served<'a> {
+    /// What is stored.
+    pub registry: &'a Registry,
+    /// What is asked.
+    pub reviews: &'a [Review],
 }
 
-/// `GET /apis/<group>`; `None` when there is no such group.
-pub fn group(registry: &Registry, name: &str) -> Option<Value> {
-    let groups = registry.groups();
-    let (group, versions) = groups.iter().find(|(group, _)| group == name && !group.is_empty())?;
-    let mut document = bare_group(group, versions);
-    document["kind"] = json!("APIGroup");
-    document["apiVersion"] = json!("v1");
-    Some(document)
+/// A subresource as both forms of discovery describe it.
+struct Part {
+    name: String,
+    group: String,
+    version: String,
+    kind: String,
+    /// Whether group and version are not those of the resource.
+    foreign: bool,
+    verbs: &'static [&'static str],
+    /// Group, version and kind of the answer, where it is not what is sent.
+    answer: (String, String, String),
+}
+
+impl Served<'_> {
+    /// Groups with their versions, the preferred one first.
+    pub fn groups(&self) -> Vec<(String, Vec<String>)> {
+        let mut groups = self.registry.groups();
+        for review in self.reviews {
+            if !groups.iter().any(|(group, _)| group == review.group) {
+                groups.push((review.group.to_owned(), vec![reviews::VERSION.to_owned()]));
+            }
+        }
+        groups
+    }
+
+    /// `GET /apis`: the groups, without core.
+    pub fn group_list(&self) -> Value {
+        let groups = self.groups();
+        let named = groups.iter().filter(|(group, _)| !group.is_empty());
+        let groups: Vec<Value> = named.map(|(group, versions)| bare_group(group, versions)).collect();
+        json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+    }
+
+    /// `GET /apis/<group>`; `None` when there is no such group.
+    pub fn group(&self, name: &str) -> Option<Value> {
+        let groups = self.groups();
+        let (group, versions) = groups.iter().find(|(group, _)| group == name && !group.is_empty())?;
+        let mut document = bare_group(group, versions);
+        document["kind"] = json!("APIGroup");
+        document["apiVersion"] = json!("v1");
+        Some(document)
+    }
+
+    /// `GET /api`: the versions of core; `None` when core is not served. `address` is where clients
+    /// reach us.
+    pub fn core_versions(&self, address: &str) -> Option<Value> {
+        let groups = self.registry.groups();
+        let (_, versions) = groups.iter().find(|(group, _)| group.is_empty())?;
+        Some(json!({"kind": "APIVersions", "versions": versions,
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]}))
+    }
+
+    /// `GET /apis/<group>/<version>` or `/api/v1`; `None` when nothing of it is served.
+    pub fn resource_list(&self, group: &str, version: &str) -> Option<Value> {
+        let mut resources = Vec::new();
+        for resource in self.registry.of_version(group, version) {
+            resources.push(self.entry(resource));
+            for part in parts(resource) {
+                let mut entry = json!({"name": format!("{}/{}", resource.plural, part.name), "singularName": "",
+                    "namespaced": resource.namespaced, "kind": part.kind, "verbs": part.verbs});
+                if part.foreign {
+                    entry["group"] = json!(part.group);
+                    entry["version"] = json!(part.version);
+                }
+                resources.push(entry);
+            }
+        }
+        for review in self.reviews_of(group, version) {
+            resources.push(json!({"name": review.plural, "singularName": review.singular,
+                "namespaced": review.namespaced, "kind": review.kind, "verbs": POSTED_VERBS}));
+        }
+        if resources.is_empty() {
+            return None;
+        }
+        let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version,
+            "resources": resources}))
+    }
+
+    fn reviews_of(&self, group: &str, version: &str) -> impl Iterator<Item = &Review> {
+        self.reviews.iter().filter(move |review| review.group == group && version == reviews::VERSION)
+    }
+
+    fn entry(&self, resource: &Resource) -> Value {
+        let mut entry = json!({"name": resource.plural, "singularName": resource.singular,
+            "namespaced": resource.namespaced, "kind": resource.kind, "verbs": VERBS,
+            "storageVersionHash": self.storage_version_hash(resource)});
+        if !resource.short_names.is_empty() {
+            entry["shortNames"] = json!(resource.short_names);
+        }
+        if !resource.categories.is_empty() {
+            entry["categories"] = json!(resource.categories);
+        }
+        entry
+    }
+
+    /// Tells clients when the stored form changed: upstream's formula.
+    fn storage_version_hash(&self, resource: &Resource) -> String {
+        let stored = self.registry.stored_of(resource).map_or(resource, |(_, stored)| stored);
+        let text = format!("{}/{}/{}", stored.group, stored.version, stored.kind);
+        STANDARD.encode(digest(&SHA256, text.as_bytes()).as_ref().get(..8).unwrap_or_default())
+    }
+
+    /// Aggregated discovery v2 (`core`: of `/api`, else of `/apis`).
+    pub fn aggregated(&self, core: bool) -> Value {
+        let groups = self.groups();
+        let wanted = groups.iter().filter(|(group, _)| group.is_empty() == core);
+        let items: Vec<Value> = wanted
+            .map(|(group, versions)| {
+                let versions: Vec<Value> =
+                    versions.iter().map(|version| self.aggregated_version(group, version)).collect();
+                let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+                json!({"metadata": metadata, "versions": versions})
+            })
+            .collect();
+        json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {},
+            "items": items})
+    }
+
+    fn aggregated_version(&self, group: &str, version: &str) -> Value {
+        let stored = self.registry.of_version(group, version).map(|resource| aggregated_entry(resource));
+        let posted = self.reviews_of(group, version).map(|review| {
+            json!({"resource": review.plural, "scope": scope(review.namespaced), "verbs": POSTED_VERBS,
+                "responseKind": {"group": group, "version": version, "kind": review.kind},
+                "singularResource": review.singular})
+        });
+        let resources: Vec<Value> = stored.chain(posted).collect();
+        json!({"version": version, "resources": resources, "freshness": "Current"})
+    }
 }
 
 fn bare_group(group: &str, versions: &[String]) -> Value {
@@ -43,102 +167,52 @@ fn bare_group(group: &str, versions: &[String]) -> Value {
     json!({"name": group, "versions": all, "preferredVersion": all.first()})
 }
 
-/// `GET /api`: the versions of core; `None` when core is not served. `address` is where clients reach us.
-pub fn core_versions(registry: &Registry, address: &str) -> Option<Value> {
-    let groups = registry.groups();
-    let (_, versions) = groups.iter().find(|(group, _)| group.is_empty())?;
-    Some(json!({"kind": "APIVersions", "versions": versions,
-        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]}))
+fn scope(namespaced: bool) -> &'static str {
+    if namespaced { "Namespaced" } else { "Cluster" }
 }
 
-/// `GET /apis/<group>/<version>` or `/api/v1`; `None` when nothing of it is served.
-pub fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<Value> {
-    let mut resources = Vec::new();
-    for resource in registry.of_version(group, version) {
-        resources.push(entry(resource));
-        if resource.status_subresource {
-            resources.push(json!({"name": format!("{}/status", resource.plural), "singularName": "",
-                "namespaced": resource.namespaced, "kind": resource.kind, "verbs": STATUS_VERBS}));
-        }
-        if resource.strategy.has_spec_finalizers() {
-            resources.push(json!({"name": format!("{}/finalize", resource.plural), "singularName": "",
-                "namespaced": resource.namespaced, "kind": resource.kind, "verbs": FINALIZE_VERBS}));
-        }
-        for verb in &resource.verbs {
-            let (group, version, kind) = verb.request_kind();
-            resources.push(
-                json!({"name": format!("{}/{}", resource.plural, verb.name()), "singularName": "",
-                "namespaced": resource.namespaced, "group": group, "version": version, "kind": kind,
-                "verbs": ["create"]}),
-            );
-        }
+fn parts(resource: &Resource) -> Vec<Part> {
+    let kinded = |name: &str, (group, version, kind): (&str, &str, &str), verbs| Part {
+        name: name.to_owned(),
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: kind.to_owned(),
+        foreign: (group, version) != (resource.group.as_str(), resource.version.as_str()),
+        verbs,
+        answer: (group.to_owned(), version.to_owned(), kind.to_owned()),
+    };
+    let own = (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
+    let mut parts = Vec::new();
+    if resource.status_subresource {
+        parts.push(kinded("status", own, &PART_VERBS));
     }
-    if resources.is_empty() {
-        return None;
+    if resource.scale.is_some() {
+        parts.push(kinded("scale", (scale::GROUP, scale::VERSION, scale::KIND), &PART_VERBS));
     }
-    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Some(
-        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}),
-    )
-}
-
-fn entry(resource: &Resource) -> Value {
-    let mut entry = json!({"name": resource.plural, "singularName": resource.singular,
-        "namespaced": resource.namespaced, "kind": resource.kind, "verbs": VERBS,
-        "storageVersionHash": storage_version_hash(resource)});
-    if !resource.short_names.is_empty() {
-        entry["shortNames"] = json!(resource.short_names);
+    if resource.strategy.has_spec_finalizers() {
+        parts.push(kinded("finalize", own, &FINALIZE_VERBS));
     }
-    if !resource.categories.is_empty() {
-        entry["categories"] = json!(resource.categories);
+    for verb in &resource.verbs {
+        let (group, version, kind) = verb.response_kind();
+        let mut part = kinded(verb.name(), verb.request_kind(), &POSTED_VERBS);
+        part.foreign = true;
+        part.answer = (group.to_owned(), version.to_owned(), kind.to_owned());
+        parts.push(part);
     }
-    entry
-}
-
-/// Tells clients when the stored form changed: upstream's formula.
-fn storage_version_hash(resource: &Resource) -> String {
-    let text = format!("{}/{}/{}", resource.group, resource.version, resource.kind);
-    STANDARD.encode(digest(&SHA256, text.as_bytes()).as_ref().get(..8).unwrap_or_default())
-}
-
-/// Aggregated discovery v2 of the named groups (`core`: of `/api`, else of `/apis`).
-pub fn aggregated(registry: &Registry, core: bool) -> Value {
-    let groups = registry.groups();
-    let items: Vec<Value> = groups
-        .iter()
-        .filter(|(group, _)| group.is_empty() == core)
-        .map(|(group, versions)| {
-            let versions: Vec<Value> =
-                versions.iter().map(|version| aggregated_version(registry, group, version)).collect();
-            let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
-            json!({"metadata": metadata, "versions": versions})
-        })
-        .collect();
-    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
-}
-
-fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value {
-    let resources: Vec<Value> =
-        registry.of_version(group, version).map(|resource| aggregated_entry(resource)).collect();
-    json!({"version": version, "resources": resources, "freshness": "Current"})
+    parts
 }
 
 fn aggregated_entry(resource: &Resource) -> Value {
     let own = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
-    let mut subresources = Vec::new();
-    if resource.status_subresource {
-        subresources.push(json!({"subresource": "status", "responseKind": own, "verbs": STATUS_VERBS}));
-    }
-    if resource.strategy.has_spec_finalizers() {
-        subresources.push(json!({"subresource": "finalize", "responseKind": own, "verbs": FINALIZE_VERBS}));
-    }
-    for verb in &resource.verbs {
-        let (group, version, kind) = verb.response_kind();
-        let response = json!({"group": group, "version": version, "kind": kind});
-        subresources.push(json!({"subresource": verb.name(), "responseKind": response, "verbs": ["create"]}));
-    }
-    let mut entry = json!({"resource": resource.plural, "responseKind": own,
-        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+    let subresources: Vec<Value> = parts(resource)
+        .into_iter()
+        .map(|part| {
+            let (group, version, kind) = part.answer;
+            json!({"subresource": part.name, "verbs": part.verbs,
+                "responseKind": {"group": group, "version": version, "kind": kind}})
+        })
+        .collect();
+    let mut entry = json!({"resource": resource.plural, "responseKind": own, "scope": scope(resource.namespaced),
         "singularResource": resource.singular, "verbs": VERBS});
     let optional = [
         ("shortNames", json!(resource.short_names), resource.short_names.is_empty()),

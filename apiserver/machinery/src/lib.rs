@@ -18,6 +18,8 @@ pub mod open_api;
 pub mod patch;
 pub mod protobuf;
 pub mod resource;
+pub mod reviews;
+pub mod scale;
 pub mod schema;
 pub mod selectors;
 pub mod status;

@@ -1,5 +1,7 @@
 //! `metadata`: the schema all kinds share, what the server sets, and the rules that no schema says.
 
+mod types;
+
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -8,6 +10,8 @@ use serde_json::{Value, json};
 use crate::field_errors::{FieldError, FieldPath};
 use crate::object;
 use crate::resource::Resource;
+
+pub use types::{word, wrong_type};
 
 /// Longest annotations of one object, keys and values together: what upstream allows.
 const MOST_ANNOTATION_BYTES: usize = 256 * 1024;

@@ -1,12 +1,18 @@
 //! OpenAPI v3 (one document per group and version) and v2 (one for all), from one set of
 //! operations and schemas computed from the registry.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
-use crate::metadata;
 use crate::resource::{Registry, Resource};
+use crate::{metadata, scale};
 
+mod gnostic;
 mod operations;
+
+/// Who says it.
+static INFO: LazyLock<Value> = LazyLock::new(|| json!({"title": "Capstan", "version": "unversioned"}));
 
 /// Name of `ObjectMeta` and its like in both documents.
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
@@ -19,22 +25,37 @@ pub fn v3(registry: &Registry, group: &str, version: &str) -> Value {
         add_schemas(resource, &mut schemas);
         operations::add_paths(resource, &mut paths);
     }
-    json!({"openapi": "3.0.0", "info": {"title": "Capstan", "version": "unversioned"},
+    json!({"openapi": "3.0.0", "info": INFO.clone(),
         "paths": paths, "components": {"schemas": schemas}})
 }
 
-/// The v2 document of everything `hosted` selects.
-pub fn v2(registry: &Registry, select: impl Fn(&Resource) -> bool) -> Value {
+/// The v2 document of everything.
+pub fn v2(registry: &Registry) -> Value {
     let mut schemas = shared_schemas();
     let mut paths = Map::new();
-    for resource in registry.resources().iter().filter(|resource| select(resource)) {
+    for resource in registry.resources() {
         add_schemas(resource, &mut schemas);
         operations::add_paths(resource, &mut paths);
     }
-    let mut document = json!({"swagger": "2.0", "info": {"title": "Capstan", "version": "unversioned"},
+    let mut document = json!({"swagger": "2.0", "info": INFO.clone(),
         "paths": paths, "definitions": schemas});
     to_v2(&mut document);
     document
+}
+
+/// The v2 document in protobuf.
+pub fn v2_protobuf(document: &Value) -> Vec<u8> {
+    gnostic::document(document)
+}
+
+/// The v3 document of a discovery path: `api`, `apis`, `apis/<group>` or `version`.
+pub fn v3_of_path(path: &str) -> Value {
+    let operation = json!({"description": format!("What the server says at /{path}."),
+        "operationId": operations::discovery_id(path), "tags": [path.replace(['/', '.', '-'], "_")],
+        "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": {"type": "object",
+            "x-kubernetes-preserve-unknown-fields": true}}}}, "401": {"description": "Unauthorized"}}});
+    json!({"openapi": "3.0.0", "info": INFO.clone(), "paths": {(format!("/{path}/")): {"get": operation}},
+        "components": {}})
 }
 
 /// Where a kind's schema stands, e.g. `io.x-k8s.cluster.v1beta2.Machine`.
@@ -44,6 +65,11 @@ pub fn schema_name(group: &str, version: &str, kind: &str) -> String {
     }
     let reversed: Vec<&str> = group.split('.').rev().collect();
     format!("{}.{version}.{kind}", reversed.join("."))
+}
+
+/// Where the schema of Scale stands.
+fn schema_name_of_scale() -> String {
+    format!("io.k8s.api.{}.{}.{}", scale::GROUP, scale::VERSION, scale::KIND)
 }
 
 fn add_schemas(resource: &Resource, schemas: &mut Map<String, Value>) {
@@ -61,6 +87,13 @@ fn add_schemas(resource: &Resource, schemas: &mut Map<String, Value>) {
             [{"group": resource.group, "version": resource.version, "kind": resource.list_kind()}]});
     schemas.insert(schema_name(&resource.group, &resource.version, &resource.list_kind()), list);
     schemas.insert(name, schema);
+    if resource.scale.is_some() {
+        let mut schema = scale::schema();
+        schema["properties"]["metadata"] = reference("ObjectMeta");
+        schema["x-kubernetes-group-version-kind"] =
+            json!([{"group": scale::GROUP, "version": scale::VERSION, "kind": scale::KIND}]);
+        schemas.insert(schema_name_of_scale(), schema);
+    }
     for verb in &resource.verbs {
         let (group, version, kind) = verb.request_kind();
         let mut schema = verb.request_schema();
@@ -126,7 +159,12 @@ fn to_v2(value: &mut Value) {
             if let Some(Value::String(target)) = map.get_mut("$ref") {
                 *target = target.replace("#/components/schemas/", "#/definitions/");
             }
-            map.remove("nullable");
+            // What a v3 schema says and a v2 schema cannot.
+            for word in ["nullable", "oneOf", "anyOf", "not"] {
+                if !map.get(word).is_some_and(|value| value.is_object() && value.get("type").is_some()) {
+                    map.remove(word);
+                }
+            }
             flatten_parameter(map);
             if map.contains_key("responses") {
                 operations::to_v2(map);

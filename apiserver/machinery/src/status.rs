@@ -154,8 +154,8 @@ impl ApiError {
 
     /// A patch that cannot be carried out on this object.
     pub fn unprocessable_patch() -> Self {
-        Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
-            .with_detail("causes", json!([]))
+        let message = "the server rejected our request due to an error in our request";
+        Self { details: json!({}), ..Self::new(422, "Invalid", message) }
     }
 
     /// The request makes no sense.
@@ -173,7 +173,7 @@ impl ApiError {
         let plural = resource.split('/').next().unwrap_or(resource);
         let qualified = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
         let object = if name.is_empty() { qualified } else { format!("{qualified} \"{name}\"") };
-        let mut error = Self::new(403, "Forbidden", format!("{object} is forbidden: {}", escape(why)));
+        let mut error = Self::new(403, "Forbidden", format!("{object} is forbidden: {why}"));
         for (key, value) in [("name", name), ("group", group), ("kind", plural)] {
             if !value.is_empty() {
                 error = error.with_detail(key, json!(value));
@@ -184,21 +184,13 @@ impl ApiError {
 
     /// The user may not use that path.
     pub fn forbidden_path(why: &str) -> Self {
-        Self::new(403, "Forbidden", format!("forbidden: {}", escape(why))).with_detail("causes", json!([]))
+        Self { details: json!({}), ..Self::new(403, "Forbidden", format!("forbidden: {why}")) }
     }
 
     /// There is no such path in a group that exists.
     pub fn no_such_resource() -> Self {
         let message = "the server could not find the requested resource";
         let mut error = Self::new(404, "NotFound", message);
-        error.details = json!({});
-        error
-    }
-
-    /// The path has no such method.
-    pub fn no_such_method() -> Self {
-        let message = "the server does not allow this method on the requested resource";
-        let mut error = Self::new(405, "MethodNotAllowed", message);
         error.details = json!({});
         error
     }
@@ -212,6 +204,12 @@ impl ApiError {
             format!("{verb} is not supported on resources of kind \"{qualified}\""),
         )
         .about(resource, &resource.plural, "")
+    }
+
+    /// What is asked for in that way is not done in that way.
+    pub fn method_not_allowed_here() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self { details: json!({}), ..Self::new(405, "MethodNotAllowed", message) }
     }
 
     /// The answer cannot be had in any of the forms asked for.
@@ -265,7 +263,8 @@ impl ApiError {
 
     /// The request took too long.
     pub fn timeout() -> Self {
-        Self::new(504, "Timeout", "Timeout: request did not complete within the allotted timeout")
+        let message = "Timeout: request did not complete within the allotted timeout";
+        Self { details: json!({}), ..Self::new(504, "Timeout", message) }
     }
 
     /// A resource version that has not happened yet.
@@ -334,9 +333,4 @@ impl ApiError {
         }
         status
     }
-}
-
-/// Upstream writes refusals with HTML's special characters escaped.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,5 +1,7 @@
 //! What `kubectl get` prints: `meta.k8s.io/v1 Table`.
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -19,55 +21,112 @@ pub enum IncludeObject {
     Object,
 }
 
-/// The columns' descriptions.
+/// The columns' descriptions. A kind that declares none has its age.
 pub fn columns(resource: &Resource) -> Value {
     let name = json!({"name": "Name", "type": "string", "format": "name", "priority": 0,
-        "description": "Name must be unique within a namespace."});
-    let others = resource.columns.iter().map(|column| {
-        let format = "";
-        json!({"name": column.name, "type": column.kind, "format": format, "priority": column.priority,
-            "description": column.description})
+        "description": "The object's name, unique among those of its kind in a namespace."});
+    let others = declared(resource).iter().map(|column| {
+        let description = if column.description.is_empty() {
+            format!("Custom resource definition column (in JSONPath format): {}", column.json_path)
+        } else {
+            column.description.clone()
+        };
+        json!({"name": column.name, "type": column.kind, "format": "", "priority": column.priority,
+            "description": description})
     });
     std::iter::once(name).chain(others).collect()
 }
 
-/// One row.
-pub fn row(resource: &Resource, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
-    let name = json!(object::name(object));
-    let cells: Vec<Value> = std::iter::once(name)
-        .chain(resource.columns.iter().map(|column| cell(column, object, now)))
-        .collect();
-    let shown = match include {
-        IncludeObject::None => Value::Null,
-        IncludeObject::Metadata => partial(object),
-        IncludeObject::Object => object.clone(),
-    };
-    json!({"cells": cells, "object": shown})
+/// What a kind shows that declares no columns.
+static AGE: LazyLock<[Column; 1]> = LazyLock::new(|| {
+    [Column {
+        name: "Age".to_owned(),
+        kind: "date".to_owned(),
+        json_path: ".metadata.creationTimestamp".to_owned(),
+        priority: 0,
+        description: "How long ago the server made the object.".to_owned(),
+    }]
+});
+
+fn declared(resource: &Resource) -> &[Column] {
+    if resource.columns.is_empty() { AGE.as_slice() } else { &resource.columns }
+}
+
+/// Makes rows of the objects of one kind.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    columns: Vec<(&'a str, Option<JsonPath>)>,
+    include: IncludeObject,
+    now: Timestamp,
+}
+
+impl<'a> Rows<'a> {
+    /// Rows of `resource`, with ages as of `now`.
+    pub fn new(resource: &'a Resource, include: IncludeObject, now: Timestamp) -> Self {
+        let columns = declared(resource).iter();
+        let columns =
+            columns.map(|column| (column.kind.as_str(), JsonPath::parse(&column.json_path))).collect();
+        Self { columns, include, now }
+    }
+
+    /// The row of one object. `version` is the one of `meta.k8s.io` that its metadata is shown in.
+    pub fn row(&self, object: &Value, version: &str) -> Value {
+        let cells = self.columns.iter().map(|(kind, path)| {
+            let found = path.as_ref().and_then(|path| path.first(object));
+            found.map_or(Value::Null, |value| cell(kind, value, self.now))
+        });
+        let cells: Vec<Value> = std::iter::once(json!(object::name(object))).chain(cells).collect();
+        // Where the initial events end is said in the metadata, which is then shown all the same.
+        let is_mark = object.pointer("/metadata/annotations/k8s.io~1initial-events-end").is_some();
+        let shown = match self.include {
+            IncludeObject::None if !is_mark => Value::Null,
+            IncludeObject::None | IncludeObject::Metadata => partial_in(object, version),
+            IncludeObject::Object => object.clone(),
+        };
+        json!({"cells": cells, "object": shown})
+    }
 }
 
 /// The object as `PartialObjectMetadata`.
 pub fn partial(object: &Value) -> Value {
-    let metadata = object.get("metadata").cloned().unwrap_or_default();
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+    partial_in(object, "v1")
 }
 
-fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
-    let found = JsonPath::parse(&column.json_path).and_then(|path| path.first(object).cloned());
-    let Some(value) = found.filter(|value| !value.is_null()) else { return Value::Null };
-    match column.kind.as_str() {
-        "date" => json!(value.as_str().map_or_else(|| "<invalid>".to_owned(), |text| age(text, now))),
-        "integer" | "number" if value.is_number() => value,
-        "boolean" if value.is_boolean() => value,
+fn partial_in(object: &Value, version: &str) -> Value {
+    let metadata = object.get("metadata").cloned().unwrap_or_default();
+    json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata})
+}
+
+fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
+    match kind {
+        "date" => value.as_str().map_or(Value::Null, |text| json!(age(text, now))),
+        "integer" => match (value.as_i64(), value.as_f64()) {
+            (Some(whole), _) => json!(whole),
+            (None, Some(number)) => whole(number).map_or(Value::Null, |whole| json!(whole)),
+            (None, None) => Value::Null,
+        },
+        "number" if value.is_number() => value.clone(),
+        "boolean" if value.is_boolean() => value.clone(),
         "string" => match value {
-            Value::String(_) => value,
+            Value::String(_) => value.clone(),
+            Value::Null => json!("<no value>"),
             other => json!(other.to_string()),
         },
         _ => Value::Null,
     }
 }
 
+/// The number without its fraction, if there is such an integer.
+fn whole(number: f64) -> Option<i64> {
+    format!("{:.0}", number.trunc()).parse().ok()
+}
+
 /// How long ago, as kubectl says it: `3m7s`, `5d`, `<invalid>`.
-fn age(text: &str, now: Timestamp) -> String {
+pub fn age(text: &str, now: Timestamp) -> String {
+    // Zero, in the ways in which it is written.
+    if matches!(text, "" | "null" | "0001-01-01T00:00:00Z") {
+        return "<unknown>".to_owned();
+    }
     let Ok(then) = text.parse::<Timestamp>() else { return "<invalid>".to_owned() };
     let seconds = now.as_second() - then.as_second();
     if seconds < -1 {
@@ -123,5 +182,31 @@ mod tests {
         let now = Timestamp::from_second(1000).unwrap();
         assert_eq!(age("1970-01-01T00:20:00Z", now), "<invalid>");
         assert_eq!(age("yesterday", now), "<invalid>");
+        assert_eq!(age("", now), "<unknown>");
+        assert_eq!(age("0001-01-01T00:00:00Z", now), "<unknown>");
+    }
+
+    #[test]
+    fn cells_are_those_of_a_kube_apiserver() {
+        let now = Timestamp::from_second(2_000_000_000).unwrap();
+        let table = [
+            ("integer", json!(1), json!(1)),
+            ("integer", json!(1.5), json!(1)),
+            ("integer", json!("1"), Value::Null),
+            ("number", json!(1.5), json!(1.5)),
+            ("number", json!(2), json!(2)),
+            ("boolean", json!(true), json!(true)),
+            ("boolean", json!("true"), Value::Null),
+            ("string", json!(1), json!("1")),
+            ("string", json!(true), json!("true")),
+            ("string", json!(["x", "y"]), json!("[\"x\",\"y\"]")),
+            ("string", json!({"k": "v"}), json!("{\"k\":\"v\"}")),
+            ("date", json!("yesterday"), json!("<invalid>")),
+            ("date", json!(""), json!("<unknown>")),
+            ("date", json!(5), Value::Null),
+        ];
+        for (kind, value, expected) in table {
+            assert_eq!(cell(kind, &value, now), expected, "{kind} {value}");
+        }
     }
 }

@@ -1,12 +1,24 @@
 //! What the server does with each kind: one folder per kind, one list.
 
 mod cluster;
+mod cluster_resource_set;
+mod cluster_resource_set_binding;
 mod conversion;
 mod event;
+mod extension_config;
+mod handed_down;
 mod immutable;
+mod ip_address;
+mod ip_address_claim;
+mod kubeadm_config;
+mod kubeadm_config_template;
+mod kubeadm_control_plane;
+mod kubeadm_control_plane_template;
+mod label_selector;
 mod lease;
 mod machine;
 mod machine_operation;
+mod names;
 mod namespace;
 mod open_stack_cluster;
 mod open_stack_machine;
@@ -30,6 +42,19 @@ pub fn registry() -> Result<Registry, InvalidSchema> {
         "Cluster" => served(descriptor, cluster::ClusterStrategy),
         "Machine" => served(descriptor, machine::MachineStrategy)
             .map(|resource| Resource { verbs: machine::verbs(), ..resource }),
+        "KubeadmConfig" => served(descriptor, kubeadm_config::KubeadmConfigStrategy),
+        "KubeadmConfigTemplate" => served(descriptor, kubeadm_config_template::KubeadmConfigTemplateStrategy),
+        "KubeadmControlPlane" => served(descriptor, kubeadm_control_plane::KubeadmControlPlaneStrategy),
+        "KubeadmControlPlaneTemplate" => {
+            served(descriptor, kubeadm_control_plane_template::KubeadmControlPlaneTemplateStrategy)
+        }
+        "ClusterResourceSet" => served(descriptor, cluster_resource_set::ClusterResourceSetStrategy),
+        "ClusterResourceSetBinding" => {
+            served(descriptor, cluster_resource_set_binding::ClusterResourceSetBindingStrategy)
+        }
+        "IPAddressClaim" => served(descriptor, ip_address_claim::IPAddressClaimStrategy),
+        "IPAddress" => served(descriptor, ip_address::IPAddressStrategy),
+        "ExtensionConfig" => served(descriptor, extension_config::ExtensionConfigStrategy),
         "OpenStackCluster" => served(descriptor, open_stack_cluster::OpenStackClusterStrategy),
         "OpenStackMachine" => served(descriptor, open_stack_machine::OpenStackMachineStrategy),
         "MachineOperation" => served(descriptor, machine_operation::MachineOperationStrategy),
@@ -124,6 +149,26 @@ mod tests {
         let expected = [
             "Cluster",
             "Machine",
+            "KubeadmConfig",
+            "KubeadmConfigTemplate",
+            "KubeadmConfig",
+            "KubeadmConfigTemplate",
+            "KubeadmControlPlane",
+            "KubeadmControlPlaneTemplate",
+            "KubeadmControlPlane",
+            "KubeadmControlPlaneTemplate",
+            "ClusterResourceSet",
+            "ClusterResourceSetBinding",
+            "ClusterResourceSet",
+            "ClusterResourceSetBinding",
+            "IPAddressClaim",
+            "IPAddress",
+            "IPAddressClaim",
+            "IPAddress",
+            "IPAddressClaim",
+            "IPAddress",
+            "ExtensionConfig",
+            "ExtensionConfig",
             "OpenStackCluster",
             "OpenStackMachine",
             "MachineOperation",

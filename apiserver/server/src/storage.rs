@@ -176,6 +176,17 @@ impl Store for Storage {
         let store = self.store("current revision")?;
         self.measured("getCurrentResourceVersion", b"", store.current_revision()).await
     }
+
+    fn reports_progress(&self) -> bool {
+        // Before there is a store nothing is sound.
+        self.store.get().is_some_and(|store| store.reports_progress())
+    }
+
+    fn hasten_progress(&self) {
+        if let Some(store) = self.store.get() {
+            store.hasten_progress();
+        }
+    }
 }
 
 #[cfg(test)]

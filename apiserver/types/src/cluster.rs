@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
+use crate::deprecated::{Deprecated, DeprecatedFailure};
 use crate::descriptor::{AGE, Column, Descriptor, column, wide};
 use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::shared::{
-    AnyObject, ApiEndpoint, ClusterVariable, Condition, ContractVersionedObjectReference, FailureDomain,
-    Gate, HealthChecks, IntOrString, MachineDeletionSpec, MachineTaint, RemediationTemplateRef,
+    ApiEndpoint, ClusterVariable, Condition, ContractVersionedObjectReference, FailureDomain, Gate,
+    HealthChecks, IntOrString, MachineDeletionSpec, MachineTaint, RemediationTemplateRef,
     RemediationTriggerIf, StatusVersion, TemplateMeta, Time, words,
 };
 
@@ -37,7 +38,7 @@ fn schema() -> Value {
     for part in [&mut spec, &mut status] {
         part["minProperties"] = 1.into();
     }
-    object(description, Some(spec), Some(status), false)
+    object(description, Some(spec), Some(status), true)
 }
 
 kind! {
@@ -93,7 +94,7 @@ wire! {
     NetworkRanges {
         required {
             /// CIDRs.
-            #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
+            #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
             cidr_blocks: Vec<String>,
         }
     }
@@ -129,7 +130,7 @@ wire! {
         }
         optional {
             /// Its namespace; the Cluster's own when unset.
-            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$"))]
+            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
             namespace: String,
         }
     }
@@ -224,7 +225,7 @@ wire! {
             #[schemars(length(min = 1, max = 256))]
             class: String,
             /// Its name, unique in the topology.
-            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$"))]
+            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             name: String,
         }
         optional {
@@ -346,7 +347,7 @@ wire! {
             #[schemars(length(min = 1, max = 256))]
             class: String,
             /// Its name, unique in the topology.
-            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$"))]
+            #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             name: String,
         }
         optional {
@@ -354,7 +355,7 @@ wire! {
             #[schemars(extend("minProperties" = 1))]
             deletion: MachineDeletionSpec,
             /// Where it may be.
-            #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
+            #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             failure_domains: Vec<String>,
             /// Labels and annotations handed down.
             #[schemars(extend("minProperties" = 1))]
@@ -382,7 +383,7 @@ wire! {
             /// Control plane machines, counted.
             control_plane: ReplicaCounts,
             /// Data that older clients read.
-            deprecated: AnyObject,
+            deprecated: Deprecated<DeprecatedFailure>,
             /// Places that fail as one.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             failure_domains: Vec<FailureDomain>,
@@ -413,10 +414,10 @@ wire! {
             /// Those that are as wanted.
             up_to_date_replicas: i32,
             /// Versions still to come in an upgrade.
-            #[schemars(length(min = 1, max = 32))]
+            #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "atomic"))]
             upgrade_plan: Vec<UpgradePlanVersion>,
             /// How many run which version.
-            #[schemars(length(min = 1, max = 32))]
+            #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "atomic"))]
             versions: Vec<StatusVersion>,
         }
     }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::deprecated::{Deprecated, DeprecatedFailure};
 use crate::descriptor::{AGE, Column, Descriptor, column, wide};
 use crate::object::{kind, wire};
 use crate::schema::{object, structural};
@@ -13,7 +14,7 @@ const COLUMNS: &[Column] = &[
     column("Cluster", "string", ".spec.clusterName"),
     column("Node Name", "string", ".status.nodeRef.name"),
     wide("Provider ID", "string", ".spec.providerID"),
-    wide("Failure domain", "string", ".status.failureDomain"),
+    column("Failure domain", "string", ".status.failureDomain"),
     column("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
     column("Available", "string", ".status.conditions[?(@.type==\"Available\")].status"),
     column("Up-to-date", "string", ".status.conditions[?(@.type==\"UpToDate\")].status"),
@@ -105,7 +106,7 @@ wire! {
             /// How far its deletion is.
             deletion: MachineDeletionStatus,
             /// Data that older clients read.
-            deprecated: crate::shared::AnyObject,
+            deprecated: Deprecated<DeprecatedFailure>,
             /// Where it landed.
             #[schemars(length(min = 1, max = 256))]
             failure_domain: String,

@@ -2,6 +2,9 @@
 
 use crate::object::wire;
 
+/// What a filter's tag may be: Neutron separates tags by commas.
+pub(crate) const NEUTRON_TAG: &str = "^[^,]+$";
+
 wire! {
     /// A Neutron port to make.
     PortOpts {
@@ -9,6 +12,7 @@ wire! {
             /// Whether it is up.
             admin_state_up: bool,
             /// Addresses it may use beside its own.
+            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             allowed_address_pairs: Vec<AddressPair>,
             /// Free text.
             description: String,
@@ -16,6 +20,7 @@ wire! {
             enable_port_security: bool,
             /// Its addresses.
             #[serde(rename = "fixedIPs")]
+            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             fixed_ips: Vec<FixedIp>,
             /// Host to bind to.
             #[serde(rename = "hostID")]
@@ -32,6 +37,7 @@ wire! {
             /// Uplink status propagation.
             propagate_uplink_status: bool,
             /// Security groups of this port.
+            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             security_groups: Vec<NetworkOrSGParam>,
             /// Tags.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
@@ -104,6 +110,7 @@ wire! {
             #[schemars(extend("minProperties" = 1))]
             filter: NetworkOrSGFilter,
             /// By id.
+            #[schemars(extend("format" = "uuid"))]
             id: String,
         }
     }
@@ -116,19 +123,19 @@ wire! {
             /// Name.
             name: String,
             /// Not all of these tags.
-            #[schemars(extend("x-kubernetes-list-type" = "set"))]
+            #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             not_tags: Vec<String>,
             /// None of these tags.
-            #[schemars(extend("x-kubernetes-list-type" = "set"))]
+            #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             not_tags_any: Vec<String>,
             /// Project.
             #[serde(rename = "projectID")]
             project_id: String,
             /// All of these tags.
-            #[schemars(extend("x-kubernetes-list-type" = "set"))]
+            #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
             /// Any of these tags.
-            #[schemars(extend("x-kubernetes-list-type" = "set"))]
+            #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             tags_any: Vec<String>,
         }
     }
@@ -140,6 +147,7 @@ wire! {
             #[schemars(extend("minProperties" = 1))]
             filter: SubnetFilter,
             /// By id.
+            #[schemars(extend("format" = "uuid"))]
             id: String,
         }
     }
@@ -165,19 +173,19 @@ wire! {
             /// Name.
             name: String,
             /// Not all of these tags.
-            #[schemars(extend("x-kubernetes-list-type" = "set"))]
+            #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             not_tags: Vec<String>,
             /// None of these tags.
-            #[schemars(extend("x-kubernetes-list-type" = "set"))]
+            #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             not_tags_any: Vec<String>,
             /// Project.
             #[serde(rename = "projectID")]
             project_id: String,
             /// All of these tags.
-            #[schemars(extend("x-kubernetes-list-type" = "set"))]
+            #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
             /// Any of these tags.
-            #[schemars(extend("x-kubernetes-list-type" = "set"))]
+            #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             tags_any: Vec<String>,
         }
     }
@@ -206,6 +214,7 @@ wire! {
             /// Whether it is up.
             admin_state_up: bool,
             /// Addresses it may use beside its own.
+            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             allowed_address_pairs: Vec<AddressPair>,
             /// Free text.
             description: String,
@@ -213,6 +222,7 @@ wire! {
             enable_port_security: bool,
             /// Its addresses.
             #[serde(rename = "fixedIPs")]
+            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             fixed_ips: Vec<ResolvedFixedIp>,
             /// Host to bind to.
             #[serde(rename = "hostID")]

@@ -1,10 +1,49 @@
 //! What every kind's root has in common.
 
-/// Defines a kind's root object: metadata, spec, status; and tells `kube` and the server of it.
+/// Defines a kind's root object and tells `kube` and the server of it: its metadata, spec and status,
+/// in namespaces and with conditions. What differs is said before the name: `bare` is a status whose
+/// conditions, if any, are not `metav1.Condition`; `without status` has none; `across namespaces` is
+/// a kind whose objects are in none.
 macro_rules! kind {
+    ($(#[$doc:meta])* bare $name:ident, $spec:ty, $status:ty, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::NamespaceResourceScope, $descriptor }
+    };
+    ($(#[$doc:meta])* without status $name:ident, $spec:ty, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [], kube_core::NamespaceResourceScope, $descriptor }
+    };
+    ($(#[$doc:meta])* across namespaces without status $name:ident, $spec:ty, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [], kube_core::ClusterResourceScope, $descriptor }
+    };
+    ($(#[$doc:meta])* across namespaces bare $name:ident, $spec:ty, $status:ty, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::ClusterResourceScope, $descriptor }
+    };
+    ($(#[$doc:meta])* across namespaces $name:ident, $spec:ty, $status:ty, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::ClusterResourceScope, $descriptor }
+        $crate::object::conditions! { $name }
+    };
+    ($(#[$doc:meta])* $name:ident, $spec:ty, $status:ty, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::NamespaceResourceScope, $descriptor }
+        $crate::object::conditions! { $name }
+    };
+}
+
+/// Reads conditions of a kind that reports them as `metav1.Condition`.
+macro_rules! conditions {
+    ($name:ident) => {
+        impl $name {
+            /// What was reported of this condition, if anything.
+            pub fn condition(&self, kind: &str) -> Option<&$crate::Condition> {
+                $crate::condition(self.status.as_ref()?.conditions.as_deref()?, kind)
+            }
+        }
+    };
+}
+
+/// A root object with the parts that `kind!` chose.
+macro_rules! root {
     (
         $(#[$doc:meta])*
-        $name:ident, $spec:ty, $status:ty, $descriptor:expr
+        $name:ident, $spec:ty, [$($status:ty)?], $scope:ty, $descriptor:expr
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -19,9 +58,11 @@ macro_rules! kind {
             pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
             /// What is wanted.
             pub spec: $spec,
-            /// What was observed; absent until a controller has looked.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub status: Option<$status>,
+            $(
+                /// What was observed; absent until a controller has looked.
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub status: Option<$status>,
+            )?
         }
 
         impl Default for $name {
@@ -39,12 +80,8 @@ macro_rules! kind {
                 };
                 let descriptor = <Self as $crate::Described>::DESCRIPTOR;
                 let api_version = format!("{}/{}", descriptor.group, descriptor.version);
-                Self { api_version, kind: descriptor.kind.to_owned(), metadata, spec, status: None }
-            }
-
-            /// What was reported of this condition, if anything.
-            pub fn condition(&self, kind: &str) -> Option<&$crate::Condition> {
-                $crate::condition(self.status.as_ref()?.conditions.as_deref()?, kind)
+                let kind = descriptor.kind.to_owned();
+                Self { api_version, kind, metadata, spec, $(status: None::<$status>)? }
             }
         }
 
@@ -54,7 +91,7 @@ macro_rules! kind {
 
         impl kube_core::Resource for $name {
             type DynamicType = ();
-            type Scope = kube_core::NamespaceResourceScope;
+            type Scope = $scope;
 
             fn kind(_: &()) -> std::borrow::Cow<'_, str> {
                 <Self as $crate::Described>::DESCRIPTOR.kind.into()
@@ -92,9 +129,9 @@ macro_rules! wire {
             $(optional { $($(#[$optional_doc:meta])* $optional:ident: $optional_type:ty,)* })?
         }
     )*) => {$(
-        $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(rename_all = "camelCase")]
+        $(#[$doc])*
         pub struct $name {
             $($($(#[$required_doc])* pub $required: $required_type,)*)?
             $($(
@@ -106,4 +143,4 @@ macro_rules! wire {
     )*};
 }
 
-pub(crate) use {kind, wire};
+pub(crate) use {conditions, kind, root, wire};

@@ -14,7 +14,7 @@ use crate::shared::{ApiEndpoint, Condition, FailureDomain, words};
 const COLUMNS: &[Column] = &[
     column("Cluster", "string", ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name"),
     column("Network", "string", ".status.network.id"),
-    column("Endpoint", "string", ".spec.controlPlaneEndpoint.host"),
+    Column { priority: 1, ..column("Endpoint", "string", ".spec.controlPlaneEndpoint.host") },
     column("Bastion IP", "string", ".status.bastion.floatingIP"),
     AGE,
 ];
@@ -40,6 +40,16 @@ kind! {
 
 wire! {
     /// What is wanted of a cluster in OpenStack. Immutable, with exceptions.
+    #[schemars(extend("x-kubernetes-validations" = [
+        {
+            "rule": "has(self.enableExternalNetwork) && !self.enableExternalNetwork ? !has(self.bastion) || !has(self.bastion.floatingIP) : true",
+            "message": "bastion floating IP cannot be set when enableExternalNetwork is false",
+        },
+        {
+            "rule": "has(self.enableExternalNetwork) && !self.enableExternalNetwork ? has(self.apiServer) && has(self.apiServer.enableFloatingIP) && !self.apiServer.enableFloatingIP : true",
+            "message": "apiServer.enableFloatingIP cannot be true when enableExternalNetwork is false",
+        },
+    ]))]
     OpenStackClusterSpec {
         required {
             /// Credentials.
@@ -159,6 +169,9 @@ wire! {
     }
 
     /// A host to get in by.
+    #[schemars(extend("x-kubernetes-validations" = [{
+        "rule": "!self.enabled || has(self.spec)", "message": "spec is required if bastion is enabled",
+    }]))]
     Bastion {
         optional {
             /// Its zone.
@@ -168,6 +181,7 @@ wire! {
             enabled: bool,
             /// Its floating IP.
             #[serde(rename = "floatingIP")]
+            #[schemars(extend("format" = "ipv4"))]
             floating_ip: String,
             /// Its server.
             spec: OpenStackMachineSpec,
@@ -175,6 +189,10 @@ wire! {
     }
 
     /// How to make a network.
+    #[schemars(extend("x-kubernetes-validations" = [{
+        "rule": "self == null || has(self.mtu) || has(self.enablePortSecurity)",
+        "message": "managedNetwork must not be empty if set",
+    }]))]
     ManagedNetwork {
         optional {
             /// Port security.
@@ -185,6 +203,9 @@ wire! {
     }
 
     /// How to make a router.
+    #[schemars(extend("x-kubernetes-validations" = [{
+        "rule": "has(self.externalIPs)", "message": "managedRouter must not be empty if set",
+    }]))]
     ManagedRouter {
         optional {
             /// Its external addresses.
@@ -253,7 +274,10 @@ wire! {
             #[serde(rename = "remoteIPPrefix")]
             remote_ip_prefix: String,
             /// Peers in the groups made here.
-            #[schemars(extend("x-kubernetes-list-type" = "set"))]
+            #[schemars(
+                with = "Option<Vec<ManagedGroup>>",
+                extend("x-kubernetes-list-type" = "set")
+            )]
             remote_managed_groups: Vec<String>,
         }
     }
@@ -270,6 +294,7 @@ wire! {
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             allocation_pools: Vec<AllocationPool>,
             /// DNS servers.
+            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             dns_nameservers: Vec<String>,
         }
     }
@@ -469,6 +494,20 @@ words! {
         /// Out.
         #[serde(rename = "egress")]
         Egress,
+    }
+
+    /// A security group that is made.
+    ManagedGroup {
+        /// The bastion's.
+        #[serde(rename = "bastion")]
+        Bastion,
+        /// The control planes'.
+        #[default]
+        #[serde(rename = "controlplane")]
+        ControlPlane,
+        /// The workers'.
+        #[serde(rename = "worker")]
+        Worker,
     }
 
     /// IP version.

@@ -8,6 +8,13 @@ use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::shared::{Condition, words};
 
+/// Credentials may change, but not to another region: what was made is in the old one.
+pub(crate) const REGION_RULE: &str =
+    "(!has(self.region) && !has(oldSelf.region)) || self.region == oldSelf.region";
+
+/// A zone comes from a name or from the Machine, and has a name in just the first case.
+const ZONE_RULE: &str = "!has(self.from) || self.from == 'Name' ? has(self.name) : !has(self.name)";
+
 const COLUMNS: &[Column] = &[
     column("Cluster", "string", ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name"),
     column("ProviderID", "string", ".spec.providerID"),
@@ -58,6 +65,7 @@ wire! {
             /// Credentials; the cluster's when unset.
             identity_ref: OpenStackIdentityReference,
             /// Its ports; one on the cluster's network when unset.
+            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             ports: Vec<PortOpts>,
             /// `openstack://<region>/<server id>`; set by the controller.
             #[serde(rename = "providerID")]
@@ -68,6 +76,7 @@ wire! {
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             scheduler_hint_additional_properties: Vec<SchedulerHintAdditionalProperty>,
             /// Security groups of all ports.
+            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             security_groups: Vec<NetworkOrSGParam>,
             /// Server group.
             #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
@@ -125,6 +134,7 @@ wire! {
     }
 
     /// An object in the same namespace.
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     TypedLocalRef {
         required {
             /// Kind.
@@ -139,6 +149,7 @@ wire! {
     }
 
     /// Where credentials are.
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": REGION_RULE, "message": "region is immutable"}]))]
     OpenStackIdentityReference {
         required {
             /// Entry of the `clouds.yaml`.
@@ -165,6 +176,7 @@ wire! {
             #[schemars(extend("minProperties" = 1))]
             filter: ImageFilter,
             /// By id.
+            #[schemars(extend("format" = "uuid"))]
             id: String,
             /// By an Image object.
             image_ref: ImageRef,
@@ -217,6 +229,7 @@ wire! {
             #[schemars(extend("minProperties" = 1))]
             filter: NameFilter,
             /// By id.
+            #[schemars(extend("format" = "uuid"))]
             id: String,
         }
     }
@@ -251,6 +264,9 @@ wire! {
     }
 
     /// Where a volume is.
+    #[schemars(extend("x-kubernetes-validations" = [{
+        "rule": ZONE_RULE, "message": "name is required when from is 'Name' or default",
+    }]))]
     VolumeAvailabilityZone {
         optional {
             /// From a name, or the Machine's failure domain.
@@ -274,6 +290,20 @@ wire! {
     }
 
     /// A scheduler hint's value: the one that `type` names.
+    #[schemars(extend("x-kubernetes-validations" = [
+        {
+            "rule": "has(self.type) && self.type == 'Bool' ? has(self.bool) : !has(self.bool)",
+            "message": "bool is required when type is Bool, and forbidden otherwise",
+        },
+        {
+            "rule": "has(self.type) && self.type == 'Number' ? has(self.number) : !has(self.number)",
+            "message": "number is required when type is Number, and forbidden otherwise",
+        },
+        {
+            "rule": "has(self.type) && self.type == 'String' ? has(self.string) : !has(self.string)",
+            "message": "string is required when type is String, and forbidden otherwise",
+        },
+    ]))]
     SchedulerHintValue {
         required {
             /// Which of the others.

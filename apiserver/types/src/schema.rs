@@ -54,13 +54,14 @@ fn rewrite(value: &mut Value) {
     unwrap_optional(map);
     fold_variants(map);
     if map.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
-        map.retain(|key, _| matches!(key.as_str(), "x-kubernetes-int-or-string" | "description" | "default"));
+        map.retain(|key, _| {
+            matches!(key.as_str(), "x-kubernetes-int-or-string" | "description" | "default" | "pattern")
+        });
     }
     for noise in ["title", "$schema", "nullable", "examples", "const"] {
         map.remove(noise);
     }
-    if matches!(map.get("format").and_then(Value::as_str), Some("byte" | "uint32" | "uint64" | "micro-time"))
-    {
+    if matches!(map.get("format").and_then(Value::as_str), Some("uint32" | "uint64" | "micro-time")) {
         map.remove("format");
     }
     if map.get("additionalProperties") == Some(&Value::Bool(true))
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     /// Keywords the server's structural schemas know.
-    const KNOWN: [&str; 22] = [
+    const KNOWN: [&str; 24] = [
         "type",
         "description",
         "properties",
@@ -149,6 +150,8 @@ mod tests {
         "pattern",
         "x-kubernetes-list-type",
         "x-kubernetes-list-map-keys",
+        "x-kubernetes-map-type",
+        "x-kubernetes-validations",
         "x-kubernetes-int-or-string",
         "x-kubernetes-preserve-unknown-fields",
     ];

@@ -8,6 +8,17 @@ use serde_json::Value;
 
 use crate::object::wire;
 
+/// What a condition may be called: a name that may be qualified.
+pub(crate) const CONDITION_TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+
+/// A Machine is not unhealthy for what follows from its being so.
+pub(crate) const UNHEALTHY_TYPE_RULE: &str =
+    "!(self in ['Ready','Available','HealthCheckSucceeded','OwnerRemediated','ExternallyRemediated'])";
+
+/// What a client is told that breaks this rule.
+pub(crate) const UNHEALTHY_TYPE_MESSAGE: &str =
+    "type must not be one of: Ready, Available, HealthCheckSucceeded, OwnerRemediated, ExternallyRemediated";
+
 /// An integer, or a text such as `25%`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -123,10 +134,10 @@ wire! {
             #[schemars(range(min = 0))]
             node_startup_timeout_seconds: i32,
             /// Machine conditions that mean unhealthy.
-            #[schemars(length(min = 1, max = 100))]
+            #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             unhealthy_machine_conditions: Vec<UnhealthyMachineCondition>,
             /// Node conditions that mean unhealthy.
-            #[schemars(length(min = 1, max = 100))]
+            #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             unhealthy_node_conditions: Vec<UnhealthyNodeCondition>,
         }
     }
@@ -136,7 +147,13 @@ wire! {
         required {
             /// The condition's type.
             #[serde(rename = "type")]
-            #[schemars(length(min = 1, max = 316))]
+            #[schemars(
+                length(min = 1, max = 316),
+                regex(pattern = CONDITION_TYPE),
+                extend("x-kubernetes-validations" = [{
+                    "rule": UNHEALTHY_TYPE_RULE, "message": UNHEALTHY_TYPE_MESSAGE,
+                }])
+            )]
             kind: String,
             /// The status that is bad.
             status: ConditionStatus,
@@ -204,7 +221,7 @@ wire! {
             /// Effect.
             effect: TaintEffect,
             /// Key.
-            #[schemars(length(min = 1, max = 317), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"))]
+            #[schemars(length(min = 1, max = 317), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"))]
             key: String,
             /// When it is set.
             propagation: TaintPropagation,

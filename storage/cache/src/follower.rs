@@ -151,7 +151,8 @@ pub(crate) fn item<T: 'static>(
     Some(Arc::new(projection.project(index, &entry)))
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+/// An error with what is behind it.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -12,7 +12,7 @@ use crate::section::Snapshot;
 const KEPT: Duration = Duration::from_secs(6 * 60);
 
 /// Bound on memory under a flood of writes: at 2 KiB an item this is some 200 MiB a section.
-const MOST: usize = 100_000;
+pub(crate) const MOST: usize = 100_000;
 
 /// One change of a section.
 #[derive(Debug)]
@@ -80,12 +80,13 @@ impl<T> History<T> {
         }
     }
 
-    pub(crate) fn after(&self, after: Revision) -> Option<Vec<Arc<Change<T>>>> {
+    /// The changes after `after`, oldest first, `most` of them; `None` when some are forgotten.
+    pub(crate) fn after(&self, after: Revision, most: usize) -> Option<VecDeque<Arc<Change<T>>>> {
         if after < self.floor || self.base.is_none() {
             return None;
         }
         let first = self.records.partition_point(|record| record.change.revision <= after);
-        Some(self.records.range(first..).map(|record| Arc::clone(&record.change)).collect())
+        Some(self.records.range(first..).take(most).map(|record| Arc::clone(&record.change)).collect())
     }
 
     pub(crate) fn snapshot_at(&self, revision: Revision) -> Option<Snapshot<T>> {

@@ -9,11 +9,20 @@
 //!
 //! Promises: a section shows every change up to [`Cache::revision`], in order, each once. A reader
 //! that waits for a revision ([`Cache::wait_for`]) sees everything written up to it. A watcher
-//! reads the shared history at its own pace; one that falls behind it is told
-//! [`StoreError::Compacted`] and must list again: nobody waits for it.
+//! reads the shared history at its own pace; one that falls behind it is ended, and resumes from
+//! the store or lists again: nobody waits for it, and it misses nothing unawares.
 //! The cache is never the authority for a write.
+//!
+//! A linearizable read costs the store no data: one question for its newest revision, which all
+//! readers that wait at that moment share, and then a wait for the follower to be there. That needs
+//! a store whose watches say how far they are; where they do not, the store is read instead.
+//!
+//! What is copied: nothing here. A snapshot is a pointer to a persistent map, an item is shared by
+//! the map, the history, every list and every watcher. A change copies the map's path to it, some
+//! 2 log2(n) nodes of about 100 bytes: 3 KiB of 100 000 items.
 
 mod follower;
+mod freshness;
 mod history;
 mod replay;
 mod section;
@@ -54,6 +63,7 @@ pub struct Cache<T> {
     sections: Vec<Arc<Section<T>>>,
     projection: Arc<dyn Projection<T>>,
     position: signal::Sender<Position>,
+    freshness: freshness::Freshness,
 }
 
 impl<T: Send + Sync + 'static> Cache<T> {
@@ -68,12 +78,15 @@ impl<T: Send + Sync + 'static> Cache<T> {
     ) -> Arc<Self> {
         let sections = prefixes.iter().map(|prefix| Arc::new(Section::new(prefix))).collect();
         let position = signal::Sender::new(Position::default());
-        let cache = Arc::new(Self { store, sections, projection, position });
+        let freshness = freshness::Freshness::default();
+        let cache = Arc::new(Self { store, sections, projection, position, freshness });
         let follower = follower::Follower::new(Arc::clone(&cache), KeyRange::prefix(root));
+        let asking = Arc::clone(&cache);
         tokio::spawn(async move {
             tokio::select! {
                 () = shutdown.cancelled() => {}
                 () = follower.run() => {}
+                () = asking.freshness.run(asking.store.as_ref()) => {}
             }
         });
         cache
@@ -98,16 +111,24 @@ impl<T: Send + Sync + 'static> Cache<T> {
     pub async fn wait_for(&self, revision: Revision, limit: Duration) -> bool {
         let mut position = self.position.subscribe();
         let reached = position.wait_for(|position| position.ready && position.revision >= revision);
-        matches!(tokio::time::timeout(limit, reached).await, Ok(Ok(_)))
+        tokio::select! {
+            biased;
+            reached = tokio::time::timeout(limit, reached) => matches!(reached, Ok(Ok(_))),
+            () = self.freshness.hasten(self.store.as_ref()) => false,
+        }
     }
 
-    /// Asks the store for its newest revision and waits until the cache shows it, so that a read
-    /// after this is linearizable. `false` when `limit` passed first: read the store instead.
+    /// Learns the store's newest revision and waits until the cache shows it, so that a read after
+    /// this is linearizable. `false` when the store must be read instead: `limit` passed first, or
+    /// its watches do not say how far they are.
     ///
     /// # Errors
     /// What the store answers when asked for its revision.
     pub async fn catch_up(&self, limit: Duration) -> StoreResult<bool> {
-        let newest = self.store.current_revision().await?;
+        if !self.store.reports_progress() {
+            return Ok(false);
+        }
+        let newest = self.freshness.newest().await?;
         Ok(self.wait_for(newest, limit).await)
     }
 
@@ -123,7 +144,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
             return Err(StoreError::Unavailable { operation: "watch", source: "the cache has ended".into() });
         };
         let mut watch = SectionWatch::new(Arc::clone(section), position, start.life, after);
-        if after < start.revision && section.changes_after(after).is_none() {
+        if after < start.revision && section.changes_after(after, 0).is_none() {
             let changes = replay::changes(self, index, section, after, start.revision).await?;
             watch.replay(changes, start.revision);
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use storage_contract::{KeyRange, Revision, StoreError, StoreResult, WatchItem};
 
+use crate::history::MOST;
 use crate::{Cache, Change, Section, follower};
 
 /// How long a store may take to tell its history: it is read at disk speed, so a store that needs
@@ -21,27 +22,34 @@ pub(crate) async fn changes<T: Send + Sync + 'static>(
     after: Revision,
     upto: Revision,
 ) -> StoreResult<VecDeque<Arc<Change<T>>>> {
-    let reading = read(cache, index, section, after, upto);
-    match tokio::time::timeout(LIMIT, reading).await {
-        Ok(result) => result,
-        Err(_) => Err(StoreError::Compacted { requested: after.next(), oldest: upto }),
+    let forgotten = StoreError::Compacted { requested: after.next(), oldest: upto };
+    tokio::select! {
+        biased;
+        result = tokio::time::timeout(LIMIT, read(cache, index, section, after, upto)) => match result {
+            Ok(Ok(Some(changes))) => Ok(changes),
+            Ok(Ok(None)) | Err(_) => Err(forgotten),
+            Ok(Err(error)) => Err(error),
+        },
+        // What ends the changes may be that there are no more.
+        () = cache.freshness.hasten(cache.store.as_ref()) => Err(forgotten),
     }
 }
 
+/// The same; `None` when they are too many to be kept for one watcher.
 async fn read<T: Send + Sync + 'static>(
     cache: &Cache<T>,
     index: usize,
     section: &Section<T>,
     after: Revision,
     upto: Revision,
-) -> StoreResult<VecDeque<Arc<Change<T>>>> {
+) -> StoreResult<Option<VecDeque<Arc<Change<T>>>>> {
     let mut found = VecDeque::new();
     let mut stream = cache.store().watch(&KeyRange::prefix(section.prefix()), after.next()).await?;
     while let Some(next) = stream.next().await {
         let event = match next? {
-            WatchItem::Progress(revision) if revision >= upto => return Ok(found),
+            WatchItem::Progress(revision) if revision >= upto => return Ok(Some(found)),
             WatchItem::Progress(_) => continue,
-            WatchItem::Event(event) if event.revision > upto => return Ok(found),
+            WatchItem::Event(event) if event.revision > upto => return Ok(Some(found)),
             WatchItem::Event(event) => event,
         };
         let Some(item) = follower::item(cache.projection.as_ref(), index, &event) else { continue };
@@ -49,7 +57,10 @@ async fn read<T: Send + Sync + 'static>(
         let key = Arc::from(event.key.as_str());
         found.push_back(Arc::new(Change { kind: event.kind, revision: event.revision, key, item, previous }));
         if event.revision == upto {
-            return Ok(found);
+            return Ok(Some(found));
+        }
+        if found.len() > MOST {
+            return Ok(None);
         }
     }
     Err(StoreError::Unavailable { operation: "watch", source: "the stream ended".into() })

@@ -1,5 +1,6 @@
 //! One resource's part of the cache.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rpds::RedBlackTreeMapSync;
@@ -100,9 +101,10 @@ impl<T> Section<T> {
         self.len() == 0
     }
 
-    /// The changes after `after`, oldest first; `None` when the history does not reach back so far.
-    pub(crate) fn changes_after(&self, after: Revision) -> Option<Vec<Arc<Change<T>>>> {
-        self.read().history.after(after)
+    /// The changes after `after`, oldest first, `most` of them; `None` when the history does not
+    /// reach back so far.
+    pub(crate) fn changes_after(&self, after: Revision, most: usize) -> Option<VecDeque<Arc<Change<T>>>> {
+        self.read().history.after(after, most)
     }
 
     // A poisoned lock means a panic between two plain assignments, which cannot leave halves.

@@ -15,10 +15,17 @@ pub enum WatchStep<T> {
     Change(Arc<Change<T>>),
     /// Nothing more happened up to this revision.
     Progress(Revision),
+    /// The history no longer holds what comes next, because this watcher was too slow or the cache
+    /// had to start over. Another watch, from [`SectionWatch::seen`], goes on without a gap where
+    /// that is possible.
+    Behind,
 }
 
-/// A cursor into a section's history. It holds no buffer of its own beyond the changes it took in
-/// its last look, and nobody waits for it.
+/// Changes taken at a time: what a watcher that nobody reads from keeps alive beyond the history.
+const AT_ONCE: usize = 256;
+
+/// A cursor into a section's history. It holds no buffer of its own beyond the few changes it took
+/// in its last look, and nobody waits for it.
 #[derive(Debug)]
 pub struct SectionWatch<T> {
     section: Arc<Section<T>>,
@@ -51,11 +58,15 @@ impl<T> SectionWatch<T> {
         self.seen
     }
 
+    /// The same, if it has happened: a watch may begin after a revision that is still to come.
+    pub fn reached(&self) -> Option<Revision> {
+        (self.seen <= self.position.borrow().revision).then_some(self.seen)
+    }
+
     /// The next change or progress. Cancel safe: nothing is lost when the future is dropped.
     ///
     /// # Errors
-    /// `Compacted` when the history no longer holds what comes next, because this watcher was too
-    /// slow or the cache had to start over; `Unavailable` when the cache is gone.
+    /// `Unavailable` when the cache is gone.
     pub async fn next(&mut self) -> Result<WatchStep<T>, StoreError> {
         loop {
             if let Some(change) = self.taken.pop_front() {
@@ -64,19 +75,18 @@ impl<T> SectionWatch<T> {
             }
             let position = *self.position.borrow_and_update();
             if position.life != self.life {
-                return Err(self.compacted(position.revision));
+                return Ok(WatchStep::Behind);
             }
             if position.revision > self.seen {
                 // The position was read first: every change up to it is in the history already.
-                let changes = self
-                    .section
-                    .changes_after(self.seen.max(self.floor))
-                    .ok_or_else(|| self.compacted(position.revision))?;
+                let Some(changes) = self.section.changes_after(self.seen.max(self.floor), AT_ONCE) else {
+                    return Ok(WatchStep::Behind);
+                };
                 if changes.is_empty() {
                     self.seen = position.revision;
                     return Ok(WatchStep::Progress(position.revision));
                 }
-                self.taken = changes.into();
+                self.taken = changes;
                 continue;
             }
             if self.position.changed().await.is_err() {
@@ -86,9 +96,5 @@ impl<T> SectionWatch<T> {
                 });
             }
         }
-    }
-
-    fn compacted(&self, oldest: Revision) -> StoreError {
-        StoreError::Compacted { requested: self.seen.next(), oldest }
     }
 }

@@ -133,9 +133,19 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// `Future`; `Unavailable`.
     async fn compact(&self, revision: Revision) -> StoreResult<()>;
 
-    /// The revision of the newest write, linearizably.
+    /// The revision of the newest write, linearizably. Reads no value.
     ///
     /// # Errors
     /// `Unavailable`.
     async fn current_revision(&self) -> StoreResult<Revision>;
+
+    /// Whether watches say soundly and soon how far they are. Where they do not, whoever needs to
+    /// know that a watch has told everything must read the store instead.
+    fn reports_progress(&self) -> bool {
+        true
+    }
+
+    /// Asks that open watches say how far they are at once, and not when it is their time to. A
+    /// hint: a store whose watches are never behind what they have said ignores it.
+    fn hasten_progress(&self) {}
 }

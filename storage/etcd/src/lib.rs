@@ -5,7 +5,7 @@
 //! members for a moment. A write that may have left us is never repeated here: without an answer it
 //! is `Unknown`. Watches reconnect and resume by themselves.
 //!
-//! Progress: asked for every few seconds when all members are of a version whose answers are sound
+//! Progress: asked for every few seconds, and at once when a reader waits, when all members are of a version whose answers are sound
 //! (3.4.31, 3.5.13 and later). On older ones an answer may overtake events, so it is not asked for
 //! and comes only when etcd offers it by itself, which is sound in all versions and happens every
 //! ten minutes, or as often as its `--experimental-watch-progress-notify-interval` says.
@@ -20,6 +20,7 @@ mod version;
 mod watch;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -30,6 +31,7 @@ use etcd_client::{
 use storage_contract::{
     Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, WatchStream,
 };
+use tokio::sync::watch as signal;
 
 pub use configuration::EtcdConfiguration;
 
@@ -54,6 +56,8 @@ pub struct EtcdStore {
     largest_value: usize,
     tries: u32,
     sound_progress: bool,
+    /// Counts the times that progress was asked for out of turn.
+    hastened: Arc<signal::Sender<u64>>,
 }
 
 impl std::fmt::Debug for EtcdStore {
@@ -83,12 +87,9 @@ impl EtcdStore {
         tracing::info!(?versions, sound_progress, "connected to etcd");
         let members = u32::try_from(configuration.endpoints.len()).unwrap_or(u32::MAX);
         let EtcdConfiguration { deadline, largest_value, .. } = configuration;
-        Ok(Self { client, deadline, largest_value, tries: members.saturating_mul(TRIES), sound_progress })
-    }
-
-    /// Whether watches report progress every few seconds; see the crate's documentation.
-    pub fn reports_progress(&self) -> bool {
-        self.sound_progress
+        let tries = members.saturating_mul(TRIES);
+        let hastened = Arc::new(signal::Sender::new(0));
+        Ok(Self { client, deadline, largest_value, tries, sound_progress, hastened })
     }
 
     /// Makes a call, again if it failed in a way that `again` allows.
@@ -256,7 +257,8 @@ impl Store for EtcdStore {
     }
 
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
-        Ok(watch::stream(self.client.watch_client(), range.clone(), from, self.sound_progress))
+        let asking = self.sound_progress.then(|| self.hastened.subscribe());
+        Ok(watch::stream(self.client.watch_client(), range.clone(), from, asking))
     }
 
     async fn compact(&self, at: Revision) -> StoreResult<()> {
@@ -281,6 +283,14 @@ impl Store for EtcdStore {
         let options = GetOptions::new().with_count_only();
         let answer = self.range("current revision", b"/", Some(options)).await?;
         Ok(revision(answer.header().map_or(0, etcd_client::ResponseHeader::revision)))
+    }
+
+    fn reports_progress(&self) -> bool {
+        self.sound_progress
+    }
+
+    fn hasten_progress(&self) {
+        self.hastened.send_modify(|count| *count = count.wrapping_add(1));
     }
 }
 

@@ -9,6 +9,7 @@ use futures::stream;
 use storage_contract::{
     Event, EventKind, Key, KeyRange, Revision, StoreError, StoreResult, WatchItem, WatchStream,
 };
+use tokio::sync::watch as signal;
 
 use crate::{entry, key, number, revision};
 
@@ -29,7 +30,8 @@ struct Follow {
     client: WatchClient,
     range: KeyRange,
     position: Position,
-    sound_progress: bool,
+    /// Told when progress is wanted out of turn; `None` when it must not be asked for.
+    asking: Option<signal::Receiver<u64>>,
     open: Option<etcd_client::WatchStream>,
     ready: VecDeque<WatchItem>,
     pause: Duration,
@@ -71,13 +73,12 @@ pub(crate) fn stream(
     client: WatchClient,
     range: KeyRange,
     from: Revision,
-    sound_progress: bool,
+    asking: Option<signal::Receiver<u64>>,
 ) -> WatchStream {
     let client = client.max_decoding_message_size(LARGEST_MESSAGE);
     let position = Position { next: from, told: Vec::new() };
     let (open, ready) = (None, VecDeque::new());
-    let follow =
-        Follow { client, range, position, sound_progress, open, ready, pause: PAUSES.0, over: false };
+    let follow = Follow { client, range, position, asking, open, ready, pause: PAUSES.0, over: false };
     Box::pin(stream::unfold(follow, |mut follow| async move {
         let item = follow.next().await?;
         Some((item, follow))
@@ -98,7 +99,7 @@ impl Follow {
                     self.connect().await;
                     continue;
                 }
-                Some(open) => receive(open, self.sound_progress).await,
+                Some(open) => receive(open, self.asking.as_mut()).await,
             };
             match received {
                 Some(response) if response.canceled() && response.compact_revision() == 0 => {
@@ -181,22 +182,31 @@ impl Follow {
 }
 
 /// The next answer; `None` when the connection is of no use any more.
-async fn receive(open: &mut etcd_client::WatchStream, ask: bool) -> Option<WatchResponse> {
+async fn receive(
+    open: &mut etcd_client::WatchStream,
+    asking: Option<&mut signal::Receiver<u64>>,
+) -> Option<WatchResponse> {
+    let received = |answer: Result<Option<WatchResponse>, etcd_client::Error>| match answer {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::warn!(%error, "a watch on etcd broke; resuming");
+            None
+        }
+    };
+    let Some(asking) = asking else { return received(open.message().await) };
     let give_up = tokio::time::Instant::now() + SILENCE;
     loop {
-        match tokio::time::timeout(ASK_EVERY, open.message()).await {
-            Ok(Ok(Some(response))) => return Some(response),
-            Ok(Ok(None)) => return None,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "a watch on etcd broke; resuming");
-                return None;
-            }
-            Err(_) if ask && tokio::time::Instant::now() > give_up => return None,
-            Err(_) if ask => {
-                open.request_progress().await.ok()?;
-            }
-            Err(_) => {}
+        tokio::select! {
+            biased;
+            answer = open.message() => return received(answer),
+            () = tokio::time::sleep(ASK_EVERY) => {}
+            // Without the store nobody hastens any more; the next turn comes all the same.
+            Ok(()) = asking.changed() => {}
         }
+        if tokio::time::Instant::now() > give_up {
+            return None;
+        }
+        open.request_progress().await.ok()?;
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) struct Record {
     user_agent: String,
     object: Option<Map<String, Value>>,
     user: User,
+    impersonated: Option<User>,
     decision: Option<(&'static str, String)>,
 }
 
@@ -59,12 +60,18 @@ impl Record {
             user_agent: agent.chars().take(LONGEST_AGENT).collect(),
             object: object(info),
             user: User::default(),
+            impersonated: None,
             decision: None,
         }
     }
 
     pub(crate) fn set_user(&mut self, user: &User) {
         self.user = user.clone();
+    }
+
+    /// Whom the user acts as, when that is somebody else.
+    pub(crate) fn set_impersonated(&mut self, user: &User) {
+        self.impersonated = (*user != self.user).then(|| user.clone());
     }
 
     /// What was decided of permission: `allow` or `forbid`, and why.
@@ -96,6 +103,9 @@ impl Record {
                 event.insert(field.to_owned(), value);
             }
         };
+        if let Some(impersonated) = &self.impersonated {
+            add("impersonatedUser", user(impersonated));
+        }
         if !self.source_ips.is_empty() {
             add("sourceIPs", json!(self.source_ips));
         }

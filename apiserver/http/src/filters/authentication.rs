@@ -23,16 +23,3 @@ pub(crate) async fn authenticate(
         Unauthenticated::Unanswered(why) => ApiError::unavailable(why.0),
     })
 }
-
-/// Acting as somebody else is not offered here; ignoring the headers would act with the caller's
-/// own rights instead.
-pub(crate) fn reject_impersonation(headers: &HeaderMap, user: &User) -> ApiResult<()> {
-    if headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
-        let why = format!(
-            "User \"{}\" cannot impersonate: impersonation is not offered on this endpoint",
-            user.name
-        );
-        return Err(ApiError::forbidden_path(&why));
-    }
-    Ok(())
-}

@@ -48,6 +48,10 @@ async fn decide(server: &ApiServer, attributes: &Attributes, proxied: bool) -> D
     Decided { word: Some("forbid"), reason, result: Err(error) }
 }
 
+pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {
+    decide(server, attributes, proxied).await.result
+}
+
 /// The permissions of a request's user beyond the request itself, asked for on the same face.
 #[derive(Debug)]
 pub(crate) struct UserPermissions<'a> {

@@ -5,4 +5,5 @@ pub(crate) mod authentication;
 pub(crate) mod authorization;
 pub(crate) mod availability;
 pub(crate) mod deadline;
+pub(crate) mod impersonation;
 pub(crate) mod limits;

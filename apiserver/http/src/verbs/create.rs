@@ -5,12 +5,12 @@ use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::Kind;
 
 use super::view;
+use crate::body;
 use crate::filters::authorization::UserPermissions;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, negotiation};
 
 pub(super) async fn serve(
     server: &ApiServer,
@@ -18,7 +18,7 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = negotiation::form(&call.headers, false)?;
+    let form = call.form(false)?;
     let options = call.query.write_options("CreateOptions")?;
     let (mut object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };

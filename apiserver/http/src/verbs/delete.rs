@@ -8,11 +8,11 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
 use super::{list, view};
+use crate::body;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, negotiation};
 
 pub(super) async fn one(
     server: &ApiServer,
@@ -20,10 +20,10 @@ pub(super) async fn one(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = negotiation::form(&call.headers, false)?;
+    let form = call.form(false)?;
     let options = options(call)?;
     match server.parts.objects.delete(kind, &path.namespace, &path.name, &options).await? {
-        Deletion::Gone(gone) => Ok(response::json(200, &success(kind.resource, &gone))),
+        Deletion::Gone(gone) => response::value(200, &success(kind.resource, &gone), form.encoding),
         Deletion::Pending(pending) => view::object(200, kind.resource, &pending, form, &call.query),
     }
 }
@@ -34,7 +34,7 @@ pub(super) async fn collection(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = negotiation::form(&call.headers, true)?;
+    let form = call.form(true)?;
     let options = options(call)?;
     let request = list::request(&call.query, kind, path)?;
     let deleted = server.parts.objects.delete_collection(kind, &request, &options).await?;

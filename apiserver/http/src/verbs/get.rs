@@ -3,8 +3,7 @@
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::{Freshness, Kind};
 
-use super::{list, view};
-use crate::negotiation;
+use super::{list_options, view};
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::Answer;
@@ -16,8 +15,9 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = negotiation::form(&call.headers, false)?;
-    let freshness = match list::revision(call.query.text("resourceVersion"))? {
+    let form = call.form(false)?;
+    call.query.check_export()?;
+    let freshness = match list_options::single_revision(call.query.text("resourceVersion"))? {
         None => Freshness::Consistent,
         Some(revision) if revision.number() == 0 => Freshness::Any,
         Some(revision) => Freshness::AtLeast(revision),

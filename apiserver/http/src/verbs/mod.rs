@@ -2,21 +2,26 @@
 
 mod create;
 mod delete;
+mod frames;
 mod get;
 mod list;
+mod list_options;
 mod objects;
 mod patch;
+mod reviews;
+mod scale;
 mod subresource;
 mod update;
 mod view;
 mod watch;
+mod web_socket;
 
 use std::sync::Arc;
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::Kind;
-use http::header::{ETAG, VARY};
 
+use crate::negotiation;
 use crate::request::Call;
 use crate::request_info::{ResourcePath, Subject};
 use crate::response::{self, Answer};
@@ -32,17 +37,14 @@ pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answ
 }
 
 async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
-    let path = call.info.path.as_str();
-    if let Some(answer) = health::serve(server, path, &call.query) {
+    // Upstream's documents do not look at the method; only its version does.
+    if call.info.path.trim_end_matches('/') == "/version" && call.info.verb != "get" {
+        return Err(ApiError::method_not_allowed_here());
+    }
+    if let Some(answer) = health::serve(server, &call.info.path, &call.query) {
         return Ok(answer);
     }
-    if path.trim_end_matches('/') == "/version" {
-        return version(server, call);
-    }
-    if call.info.verb != "get" {
-        return Ok(response::not_found());
-    }
-    match path {
+    match call.info.path.as_str() {
         "/" => return Ok(index::serve(server, call.proxied)),
         "/metrics" => return Ok(server.metrics.serve(server)),
         _ => {}
@@ -50,20 +52,9 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
     match server.documents.serve(call)? {
         Some(answer) => Ok(answer),
         // Versions of the core group are told apart from pages that do not exist.
-        None if path.starts_with("/api/") => Err(ApiError::no_such_resource()),
+        None if call.info.path.starts_with("/api/") => Err(ApiError::no_such_resource()),
         None => Ok(response::not_found()),
     }
-}
-
-/// The version is small and asked for once: no client is told to remember it.
-fn version(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
-    if call.info.verb != "get" {
-        return Err(ApiError::no_such_method());
-    }
-    let mut answer = server.documents.serve(call)?.unwrap_or_else(response::not_found);
-    answer.headers_mut().remove(ETAG);
-    answer.headers_mut().remove(VARY);
-    Ok(answer)
 }
 
 /// Names come from a path, and become part of a key.
@@ -83,6 +74,11 @@ fn check_names(path: &ResourcePath) -> ApiResult<()> {
 
 async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> ApiResult<Answer> {
     let objects = Arc::clone(&server.parts.objects);
+    if let Some(review) = apiserver_machinery::reviews::find(&path.group, &path.version, &path.resource)
+        .filter(|_| !call.proxied)
+    {
+        return reviews::serve(server, call, review, path).await;
+    }
     let Some(kind) = objects.kind(&path.group, &path.version, &path.resource) else {
         return Ok(response::not_found());
     };
@@ -90,6 +86,24 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
     if call.proxied && !kind.resource.hosted {
         return Ok(response::not_found());
     }
+    let deprecation = kind.resource.deprecation.clone();
+    let mut answer = match of_kind(server, call, kind, path).await {
+        Ok(answer) => answer,
+        Err(error) => response::error(&error, negotiation::of_errors(&call.headers, &call.query)),
+    };
+    // Whatever becomes of the request: who sends it should move on.
+    if let Some(text) = deprecation {
+        response::warn_first(&mut answer, &text);
+    }
+    Ok(answer)
+}
+
+async fn of_kind(
+    server: &Arc<ApiServer>,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
     check_names(path)?;
     if !path.subresource.is_empty() {
         return subresource::serve(server, call, kind, path).await;
@@ -97,13 +111,11 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
     if !is_addressed_rightly(kind, path, call.info.verb) {
         return Ok(response::not_found());
     }
-    let on_collection = path_is_collection(&call.info.path, path);
     match call.info.verb {
         "get" => get::serve(server, call, kind, path).await,
         "list" => list::serve(server, call, kind, path).await,
         "watch" => watch::serve(server, call, kind, path).await,
-        "create" if on_collection => create::serve(server, call, kind, path).await,
-        "create" => Err(ApiError::method_not_allowed(kind.resource, "create")),
+        "create" => create::serve(server, call, kind, path).await,
         "update" | "patch" if path.name.is_empty() => Err(ApiError::bad_request("name must be provided")),
         "update" => update::serve(server, call, kind, path).await,
         "patch" => patch::serve(server, call, kind, path).await,
@@ -120,9 +132,4 @@ fn is_addressed_rightly(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool
         (false, false) => false,
         _ => true,
     }
-}
-
-/// Whether the URL itself names no object (a field selector may have lent its name to the path).
-fn path_is_collection(url: &str, path: &ResourcePath) -> bool {
-    url.trim_end_matches('/').ends_with(&format!("/{}", path.resource)) || path.name.is_empty()
 }

@@ -27,7 +27,7 @@ impl ThroughStore {
 #[async_trait]
 impl Objects for ThroughStore {
     fn resource(&self, group: &str, plural: &str) -> Option<&Resource> {
-        self.0.kind_of(group, plural).map(|kind| kind.resource)
+        self.0.kind_of(group, plural).map(|kind| kind.resource.as_ref())
     }
 
     async fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {

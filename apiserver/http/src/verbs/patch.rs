@@ -12,7 +12,7 @@ use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, json as decoder, negotiation};
+use crate::{body, json as decoder};
 
 pub(super) async fn serve(
     server: &ApiServer,
@@ -31,8 +31,30 @@ pub(super) async fn part(
     path: &ResourcePath,
     target: Target,
 ) -> ApiResult<Answer> {
-    let form = negotiation::form(&call.headers, false)?;
+    let form = call.form(false)?;
     let options = call.query.write_options("PatchOptions")?;
+    let (patch, duplicates) = read(call, kind, options.field_validation)?;
+    let written =
+        server.parts.objects.patch(kind, &path.namespace, &path.name, &patch, target, options).await?;
+    let mut answer = view::object(200, kind.resource, &written.object, form, &call.query)?;
+    response::warn(&mut answer, &[duplicates, written.warnings].concat());
+    Ok(answer)
+}
+
+/// Decodes a patch as its content type says; beside it what its writer should be told.
+///
+/// # Errors
+/// 415 for another content type; 400 for what is no patch; 422 for options or fields that it may not have.
+pub(super) fn read(
+    call: &Call,
+    kind: Kind<'_>,
+    validation: FieldValidation,
+) -> ApiResult<(Patch, Vec<String>)> {
+    if call.query.has("force") {
+        let fault =
+            FieldError::forbidden(FieldPath::new("force"), "may not be specified for non-apply patch");
+        return Err(ApiError::invalid_kind("PatchOptions.meta.k8s.io", "", &[fault]));
+    }
     let media = call.header(&CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
     let patch = match media.as_str() {
         "application/json-patch+json" => Patch::json(&call.body)?,
@@ -44,15 +66,12 @@ pub(super) async fn part(
             return Err(ApiError::unsupported_media_type(&[
                 "application/json-patch+json",
                 "application/merge-patch+json",
+                "application/apply-patch+yaml",
             ]));
         }
     };
-    let duplicates = duplicates(&media, call, options.field_validation)?;
-    let written =
-        server.parts.objects.patch(kind, &path.namespace, &path.name, &patch, target, options).await?;
-    let mut answer = view::object(200, kind.resource, &written.object, form, &call.query)?;
-    response::warn(&mut answer, &[duplicates, written.warnings].concat());
-    Ok(answer)
+    let duplicates = duplicates(&media, call, validation)?;
+    Ok((patch, duplicates))
 }
 
 /// What to say of the fields that occur twice in a patch that has fields.

@@ -10,9 +10,8 @@ use apiserver_machinery::verb::{Verb, VerbCall};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use super::{get, objects::ThroughStore, patch, update};
+use super::{get, objects::ThroughStore, patch, scale, update};
 use crate::body::{self, Decoded};
-use crate::negotiation;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
@@ -36,6 +35,9 @@ pub(super) async fn serve(
             other => Err(ApiError::method_not_allowed(kind.resource, other)),
         };
     }
+    if let Some(numbers) = kind.resource.scale.as_ref().filter(|_| path.subresource == "scale") {
+        return scale::serve(server, call, kind, numbers, path).await;
+    }
     if path.subresource == "finalize" && kind.resource.strategy.has_spec_finalizers() {
         return match call.info.verb {
             "update" => update::part(server, call, kind, path, Target::Finalizers).await,
@@ -55,7 +57,7 @@ async fn invoke(
     verb: &Arc<dyn Verb>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = negotiation::form(&call.headers, false)?;
+    let form = call.form(false)?;
     let options = call.query.write_options("CreateOptions")?;
     let body = body_of(call, verb.as_ref())?;
     let objects = ThroughStore(Arc::clone(&server.parts.objects));
@@ -67,7 +69,7 @@ async fn invoke(
         verb.invoke(VerbCall { namespace, name, body, caller, dry_run, objects }).await
     });
     let answer = work.await.map_err(|error| ApiError::internal(error.to_string()))??;
-    response::value(if answer.created { 201 } else { 200 }, &answer.object, form)
+    response::value(if answer.created { 201 } else { 200 }, &answer.object, form.encoding)
 }
 
 /// The body, checked strictly: a verb acts at once, so a misspelt field must not be dropped.

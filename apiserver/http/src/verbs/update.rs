@@ -4,11 +4,11 @@ use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::{Kind, Target};
 
 use super::view;
+use crate::body;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, negotiation};
 
 pub(super) async fn serve(
     server: &ApiServer,
@@ -27,7 +27,7 @@ pub(super) async fn part(
     path: &ResourcePath,
     target: Target,
 ) -> ApiResult<Answer> {
-    let form = negotiation::form(&call.headers, false)?;
+    let form = call.form(false)?;
     let options = call.query.write_options("UpdateOptions")?;
     let (object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let written =

@@ -7,10 +7,10 @@ use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{CachedObject, Listing};
 use apiserver_machinery::table::{self, IncludeObject};
-use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::negotiation::Form;
+use crate::encoding::Encoding;
+use crate::negotiation::{Form, View};
 use crate::query::Query;
 use crate::response::{self, Answer};
 
@@ -22,13 +22,13 @@ pub(super) fn object(
     form: Form,
     query: &Query,
 ) -> ApiResult<Answer> {
-    match form {
-        Form::Table(version) => {
+    match form.view {
+        View::Table(version) => {
             let table = one_row(resource, object, version, include(query)?);
-            Ok(response::json(code, &table))
+            response::value(code, &table, form.encoding)
         }
-        Form::Metadata => Ok(response::json(code, &table::partial(object))),
-        Form::Json | Form::Yaml => response::value(code, object, form),
+        View::Metadata(version) => response::value(code, &partial(object, version), form.encoding),
+        View::Whole => response::value(code, object, form.encoding),
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn cached(
     form: Form,
     query: &Query,
 ) -> ApiResult<Answer> {
-    if form == Form::Json {
+    if form == Form::JSON {
         let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
         let mut body = Vec::with_capacity(json.len() + 1);
         body.extend_from_slice(json);
@@ -52,38 +52,47 @@ pub(super) fn cached(
 
 /// A list.
 pub(super) fn list(resource: &Resource, listing: &Listing, form: Form, query: &Query) -> ApiResult<Answer> {
-    match form {
-        Form::Json => Ok(response::bytes(200, "application/json", list_bytes(resource, listing)?)),
-        Form::Yaml => {
+    if form == Form::JSON {
+        return Ok(response::bytes(200, Encoding::Json.content_type(), list_bytes(resource, listing)?));
+    }
+    match form.view {
+        View::Whole => {
             let items = values(&listing.items)?;
             let list = json!({"apiVersion": resource.api_version(), "kind": resource.list_kind(),
                 "metadata": list_metadata(listing), "items": items});
-            response::value(200, &list, form)
+            response::value(200, &list, form.encoding)
         }
-        Form::Metadata => {
-            let items: Vec<Value> = values(&listing.items)?.iter().map(table::partial).collect();
-            let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
-                "metadata": list_metadata(listing), "items": items});
-            Ok(response::json(200, &list))
+        View::Metadata(version) => {
+            let items: Vec<Value> =
+                values(&listing.items)?.iter().map(|value| partial(value, version)).collect();
+            let list = json!({"apiVersion": format!("meta.k8s.io/{version}"),
+                "kind": "PartialObjectMetadataList", "metadata": typed_list_metadata(listing), "items": items});
+            response::value(200, &list, form.encoding)
         }
-        Form::Table(version) => {
-            let (include, now) = (include(query)?, jiff::Timestamp::now());
+        View::Table(version) => {
+            let rows = table::Rows::new(resource, include(query)?, jiff::Timestamp::now());
             let values = values(&listing.items)?;
-            let rows: Vec<Value> =
-                values.iter().map(|value| table::row(resource, value, include, now)).collect();
+            let rows: Vec<Value> = values.iter().map(|value| rows.row(value, version)).collect();
             let table = json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
-                "metadata": list_metadata(listing), "columnDefinitions": table::columns(resource), "rows": rows});
-            Ok(response::json(200, &table))
+                "metadata": typed_list_metadata(listing), "columnDefinitions": table::columns(resource), "rows": rows});
+            response::value(200, &table, form.encoding)
         }
     }
+}
+
+/// The object's metadata alone, in the version asked for.
+pub(super) fn partial(object: &Value, version: &str) -> Value {
+    let mut partial = table::partial(object);
+    partial["apiVersion"] = json!(format!("meta.k8s.io/{version}"));
+    partial
 }
 
 /// A table with one row and its columns.
 pub(super) fn one_row(resource: &Resource, object: &Value, version: &str, include: IncludeObject) -> Value {
     let metadata = json!({"resourceVersion": apiserver_machinery::object::meta(object, "resourceVersion")});
+    let rows = table::Rows::new(resource, include, jiff::Timestamp::now());
     json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
-        "columnDefinitions": table::columns(resource),
-        "rows": [table::row(resource, object, include, jiff::Timestamp::now())]})
+        "columnDefinitions": table::columns(resource), "rows": [rows.row(object, version)]})
 }
 
 /// How much of the objects a table carries.
@@ -112,21 +121,37 @@ fn list_metadata(listing: &Listing) -> Value {
     metadata
 }
 
-/// The list put together from ready-made bytes: nothing is decoded, each item is copied once.
-fn list_bytes(resource: &Resource, listing: &Listing) -> ApiResult<Bytes> {
-    let size: usize = listing.items.iter().map(|item| item.json.as_ref().map_or(0, Bytes::len) + 1).sum();
-    let mut body = Vec::with_capacity(size + 256);
-    body.extend_from_slice(
-        format!("{{\"apiVersion\":{},\"items\":[", json!(resource.api_version())).as_bytes(),
-    );
-    for (index, item) in listing.items.iter().enumerate() {
+/// The metadata of the lists that upstream writes from a type of its own: what is empty is left out.
+fn typed_list_metadata(listing: &Listing) -> Value {
+    let mut metadata = list_metadata(listing);
+    if let Some(map) = metadata.as_object_mut().filter(|_| listing.next.is_empty()) {
+        map.remove("continue");
+    }
+    metadata
+}
+
+/// The list put together from ready-made bytes. Nothing is decoded or encoded but the frame around
+/// the items; every byte of an item is copied once, from the cache's encoding into the body, which has
+/// its final size from the beginning. A list of 10 000 objects of 2 KiB copies 20 MiB, and nothing
+/// more than that until it is compressed or encrypted. Other forms than this one decode every item.
+fn list_bytes(resource: &Resource, listing: &Listing) -> ApiResult<Vec<u8>> {
+    let head = format!("{{\"apiVersion\":{},\"items\":[", json!(resource.api_version()));
+    let tail =
+        format!("],\"kind\":{},\"metadata\":{}}}\n", json!(resource.list_kind()), list_metadata(listing));
+    let mut size = head.len() + tail.len() + listing.items.len().saturating_sub(1);
+    for item in &listing.items {
+        size += item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?.len();
+    }
+    let mut body = Vec::with_capacity(size);
+    body.extend_from_slice(head.as_bytes());
+    for (index, json) in listing.items.iter().filter_map(|item| item.json.as_ref().ok()).enumerate() {
         if index > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?);
+        body.extend_from_slice(json);
     }
-    let tail =
-        format!("],\"kind\":{},\"metadata\":{}}}\n", json!(resource.list_kind()), list_metadata(listing));
     body.extend_from_slice(tail.as_bytes());
-    Ok(Bytes::from(body))
+    // More would mean that everything was copied again to make room.
+    debug_assert_eq!(body.len(), size, "the size of a list was foreseen wrongly");
+    Ok(body)
 }

@@ -1,27 +1,21 @@
-//! Watch: one line of JSON per event, for as long as asked.
+//! Watch: one event after the other, for as long as asked.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_machinery::field_errors::{FieldError, FieldPath};
-use apiserver_machinery::resource::Resource;
-use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::{
-    CachedObject, EventKind, Freshness, Kind, ObjectEvent, ObjectWatch, WatchRequest,
-};
-use apiserver_machinery::table::{self, IncludeObject};
-use apiserver_machinery::{Revision, object};
+use apiserver_machinery::status::ApiResult;
+use apiserver_machinery::store::{Kind, ObjectEvent, ObjectWatch};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response};
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{list, view};
+use super::frames::Frames;
+use super::list_options::ListOptions;
+use super::{view, web_socket};
 use crate::body::ResponseBody;
-use crate::negotiation::{self, Form};
-use crate::query::Query;
+use crate::negotiation;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::Answer;
@@ -31,7 +25,7 @@ use crate::server::ApiServer;
 /// that watches opened together do not end together.
 const LIFETIME: Duration = Duration::from_secs(30 * 60);
 
-/// How often an idle watcher is told how far it has seen.
+/// How often a watcher is told how far it has seen.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
 /// A last bookmark so long before the end, for the next watch to start from.
@@ -41,101 +35,56 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// reads the shared history at its own pace.
 const IN_FLIGHT: usize = 64;
 
+/// How long a client may leave its events untaken before its watch is closed. It then comes back
+/// with the last revision it saw, and misses nothing.
+const SLOWEST: Duration = Duration::from_secs(60);
+
 pub(super) async fn serve(
     server: &Arc<ApiServer>,
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = negotiation::watch_form(&call.headers)?;
-    let request = request(&call.query, kind, path)?;
-    let options = Options::new(call, kind, form)?;
+    let form = negotiation::watch_form(&call.headers, &call.query)?;
+    let mut options = ListOptions::of_watch(&call.query, kind, path)?;
+    if let Some(name) = call.info.watched_name() {
+        options = options.of_one(&name)?;
+    }
+    let include = view::include(&call.query)?;
+    let lifetime = match options.seconds {
+        Some(seconds) => Duration::from_secs(seconds),
+        None => LIFETIME + LIFETIME.mul_f64(spread()),
+    };
+    let request = server.parts.objects.with_fixed_start(options.watch()?);
     let (sender, receiver) = mpsc::channel(IN_FLIGHT);
-    let started = server.parts.objects.watch(kind, request).await;
-    let server = Arc::clone(server);
+    let mut stream = Stream {
+        server: Arc::clone(server),
+        frames: Frames::new(Arc::clone(kind.resource), form, include),
+        sender,
+        bookmarks: call.query.flag("allowWatchBookmarks"),
+        until: Instant::now().checked_add(lifetime).unwrap_or_else(|| Instant::now() + LIFETIME),
+    };
+    // After the parameters are good, failures are told inside the stream; the headers are out before
+    // what the watch begins with is at hand.
+    let objects = Arc::clone(&server.parts.objects);
+    let (group, version, plural) = (path.group.clone(), path.version.clone(), path.resource.clone());
     tokio::spawn(async move {
-        match started {
-            Ok(watch) => stream(&server, watch, &sender, options).await,
-            // After the parameters are good, failures are told inside the stream.
-            Err(error) => {
-                let _ = sender.send(error_frame(&error)).await;
+        if let Some(kind) = objects.kind(&group, &version, &plural) {
+            match objects.watch(kind, request).await {
+                Ok(watch) => stream.run(watch).await,
+                Err(error) => {
+                    let frame = stream.frames.error(&error);
+                    stream.send(frame).await;
+                }
             }
         }
     });
+    if let Some((key, upgrade)) = web_socket::key(&call.headers).zip(call.upgrade.clone()) {
+        return Ok(web_socket::answer(key, upgrade, receiver));
+    }
     let mut answer = Response::new(ResponseBody::Stream(receiver));
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form.encoding.stream_type()));
     Ok(answer)
-}
-
-fn request(query: &Query, kind: Kind<'_>, path: &ResourcePath) -> ApiResult<WatchRequest> {
-    let given = list::revision(query.text("resourceVersion"))?;
-    let matching = query.text("resourceVersionMatch");
-    let initial_events = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
-    match (initial_events, matching) {
-        (None, "") | (Some(_), "NotOlderThan") => {}
-        (None, _) => {
-            let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            return Err(list::forbidden("resourceVersionMatch", detail));
-        }
-        (Some(_), "") => {
-            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            return Err(list::forbidden("resourceVersionMatch", detail));
-        }
-        (Some(_), other) => {
-            let field = FieldPath::new("resourceVersionMatch");
-            return Err(list::options_error(FieldError::not_supported(
-                field,
-                &json!(other),
-                &["NotOlderThan"],
-            )));
-        }
-    }
-    if query.has("continue") {
-        return Err(list::forbidden("continue", "continue is forbidden for watch"));
-    }
-    let (after, initial) = match (initial_events, given) {
-        (Some(true), None) => (None, Freshness::Consistent),
-        (Some(true), Some(revision)) if revision.number() > 0 => (None, Freshness::AtLeast(revision)),
-        (Some(false), None) => (Some(Revision::NONE), Freshness::Any),
-        (None, None) => (None, Freshness::Consistent),
-        (_, Some(revision)) if revision.number() > 0 => (Some(revision), Freshness::Any),
-        _ => (None, Freshness::Any),
-    };
-    Ok(WatchRequest {
-        namespace: path.namespace.clone(),
-        labels: query.labels()?,
-        fields: query.fields(kind.resource)?,
-        after,
-        initial,
-    })
-}
-
-/// How events are to be shown, and for how long.
-struct Options {
-    resource: Resource,
-    form: Form,
-    include: IncludeObject,
-    bookmarks: bool,
-    mark_initial_end: bool,
-    until: Instant,
-}
-
-impl Options {
-    fn new(call: &Call, kind: Kind<'_>, form: Form) -> ApiResult<Self> {
-        let seconds = call.query.number("timeoutSeconds")?.unwrap_or_default();
-        let lifetime = match u64::try_from(seconds) {
-            Ok(seconds) if seconds > 0 => Duration::from_secs(seconds),
-            _ => LIFETIME + LIFETIME.mul_f64(spread()),
-        };
-        Ok(Self {
-            resource: kind.resource.clone(),
-            form,
-            include: view::include(&call.query)?,
-            bookmarks: call.query.flag("allowWatchBookmarks"),
-            mark_initial_end: call.query.flag("sendInitialEvents"),
-            until: Instant::now() + lifetime,
-        })
-    }
 }
 
 /// A number in `[0, 1)`.
@@ -143,105 +92,99 @@ fn spread() -> f64 {
     f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 256.0
 }
 
-async fn stream(server: &ApiServer, mut watch: ObjectWatch, sender: &mpsc::Sender<Bytes>, options: Options) {
-    let mut frames = Frames { options, first: true };
-    let over = server.lifecycle.watch_over();
-    tokio::pin!(over);
-    let mut seen = Revision::NONE;
-    let final_bookmark = frames.options.until.checked_sub(BOOKMARK_BEFORE_END).unwrap_or_else(Instant::now);
-    let mut bookmark_at = final_bookmark.min(Instant::now() + BOOKMARK_EVERY);
-    loop {
-        let next = tokio::select! {
+/// One client's stream.
+struct Stream {
+    server: Arc<ApiServer>,
+    frames: Frames,
+    sender: mpsc::Sender<Bytes>,
+    bookmarks: bool,
+    until: Instant,
+}
+
+impl Stream {
+    async fn run(&mut self, mut watch: ObjectWatch) {
+        let begun = Instant::now();
+        let last = self.until.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > begun);
+        let mut bookmark_at = next_bookmark(begun, last);
+        let over = self.server.lifecycle.watch_over();
+        tokio::pin!(over);
+        loop {
+            let due = async {
+                match bookmark_at.filter(|_| self.bookmarks) {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let frame = tokio::select! {
+                biased;
+                () = self.sender.closed() => return,
+                () = &mut over => return,
+                () = tokio::time::sleep_until(self.until) => return,
+                () = due => {
+                    bookmark_at = next_bookmark(Instant::now(), last);
+                    // Nothing to say yet: it will be said when there is.
+                    let Some(told) = watch.told() else { continue };
+                    self.frames.bookmark(told, false)
+                }
+                next = watch.next() => match next {
+                    Ok(Some(event)) => match self.event(event) {
+                        Some(frame) => frame,
+                        None => continue,
+                    },
+                    // The client resumes from what it saw last.
+                    Ok(None) => return,
+                    Err(error) => Err(error),
+                },
+            };
+            let over = frame.is_err();
+            let bytes = frame.unwrap_or_else(|error| self.frames.error(&error));
+            if !self.send(bytes).await || over {
+                return;
+            }
+        }
+    }
+
+    /// The event as it goes out; `None` when this client is not told.
+    fn event(&mut self, event: ObjectEvent) -> Option<ApiResult<Bytes>> {
+        match event {
+            ObjectEvent::Object(kind, item) => Some(self.frames.event(kind, &item)),
+            ObjectEvent::InitialEnd(revision) => self.bookmarks.then(|| self.frames.bookmark(revision, true)),
+            ObjectEvent::Progress(_) => None,
+        }
+    }
+
+    /// Whether the client took it, or the connection for it, in time.
+    async fn send(&self, bytes: Bytes) -> bool {
+        let latest = self.until.min(Instant::now() + SLOWEST);
+        tokio::select! {
             biased;
-            () = sender.closed() => return,
-            () = &mut over => return,
-            () = tokio::time::sleep_until(frames.options.until) => return,
-            next = watch.next() => next,
-            () = tokio::time::sleep_until(bookmark_at) => {
-                if frames.options.bookmarks && seen > Revision::NONE
-                    && sender.send(frames.bookmark(seen, false)).await.is_err() {
-                    return;
-                }
-                let every = Instant::now() + BOOKMARK_EVERY;
-                bookmark_at = if Instant::now() < final_bookmark { every.min(final_bookmark) } else { every };
-                continue;
-            }
-        };
-        let frame = match next {
-            Ok(ObjectEvent::Progress(revision)) => {
-                seen = seen.max(revision);
-                continue;
-            }
-            Ok(ObjectEvent::InitialEnd(revision)) => {
-                seen = seen.max(revision);
-                if !(frames.options.bookmarks && frames.options.mark_initial_end) {
-                    continue;
-                }
-                Ok(frames.bookmark(revision, true))
-            }
-            Ok(ObjectEvent::Object(kind, item)) => {
-                // Initial objects come in key order; only the end of them says how far they reach.
-                frames.event(kind, &item)
-            }
-            Err(error) => Err(error),
-        };
-        let over = frame.is_err();
-        let bytes = frame.unwrap_or_else(|error| error_frame(&error));
-        let sent = tokio::time::timeout_at(frames.options.until, sender.send(bytes)).await;
-        if over || !matches!(sent, Ok(Ok(()))) {
-            return;
+            sent = tokio::time::timeout_at(latest, self.sender.send(bytes)) => matches!(sent, Ok(Ok(()))),
+            () = self.server.lifecycle.refused() => false,
         }
     }
 }
 
-/// Writes events in the form asked for.
-struct Frames {
-    options: Options,
-    first: bool,
-}
-
-impl Frames {
-    fn event(&mut self, kind: EventKind, item: &Arc<CachedObject>) -> ApiResult<Bytes> {
-        if self.options.form == Form::Json {
-            item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
-            return Ok(item.frame(kind));
-        }
-        let value = item.to_value().map_err(ApiError::internal)?;
-        Ok(line(kind.word(), &self.view(&value)))
-    }
-
-    fn bookmark(&mut self, revision: Revision, initial_end: bool) -> Bytes {
-        let resource = &self.options.resource;
-        let mut bookmark = json!({"apiVersion": resource.api_version(), "kind": resource.kind,
-            "metadata": {"resourceVersion": revision.to_string()}});
-        if initial_end {
-            object::set_meta(&mut bookmark, "annotations", json!({"k8s.io/initial-events-end": "true"}));
-        }
-        let shown = if self.options.form == Form::Json { bookmark } else { self.view(&bookmark) };
-        line("BOOKMARK", &shown)
-    }
-
-    fn view(&mut self, value: &Value) -> Value {
-        match self.options.form {
-            Form::Table(version) => {
-                let mut table = view::one_row(&self.options.resource, value, version, self.options.include);
-                if !std::mem::take(&mut self.first) {
-                    table["columnDefinitions"] = Value::Null;
-                }
-                table
-            }
-            Form::Metadata => table::partial(value),
-            Form::Json | Form::Yaml => value.clone(),
-        }
+/// When the next bookmark is due after one at `now`; none after the last.
+fn next_bookmark(now: Instant, last: Option<Instant>) -> Option<Instant> {
+    let regular = now + BOOKMARK_EVERY;
+    match last {
+        Some(last) if now >= last => None,
+        Some(last) => Some(regular.min(last)),
+        None => None,
     }
 }
 
-fn line(kind: &str, object: &Value) -> Bytes {
-    let mut bytes = serde_json::to_vec(&json!({"type": kind, "object": object})).unwrap_or_default();
-    bytes.push(b'\n');
-    Bytes::from(bytes)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn error_frame(error: &ApiError) -> Bytes {
-    line("ERROR", &error.to_value())
+    #[test]
+    fn bookmarks_come_every_minute_and_once_more_before_the_end() {
+        let begun = Instant::now();
+        let after = |seconds| begun + Duration::from_secs(seconds);
+        assert_eq!(next_bookmark(begun, Some(after(298))), Some(after(60)));
+        assert_eq!(next_bookmark(after(240), Some(after(298))), Some(after(298)));
+        assert_eq!(next_bookmark(after(298), Some(after(298))), None);
+        assert_eq!(next_bookmark(begun, None), None);
+    }
 }

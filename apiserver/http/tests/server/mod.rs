@@ -9,13 +9,14 @@ use apiserver_http::{ApiServer, Check, Identity, InProcess, Parts, ResponseBody,
 use apiserver_machinery::conversion::{Conversion, ConversionError};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::metadata;
-use apiserver_machinery::resource::{Column, Registry, Resource};
+use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
 use apiserver_machinery::schema::Schema;
 use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
 use apiserver_machinery::strategy::Plain;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
+use storage_contract::Store;
 use storage_embedded::EmbeddedStore;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
@@ -23,16 +24,18 @@ use tower::Service;
 #[derive(Clone)]
 pub(crate) struct Server {
     door: InProcess,
-    pub(crate) api: Arc<ApiServer>,
-    _directory: Arc<tempfile::TempDir>,
+    pub(crate) server: Arc<ApiServer>,
+    _directory: Option<Arc<tempfile::TempDir>>,
 }
 
 fn resource(group: &str, kind: &str, namespaced: bool) -> Resource {
     let open_api = json!({"type": "object", "properties": {
         "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
         "spec": {"type": "object", "properties": {
-            "size": {"type": "integer", "minimum": 1}, "colour": {"type": "string", "default": "red"}}},
-        "status": {"type": "object", "properties": {"phase": {"type": "string"}}}}});
+            "size": {"type": "integer", "minimum": 1}, "colour": {"type": "string", "default": "red"},
+            "replicas": {"type": "integer", "format": "int32"}}},
+        "status": {"type": "object", "properties": {"phase": {"type": "string"},
+            "replicas": {"type": "integer", "format": "int32"}, "selector": {"type": "string"}}}}});
     let mut whole = open_api.clone();
     whole["properties"]["metadata"] = metadata::schema();
     let column = |name: &str, kind: &str, path: &str| Column {
@@ -109,6 +112,23 @@ impl Conversion for Renamed {
     }
 }
 
+/// A kind, one with a Scale, one that is on its way out, and what they live in.
+fn kinds() -> Vec<Resource> {
+    let scale = Scale {
+        spec_replicas: ".spec.replicas".to_owned(),
+        status_replicas: ".status.replicas".to_owned(),
+        selector: Some(".status.selector".to_owned()),
+    };
+    let warning = "old.example.com/v1 Relic is deprecated; use toys.example.com/v1 Gadget";
+    vec![
+        resource("toys.example.com", "Gadget", true),
+        Resource { scale: Some(scale), ..resource("toys.example.com", "Swarm", true) },
+        Resource { deprecation: Some(warning.to_owned()), ..resource("old.example.com", "Relic", true) },
+        resource("", "Namespace", false),
+        older_gadget(),
+    ]
+}
+
 /// What a server is started with beside its kinds.
 pub(crate) struct Setup {
     pub(crate) settings: Settings,
@@ -132,17 +152,24 @@ impl Default for Setup {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        Self::start_with(Setup::default()).await
+        let directory = Arc::new(tempfile::tempdir().unwrap());
+        let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+        Self { _directory: Some(directory), ..Self::start_on(store).await }
     }
 
     pub(crate) async fn start_with(setup: Setup) -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
-        let kinds = vec![
-            resource("toys.example.com", "Gadget", true),
-            resource("", "Namespace", false),
-            older_gadget(),
-        ];
+        Self { _directory: Some(directory), ..Self::set_up_on(store, setup).await }
+    }
+
+    /// One of the servers on a store.
+    pub(crate) async fn start_on(store: Arc<dyn Store>) -> Self {
+        Self::set_up_on(store, Setup::default()).await
+    }
+
+    async fn set_up_on(store: Arc<dyn Store>, setup: Setup) -> Self {
+        let kinds = kinds();
         let objects = Arc::new(ObjectStore::open(
             Arc::new(Registry::new(kinds)),
             store,
@@ -159,21 +186,35 @@ impl Server {
             checks: setup.checks,
             shutdown: setup.shutdown,
         };
-        let api = Arc::new(ApiServer::with_settings(parts, setup.settings));
+        let server = Arc::new(ApiServer::with_settings(parts, setup.settings));
         let master = User::authenticated("tester", ["system:masters".to_owned()]);
-        let door = InProcess::new(Arc::clone(&api), master);
-        let server = Self { door, api, _directory: directory };
+        let door = InProcess::new(Arc::clone(&server), master);
+        let server = Self { door, server, _directory: None };
         while !objects.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
-        assert_eq!(server.post("/api/v1/namespaces", &namespace).await.0, 201);
+        // Another server may have made it.
+        assert!(matches!(server.post("/api/v1/namespaces", &namespace).await.0, 201 | 409));
         server
+    }
+
+    /// Serves on a network, too, without TLS.
+    pub(crate) async fn listen(self, listener: tokio::net::TcpListener) {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let service = hyper_util::service::TowerToHyperService::new(self.door.clone());
+            let builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
+            tokio::spawn(async move {
+                let stream = hyper_util::rt::TokioIo::new(stream);
+                builder.serve_connection_with_upgrades(stream, service).await.unwrap();
+            });
+        }
     }
 
     /// The same server, as somebody else.
     pub(crate) fn as_user(&self, user: User) -> Self {
-        Self { door: InProcess::new(Arc::clone(&self.api), user), ..self.clone() }
+        Self { door: InProcess::new(Arc::clone(&self.server), user), ..self.clone() }
     }
 
     /// A request with any body.
@@ -198,6 +239,20 @@ impl Server {
         }
         let request = request.body(Full::new(body.into())).unwrap();
         self.door.clone().call(request).await.unwrap()
+    }
+
+    /// The same server for somebody else.
+    pub(crate) fn seen_by(&self, name: &str, groups: &[&str]) -> Self {
+        let user = User::authenticated(name, groups.iter().map(|group| (*group).to_owned()));
+        Self { door: InProcess::new(Arc::clone(&self.server), user), ..self.clone() }
+    }
+
+    /// The bytes of an answer, its code and its content type.
+    pub(crate) async fn bytes(&self, path: &str, accept: &str) -> (u16, String, bytes::Bytes) {
+        let answer = self.request("GET", path, &[("accept", accept)], "").await;
+        let media = answer.headers().get("content-type").unwrap().to_str().unwrap().to_owned();
+        let code = answer.status().as_u16();
+        (code, media, answer.into_body().collect().await.unwrap().to_bytes())
     }
 
     pub(crate) async fn send(
@@ -236,7 +291,11 @@ impl Server {
     }
 
     pub(crate) async fn watch(&self, path: &str) -> Watch {
-        let answer = self.request("GET", path, &[], String::new()).await;
+        self.watch_as(path, "application/json").await
+    }
+
+    pub(crate) async fn watch_as(&self, path: &str, accept: &str) -> Watch {
+        let answer = self.request("GET", path, &[("accept", accept)], String::new()).await;
         assert_eq!(answer.status(), 200);
         Watch { body: answer.into_body(), rest: Vec::new() }
     }
@@ -250,14 +309,28 @@ pub(crate) struct Watch {
 impl Watch {
     /// The next event; a stream that says nothing for long has failed.
     pub(crate) async fn next(&mut self) -> Value {
+        self.next_or_end().await.unwrap()
+    }
+
+    /// The next event, or `None` at the end of the stream.
+    pub(crate) async fn next_or_end(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
-                return serde_json::from_slice(&line).unwrap();
+                return Some(serde_json::from_slice(&line).unwrap());
             }
-            let frame = tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await.unwrap();
-            self.rest.extend_from_slice(&frame.unwrap().unwrap().into_data().unwrap());
+            let frame = tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await.unwrap()?;
+            self.rest.extend_from_slice(&frame.unwrap().into_data().unwrap());
         }
+    }
+
+    /// Every event up to the end of the stream.
+    pub(crate) async fn all(mut self) -> Vec<Value> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next_or_end().await {
+            events.push(event);
+        }
+        events
     }
 
     /// Whether the stream ends soon.

@@ -4,9 +4,14 @@ use serde_json::{Map, Value, json};
 
 use super::{META, schema_name};
 use crate::resource::Resource;
+use crate::scale;
 
 /// Forms in which patches are read.
-const PATCH_TYPES: [&str; 2] = ["application/json-patch+json", "application/merge-patch+json"];
+const PATCH_TYPES: [&str; 3] =
+    ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
+
+/// Forms in which objects are read and written.
+const FORMS: [&str; 2] = ["application/json", "application/yaml"];
 
 /// What one operation is.
 struct Operation<'a> {
@@ -17,22 +22,28 @@ struct Operation<'a> {
     body: Option<(Vec<&'static str>, String)>,
     answer: String,
     code: &'static str,
+    /// Group, version and kind that it is about, where that is not the resource.
+    about: Option<(&'static str, &'static str, &'static str)>,
 }
 
 impl Operation<'_> {
     fn to_value(&self) -> Value {
         let resource = self.resource;
+        let own = (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
+        let (group, version, kind) = self.about.unwrap_or(own);
         let schema = |name: &str| json!({"schema": {"$ref": format!("#/components/schemas/{name}")}});
+        let answer = schema(&self.answer);
+        let answers: Map<String, Value> =
+            FORMS.iter().map(|form| ((*form).to_owned(), answer.clone())).collect();
         let mut operation = json!({
             "operationId": self.id,
             "tags": [resource.group],
             "parameters": self.parameters,
             "responses": {
-                self.code: {"description": "OK", "content": {"application/json": schema(&self.answer)}},
+                self.code: {"description": "OK", "content": answers},
                 "401": {"description": "Unauthorized"}},
             "x-kubernetes-action": self.action,
-            "x-kubernetes-group-version-kind":
-                {"group": resource.group, "version": resource.version, "kind": resource.kind}});
+            "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind}});
         if let Some((types, name)) = &self.body {
             let content: Map<String, Value> =
                 types.iter().map(|form| ((*form).to_owned(), schema(name))).collect();
@@ -53,12 +64,16 @@ pub(super) fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     let collection = format!("{root}{scope}/{}", resource.plural);
     let item = format!("{collection}/{{name}}");
     paths.insert(collection, collection_item(resource));
-    paths.insert(item.clone(), object_item(resource, ""));
+    paths.insert(item.clone(), object_item(resource, "", None));
     if resource.namespaced {
         paths.insert(format!("{root}/{}", resource.plural), all_namespaces_item(resource));
     }
     if resource.status_subresource {
-        paths.insert(format!("{item}/status"), object_item(resource, "Status"));
+        paths.insert(format!("{item}/status"), object_item(resource, "Status", None));
+    }
+    if resource.scale.is_some() {
+        let about = (scale::GROUP, scale::VERSION, scale::KIND);
+        paths.insert(format!("{item}/scale"), object_item(resource, "Scale", Some(about)));
     }
     if resource.strategy.has_spec_finalizers() {
         paths.insert(format!("{item}/finalize"), finalize_item(resource));
@@ -71,9 +86,10 @@ pub(super) fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
             action: "post",
             id: format!("create{}{}{}", title(&resource.group), resource.kind, title(verb.name())),
             parameters: vec![query("dryRun", "string")],
-            body: Some((vec!["application/json", "application/yaml"], schema_name(group, version, kind))),
+            body: Some((FORMS.to_vec(), schema_name(group, version, kind))),
             answer: schema_name(answer_group, answer_version, answer_kind),
             code: "201",
+            about: None,
         };
         // The answer's schema may stand in another document; an untyped answer is honest there.
         let mut operation = operation.to_value();
@@ -122,7 +138,7 @@ fn path_parameters(resource: &Resource, named: bool) -> Vec<Value> {
 fn collection_item(resource: &Resource) -> Value {
     let id =
         |verb: &str| format!("{verb}{}{}{}", title(&resource.group), title(&resource.version), resource.kind);
-    let forms = vec!["application/json", "application/yaml"];
+    let forms = FORMS.to_vec();
     let list = Operation {
         resource,
         action: "list",
@@ -131,6 +147,7 @@ fn collection_item(resource: &Resource) -> Value {
         body: None,
         answer: own_list(resource),
         code: "200",
+        about: None,
     };
     let create = Operation {
         resource,
@@ -140,6 +157,7 @@ fn collection_item(resource: &Resource) -> Value {
         body: Some((forms, own(resource))),
         answer: own(resource),
         code: "201",
+        about: None,
     };
     let delete = Operation {
         resource,
@@ -149,6 +167,7 @@ fn collection_item(resource: &Resource) -> Value {
         body: None,
         answer: format!("{META}.Status"),
         code: "200",
+        about: None,
     };
     json!({"parameters": path_parameters(resource, false), "get": list.to_value(), "post": create.to_value(),
         "delete": delete.to_value()})
@@ -169,15 +188,22 @@ fn all_namespaces_item(resource: &Resource) -> Value {
         body: None,
         answer: own_list(resource),
         code: "200",
+        about: None,
     };
     json!({"get": list.to_value()})
 }
 
-fn object_item(resource: &Resource, part: &str) -> Value {
+/// An object, or a part of it that is another kind.
+fn object_item(
+    resource: &Resource,
+    part: &str,
+    about: Option<(&'static str, &'static str, &'static str)>,
+) -> Value {
+    let shown = if about.is_some() { super::schema_name_of_scale() } else { own(resource) };
     let id = |verb: &str| {
         format!("{verb}{}{}{}{part}", title(&resource.group), title(&resource.version), resource.kind)
     };
-    let forms = vec!["application/json", "application/yaml"];
+    let forms = FORMS.to_vec();
     let mut patch_parameters = write_parameters();
     patch_parameters.push(query("force", "boolean"));
     let get = Operation {
@@ -186,17 +212,19 @@ fn object_item(resource: &Resource, part: &str) -> Value {
         id: id("read"),
         parameters: vec![query("resourceVersion", "string")],
         body: None,
-        answer: own(resource),
+        answer: shown.clone(),
         code: "200",
+        about,
     };
     let put = Operation {
         resource,
         action: "put",
         id: id("replace"),
         parameters: write_parameters(),
-        body: Some((forms, own(resource))),
-        answer: own(resource),
+        body: Some((forms, shown.clone())),
+        answer: shown.clone(),
         code: "200",
+        about,
     };
     let patch = Operation {
         resource,
@@ -204,8 +232,9 @@ fn object_item(resource: &Resource, part: &str) -> Value {
         id: id("patch"),
         parameters: patch_parameters,
         body: Some((PATCH_TYPES.to_vec(), format!("{META}.Patch"))),
-        answer: own(resource),
+        answer: shown.clone(),
         code: "200",
+        about,
     };
     let mut item = json!({"parameters": path_parameters(resource, true), "get": get.to_value(), "put": put.to_value(),
         "patch": patch.to_value()});
@@ -218,6 +247,7 @@ fn object_item(resource: &Resource, part: &str) -> Value {
             body: Some((vec!["application/json"], format!("{META}.DeleteOptions"))),
             answer: format!("{META}.Status"),
             code: "200",
+            about,
         };
         item["delete"] = delete.to_value();
     }
@@ -226,11 +256,16 @@ fn object_item(resource: &Resource, part: &str) -> Value {
 
 /// The subresource that is only replaced.
 fn finalize_item(resource: &Resource) -> Value {
-    let mut item = object_item(resource, "Finalize");
+    let mut item = object_item(resource, "Finalize", None);
     if let Some(operations) = item.as_object_mut() {
         operations.retain(|key, _| key == "parameters" || key == "put");
     }
     item
+}
+
+/// The id of the operation that reads a discovery path.
+pub(super) fn discovery_id(path: &str) -> String {
+    format!("get{}Discovery", path.split('/').map(title).collect::<String>())
 }
 
 /// `cluster.x-k8s.io` as a part of an operation id: `ClusterXK8sIo`.
@@ -248,7 +283,7 @@ fn title(text: &str) -> String {
 
 /// Rewrites one operation in place as v2 has it.
 pub(super) fn to_v2(operation: &mut Map<String, Value>) {
-    let json_forms = json!(["application/json", "application/yaml"]);
+    let json_forms = json!(FORMS);
     operation.insert("produces".to_owned(), json_forms.clone());
     let mut parameters =
         operation.remove("parameters").and_then(|list| list.as_array().cloned()).unwrap_or_default();

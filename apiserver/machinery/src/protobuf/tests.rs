@@ -55,7 +55,7 @@ fn a_message_becomes_the_json_it_stands_for() {
         bytes(13, owner),
         bytes(14, "x/y"),
         bytes(14, "z"),
-        bytes(17, "managed fields"),
+        bytes(17, [bytes(1, "m"), bytes(7, bytes(1, r#"{"f:a":{}}"#))].concat()),
     ];
     let raw = [
         bytes(1, metadata.concat()),
@@ -71,7 +71,7 @@ fn a_message_becomes_the_json_it_stands_for() {
         "metadata": {"name": "a", "namespace": "ns", "deletionTimestamp": "2026-11-18T11:06:40Z",
             "deletionGracePeriodSeconds": 0, "labels": {"l": "ü", "empty": ""}, "finalizers": ["x/y", "z"],
             "ownerReferences": [{"kind": "K", "name": "n", "uid": "u", "apiVersion": "g/v", "controller": true,
-                "blockOwnerDeletion": false}]},
+                "blockOwnerDeletion": false}], "managedFields": [{"manager": "m", "fieldsV1": {"f:a": {}}}]},
         "data": {"k": "AP8="}, "limit": -1, "on": false, "at": "2026-11-18T11:06:40.000007Z"});
     assert_eq!(decode(&envelope("v1", "Toy", &raw.concat()), "Toy", TOY), Ok(expected));
 }
@@ -120,4 +120,48 @@ fn what_is_no_message_is_refused_and_never_panics() {
         let found = decode(&body, "Toy", TOY).unwrap_err().to_string();
         assert!(found.contains(why), "{why}: {found}");
     }
+}
+
+/// What a kube-apiserver 1.36.3 answered for the same object.
+#[test]
+fn what_is_encoded_has_the_bytes_of_the_generated_encoders() {
+    let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {
+        "resourceVersion": "228", "annotations": {"k8s.io/initial-events-end": "true"}}});
+    let expected = [
+        b"k8s\0\x0a\x27\x0a\x0emeta.k8s.io/v1\x12\x15PartialObjectMetadata\x12\x38\x0a\x36".as_slice(),
+        b"\x0a\0\x12\0\x1a\0\x22\0\x2a\0\x32\x03228\x38\0\x42\0\x62\x21\x0a\x19k8s.io/initial-events-end",
+        b"\x12\x04true\x1a\0\x22\0",
+    ];
+    let bookmark = encode(&object).unwrap();
+    assert_eq!(bookmark, expected.concat());
+    let event = event("BOOKMARK", &bookmark);
+    assert_eq!(event[..16], *b"\0\0\0\x79\x0a\x08BOOKMARK\x12\x6d");
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "too old resource version: 1 (212)", "reason": "Expired", "code": 410});
+    let expected = [
+        b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x40\x0a\x06\x0a\0\x12\0\x1a\0\x12\x07Failure\x1a\x21"
+            .as_slice(),
+        b"too old resource version: 1 (212)\x22\x07Expired\x30\x9a\x03\x1a\0\x22\0",
+    ];
+    assert_eq!(encode(&status).unwrap(), expected.concat());
+    assert_eq!(encode(&json!({"kind": "Toy"})), None);
+    let versions = json!({"groupVersion": "g/v1", "version": "v1"});
+    let group = json!({"kind": "APIGroup", "apiVersion": "v1", "name": "g", "versions": [versions],
+        "preferredVersion": versions});
+    let expected = b"k8s\0\x0a\x0e\x0a\x02v1\x12\x08APIGroup\x12\x1b\x0a\x01g\x12\x0a\x0a\x04g/v1\x12\x02v1\
+        \x1a\x0a\x0a\x04g/v1\x12\x02v1\x1a\0\x22\0";
+    assert_eq!(encode(&group).unwrap(), expected);
+}
+
+#[test]
+fn what_is_encoded_is_read_again() {
+    let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {
+        "name": "a", "namespace": "ns", "generation": 3, "creationTimestamp": "2026-11-18T11:06:40Z",
+        "deletionTimestamp": "2026-11-18T11:06:41Z", "deletionGracePeriodSeconds": 0,
+        "labels": {"b": "", "a": "ü"}, "finalizers": ["x/y", "z"],
+        "ownerReferences": [{"kind": "K", "name": "n", "uid": "u", "apiVersion": "g/v", "controller": false}],
+        "managedFields": [{"manager": "m", "operation": "Apply", "apiVersion": "g/v", "fieldsType": "FieldsV1",
+            "time": "2026-11-18T11:06:40Z", "fieldsV1": {"f:spec": {".": {}}}, "subresource": "status"}]}});
+    let bytes = encode(&object).unwrap();
+    assert_eq!(decode(&bytes, "PartialObjectMetadata", &[METADATA]), Ok(object));
 }

@@ -88,6 +88,49 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Writes the fields of one message.
+#[derive(Debug, Default)]
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    /// A message after `prefix`.
+    pub(crate) fn starting_with(prefix: &[u8]) -> Self {
+        Self(prefix.to_vec())
+    }
+
+    pub(crate) fn number(&mut self, field: u64, value: u64) {
+        self.varint(field << 3);
+        self.varint(value);
+    }
+
+    pub(crate) fn bytes(&mut self, field: u64, value: &[u8]) {
+        self.varint(field << 3 | 2);
+        self.varint(u64::try_from(value.len()).unwrap_or(u64::MAX));
+        self.0.extend_from_slice(value);
+    }
+
+    pub(crate) fn double(&mut self, field: u64, value: f64) {
+        self.varint(field << 3 | 1);
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.0
+    }
+
+    fn varint(&mut self, mut number: u64) {
+        loop {
+            let [low, ..] = number.to_le_bytes();
+            number >>= 7;
+            if number == 0 {
+                self.0.push(low & 0x7f);
+                return;
+            }
+            self.0.push(low | 0x80);
+        }
+    }
+}
+
 fn unexpected_end() -> Malformed {
     Malformed("unexpected EOF".to_owned())
 }

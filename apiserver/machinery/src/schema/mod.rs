@@ -92,13 +92,6 @@ impl Schema {
     pub fn compile(schema: &Value) -> Result<Self, InvalidSchema> {
         compile::compile(schema, "")
     }
-
-    pub(crate) fn property(&self, name: &str) -> Option<&Self> {
-        match &self.kind {
-            Kind::Object(object) => object.properties.get(name),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]

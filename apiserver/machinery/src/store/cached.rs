@@ -52,36 +52,73 @@ pub struct CachedObject {
 type Views = Vec<(String, Arc<CachedObject>)>;
 
 impl CachedObject {
-    pub(super) fn new(resource: &Resource, object: Result<&Value, String>, revision: Revision) -> Self {
-        let found = object.as_ref().ok();
-        let labels = found.and_then(|object| object::labels(object).cloned());
-        let fields = found.map(|object| fields(resource, object)).unwrap_or_default();
-        let json = object.and_then(|object| {
-            serde_json::to_vec(object).map(Bytes::from).map_err(|error| error.to_string())
-        });
-        Self { json, revision, labels, fields, frames: Default::default(), views: OnceLock::new() }
+    pub(super) fn new(resource: &Resource, object: &Value, revision: Revision) -> Self {
+        Self {
+            json: serde_json::to_vec(object).map(Bytes::from).map_err(|error| error.to_string()),
+            revision,
+            labels: object::labels(object).cloned(),
+            fields: fields(resource, object),
+            frames: Default::default(),
+            views: OnceLock::new(),
+        }
     }
 
-    /// Whether both selectors select it.
+    /// What is there and cannot be read. Of what it says only the name is known, from its key.
+    fn damaged(name: &str, why: String, revision: Revision) -> Self {
+        let fields = vec![(NAME, name.to_owned())];
+        let (frames, views) = Default::default();
+        Self { json: Err(why), revision, labels: None, fields, frames, views }
+    }
+
+    /// The object behind a stored entry.
+    pub(super) fn of_entry(
+        registry: &Registry,
+        resource: &Resource,
+        encryption: &Encryption,
+        entry: &Entry,
+    ) -> Self {
+        match super::decode(registry, resource, encryption, entry) {
+            Ok(object) => Self::new(resource, &object, entry.modified),
+            Err(why) => {
+                let name = entry.key.as_str().rsplit('/').next().unwrap_or_default();
+                Self::damaged(name, why, entry.modified)
+            }
+        }
+    }
+
+    fn field(&self, path: &str) -> Option<&str> {
+        self.fields.iter().find(|(name, _)| *name == path).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether both selectors select it. What cannot be read may be what is looked for, and is not
+    /// left out in silence.
     pub fn is_selected(&self, labels: &LabelSelector, fields: &FieldSelector) -> bool {
-        let field =
-            |path: &str| self.fields.iter().find(|(name, _)| *name == path).map(|(_, value)| value.clone());
+        if self.json.is_err() {
+            return fields.name().is_none_or(|name| self.field(NAME) == Some(name));
+        }
         (labels.is_empty() || labels.matches(self.labels.as_ref()))
-            && (fields.is_empty() || fields.matches(field))
+            && (fields.is_empty() || fields.matches(|path| self.field(path).map(str::to_owned)))
     }
 
     /// The object in the version of `resource`. Converted and encoded once, however many ask.
     pub(super) fn view(self: &Arc<Self>, resource: &Resource) -> Arc<Self> {
         let Some(conversion) = &resource.conversion else { return Arc::clone(self) };
+        if self.json.is_err() {
+            return Arc::clone(self);
+        }
         let mut views = self.views.get_or_init(Box::default).lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, view)) = views.iter().find(|(version, _)| *version == resource.version) {
             return Arc::clone(view);
         }
-        let served = self.to_value().and_then(|object| {
-            let name = object::name(&object).to_owned();
-            conversion.served(object).map_err(|error| format!("{} {name}: {error}", resource.kind))
+        let served =
+            self.to_value().and_then(|object| conversion.served(object).map_err(|error| error.to_string()));
+        let view = Arc::new(match served {
+            Ok(object) => Self::new(resource, &object, self.revision),
+            Err(why) => {
+                let name = self.field(NAME).unwrap_or_default();
+                Self::damaged(name, format!("{} {name}: {why}", resource.kind), self.revision)
+            }
         });
-        let view = Arc::new(Self::new(resource, served.as_ref().map_err(Clone::clone), self.revision));
         views.push((resource.version.clone(), Arc::clone(&view)));
         view
     }
@@ -116,10 +153,13 @@ impl CachedObject {
     }
 }
 
+/// The field that every selector knows.
+const NAME: &str = "metadata.name";
+
 /// The values that field selectors may ask for.
 fn fields(resource: &Resource, object: &Value) -> Vec<(&'static str, String)> {
     let mut fields = vec![
-        ("metadata.name", object::name(object).to_owned()),
+        (NAME, object::name(object).to_owned()),
         ("metadata.namespace", object::namespace(object).to_owned()),
     ];
     for path in &resource.selectable {
@@ -150,18 +190,8 @@ impl ToBytes {
 impl Projection<CachedObject> for ToBytes {
     fn project(&self, section: usize, entry: &Entry) -> CachedObject {
         match self.registry.stored().get(section) {
-            Some(resource) => {
-                let object = super::decode(resource, &self.encryption, entry);
-                CachedObject::new(resource, object.as_ref().map_err(Clone::clone), entry.modified)
-            }
-            None => CachedObject {
-                json: Err(format!("{} belongs to no kind", entry.key)),
-                revision: entry.modified,
-                labels: None,
-                fields: Vec::new(),
-                frames: Default::default(),
-                views: OnceLock::new(),
-            },
+            Some(resource) => CachedObject::of_entry(&self.registry, resource, &self.encryption, entry),
+            None => CachedObject::damaged("", format!("{} belongs to no kind", entry.key), entry.modified),
         }
     }
 }

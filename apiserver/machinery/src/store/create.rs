@@ -152,6 +152,7 @@ pub(super) fn check(kind: Kind<'_>, new: &Value, old: Option<&Value>) -> ApiResu
     let resource = kind.resource;
     let mut faults = metadata::validate(resource, new, old);
     faults.extend(resource.schema.validate(new, old, &FieldPath::default()));
+    faults.extend(crate::scale::validate(resource, new));
     if faults.is_empty() {
         let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
         faults = kind.stored.strategy.validate(kind.as_stored(new)?.as_ref(), stored_old.as_deref());

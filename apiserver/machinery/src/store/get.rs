@@ -33,14 +33,12 @@ impl ObjectStore {
         let key = self.key(kind, namespace, name)?;
         let not_found = || ApiError::not_found(kind.resource, name);
         if self.freshen(freshness).await? {
-            let section = self.cache.section(kind.section).ok_or_else(not_found)?;
-            let snapshot = section.snapshot();
+            let snapshot = self.section(kind).ok_or_else(not_found)?.snapshot();
             return snapshot.get(key.as_str()).map(|item| item.view(kind.resource)).ok_or_else(not_found);
         }
         let entry =
             self.store.get(&key).await.map_err(|error| ApiError::storage(&error))?.ok_or_else(not_found)?;
-        let object = self.decode(kind, &entry)?;
-        Ok(Arc::new(CachedObject::new(kind.resource, Ok(&object), entry.modified)))
+        Ok(self.project(kind, &entry))
     }
 
     /// Waits until the cache is as fresh as asked; `false` when the store must be read instead.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use storage_cache::Snapshot;
 use storage_contract::{KeyRange, ListOptions, Revision, StoreError};
 
-use super::{CachedObject, Freshness, Kind, ObjectStore};
+use super::{CATCH_UP, CachedObject, Freshness, Kind, ObjectStore};
 use crate::continue_token::ContinueToken;
 use crate::selectors::{FieldSelector, LabelSelector};
 use crate::status::{ApiError, ApiResult};
@@ -38,6 +39,12 @@ pub struct ListRequest {
     pub revision: RevisionMatch,
 }
 
+impl ListRequest {
+    fn selects_all(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+}
+
 /// A list, or a page of one.
 #[derive(Debug, Clone)]
 pub struct Listing {
@@ -55,9 +62,10 @@ impl ObjectStore {
     /// Lists objects.
     ///
     /// # Errors
-    /// 410 with a token to go on with when the page's revision is compacted; 503; 504.
+    /// 410 with a token to go on with when the page's revision is compacted; 500 naming the key of
+    /// an object that cannot be read; 503; 504.
     pub async fn list(&self, kind: Kind<'_>, request: &ListRequest) -> ApiResult<Listing> {
-        let scope = self.scope(kind, request);
+        let scope = Scope::new(kind, request);
         let revision = match &request.token {
             Some(ContinueToken { revision: Some(revision), .. }) => {
                 RevisionMatch::Exactly(Revision::new(*revision))
@@ -65,48 +73,35 @@ impl ObjectStore {
             Some(_) => RevisionMatch::AtLeast(Freshness::Consistent),
             None => request.revision,
         };
-        let snapshot = match revision {
-            RevisionMatch::AtLeast(freshness) => {
-                let fresh = self.freshen(freshness).await?;
-                self.cache.section(kind.section).filter(|_| fresh).map(|section| {
-                    // The position first: the snapshot then shows at least everything up to it.
-                    let position = self.cache.revision();
-                    let snapshot = section.snapshot();
-                    (position.max(snapshot.revision), snapshot)
-                })
-            }
-            RevisionMatch::Exactly(revision) => {
-                self.freshen(Freshness::AtLeast(revision)).await?;
-                let at = self.cache.section(kind.section).and_then(|section| section.snapshot_at(revision));
-                at.map(|snapshot| (revision, snapshot))
-            }
-        };
-        match snapshot {
-            Some((revision, snapshot)) => {
-                let mut listing = scope.page(&snapshot, revision, request);
-                if kind.resource.conversion.is_some() {
-                    listing.items = listing.items.iter().map(|item| item.view(kind.resource)).collect();
-                }
-                Ok(listing)
-            }
+        match self.snapshot(kind, revision).await? {
+            Some((revision, snapshot)) => Ok(scope.page(kind, &snapshot, revision, request)),
             None => self.list_store(kind, request, &scope, revision).await,
         }
     }
 
-    fn scope(&self, kind: Kind<'_>, request: &ListRequest) -> Scope {
-        let prefix = kind.resource.prefix();
-        let base = if kind.resource.namespaced && !request.namespace.is_empty() {
-            format!("{prefix}{}/", request.namespace)
-        } else {
-            prefix.clone()
-        };
-        // '0' follows '/': the first key past everything below the prefix.
-        let end = format!("{}0", base.trim_end_matches('/'));
-        let start = match &request.token {
-            Some(token) => format!("{prefix}{}", token.start).max(base),
-            None => base,
-        };
-        Scope { prefix, start, end }
+    /// What the cache has to show, and the revision it is of; `None` when the store must be read.
+    async fn snapshot(
+        &self,
+        kind: Kind<'_>,
+        revision: RevisionMatch,
+    ) -> ApiResult<Option<(Revision, Snapshot<CachedObject>)>> {
+        let Some(section) = self.section(kind) else { return Ok(None) };
+        match revision {
+            RevisionMatch::AtLeast(freshness) => {
+                if !self.freshen(freshness).await? {
+                    return Ok(None);
+                }
+                // The position first: the snapshot then shows at least everything up to it.
+                let position = self.cache.revision();
+                let snapshot = section.snapshot();
+                Ok(Some((position.max(snapshot.revision), snapshot)))
+            }
+            // What the cache has not reached is not what was then, but what was before.
+            RevisionMatch::Exactly(revision) if self.cache.wait_for(revision, CATCH_UP).await => {
+                Ok(section.snapshot_at(revision).map(|snapshot| (revision, snapshot)))
+            }
+            RevisionMatch::Exactly(_) => Ok(None),
+        }
     }
 
     /// Reads the range from the store itself and pages over that.
@@ -128,16 +123,16 @@ impl ObjectStore {
             let options = ListOptions { limit: PAGE, revision: at };
             let page = self.store.list(&range, &options).await.map_err(|error| expired(&error, request))?;
             at = Some(page.revision);
-            for entry in &page.entries {
-                let object = self.decode(kind, entry)?;
-                let item = Arc::new(CachedObject::new(kind.resource, Ok(&object), entry.modified));
+            for (index, entry) in page.entries.iter().enumerate() {
+                let item = self.project(kind, entry);
                 if !collector.take(entry.key.as_str(), &item) {
-                    return Ok(collector.finish(scope, page.revision));
+                    let here = u64::try_from(page.entries.len().saturating_sub(index)).unwrap_or_default();
+                    return Ok(collector.finish(scope, page.revision, page.remaining.saturating_add(here)));
                 }
             }
             match page.entries.last() {
                 Some(last) if page.remaining > 0 => range = range.after(last.key.as_bytes()),
-                _ => return Ok(collector.finish(scope, page.revision)),
+                _ => return Ok(collector.finish(scope, page.revision, 0)),
             }
         }
     }
@@ -145,29 +140,52 @@ impl ObjectStore {
 
 /// Which keys a list covers.
 struct Scope {
-    prefix: String,
+    /// What all of them begin with.
+    base: String,
     start: String,
     end: String,
 }
 
 impl Scope {
+    fn new(kind: Kind<'_>, request: &ListRequest) -> Self {
+        let prefix = kind.resource.prefix();
+        let base = if kind.resource.namespaced && !request.namespace.is_empty() {
+            format!("{prefix}{}/", request.namespace)
+        } else {
+            prefix
+        };
+        let one =
+            request.fields.name().filter(|_| !kind.resource.namespaced || !request.namespace.is_empty());
+        let (first, end) = match one {
+            Some(name) => (format!("{base}{name}"), format!("{base}{name}\0")),
+            // '0' follows '/': the first key past everything below the base.
+            None => (base.clone(), format!("{}0", base.trim_end_matches('/'))),
+        };
+        let start = match &request.token {
+            Some(token) => format!("{base}{}", token.start).max(first),
+            None => first,
+        };
+        let end = end.max(start.clone());
+        Self { base, start, end }
+    }
+
     fn page(
         &self,
-        snapshot: &storage_cache::Snapshot<CachedObject>,
+        kind: Kind<'_>,
+        snapshot: &Snapshot<CachedObject>,
         revision: Revision,
         request: &ListRequest,
     ) -> Listing {
         let mut collector = Collector::new(request);
-        for (key, item) in snapshot.range(&self.start, &self.end) {
-            if !collector.take(key, item) {
-                break;
+        let mut rest = snapshot.range(&self.start, &self.end);
+        for (key, item) in rest.by_ref() {
+            if !collector.take(key, &item.view(kind.resource)) {
+                // The one that found no place, and what comes after it.
+                let remaining = if request.selects_all() { rest.count().saturating_add(1) } else { 0 };
+                return collector.finish(self, revision, u64::try_from(remaining).unwrap_or_default());
             }
         }
-        if collector.more && request.labels.is_empty() && request.fields.is_empty() {
-            let total = snapshot.range(&self.start, &self.end).count();
-            collector.remaining = u64::try_from(total.saturating_sub(collector.items.len())).ok();
-        }
-        collector.finish(self, revision)
+        collector.finish(self, revision, 0)
     }
 }
 
@@ -177,12 +195,11 @@ struct Collector<'a> {
     items: Vec<Arc<CachedObject>>,
     last: String,
     more: bool,
-    remaining: Option<u64>,
 }
 
 impl<'a> Collector<'a> {
     fn new(request: &'a ListRequest) -> Self {
-        Self { request, items: Vec::new(), last: String::new(), more: false, remaining: None }
+        Self { request, items: Vec::new(), last: String::new(), more: false }
     }
 
     /// Takes an item if it is selected; `false` when the page is full.
@@ -199,14 +216,17 @@ impl<'a> Collector<'a> {
         true
     }
 
-    fn finish(self, scope: &Scope, revision: Revision) -> Listing {
+    /// `remaining` keys come after. How many of them are selected nobody has counted, so it is told
+    /// only when all are.
+    fn finish(self, scope: &Scope, revision: Revision, remaining: u64) -> Listing {
         let next = if self.more {
-            let start = format!("{}\0", self.last.strip_prefix(&scope.prefix).unwrap_or(&self.last));
+            let start = format!("{}\0", self.last.strip_prefix(&scope.base).unwrap_or(&self.last));
             ContinueToken { revision: Some(revision.number()), start }.encode()
         } else {
             String::new()
         };
-        Listing { items: self.items, revision, next, remaining: self.remaining }
+        let remaining = (self.more && self.request.selects_all()).then_some(remaining);
+        Listing { items: self.items, revision, next, remaining }
     }
 }
 

@@ -11,6 +11,7 @@ mod get;
 mod list;
 mod lock;
 mod namespaces;
+mod scale;
 mod update;
 mod watch;
 
@@ -21,7 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
-use storage_cache::Cache;
+use storage_cache::{Cache, Section};
 use storage_contract::{Entry, Key, Revision, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +40,7 @@ pub use list::{ListRequest, Listing, RevisionMatch};
 pub use lock::Lock;
 pub use namespaces::{NamespaceSource, OwnNamespaces};
 pub use update::Target;
-pub use watch::{ObjectEvent, ObjectWatch, WatchRequest};
+pub use watch::{ObjectEvent, ObjectWatch, WatchRequest, WatchStart};
 
 /// How long a consistent read waits for the cache before it reads the store itself: the follower is
 /// a few milliseconds behind when all is well.
@@ -92,9 +93,9 @@ pub struct ObjectStore {
 #[derive(Debug, Clone, Copy)]
 pub struct Kind<'a> {
     /// What is known of it in the request's version.
-    pub resource: &'a Resource,
+    pub resource: &'a Arc<Resource>,
     /// The same in the stored version.
-    pub stored: &'a Resource,
+    pub stored: &'a Arc<Resource>,
     /// The section of the cache with its objects: its place among the stored kinds.
     section: usize,
 }
@@ -162,7 +163,7 @@ impl ObjectStore {
         self.kind_from(self.registry.find(group, version, plural)?)
     }
 
-    fn kind_from<'a>(&'a self, resource: &'a Resource) -> Option<Kind<'a>> {
+    fn kind_from<'a>(&'a self, resource: &'a Arc<Resource>) -> Option<Kind<'a>> {
         let (section, stored) = self.registry.stored_of(resource)?;
         Some(Kind { resource, stored, section })
     }
@@ -197,6 +198,16 @@ impl ObjectStore {
         self.cache.section(kind.section).map_or(0, |section| section.len())
     }
 
+    fn section(&self, kind: Kind<'_>) -> Option<&Arc<Section<CachedObject>>> {
+        self.cache.section(kind.section)
+    }
+
+    /// A stored entry as the cache holds it, in the request's version.
+    fn project(&self, kind: Kind<'_>, entry: &Entry) -> Arc<CachedObject> {
+        Arc::new(CachedObject::of_entry(&self.registry, kind.stored, &self.encryption, entry))
+            .view(kind.resource)
+    }
+
     fn key(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<Key> {
         let prefix = kind.resource.prefix();
         let text = if kind.resource.namespaced {
@@ -217,8 +228,16 @@ impl ObjectStore {
 
     /// The object behind an entry, in the request's version.
     fn decode(&self, kind: Kind<'_>, entry: &Entry) -> ApiResult<Value> {
-        let object = decode(kind.stored, &self.encryption, entry).map_err(ApiError::internal)?;
+        let object =
+            decode(&self.registry, kind.stored, &self.encryption, entry).map_err(ApiError::internal)?;
         kind.served(object)
+    }
+
+    /// Whether an entry is written as it would be written now: in this version, with this key.
+    fn is_current(&self, kind: Kind<'_>, entry: &Entry) -> bool {
+        let stored = parse(kind.stored, &self.encryption, entry);
+        self.encryption.is_current(&kind.resource.qualified_plural(), &entry.value)
+            && stored.is_ok_and(|stored| text(&stored, "apiVersion") == kind.stored.api_version())
     }
 
     fn encode(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiResult<Bytes> {
@@ -231,13 +250,34 @@ impl ObjectStore {
     }
 }
 
-/// The object behind a stored entry, defaulted, with its revision. The error names the key.
-fn decode(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Result<Value, String> {
+/// What a stored entry says, decrypted. The error names the key.
+fn parse(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Result<Value, String> {
     let plain = encryption
         .open(&resource.qualified_plural(), entry.key.as_str(), &entry.value)
         .map_err(|error| error.to_string())?;
-    let mut object: Value = serde_json::from_slice(&plain)
-        .map_err(|error| format!("{} cannot be decoded: {error}", entry.key))?;
+    serde_json::from_slice(&plain).map_err(|error| format!("{} cannot be decoded: {error}", entry.key))
+}
+
+/// The object behind a stored entry, in the version that is stored now, defaulted, with its
+/// revision. It may have been written when another version was. The error names the key.
+fn decode(
+    registry: &Registry,
+    resource: &Resource,
+    encryption: &Encryption,
+    entry: &Entry,
+) -> Result<Value, String> {
+    let mut object = parse(resource, encryption, entry)?;
+    let version = text(&object, "apiVersion");
+    if version != resource.api_version() {
+        let of_then = |other: &&Arc<Resource>| {
+            other.group == resource.group && other.plural == resource.plural && other.api_version() == version
+        };
+        let then = registry.resources().iter().find(of_then).and_then(|then| then.conversion.as_ref());
+        let conversion = then.ok_or_else(|| {
+            format!("{} is stored as {version:?}, which is no version of {} here", entry.key, resource.kind)
+        })?;
+        object = conversion.stored(object).map_err(|error| format!("{}: {error}", entry.key))?;
+    }
     resource.schema.fill_in(&mut object);
     object::set_revision(&mut object, entry.modified);
     Ok(object)
@@ -303,10 +343,12 @@ fn check_type(resource: &Resource, object: &mut Value) -> ApiResult<()> {
     if kind != resource.kind {
         let fault = crate::field_errors::FieldError::invalid(
             FieldPath::new("kind"),
-            &Value::String(kind),
+            &Value::String(kind.clone()),
             &format!("must be {}", resource.kind),
         );
-        return Err(ApiError::invalid(resource, "", &[fault]));
+        let qualified = if resource.group.is_empty() { kind } else { format!("{kind}.{}", resource.group) };
+        let name = root.get("metadata").and_then(|meta| meta.get("name")).and_then(Value::as_str);
+        return Err(ApiError::invalid_kind(&qualified, name.unwrap_or_default(), &[fault]));
     }
     check_metadata_types(resource, root.get("metadata"))
 }
@@ -314,16 +356,10 @@ fn check_type(resource: &Resource, object: &mut Value) -> ApiResult<()> {
 /// `metadata` is decoded strictly: a wrong type there is a malformed request, not an invalid object.
 fn check_metadata_types(resource: &Resource, metadata: Option<&Value>) -> ApiResult<()> {
     let Some(metadata) = metadata.filter(|metadata| !metadata.is_null()) else { return Ok(()) };
-    let schema = resource.schema.property("metadata");
-    let faults = schema.map(|schema| {
-        let mut metadata = metadata.clone();
-        schema.fill_in(&mut metadata);
-        schema.validate(&metadata, None, &FieldPath::new("metadata"))
-    });
-    match faults.into_iter().flatten().next() {
+    match crate::metadata::wrong_type(metadata) {
         None => Ok(()),
-        Some(fault) => Err(ApiError::bad_request(format!(
-            "{} in version \"{}\" cannot be handled as a {}: {fault}",
+        Some(why) => Err(ApiError::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: {why}",
             resource.kind, resource.version, resource.kind
         ))),
     }

@@ -78,7 +78,7 @@ impl ObjectStore {
         Ok(written)
     }
 
-    async fn modify(
+    pub(super) async fn modify(
         &self,
         kind: Kind<'_>,
         namespace: &str,
@@ -117,8 +117,7 @@ impl ObjectStore {
         if object::is_deleting(&new) && !is_held(kind.resource, &new) {
             return self.finish_deletion(kind, key, entry, new, dry_run).await;
         }
-        let current = self.encryption.is_current(&kind.resource.qualified_plural(), &entry.value);
-        if dry_run || (new == *old && current) {
+        if dry_run || (new == *old && self.is_current(kind, &entry)) {
             return Ok(Some(new));
         }
         let value = self.encode(kind, key, &new)?;

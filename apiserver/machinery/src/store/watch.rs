@@ -20,10 +20,19 @@ pub struct WatchRequest {
     pub labels: LabelSelector,
     /// By fields.
     pub fields: FieldSelector,
-    /// Events after this revision; `None` begins with what there is.
-    pub after: Option<Revision>,
-    /// How fresh what there is must be, when the watch begins with it.
-    pub initial: Freshness,
+    /// Where it begins.
+    pub start: WatchStart,
+}
+
+/// Where a watch begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchStart {
+    /// With what there is, this fresh or fresher, each object as if it were new.
+    Everything(Freshness),
+    /// With the first change after this revision.
+    After(Revision),
+    /// With the next change.
+    Now,
 }
 
 /// One event as a watcher is told it.
@@ -45,34 +54,43 @@ pub struct ObjectWatch {
     key_prefix: String,
     labels: LabelSelector,
     fields: FieldSelector,
-    resource: Resource,
-    stored: Resource,
+    resource: Arc<Resource>,
 }
 
 impl ObjectStore {
+    /// The same request with "now" as the moment of this call, for who starts it later.
+    pub fn with_fixed_start(&self, request: WatchRequest) -> WatchRequest {
+        match request.start {
+            WatchStart::Now => WatchRequest { start: WatchStart::After(self.cache.revision()), ..request },
+            WatchStart::Everything(_) | WatchStart::After(_) => request,
+        }
+    }
+
     /// Starts a watch.
     ///
     /// # Errors
     /// 410 when it would start before the history kept; 503; 504.
     pub async fn watch(&self, kind: Kind<'_>, request: WatchRequest) -> ApiResult<ObjectWatch> {
-        let (initial, after) = match request.after {
-            Some(after) => (VecDeque::new(), after),
-            None => self.initial(kind, &request).await?,
+        let (initial, after) = match request.start {
+            WatchStart::Everything(freshness) => self.initial(kind, &request, freshness).await?,
+            WatchStart::After(revision) => (VecDeque::new(), revision),
+            WatchStart::Now => (VecDeque::new(), self.cache.revision()),
         };
-        let changes = self.cache.watch(kind.section, after).await.map_err(|error| too_old(&error))?;
+        let changes = self.cache.watch(kind.section, after).await.map_err(|error| too_old(after, &error))?;
         let changes = changes.ok_or_else(|| ApiError::internal("the kind has no place in the cache"))?;
         let prefix = kind.resource.prefix();
         let key_prefix =
             if request.namespace.is_empty() { prefix } else { format!("{prefix}{}/", request.namespace) };
         let WatchRequest { labels, fields, .. } = request;
-        let (resource, stored) = (kind.resource.clone(), kind.stored.clone());
-        Ok(ObjectWatch { initial, changes, key_prefix, labels, fields, resource, stored })
+        let resource = Arc::clone(kind.resource);
+        Ok(ObjectWatch { initial, changes, key_prefix, labels, fields, resource })
     }
 
     async fn initial(
         &self,
         kind: Kind<'_>,
         request: &WatchRequest,
+        freshness: Freshness,
     ) -> ApiResult<(VecDeque<ObjectEvent>, Revision)> {
         let list = ListRequest {
             namespace: request.namespace.clone(),
@@ -80,7 +98,7 @@ impl ObjectStore {
             fields: request.fields.clone(),
             limit: 0,
             token: None,
-            revision: RevisionMatch::AtLeast(request.initial),
+            revision: RevisionMatch::AtLeast(freshness),
         };
         let listing = self.list(kind, &list).await?;
         let mut events: VecDeque<ObjectEvent> =
@@ -91,70 +109,73 @@ impl ObjectStore {
 }
 
 impl ObjectWatch {
-    /// The next event. Cancel safe.
+    /// The next event; `None` when the watch is over because it fell behind, and another one from
+    /// the last event on is wanted. Cancel safe.
     ///
     /// # Errors
-    /// 410 when this watcher fell behind; 503 when the server is going away. The watch is then over.
-    pub async fn next(&mut self) -> ApiResult<ObjectEvent> {
+    /// 500 naming the key of an object that cannot be read; 503 when the server is going away. The
+    /// watch is then over.
+    pub async fn next(&mut self) -> ApiResult<Option<ObjectEvent>> {
         if let Some(event) = self.initial.pop_front() {
-            return Ok(event);
+            return Ok(Some(event));
         }
         loop {
-            match self.changes.next().await.map_err(|error| too_old(&error))? {
-                WatchStep::Progress(revision) => return Ok(ObjectEvent::Progress(revision)),
+            match self.changes.next().await.map_err(|error| ApiError::storage(&error))? {
+                WatchStep::Progress(revision) => return Ok(Some(ObjectEvent::Progress(revision))),
+                WatchStep::Behind => return Ok(None),
                 WatchStep::Change(change) => {
-                    if let Some(event) = self.seen(&change)? {
-                        return Ok(event);
+                    if let Some((kind, item)) = self.seen(&change)? {
+                        return Ok(Some(ObjectEvent::Object(kind, item)));
                     }
                 }
             }
         }
     }
 
+    /// Everything up to this revision that this watcher is to see has been yielded: what a bookmark
+    /// may say. `None` while what was there at the beginning is still being told, and before the
+    /// revision that the watch begins after has happened.
+    pub fn told(&self) -> Option<Revision> {
+        self.changes.reached().filter(|_| self.initial.is_empty())
+    }
+
     /// What the change is to this watcher: what comes into view is added, what leaves it is deleted.
-    fn seen(&self, change: &Change<CachedObject>) -> ApiResult<Option<ObjectEvent>> {
+    fn seen(&self, change: &Change<CachedObject>) -> ApiResult<Option<(EventKind, Arc<CachedObject>)>> {
         if !change.key.starts_with(&self.key_prefix) {
             return Ok(None);
         }
-        if let Err(damage) = &change.item.json {
-            return Err(ApiError::internal(damage.clone()));
+        let selected = |item: &Arc<CachedObject>| {
+            let view = item.view(&self.resource);
+            view.is_selected(&self.labels, &self.fields).then_some(view)
+        };
+        let (now, before) = (selected(&change.item), change.previous.as_ref().and_then(selected));
+        let deleted = change.kind == StoreEvent::Deleted;
+        let event = match (before, now.filter(|_| !deleted)) {
+            (None, None) => return Ok(None),
+            (None, Some(item)) => (EventKind::Added, item),
+            (Some(_), Some(item)) => (EventKind::Modified, item),
+            (Some(_), None) if deleted => (EventKind::Deleted, change.item.view(&self.resource)),
+            // It left the selection: its last selected content, at the revision of leaving.
+            (Some(previous), None) => (EventKind::Deleted, Arc::new(self.at(&previous, change.revision)?)),
+        };
+        match &event.1.json {
+            Ok(_) => Ok(Some(event)),
+            Err(damage) => Err(ApiError::internal(damage.clone())),
         }
-        let selects = |item: &Arc<CachedObject>| item.is_selected(&self.labels, &self.fields);
-        let before = change.previous.as_ref().filter(|item| selects(item));
-        let after = change.kind != StoreEvent::Deleted && selects(&change.item);
-        let seen = self.event(change, before, after)?;
-        Ok(seen.map(|(kind, item)| ObjectEvent::Object(kind, item.view(&self.resource))))
     }
 
-    /// The event in the stored version.
-    fn event(
-        &self,
-        change: &Change<CachedObject>,
-        before: Option<&Arc<CachedObject>>,
-        after: bool,
-    ) -> ApiResult<Option<(EventKind, Arc<CachedObject>)>> {
-        Ok(match (before, after) {
-            (None, false) => None,
-            (None, true) => Some((EventKind::Added, Arc::clone(&change.item))),
-            (Some(_), true) => Some((EventKind::Modified, Arc::clone(&change.item))),
-            (Some(_), false) if change.kind == StoreEvent::Deleted => {
-                Some((EventKind::Deleted, Arc::clone(&change.item)))
-            }
-            (Some(previous), false) => {
-                // It left the selection: its last selected content, at the revision of leaving.
-                let mut object = previous.to_value().map_err(ApiError::internal)?;
-                crate::object::set_revision(&mut object, change.revision);
-                let gone = CachedObject::new(&self.stored, Ok(&object), change.revision);
-                Some((EventKind::Deleted, Arc::new(gone)))
-            }
-        })
+    /// The same object, at another revision.
+    fn at(&self, item: &CachedObject, revision: Revision) -> ApiResult<CachedObject> {
+        let mut object = item.to_value().map_err(ApiError::internal)?;
+        crate::object::set_revision(&mut object, revision);
+        Ok(CachedObject::new(&self.resource, &object, revision))
     }
 }
 
-fn too_old(error: &StoreError) -> ApiError {
+fn too_old(after: Revision, error: &StoreError) -> ApiError {
     match error {
-        StoreError::Compacted { requested, oldest } => {
-            ApiError::expired(format!("too old resource version: {requested} ({oldest})"))
+        StoreError::Compacted { oldest, .. } => {
+            ApiError::expired(format!("too old resource version: {after} ({oldest})"))
         }
         other => ApiError::storage(other),
     }

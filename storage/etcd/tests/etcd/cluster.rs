@@ -82,3 +82,42 @@ async fn with_one_of_three_members_dead_writes_and_watches_go_on() {
         create_surely(&late, &Key::new(format!("/late/{index}")).unwrap()).await;
     }
 }
+
+/// Well below the time after which progress is asked for anyway.
+const AT_ONCE: Duration = Duration::from_millis(500);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_says_how_far_it_is_as_soon_as_somebody_wants_to_know() {
+    let server = Server::start(Release::Current);
+    let configuration =
+        EtcdConfiguration { endpoints: vec![server.endpoint()], ..EtcdConfiguration::default() };
+    let store = EtcdStore::connect(configuration).await.unwrap();
+    let from = store.current_revision().await.unwrap().next();
+    let mut watch = store.watch(&KeyRange::prefix("/followed/"), from).await.unwrap();
+    for index in 0..5 {
+        // News elsewhere reaches the watch only as progress.
+        let key = Key::new(format!("/elsewhere/{index}")).unwrap();
+        let newest = store.create(&key, Bytes::from("1")).await.unwrap();
+        let began = Instant::now();
+        let reached = async {
+            while let Some(item) = watch.next().await {
+                match item.unwrap() {
+                    WatchItem::Progress(revision) if revision >= newest => return,
+                    WatchItem::Progress(_) => {}
+                    WatchItem::Event(event) => panic!("{event:?}"),
+                }
+            }
+        };
+        let hastening = async {
+            loop {
+                store.hasten_progress();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            () = reached => {}
+            () = hastening => {}
+        }
+        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+    }
+}

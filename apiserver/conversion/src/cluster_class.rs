@@ -1,0 +1,177 @@
+//! ClusterClass.
+
+use serde_json::Value;
+
+use crate::core_status::CONDITIONS;
+use crate::empty::drop_each;
+use crate::fields::{drop_empty, each, get, namespace, put, rename, take, with};
+use crate::references::{default_namespace, template_from_stored, template_to_stored};
+use crate::replicas::Strategy;
+use crate::{Rules, health_check, timeouts};
+
+pub(crate) const V1BETA1: Rules = Rules {
+    group: "cluster.x-k8s.io",
+    kind: "ClusterClass",
+    version: "v1beta1",
+    stored: "v1beta2",
+    default,
+    to_stored,
+    from_stored,
+};
+
+const STRATEGY: Strategy = Strategy { max_in_flight: "healthCheck.remediation.maxInFlight" };
+
+/// Templates outside of worker classes, before and after.
+const TEMPLATES: [(&str, &str); 3] = [
+    ("spec.infrastructure.ref", "spec.infrastructure.templateRef"),
+    ("spec.controlPlane.ref", "spec.controlPlane.templateRef"),
+    ("spec.controlPlane.machineInfrastructure.ref", "spec.controlPlane.machineInfrastructure.templateRef"),
+];
+
+/// Templates of a worker class, before and after.
+const WORKER_TEMPLATES: [(&str, &str); 2] = [
+    ("template.bootstrap.ref", "bootstrap.templateRef"),
+    ("template.infrastructure.ref", "infrastructure.templateRef"),
+];
+
+/// Extensions of an external patch, before and after.
+const EXTENSIONS: [(&str, &str); 2] = [
+    ("external.generateExtension", "external.generatePatchesExtension"),
+    ("external.validateExtension", "external.validateTopologyExtension"),
+];
+
+const DEPLOYMENTS: &str = "spec.workers.machineDeployments";
+const POOLS: &str = "spec.workers.machinePools";
+
+fn default(class: &mut Value) {
+    let own = namespace(class);
+    for (old, _) in TEMPLATES {
+        default_namespace(class, old);
+    }
+    for list in [DEPLOYMENTS, POOLS] {
+        each(class, list, |worker| {
+            for (old, _) in WORKER_TEMPLATES {
+                let is_named = get(worker, &format!("{old}.name")).is_some_and(Value::is_string);
+                let field = format!("{old}.namespace");
+                if is_named && !own.is_empty() && get(worker, &field).is_none() {
+                    put(worker, &field, own.clone().into());
+                }
+            }
+        });
+    }
+    each(class, DEPLOYMENTS, |worker| STRATEGY.default(worker));
+}
+
+fn to_stored(class: &mut Value) {
+    for (old, new) in TEMPLATES {
+        template_to_stored(class, old, new);
+    }
+    rename(class, "spec.infrastructureNamingStrategy", "spec.infrastructure.naming");
+    with(class, "spec.controlPlane", |control_plane| {
+        part_to_stored(control_plane);
+        check_to_stored(control_plane);
+    });
+    each(class, DEPLOYMENTS, |worker| {
+        STRATEGY.to_stored(worker);
+        worker_to_stored(worker);
+        check_to_stored(worker);
+    });
+    each(class, POOLS, worker_to_stored);
+    each(class, "spec.patches", |patch| EXTENSIONS.iter().for_each(|(old, new)| rename(patch, old, new)));
+    variables(class, "metadata", "deprecatedV1Beta1Metadata");
+    CONDITIONS.to_stored(class);
+    drop_each(
+        class,
+        &[
+            "spec.availabilityGates",
+            "spec.infrastructure.naming",
+            "spec.patches",
+            "spec.variables",
+            DEPLOYMENTS,
+            POOLS,
+            "spec.workers",
+        ],
+    );
+}
+
+fn from_stored(class: &mut Value) {
+    let own = namespace(class);
+    rename(class, "spec.infrastructure.naming", "spec.infrastructureNamingStrategy");
+    for (old, new) in TEMPLATES {
+        template_from_stored(class, new, old, &own);
+    }
+    with(class, "spec.controlPlane", |control_plane| {
+        part_from_stored(control_plane);
+        check_from_stored(control_plane);
+    });
+    each(class, DEPLOYMENTS, |worker| {
+        STRATEGY.from_stored(worker);
+        worker_from_stored(worker, &own);
+        check_from_stored(worker);
+    });
+    each(class, POOLS, |worker| worker_from_stored(worker, &own));
+    each(class, "spec.patches", |patch| EXTENSIONS.iter().for_each(|(old, new)| rename(patch, new, old)));
+    variables(class, "deprecatedV1Beta1Metadata", "metadata");
+    CONDITIONS.from_stored(class);
+}
+
+/// What control planes and workers have in common.
+fn part_to_stored(part: &mut Value) {
+    timeouts::to_stored(part);
+    rename(part, "namingStrategy", "naming");
+    drop_each(part, &["metadata", "naming", "readinessGates", "taints"]);
+}
+
+fn part_from_stored(part: &mut Value) {
+    timeouts::from_stored(part);
+    rename(part, "naming", "namingStrategy");
+}
+
+fn worker_to_stored(worker: &mut Value) {
+    for (old, new) in WORKER_TEMPLATES {
+        template_to_stored(worker, old, new);
+    }
+    rename(worker, "template.metadata", "metadata");
+    take(worker, "template");
+    part_to_stored(worker);
+}
+
+fn worker_from_stored(worker: &mut Value, namespace: &str) {
+    for (old, new) in WORKER_TEMPLATES {
+        template_from_stored(worker, new, old, namespace);
+    }
+    rename(worker, "metadata", "template.metadata");
+    drop_empty(worker, "bootstrap");
+    drop_empty(worker, "infrastructure");
+    part_from_stored(worker);
+}
+
+/// The health check, beside which a strategy may have put something already.
+fn check_to_stored(part: &mut Value) {
+    let Some(mut check) = take(part, "machineHealthCheck") else { return };
+    health_check::to_stored(&mut check);
+    if let Some(at_once) = get(part, "healthCheck.remediation.maxInFlight").cloned() {
+        put(&mut check, "remediation.maxInFlight", at_once);
+    }
+    put(part, "healthCheck", check);
+    drop_empty(part, "healthCheck");
+}
+
+fn check_from_stored(part: &mut Value) {
+    rename(part, "healthCheck", "machineHealthCheck");
+    with(part, "machineHealthCheck", health_check::from_stored);
+    drop_empty(part, "machineHealthCheck");
+}
+
+/// Metadata of variables, declared and found, under its other name.
+fn variables(class: &mut Value, from: &str, to: &str) {
+    each(class, "spec.variables", |variable| variable_metadata(variable, from, to));
+    each(class, "status.variables", |variable| {
+        each(variable, "definitions", |definition| variable_metadata(definition, from, to));
+    });
+}
+
+fn variable_metadata(variable: &mut Value, from: &str, to: &str) {
+    rename(variable, from, to);
+    drop_each(variable, &["deprecatedV1Beta1Metadata"]);
+}

@@ -1,0 +1,151 @@
+//! KubeadmControlPlane.
+
+use serde_json::{Value, json};
+
+use crate::fields::{
+    contract_reference, drop_empty, duration, get, namespace, object_reference, put, rename, rename_as,
+    seconds, take, with,
+};
+use crate::{Rules, empty, kubeadm, status};
+
+/// v1beta1.
+pub(crate) const V1BETA1: Rules = Rules {
+    group: "controlplane.cluster.x-k8s.io",
+    kind: "KubeadmControlPlane",
+    version: "v1beta1",
+    stored: "v1beta2",
+    default,
+    to_stored,
+    from_stored,
+};
+
+/// What v1beta1 reports, with its old meaning.
+const OLDER: &[&str] = &[
+    "conditions",
+    "failureReason",
+    "failureMessage",
+    "readyReplicas",
+    "updatedReplicas",
+    "unavailableReplicas",
+];
+
+/// What is reported with its new meaning.
+const NEW: &[&str] = &["conditions", "readyReplicas", "availableReplicas", "upToDateReplicas"];
+
+fn default(object: &mut Value) {
+    with(object, "spec", default_strategy);
+}
+
+/// v1beta1 fills in how machines are replaced.
+pub(crate) fn default_strategy(spec: &mut Value) {
+    if spec.is_object() && get(spec, "rolloutStrategy").is_none() {
+        let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}});
+        put(spec, "rolloutStrategy", rolling);
+    }
+}
+
+fn to_stored(object: &mut Value) {
+    with(object, "spec", |spec| {
+        settings_to_stored(spec);
+        rename_as(
+            spec,
+            "machineTemplate.infrastructureRef",
+            "machineTemplate.spec.infrastructureRef",
+            |reference| contract_reference(&reference),
+        );
+        rename(spec, "machineTemplate.readinessGates", "machineTemplate.spec.readinessGates");
+        empty::drop_at(spec, "machineTemplate.spec.readinessGates");
+    });
+    rename(object, "status.initialized", "status.initialization.controlPlaneInitialized");
+    take(object, "status.ready");
+    rename(object, "status.lastRemediation.timestamp", "status.lastRemediation.time");
+    status::to_stored(object, OLDER, NEW);
+}
+
+fn from_stored(object: &mut Value) {
+    let namespace = namespace(object);
+    with(object, "spec", |spec| {
+        rename_as(
+            spec,
+            "machineTemplate.spec.infrastructureRef",
+            "machineTemplate.infrastructureRef",
+            |reference| object_reference(&reference, &namespace, "v1beta1"),
+        );
+        rename(spec, "machineTemplate.spec.readinessGates", "machineTemplate.readinessGates");
+        settings_from_stored(spec);
+    });
+    rename(object, "status.lastRemediation.time", "status.lastRemediation.timestamp");
+    rename(object, "status.initialization.controlPlaneInitialized", "status.initialized");
+    drop_empty(object, "status.initialization");
+    status::from_stored(object, OLDER, NEW);
+    // Ready is what v1beta1 calls a control plane of which any machine is.
+    if let Some(count) = get(object, "status.readyReplicas").and_then(Value::as_i64) {
+        put(object, "status.ready", json!(count > 0));
+    }
+}
+
+/// What a control plane and its template have in common, from v1beta1.
+pub(crate) fn settings_to_stored(spec: &mut Value) {
+    with(spec, "kubeadmConfigSpec", kubeadm::to_stored);
+    rename(spec, "machineNamingStrategy", "machineNaming");
+    rename(spec, "remediationStrategy", "remediation");
+    rename_as(spec, "remediation.minHealthyPeriod", "remediation.minHealthyPeriodSeconds", |v| seconds(&v));
+    rename_as(spec, "remediation.retryPeriod", "remediation.retryPeriodSeconds", |v| seconds(&v));
+    rename(spec, "rolloutBefore", "rollout.before");
+    empty::drop_below_one(spec, "rollout.before.certificatesExpiryDays");
+    rename(spec, "rolloutAfter", "rollout.after");
+    rename(spec, "rolloutStrategy", "rollout.strategy");
+    empty::drop_at(spec, "rollout.strategy.rollingUpdate");
+    with(spec, "rollout.strategy", |strategy| {
+        if strategy.is_object() && get(strategy, "type").is_none() {
+            put(strategy, "type", json!("RollingUpdate"));
+        }
+    });
+    rename(spec, "machineTemplate.taints", "machineTemplate.spec.taints");
+    for (older, stored) in TIMEOUTS {
+        let (older, stored) =
+            (format!("machineTemplate.{older}"), format!("machineTemplate.spec.deletion.{stored}"));
+        rename_as(spec, &older, &stored, |wait| seconds(&wait));
+    }
+    for path in [
+        "rollout.before",
+        "rollout",
+        "remediation",
+        "machineNaming",
+        "machineTemplate.metadata",
+        "kubeadmConfigSpec",
+    ] {
+        empty::drop_at(spec, path);
+    }
+}
+
+/// What a control plane and its template have in common, to v1beta1.
+pub(crate) fn settings_from_stored(spec: &mut Value) {
+    for (older, stored) in TIMEOUTS {
+        let (older, stored) =
+            (format!("machineTemplate.{older}"), format!("machineTemplate.spec.deletion.{stored}"));
+        rename_as(spec, &stored, &older, |wait| duration(&wait));
+    }
+    rename(spec, "machineTemplate.spec.taints", "machineTemplate.taints");
+    take(spec, "machineTemplate.spec");
+    rename(spec, "rollout.strategy", "rolloutStrategy");
+    rename(spec, "rollout.after", "rolloutAfter");
+    rename(spec, "rollout.before", "rolloutBefore");
+    take(spec, "rollout");
+    rename_as(spec, "remediation.retryPeriodSeconds", "remediation.retryPeriod", |v| duration(&v));
+    rename_as(spec, "remediation.minHealthyPeriodSeconds", "remediation.minHealthyPeriod", |v| duration(&v));
+    rename(spec, "remediation", "remediationStrategy");
+    rename(spec, "machineNaming", "machineNamingStrategy");
+    // v1beta1 requires it.
+    if spec.is_object() && get(spec, "kubeadmConfigSpec").is_none() {
+        put(spec, "kubeadmConfigSpec", json!({}));
+    }
+    with(spec, "kubeadmConfigSpec", kubeadm::from_stored);
+}
+
+/// How long the steps of a machine's deletion may take: in v1beta1, and since.
+const TIMEOUTS: [(&str, &str); 3] = [
+    ("nodeDrainTimeout", "nodeDrainTimeoutSeconds"),
+    ("nodeVolumeDetachTimeout", "nodeVolumeDetachTimeoutSeconds"),
+    ("nodeDeletionTimeout", "nodeDeletionTimeoutSeconds"),
+];

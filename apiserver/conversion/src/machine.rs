@@ -1,0 +1,54 @@
+//! Machine.
+
+use serde_json::{Value, json};
+
+use crate::core_status::Words;
+use crate::fields::{get, put, rename_as, take};
+use crate::{Rules, machine_spec};
+
+pub(crate) const V1BETA1: Rules = Rules {
+    group: "cluster.x-k8s.io",
+    kind: "Machine",
+    version: "v1beta1",
+    stored: "v1beta2",
+    default,
+    to_stored,
+    from_stored,
+};
+
+const STATUS: Words = Words {
+    deprecated: &["conditions", "failureReason", "failureMessage"],
+    modern: &["conditions"],
+    milestones: &[
+        ("bootstrapReady", "bootstrapDataSecretCreated"),
+        ("infrastructureReady", "infrastructureProvisioned"),
+    ],
+};
+
+fn default(machine: &mut Value) {
+    machine_spec::default(machine, "spec");
+}
+
+fn to_stored(machine: &mut Value) {
+    machine_spec::to_stored(machine, "spec");
+    rename_as(machine, "status.nodeRef", "status.nodeRef", |node| {
+        let name = node.get("name").filter(|name| name.is_string())?;
+        Some(json!({"name": name}))
+    });
+    STATUS.to_stored(machine);
+}
+
+fn from_stored(machine: &mut Value) {
+    machine_spec::from_stored(machine, "spec");
+    take(machine, "spec.minReadySeconds");
+    take(machine, "status.failureDomain");
+    rename_as(machine, "status.nodeRef", "status.nodeRef", |node| {
+        let name = node.get("name")?;
+        Some(json!({"apiVersion": "v1", "kind": "Node", "name": name}))
+    });
+    // v1beta1 has no word for a Machine that is changed in place.
+    if get(machine, "status.phase") == Some(&json!("Updating")) {
+        put(machine, "status.phase", json!("Running"));
+    }
+    STATUS.from_stored(machine);
+}

@@ -1,0 +1,42 @@
+//! References to other objects.
+
+use serde_json::{Map, Value, json};
+
+use crate::fields::{get, namespace, put, rename_as};
+
+/// Whether a value is more than an empty object.
+pub(crate) fn says_something(value: &Value) -> bool {
+    value.as_object().is_none_or(|fields| !fields.is_empty())
+}
+
+/// In v1beta1 a reference that says no namespace means the object's own.
+pub(crate) fn default_namespace(object: &mut Value, path: &str) {
+    let own = namespace(object);
+    let is_named =
+        get(object, path).and_then(|reference| reference.get("name")).is_some_and(Value::is_string);
+    if is_named && !own.is_empty() && get(object, &format!("{path}.namespace")).is_none() {
+        put(object, &format!("{path}.namespace"), own.into());
+    }
+}
+
+/// An ObjectReference at `from` as a reference to a template at `to`: group, version, kind and name.
+pub(crate) fn template_to_stored(object: &mut Value, from: &str, to: &str) {
+    rename_as(object, from, to, |reference| some_fields(&reference, &["apiVersion", "kind", "name"]));
+}
+
+/// A reference to a template at `from` as an ObjectReference at `to`, in `namespace` unless empty.
+pub(crate) fn template_from_stored(object: &mut Value, from: &str, to: &str, namespace: &str) {
+    rename_as(object, from, to, |reference| {
+        let mut found = some_fields(&reference, &["apiVersion", "kind", "name"])?;
+        if !namespace.is_empty() {
+            found["namespace"] = json!(namespace);
+        }
+        Some(found)
+    });
+}
+
+fn some_fields(value: &Value, names: &[&str]) -> Option<Value> {
+    let found: Map<String, Value> =
+        names.iter().filter_map(|name| Some(((*name).to_owned(), value.get(name)?.clone()))).collect();
+    (!found.is_empty()).then_some(Value::Object(found))
+}

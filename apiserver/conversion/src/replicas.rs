@@ -1,0 +1,71 @@
+//! What kinds that make Machines from a template have in common.
+
+use serde_json::Value;
+
+use crate::empty::drop_each;
+use crate::fields::{drop_empty, get, put, rename, take};
+use crate::machine_spec;
+
+/// Where the template's Machines are described.
+const TEMPLATE: &str = "spec.template.spec";
+
+pub(crate) fn default(object: &mut Value) {
+    machine_spec::default(object, TEMPLATE);
+}
+
+pub(crate) fn to_stored(object: &mut Value) {
+    machine_spec::to_stored(object, TEMPLATE);
+    rename(object, "spec.minReadySeconds", "spec.template.spec.minReadySeconds");
+    rename(object, "spec.machineNamingStrategy", "spec.machineNaming");
+    drop_each(object, &["spec.machineNaming", "spec.template.metadata", "status.versions"]);
+}
+
+pub(crate) fn from_stored(object: &mut Value) {
+    rename(object, "spec.template.spec.minReadySeconds", "spec.minReadySeconds");
+    rename(object, "spec.machineNaming", "spec.machineNamingStrategy");
+    machine_spec::from_stored(object, TEMPLATE);
+}
+
+/// A MachineDeployment's strategy, wherever it is in the two versions: how to roll out, who goes
+/// first, and how many are remediated at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Strategy {
+    /// Where v1beta2 says how many are remediated at once.
+    pub(crate) max_in_flight: &'static str,
+}
+
+impl Strategy {
+    /// In v1beta1: bounds of a rolling update mean that there is to be one.
+    pub(crate) fn default(self, spec: &mut Value) {
+        let bounds = ["strategy.rollingUpdate.maxSurge", "strategy.rollingUpdate.maxUnavailable"];
+        if get(spec, "strategy.type").is_none() && bounds.iter().any(|bound| get(spec, bound).is_some()) {
+            put(spec, "strategy.type", "RollingUpdate".into());
+        }
+    }
+
+    pub(crate) fn to_stored(self, spec: &mut Value) {
+        for (from, to) in self.moves() {
+            rename(spec, from, to);
+        }
+        take(spec, "strategy");
+    }
+
+    pub(crate) fn from_stored(self, spec: &mut Value) {
+        for (to, from) in self.moves() {
+            rename(spec, from, to);
+        }
+        for emptied in ["rollout.strategy.rollingUpdate", "rollout.strategy", "rollout", "deletion"] {
+            drop_empty(spec, emptied);
+        }
+    }
+
+    fn moves(self) -> [(&'static str, &'static str); 5] {
+        [
+            ("strategy.type", "rollout.strategy.type"),
+            ("strategy.rollingUpdate.maxSurge", "rollout.strategy.rollingUpdate.maxSurge"),
+            ("strategy.rollingUpdate.maxUnavailable", "rollout.strategy.rollingUpdate.maxUnavailable"),
+            ("strategy.rollingUpdate.deletePolicy", "deletion.order"),
+            ("strategy.remediation.maxInFlight", self.max_in_flight),
+        ]
+    }
+}

@@ -1,0 +1,63 @@
+//! `status`: what older versions report stands under `deprecated` in the stored version, and what the
+//! stored version reports stands under `v1beta2` in the older ones. Neither is made from the other.
+
+use serde_json::Value;
+
+use crate::fields::{drop_empty, rename, take};
+
+/// What every kind with conditions reports under both names.
+pub(crate) const CONDITIONS: &[&str] = &["conditions"];
+
+/// Status of the older version in the stored one. `older` are fields that have their old meaning and
+/// `new` those that have their new one, each of them under one name in both versions.
+pub(crate) fn to_stored(object: &mut Value, older: &[&str], new: &[&str]) {
+    for field in older {
+        rename(object, &format!("status.{field}"), &format!("status.deprecated.v1beta1.{field}"));
+    }
+    for field in new {
+        rename(object, &format!("status.v1beta2.{field}"), &format!("status.{field}"));
+    }
+    take(object, "status.v1beta2");
+    crate::empty::drop_below_one(object, "status.observedGeneration");
+    drop_empty(object, "status");
+}
+
+/// Status of the stored version in the older one.
+pub(crate) fn from_stored(object: &mut Value, older: &[&str], new: &[&str]) {
+    for field in new {
+        rename(object, &format!("status.{field}"), &format!("status.v1beta2.{field}"));
+    }
+    for field in older {
+        rename(object, &format!("status.deprecated.v1beta1.{field}"), &format!("status.{field}"));
+    }
+    take(object, "status.deprecated");
+    drop_empty(object, "status");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn either_version_finds_its_own_conditions() {
+        let older = json!({"status": {"conditions": ["old"], "failureReason": "r",
+            "v1beta2": {"conditions": ["new"]}, "observedGeneration": 3}});
+        let stored = json!({"status": {"conditions": ["new"], "observedGeneration": 3,
+            "deprecated": {"v1beta1": {"conditions": ["old"], "failureReason": "r"}}}});
+        let fields = ["conditions", "failureReason"];
+        let mut object = older.clone();
+        to_stored(&mut object, &fields, CONDITIONS);
+        assert_eq!(object, stored);
+        from_stored(&mut object, &fields, CONDITIONS);
+        assert_eq!(object, older);
+    }
+
+    #[test]
+    fn a_status_that_says_nothing_is_none() {
+        let mut object = json!({"status": {"v1beta2": {}, "observedGeneration": 0}});
+        to_stored(&mut object, CONDITIONS, CONDITIONS);
+        assert_eq!(object, json!({}));
+    }
+}

@@ -1,0 +1,106 @@
+//! Random valid objects of any kind, made from its schema.
+//!
+//! [`objects`] is all there is to call. What a schema does not say and people do all the same (that
+//! a text is a duration, that a reference is a whole one) is in [`words`]; it is followed where
+//! objects as people write them are wanted, and left aside where only the schema counts.
+
+mod object;
+mod scalar;
+mod words;
+
+use apiserver_types::Descriptor;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+/// How far objects go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// To the edges of the schema: empty lists and texts, negative numbers, words that mean nothing.
+    Schema,
+    /// As people write them.
+    Usual,
+}
+
+/// The namespace of every object and of what it refers to.
+pub(crate) const NAMESPACE: &str = "team-a";
+
+/// Objects of a kind in one version that its schema admits.
+pub(crate) fn objects(descriptor: &Descriptor, width: Width) -> BoxedStrategy<Value> {
+    let schema = (descriptor.schema)();
+    let mut parts = Map::new();
+    for (name, part) in schema["properties"].as_object().into_iter().flatten() {
+        if !["apiVersion", "kind", "metadata"].contains(&name.as_str()) {
+            parts.insert(name.clone(), part.clone());
+        }
+    }
+    let body = json!({"type": "object", "properties": parts, "required": schema["required"].clone()});
+    let api_version = format!("{}/{}", descriptor.group, descriptor.version);
+    let kind = descriptor.kind;
+    (metadata(descriptor.namespaced), value(&body, "", width))
+        .prop_map(move |(metadata, mut object)| {
+            object["apiVersion"] = api_version.clone().into();
+            object["kind"] = kind.into();
+            object["metadata"] = metadata;
+            object
+        })
+        .boxed()
+}
+
+/// A value of this schema, in the field of this name.
+pub(crate) fn value(schema: &Value, name: &str, width: Width) -> BoxedStrategy<Value> {
+    if let Some(known) = words::known(schema, name, width) {
+        return known;
+    }
+    if let Some(allowed) = schema["enum"].as_array() {
+        return proptest::sample::select(allowed.clone()).boxed();
+    }
+    if schema["x-kubernetes-int-or-string"] == true {
+        return prop_oneof![(0..100_i32).prop_map(Value::from), "[0-9]{1,2}%".prop_map(Value::from)].boxed();
+    }
+    match schema["type"].as_str() {
+        Some("string") => scalar::text(schema, width),
+        Some("integer") => scalar::integer(schema, width),
+        Some("number") => {
+            (-1_000_000..1_000_000_i32).prop_map(|number| json!(f64::from(number) / 8.0)).boxed()
+        }
+        Some("boolean") => any::<bool>().prop_map(Value::from).boxed(),
+        Some("array") => object::list(schema, name, width),
+        Some("object") => object::object(schema, width),
+        _ => anything(),
+    }
+}
+
+/// JSON of no schema.
+fn anything() -> BoxedStrategy<Value> {
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        "[a-z{}. ]{1,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(2, 6, 2, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            proptest::collection::btree_map("[a-z]{1,4}", inner, 0..3)
+                .prop_map(|fields| Value::from(Map::from_iter(fields))),
+        ]
+    })
+    .boxed()
+}
+
+fn metadata(namespaced: bool) -> BoxedStrategy<Value> {
+    let words = || proptest::collection::btree_map("[a-z]{1,6}(/[a-z]{1,6})?", "[a-z0-9]{0,6}", 0..3);
+    ("[a-z]([-a-z0-9]{0,10}[a-z0-9])?", words(), words())
+        .prop_map(move |(name, labels, annotations)| {
+            let mut metadata = json!({"name": name});
+            if namespaced {
+                metadata["namespace"] = NAMESPACE.into();
+            }
+            for (field, words) in [("labels", labels), ("annotations", annotations)] {
+                if !words.is_empty() {
+                    metadata[field] = json!(words);
+                }
+            }
+            metadata
+        })
+        .boxed()
+}

@@ -1,0 +1,63 @@
+//! What people mean by fields whose schema says no more than "a text".
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{NAMESPACE, Width};
+
+/// Fields that people always set where they exist, and that another version requires.
+pub(super) const ALWAYS: &[&str] = &["spec", "template", "infrastructure", "controlPlane"];
+
+/// Fields of core's ObjectReference.
+const REFERENCE: [&str; 7] =
+    ["apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid"];
+
+/// Ends of the names of fields that hold a duration as Go prints it.
+const DURATIONS: [&str; 4] = ["Timeout", "timeout", "ttl", "timeoutForControlPlane"];
+
+/// What the field is in practice, if its name or its shape says so.
+pub(super) fn known(schema: &Value, name: &str, width: Width) -> Option<BoxedStrategy<Value>> {
+    if width == Width::Schema {
+        return None;
+    }
+    if schema["type"] == "string" && DURATIONS.iter().any(|end| name.ends_with(end)) {
+        return Some(durations());
+    }
+    // An older version takes any text for these; what people write is what the newer one takes.
+    match (schema["type"].as_str(), schema.get("pattern"), name) {
+        (Some("string"), None, "apiVersion") => {
+            return Some("[a-z]{1,5}[.]x-k8s[.]io/v1(beta[12])?".prop_map(Value::from).boxed());
+        }
+        (Some("string"), None, "kind") => return Some("[A-Z][a-z]{2,8}".prop_map(Value::from).boxed()),
+        _ => {}
+    }
+    let properties = schema["properties"].as_object()?;
+    let is_reference =
+        properties.len() == REFERENCE.len() && properties.keys().all(|key| REFERENCE.contains(&key.as_str()));
+    is_reference.then(references)
+}
+
+/// `1h2m3s`, with the parts Go prints.
+fn durations() -> BoxedStrategy<Value> {
+    (1..200_000_u32)
+        .prop_map(|total| {
+            let (hours, minutes, seconds) = (total / 3600, total % 3600 / 60, total % 60);
+            match (hours, minutes) {
+                (0, 0) => format!("{seconds}s"),
+                (0, _) => format!("{minutes}m{seconds}s"),
+                _ => format!("{hours}h{minutes}m{seconds}s"),
+            }
+            .into()
+        })
+        .boxed()
+}
+
+fn references() -> BoxedStrategy<Value> {
+    let groups =
+        ["infrastructure.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io"];
+    (proptest::sample::select(groups.to_vec()), "[A-Z][a-z]{2,8}Template", "[a-z]{1,4}(-[a-z0-9]{1,4})?")
+        .prop_map(|(group, kind, name)| {
+            json!({"apiVersion": format!("{group}/v1beta1"), "kind": kind, "name": name, "namespace": NAMESPACE})
+        })
+        .boxed()
+}

@@ -1,0 +1,170 @@
+//! What holds of every conversion, for random objects of every kind that has an older version.
+//!
+//! `CAPSTAN_KIND=MachineSet cargo test -p apiserver-conversion --test laws` tries one kind alone,
+//! `PROPTEST_CASES=1000` more objects, `CAPSTAN_SEED=7` other ones.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::as_conversions,
+    clippy::needless_pass_by_value,
+    reason = "a test says what is wrong by panicking"
+)]
+
+mod edit;
+#[path = "../generator/mod.rs"]
+mod generator;
+
+use apiserver_conversion::{Lossless, conversion};
+use apiserver_machinery::field_errors::FieldPath;
+use apiserver_machinery::schema::Schema;
+use apiserver_types::{Descriptor, descriptors};
+use generator::{Width, objects};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use serde_json::Value;
+
+/// A kind in an older version and in the stored one.
+struct Pair {
+    older: Descriptor,
+    stored: Descriptor,
+    conversion: Lossless,
+}
+
+impl Pair {
+    fn name(&self) -> String {
+        format!("{} {}", self.older.kind, self.older.version)
+    }
+}
+
+/// Every kind with a conversion, and the one asked for alone if one is.
+fn pairs() -> Vec<Pair> {
+    let wanted = std::env::var("CAPSTAN_KIND").ok();
+    let all = descriptors();
+    let pair = |older: &Descriptor| {
+        let conversion = conversion(older.group, older.kind, older.version)?;
+        let is_same = |other: &&Descriptor| (other.group, other.kind) == (older.group, older.kind);
+        let stored = *all.iter().find(is_same)?;
+        Some(Pair { older: *older, stored, conversion })
+    };
+    let pairs = all.iter().filter_map(pair);
+    pairs.filter(|pair| wanted.as_deref().is_none_or(|kind| kind == pair.older.kind)).collect()
+}
+
+/// Tries a law with many objects; what breaks it is made as small as can be and shown.
+fn holds<T: std::fmt::Debug>(
+    pair: &Pair,
+    of: impl Strategy<Value = T>,
+    law: impl Fn(T) -> Result<(), String>,
+) {
+    let asked = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let config = Config {
+        cases: asked("PROPTEST_CASES").unwrap_or(32),
+        rng_seed: RngSeed::Fixed(asked("CAPSTAN_SEED").map_or(1, u64::from)),
+        failure_persistence: None,
+        max_shrink_iters: 2000,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new(config);
+    let result = runner.run(&of, |object| law(object).map_err(TestCaseError::fail));
+    if let Err(error) = result {
+        panic!("{}: {error}", pair.name());
+    }
+}
+
+fn same(found: &Value, expected: &Value, what: &str) -> Result<(), String> {
+    let (found, expected) = (edit::without_notes(found), edit::without_notes(expected));
+    let at = edit::first_difference(&found, &expected, "");
+    at.map_or(Ok(()), |at| Err(format!("{what} differs at {at}\nfound    {found}\nexpected {expected}")))
+}
+
+#[test]
+fn a_stored_object_comes_back_from_clients_of_the_older_version() {
+    for pair in pairs() {
+        holds(&pair, objects(&pair.stored, Width::Schema), |stored| {
+            let served = pair.conversion.served(stored.clone());
+            same(&pair.conversion.stored(served), &stored, "the stored object")
+        });
+    }
+}
+
+#[test]
+fn an_older_object_comes_back_from_the_store() {
+    for pair in pairs() {
+        holds(&pair, objects(&pair.older, Width::Schema), |older| {
+            let stored = pair.conversion.stored(older.clone());
+            same(&pair.conversion.served(stored), &pair.conversion.defaulted(older), "the older object")
+        });
+    }
+}
+
+/// Every way in which an object breaks the schema of its version.
+fn faults(schema: &Schema, object: &Value) -> Result<(), String> {
+    let faults: Vec<String> =
+        schema.validate(object, None, &FieldPath::default()).iter().map(ToString::to_string).collect();
+    if faults.is_empty() { Ok(()) } else { Err(format!("{}\n{object}", faults.join("\n"))) }
+}
+
+#[test]
+fn a_converted_object_is_valid_in_its_version() {
+    for pair in pairs() {
+        let [older, stored] =
+            [&pair.older, &pair.stored].map(|version| Schema::compile(&(version.schema)()).unwrap());
+        holds(&pair, objects(&pair.stored, Width::Usual), |object| {
+            faults(&stored, &object)?;
+            faults(&older, &pair.conversion.served(object))
+        });
+        holds(&pair, objects(&pair.older, Width::Usual), |object| {
+            faults(&older, &object)?;
+            faults(&stored, &pair.conversion.stored(object))
+        });
+    }
+}
+
+/// No field that is in the generated object is unknown to the schema of the other version: what is
+/// left over by a rule would be pruned.
+#[test]
+fn a_converted_object_has_no_field_that_its_version_does_not_know() {
+    for pair in pairs() {
+        let [older, stored] =
+            [&pair.older, &pair.stored].map(|version| Schema::compile(&(version.schema)()).unwrap());
+        let known = |schema: &Schema, object: Value| {
+            let mut pruned = edit::body(&object);
+            let unknown = schema.prune(&mut pruned, &FieldPath::default());
+            if unknown.is_empty() { Ok(()) } else { Err(format!("unknown: {unknown:?}\n{object}")) }
+        };
+        holds(&pair, objects(&pair.stored, Width::Schema), |object| {
+            known(&older, pair.conversion.served(object))
+        });
+        holds(&pair, objects(&pair.older, Width::Schema), |object| {
+            known(&stored, pair.conversion.stored(object))
+        });
+    }
+}
+
+#[test]
+fn what_a_client_of_the_older_version_changes_arrives() {
+    for pair in pairs() {
+        let edits = (objects(&pair.stored, Width::Usual), any::<prop::sample::Index>());
+        holds(&pair, edits, |(object, place)| {
+            let seen = pair.conversion.served(object);
+            let Some(changed) = edit::changed(&seen, place) else { return Ok(()) };
+            let arrived = pair.conversion.stored(changed.clone());
+            let plain = |object: &Value| pair.conversion.stored(edit::without_notes(object));
+            edit::arrives(&plain(&seen), &plain(&changed), &arrived)
+        });
+    }
+}
+
+#[test]
+fn what_a_client_of_the_stored_version_changes_is_seen() {
+    for pair in pairs() {
+        let edits = (objects(&pair.older, Width::Usual), any::<prop::sample::Index>());
+        holds(&pair, edits, |(object, place)| {
+            let kept = pair.conversion.stored(object);
+            let Some(changed) = edit::changed(&kept, place) else { return Ok(()) };
+            let seen = pair.conversion.served(changed.clone());
+            let plain = |object: &Value| pair.conversion.served(edit::without_notes(object));
+            edit::arrives(&plain(&kept), &plain(&changed), &seen)
+        });
+    }
+}

@@ -1,0 +1,145 @@
+//! `/openapi/v2` and `/openapi/v3`.
+
+use std::collections::BTreeMap;
+
+use apiserver_machinery::open_api;
+use apiserver_machinery::resource::Registry;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, EXPIRES, LAST_MODIFIED, LOCATION, VARY};
+use http::{HeaderMap, HeaderValue};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::document::Document;
+use crate::negotiation;
+use crate::query::Query;
+use crate::response::{self, Answer};
+
+const JSON: &str = "application/json";
+
+/// The v2 document in protobuf. Requests write it with an `@`, answers cannot.
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// A document that is asked for by its hash never changes.
+const A_YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
+
+/// The documents of one face.
+#[derive(Debug)]
+pub(super) struct OpenApi {
+    v2: Document,
+    v2_protobuf: Document,
+    index: Document,
+    v3: BTreeMap<String, Document>,
+    made: Timestamp,
+}
+
+impl OpenApi {
+    pub(super) fn new(registry: &Registry) -> Self {
+        let v2 = open_api::v2(registry);
+        let document = Document::new(&v2);
+        let v3 = v3(registry);
+        let urls: Map<String, Value> = v3
+            .iter()
+            .map(|(name, document)| {
+                let url = format!("/openapi/v3/{name}?hash={}", document.hash());
+                (name.clone(), json!({"serverRelativeURL": url}))
+            })
+            .collect();
+        Self {
+            v2_protobuf: document.encoded(open_api::v2_protobuf(&v2)),
+            v2: document,
+            index: Document::new(&json!({"paths": urls})),
+            v3,
+            made: Timestamp::now(),
+        }
+    }
+
+    /// Answers a path below `/openapi`; `None` when there is none such.
+    pub(super) fn serve(&self, path: &str, headers: &HeaderMap, query: &Query) -> Option<Answer> {
+        match path {
+            "/v2" => Some(self.serve_v2(headers)),
+            // Upstream writes it without saying what it is, and so it is taken for text.
+            "/v3" => Some(self.dated(self.index.serve(headers, "text/plain; charset=utf-8"))),
+            _ => path.strip_prefix("/v3/").map(|name| self.serve_v3(name, headers, query)),
+        }
+    }
+
+    fn serve_v2(&self, headers: &HeaderMap) -> Answer {
+        let requested = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+        match negotiation::first(headers, &[JSON, V2_PROTOBUF, requested]) {
+            Some(JSON) => self.dated(self.v2.serve(headers, JSON)),
+            Some(_) => self.dated(self.v2_protobuf.serve(headers, V2_PROTOBUF)),
+            None => not_acceptable(),
+        }
+    }
+
+    fn serve_v3(&self, name: &str, headers: &HeaderMap, query: &Query) -> Answer {
+        let Some(document) = self.v3.get(name) else {
+            return without_type(404);
+        };
+        if negotiation::first(headers, &[JSON]).is_none() {
+            return not_acceptable();
+        }
+        let hash = query.text("hash");
+        if !hash.is_empty() && hash != document.hash() {
+            let mut answer = response::bytes(301, JSON, Bytes::new());
+            document.tag(&mut answer);
+            let url = format!("/openapi/v3/{name}?hash={}", document.hash());
+            if let Ok(location) = HeaderValue::from_str(&url) {
+                answer.headers_mut().insert(LOCATION, location);
+            }
+            return answer;
+        }
+        let mut answer = self.dated(document.serve(headers, JSON));
+        if !hash.is_empty() {
+            answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+            if let Ok(end) = Timestamp::now().checked_add(A_YEAR) {
+                set_date(&mut answer, EXPIRES, end);
+            }
+        }
+        answer
+    }
+
+    fn dated(&self, mut answer: Answer) -> Answer {
+        if answer.status() == http::StatusCode::OK {
+            set_date(&mut answer, LAST_MODIFIED, self.made);
+        }
+        answer
+    }
+}
+
+fn v3(registry: &Registry) -> BTreeMap<String, Document> {
+    let mut documents = BTreeMap::new();
+    let mut paths = vec!["apis".to_owned(), "version".to_owned()];
+    for (group, versions) in registry.groups() {
+        paths.push(if group.is_empty() { "api".to_owned() } else { format!("apis/{group}") });
+        for version in versions {
+            let name = super::root(&group, &version).trim_start_matches('/').to_owned();
+            documents.insert(name, Document::new(&open_api::v3(registry, &group, &version)));
+        }
+    }
+    documents.extend(paths.into_iter().map(|path| {
+        let document = Document::new(&open_api::v3_of_path(&path));
+        (path, document)
+    }));
+    documents
+}
+
+fn set_date(answer: &mut Answer, header: http::HeaderName, moment: Timestamp) {
+    let text = moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    if let Ok(value) = HeaderValue::from_str(&text) {
+        answer.headers_mut().insert(header, value);
+    }
+}
+
+fn without_type(code: u16) -> Answer {
+    let mut answer = response::bytes(code, JSON, Bytes::new());
+    answer.headers_mut().remove(CONTENT_TYPE);
+    answer
+}
+
+fn not_acceptable() -> Answer {
+    let mut answer = without_type(406);
+    answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    answer
+}

@@ -1,0 +1,286 @@
+//! Lists: which state they show, in which parts, and what they cost.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+
+mod counted;
+mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use counted::Counted;
+use serde_json::{Value, json};
+use server::Server;
+use storage_contract::{Key, Revision, Store};
+use storage_embedded::EmbeddedStore;
+
+const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
+
+fn gadget(name: &str) -> Value {
+    json!({"apiVersion": "toys.example.com/v1", "kind": "Gadget", "metadata": {"name": name}, "spec": {"size": 1}})
+}
+
+fn revision(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let items = list["items"].as_array().unwrap();
+    items.iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
+}
+
+fn token(rv: i64, start: &str) -> String {
+    URL_SAFE_NO_PAD.encode(json!({"v": "meta.k8s.io/v1", "rv": rv, "start": start}).to_string())
+}
+
+struct World {
+    store: Arc<dyn Store>,
+    server: Server,
+    _directory: tempfile::TempDir,
+}
+
+/// A server on a store with the gadgets `a`, `b` and `c`.
+async fn world() -> (World, [u64; 3]) {
+    let directory = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+    let server = Server::start_on(Arc::clone(&store)).await;
+    let mut revisions = [0; 3];
+    for (name, made) in ["a", "b", "c"].into_iter().zip(&mut revisions) {
+        *made = revision(&server.post(GADGETS, &gadget(name)).await.1);
+    }
+    (World { store, server, _directory: directory }, revisions)
+}
+
+#[tokio::test]
+async fn options_that_make_no_sense_are_refused_in_upstreams_words() {
+    let (world, _) = world().await;
+    let continued = token(1, "a\0");
+    let invalid = |why: &str| format!("ListOptions.meta.k8s.io \"\" is invalid: {why}");
+    let unless = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided";
+    let when = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided";
+    let unsupported = "resourceVersionMatch: Unsupported value: \"Foo\": supported values: \"Exact\", \"NotOlderThan\", \"\"";
+    let exact = "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+    let initial = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list";
+    let table = [
+        ("resourceVersionMatch=Exact".to_owned(), 422, invalid(unless)),
+        ("resourceVersionMatch=Foo".to_owned(), 422, invalid(&format!("[{unless}, {unsupported}]"))),
+        ("resourceVersion=1&resourceVersionMatch=Foo".to_owned(), 422, invalid(unsupported)),
+        ("resourceVersion=0&resourceVersionMatch=Exact".to_owned(), 422, invalid(exact)),
+        ("continue=x&resourceVersion=1&resourceVersionMatch=Exact".to_owned(), 422, invalid(when)),
+        ("continue=x&resourceVersionMatch=NotOlderThan".to_owned(), 422, invalid(&format!("[{unless}, {when}]"))),
+        ("sendInitialEvents=".to_owned(), 422, invalid(initial)),
+        (
+            format!("continue={continued}&resourceVersion=5"),
+            400,
+            "specifying resource version is not allowed when using continue".to_owned(),
+        ),
+        (
+            "resourceVersion=abc".to_owned(),
+            400,
+            "invalid resource version: resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax"
+                .to_owned(),
+        ),
+        ("labelSelector=a,,b&resourceVersionMatch=Foo".to_owned(), 400, "found ',', expected: identifier after ','".to_owned()),
+        ("fieldSelector=spec.foo%3D1".to_owned(), 400, "field label not supported: spec.foo".to_owned()),
+        (
+            "resourceVersion=999999&resourceVersionMatch=Exact".to_owned(),
+            504,
+            "Timeout: Too large resource version: 999999, current: ".to_owned(),
+        ),
+    ];
+    for (query, code, message) in table {
+        let (found, status) = world.server.get(&format!("{GADGETS}?{query}")).await;
+        assert_eq!(found, code, "{query}: {status}");
+        assert!(
+            status["message"].as_str().unwrap().starts_with(&message),
+            "{query}: {status}\nand not {message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn each_row_of_the_matrix_shows_the_state_it_names() {
+    let (world, [first, second, third]) = world().await;
+    let table = [
+        (String::new(), vec!["a", "b", "c"], None),
+        ("limit=2".to_owned(), vec!["a", "b"], None),
+        ("limit=-1".to_owned(), vec!["a", "b", "c"], None),
+        ("resourceVersion=0".to_owned(), vec!["a", "b", "c"], None),
+        ("resourceVersion=0&limit=1".to_owned(), vec!["a", "b", "c"], None),
+        ("resourceVersion=0&resourceVersionMatch=NotOlderThan".to_owned(), vec!["a", "b", "c"], None),
+        (format!("resourceVersion={first}"), vec!["a", "b", "c"], None),
+        (format!("resourceVersion={second}&resourceVersionMatch=NotOlderThan&limit=2"), vec!["a", "b"], None),
+        // From before there was a match to say it by: a page of then.
+        (format!("resourceVersion={second}&limit=5"), vec!["a", "b"], Some(second)),
+        (format!("resourceVersion={first}&resourceVersionMatch=Exact"), vec!["a"], Some(first)),
+        (format!("resourceVersion={second}&resourceVersionMatch=Exact&limit=1"), vec!["a"], Some(second)),
+    ];
+    // The first server has it all in its cache; a later one knows of it from the store alone.
+    let late = Server::start_on(Arc::clone(&world.store)).await;
+    for server in [&world.server, &late] {
+        for (query, expected, exactly) in &table {
+            let (code, list) = server.get(&format!("{GADGETS}?{query}")).await;
+            assert_eq!(code, 200, "{query}: {list}");
+            assert_eq!(&names(&list), expected, "{query}");
+            let shown = revision(&list);
+            assert!(exactly.map_or(shown >= third, |exactly| shown == exactly), "{query}: {shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_not_older_than_a_revision_waits_for_it() {
+    let (world, _) = world().await;
+    let now = revision(&world.server.get(GADGETS).await.1);
+    let waiting = {
+        let server = world.server.clone();
+        let path = format!("{GADGETS}?resourceVersion={}", now + 1);
+        tokio::spawn(async move { server.get(&path).await })
+    };
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    world.server.post(GADGETS, &gadget("d")).await;
+    let (code, list) = waiting.await.unwrap();
+    assert_eq!((code, names(&list)), (200, vec!["a", "b", "c", "d"]));
+    let (code, status) = world.server.get(&format!("{GADGETS}/a?resourceVersion=99999999")).await;
+    assert_eq!((code, &status["details"]["causes"][0]["reason"]), (504, &json!("ResourceVersionTooLarge")));
+    assert_eq!(status["details"]["retryAfterSeconds"], 1);
+    let (code, status) = world.server.get(&format!("{GADGETS}/a?resourceVersion=abc")).await;
+    assert_eq!((code, status.get("reason")), (500, None), "{status}");
+}
+
+#[tokio::test]
+async fn pages_say_how_much_comes_after_unless_somebody_selects() {
+    let (world, [_, _, third]) = world().await;
+    let late = Server::start_on(Arc::clone(&world.store)).await;
+    for (server, at) in [(&world.server, ""), (&late, &*format!("&resourceVersion={third}"))] {
+        let (_, page) = server.get(&format!("{GADGETS}?limit=1{at}")).await;
+        assert_eq!(page["metadata"]["remainingItemCount"], 2, "{page}");
+        let next = page["metadata"]["continue"].as_str().unwrap();
+        let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
+        assert_eq!(decoded, json!({"v": "meta.k8s.io/v1", "rv": revision(&page), "start": "/a\0"}));
+        let (_, page) = server.get(&format!("{GADGETS}?limit=5&continue={next}&resourceVersion=0")).await;
+        assert_eq!((names(&page), &page["metadata"]["continue"]), (vec!["b", "c"], &json!("")));
+        assert_eq!(page["metadata"].get("remainingItemCount"), None);
+        let (_, page) =
+            server.get(&format!("{GADGETS}?limit=1&fieldSelector=metadata.namespace%3Ddefault{at}")).await;
+        assert_ne!(page["metadata"]["continue"], "");
+        assert_eq!(page["metadata"].get("remainingItemCount"), None);
+        let (_, page) = server.get(&format!("{GADGETS}?limit=1&fieldSelector=metadata.name%3Db")).await;
+        assert_eq!((names(&page), &page["metadata"]["continue"]), (vec!["b"], &json!("")));
+    }
+    let everywhere = "/apis/toys.example.com/v1/gadgets";
+    let (_, page) = world.server.get(&format!("{everywhere}?limit=1")).await;
+    let next = page["metadata"]["continue"].as_str().unwrap();
+    let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
+    assert_eq!(decoded["start"], "/default/a\0");
+    assert_eq!(names(&world.server.get(&format!("{everywhere}?continue={next}")).await.1), ["b", "c"]);
+}
+
+#[tokio::test]
+async fn a_page_of_a_forgotten_revision_comes_with_a_way_to_go_on() {
+    let (world, [first, _, third]) = world().await;
+    world.store.compact(Revision::new(third)).await.unwrap();
+    let late = Server::start_on(Arc::clone(&world.store)).await;
+    let (code, status) =
+        late.get(&format!("{GADGETS}?limit=1&continue={}", token(first.try_into().unwrap(), "a\0"))).await;
+    assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
+    let expected = "The provided continue parameter is too old to display a consistent list result. You can start a new list";
+    assert!(status["message"].as_str().unwrap().starts_with(expected), "{status}");
+    let next = status["metadata"]["continue"].as_str().unwrap();
+    let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
+    assert_eq!(decoded, json!({"v": "meta.k8s.io/v1", "rv": -1, "start": "a\0"}));
+    // The rest, as it is now; from here on at one revision again.
+    let (code, page) = late.get(&format!("{GADGETS}?limit=1&continue={next}")).await;
+    assert_eq!((code, names(&page)), (200, vec!["b"]));
+    let next = page["metadata"]["continue"].as_str().unwrap();
+    let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
+    assert_eq!(decoded["rv"], revision(&page));
+    assert_eq!(names(&late.get(&format!("{GADGETS}?continue={next}")).await.1), ["c"]);
+    let (code, status) =
+        late.get(&format!("{GADGETS}?resourceVersion={first}&resourceVersionMatch=Exact")).await;
+    assert_eq!(
+        (code, &status["message"]),
+        (410, &json!("The resourceVersion for the provided list is too old."))
+    );
+    assert_eq!(status["metadata"], json!({}));
+}
+
+#[tokio::test]
+async fn consistent_reads_are_fresh_and_read_nothing_from_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let embedded = EmbeddedStore::open(&directory.path().join("store")).unwrap();
+    let (counted, counts) = Counted::new(Arc::new(embedded));
+    let store: Arc<dyn Store> = Arc::new(counted);
+    let reader = Server::start_on(Arc::clone(&store)).await;
+    let writer = Server::start_on(store).await;
+    for index in 0..20 {
+        let (_, made) = writer.post(GADGETS, &gadget(&format!("g{index:02}"))).await;
+        counts.reads.store(0, Ordering::Relaxed);
+        let (_, list) = reader.get(GADGETS).await;
+        assert_eq!(names(&list).len(), index + 1, "an acknowledged write is missing");
+        assert!(revision(&list) >= revision(&made));
+        let (code, one) = reader.get(&format!("{GADGETS}/g{index:02}")).await;
+        assert_eq!((code, &one), (200, &made));
+        let (_, page) = reader.get(&format!("{GADGETS}?limit=1&labelSelector=!none")).await;
+        assert_eq!(names(&page), ["g00"]);
+        assert_eq!(counts.reads.load(Ordering::Relaxed), 0, "a consistent read read the store");
+    }
+    // Where the store cannot be followed soundly it is read, and the answers are the same.
+    counts.silent.store(true, Ordering::Relaxed);
+    writer.post(GADGETS, &gadget("last")).await;
+    counts.reads.store(0, Ordering::Relaxed);
+    assert_eq!(names(&reader.get(GADGETS).await.1).len(), 21);
+    assert_eq!(reader.get(&format!("{GADGETS}/last")).await.0, 200);
+    assert_eq!(counts.reads.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_is_named_and_never_left_out() {
+    let (world, _) = world().await;
+    let key = Key::new("/capstan/toys.example.com/gadgets/default/broken").unwrap();
+    let mut watch = world.server.watch(&format!("{GADGETS}?watch=true&labelSelector=app")).await;
+    let made = world.store.create(&key, Bytes::from("{")).await.unwrap();
+    for path in [GADGETS.to_owned(), format!("{GADGETS}?labelSelector=app%3Dx"), format!("{GADGETS}/broken")]
+    {
+        for accept in ["application/json", "application/json;as=Table;v=v1;g=meta.k8s.io"] {
+            let (code, status) = world.server.send("GET", &path, &[("accept", accept)], "").await;
+            assert_eq!(code, 500, "{path}: {status}");
+            assert!(status["message"].as_str().unwrap().contains(key.as_str()), "{path}: {status}");
+        }
+    }
+    let error = watch.next().await;
+    assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(500)));
+    assert!(error["object"]["message"].as_str().unwrap().contains(key.as_str()), "{error}");
+    assert_eq!(watch.next_or_end().await, None);
+    // The others are read all the same, and all are once it is gone.
+    assert_eq!(world.server.get(&format!("{GADGETS}/a")).await.0, 200);
+    assert_eq!(world.server.get(&format!("{GADGETS}?fieldSelector=metadata.name%3Da")).await.0, 200);
+    world.store.delete(&key, made).await.unwrap();
+    assert_eq!(world.server.get(GADGETS).await.0, 200);
+}
+
+#[tokio::test]
+async fn tables_carry_what_is_asked_for() {
+    let (world, _) = world().await;
+    let get = async |query: &str, version: &str| {
+        let accept = format!("application/json;as=Table;v={version};g=meta.k8s.io");
+        world.server.send("GET", &format!("{GADGETS}{query}"), &[("accept", &accept)], "").await
+    };
+    let (_, table) = get("", "v1").await;
+    assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    assert_eq!(table["metadata"].get("continue"), None);
+    let column = json!({"name": "Size", "type": "integer", "format": "", "priority": 0,
+        "description": "Custom resource definition column (in JSONPath format): .spec.size"});
+    assert_eq!(table["columnDefinitions"][1], column);
+    let (_, table) = get("?limit=1&includeObject=Object", "v1beta1").await;
+    assert_eq!(table["apiVersion"], "meta.k8s.io/v1beta1");
+    assert_eq!(table["rows"][0]["object"]["spec"]["size"], 1);
+    assert_eq!(table["metadata"]["remainingItemCount"], 2);
+    let (_, table) = get("/a?includeObject=None", "v1").await;
+    assert_eq!(table["rows"], json!([{"cells": ["a", 1], "object": null}]));
+    let (code, status) = get("?includeObject=Foo", "v1").await;
+    let expected = "Unable to convert to Table as requested: includeObject: Invalid value: \"Foo\": must be 'Metadata', 'Object', 'None', or empty";
+    assert_eq!((code, &status["message"]), (400, &json!(expected)));
+}

@@ -1,0 +1,135 @@
+//! Who am I, may I, and acting as somebody else.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+
+mod server;
+
+use serde_json::json;
+use server::Server;
+
+const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
+const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+#[tokio::test]
+async fn users_learn_what_they_may() {
+    let server = Server::start().await;
+    let bob = server.seen_by("bob", &["dev"]);
+    let ask = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "gadgets", "group": "toys.example.com"}}});
+    let path = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
+    for (asker, allowed) in [(&server, true), (&bob, false)] {
+        let (code, answer) = asker.post(&path, &ask).await;
+        assert_eq!((code, &answer["status"]["allowed"]), (201, &json!(allowed)), "{answer}");
+        assert_eq!(answer["kind"], "SelfSubjectAccessReview");
+    }
+    let other =
+        json!({"spec": {"user": "bob", "nonResourceAttributes": {"verb": "get", "path": "/metrics"}}});
+    let others = format!("{AUTHORIZATION}/subjectaccessreviews");
+    assert_eq!(server.post(&others, &other).await.1["status"], json!({"allowed": false}));
+    let known = json!({"spec": {"user": "bob", "groups": ["system:authenticated"],
+        "nonResourceAttributes": {"verb": "get", "path": "/apis"}}});
+    assert_eq!(server.post(&others, &known).await.1["status"], json!({"allowed": true}));
+    assert_eq!(bob.post(&others, &other).await.0, 403);
+    let (code, rules) = bob
+        .post(&format!("{AUTHORIZATION}/selfsubjectrulesreviews"), &json!({"spec": {"namespace": "default"}}))
+        .await;
+    assert_eq!((code, &rules["status"]["incomplete"]), (201, &json!(false)), "{rules}");
+    let known = rules["status"]["resourceRules"].as_array().unwrap();
+    assert!(known.iter().any(|rule| rule["resources"] == json!(["selfsubjectreviews"])), "{rules}");
+    let (code, me) = bob.post(SELF, &json!({})).await;
+    let info = json!({"username": "bob", "groups": ["dev", "system:authenticated"]});
+    assert_eq!((code, &me["status"]["userInfo"]), (201, &info));
+}
+
+#[tokio::test]
+async fn questions_come_in_protobuf_and_are_checked() {
+    let server = Server::start().await;
+    let path = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
+    let headers = [
+        ("content-type", "application/vnd.kubernetes.protobuf"),
+        ("accept", "application/vnd.kubernetes.protobuf,application/json"),
+    ];
+    // Unknown{typeMeta, raw: {metadata: {}, spec: {resourceAttributes: {verb: "get", resource: "pods"}}}}
+    let body = b"k8s\0\x0a\x32\x0a\x17authorization.k8s.io/v1\x12\x17SelfSubjectAccessReview\
+        \x12\x11\x0a\0\x12\x0d\x0a\x0b\x12\x03get\x2a\x04pods";
+    let answer = server.request("POST", &path, &headers, body.to_vec()).await;
+    assert_eq!(answer.status(), 201);
+    let local = format!("{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews");
+    let others = format!("{AUTHORIZATION}/subjectaccessreviews");
+    let attributes = |namespace: &str| json!({"verb": "get", "resource": "pods", "namespace": namespace});
+    let cases = [
+        (
+            &path,
+            json!({"spec": {}}),
+            422,
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        ),
+        (
+            &others,
+            json!({"spec": {"resourceAttributes": attributes("")}}),
+            422,
+            "at least one of user or group must be specified",
+        ),
+        (
+            &local,
+            json!({"spec": {"user": "b", "resourceAttributes": attributes("x")}}),
+            422,
+            "must match metadata.namespace",
+        ),
+        (
+            &local,
+            json!({"spec": {"user": "b", "nonResourceAttributes": {"verb": "get", "path": "/"}}}),
+            422,
+            "disallowed on this kind of request",
+        ),
+        (&path, json!({"kind": "Foo"}), 400, "kind must be"),
+        (&path, json!([1]), 400, "unrecognized"),
+        (&path, json!({"spec": 1}), 400, "spec must be an object"),
+    ];
+    for (path, body, expected, text) in cases {
+        let (code, answer) = server.post(path, &body).await;
+        assert_eq!(code, expected, "{body}: {answer}");
+        assert!(answer["message"].as_str().unwrap().contains(text), "{body}: {answer}");
+    }
+    assert_eq!(server.get(&path).await.0, 405);
+    assert_eq!(server.get(&format!("{path}/x")).await.0, 404);
+    assert_eq!(server.post(&format!("{AUTHORIZATION}/localsubjectaccessreviews"), &json!({})).await.0, 404);
+    let (_, groups) = server.get("/apis").await;
+    assert!(groups.to_string().contains("authorization.k8s.io/v1"), "{groups}");
+    let (_, list) = server.get(AUTHORIZATION).await;
+    assert_eq!(
+        (list["resources"].as_array().unwrap().len(), &list["resources"][0]["verbs"]),
+        (4, &json!(["create"]))
+    );
+}
+
+#[tokio::test]
+async fn who_may_acts_as_somebody_else() {
+    let server = Server::start().await;
+    let as_bob = [
+        ("impersonate-user", "bob"),
+        ("impersonate-group", "a"),
+        ("impersonate-group", "system:capstan:controllers"),
+        ("impersonate-uid", "1"),
+        ("impersonate-extra-foo%2fbar", "x"),
+    ];
+    let (code, me) = server.send("POST", SELF, &as_bob, "{}").await;
+    assert_eq!(code, 201, "{me}");
+    let expected = json!({"username": "bob", "uid": "1", "groups": ["a", "system:authenticated"], "extra": {"foo/bar": ["x"]}});
+    assert_eq!(me["status"]["userInfo"], expected);
+    let account = [("impersonate-user", "system:serviceaccount:ns:sa")];
+    let (_, me) = server.send("POST", SELF, &account, "{}").await;
+    let groups = json!(["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"]);
+    assert_eq!(me["status"]["userInfo"]["groups"], groups);
+    let gadgets = "/apis/toys.example.com/v1/namespaces/default/gadgets";
+    let (code, answer) = server.send("GET", gadgets, &[("impersonate-user", "bob<x>")], "").await;
+    let text = "gadgets.toys.example.com is forbidden: User \"bob&lt;x&gt;\" cannot list resource \"gadgets\" in \
+                API group \"toys.example.com\" in the namespace \"default\"";
+    assert_eq!((code, answer["message"].as_str()), (403, Some(text)));
+    assert_eq!(answer["details"], json!({"group": "toys.example.com", "kind": "gadgets"}));
+    let (code, answer) =
+        server.seen_by("bob", &[]).send("GET", "/version", &[("impersonate-user", "admin")], "").await;
+    let text = "users \"admin\" is forbidden: User \"bob\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope";
+    assert_eq!((code, answer["message"].as_str()), (403, Some(text)));
+    let (code, answer) = server.send("GET", "/version", &[("impersonate-group", "x")], "").await;
+    assert_eq!(code, 400);
+    assert!(answer["message"].as_str().unwrap().ends_with("without impersonating a user name"), "{answer}");
+}

@@ -1,0 +1,182 @@
+//! `metadata` is decoded before anything else is looked at, and what has the wrong type there is
+//! reported in the words of Go's decoder, which clients have come to know.
+
+use serde_json::Value;
+
+/// What a field holds.
+#[derive(Clone, Copy)]
+enum Type {
+    Text(&'static str),
+    Integer,
+    Boolean,
+    Time,
+    Texts,
+    TextMap,
+    Objects(&'static str, &'static str, &'static [(&'static str, Type)]),
+    Anything,
+}
+
+const FIELDS: &[(&str, Type)] = &[
+    ("name", Type::Text("string")),
+    ("generateName", Type::Text("string")),
+    ("namespace", Type::Text("string")),
+    ("selfLink", Type::Text("string")),
+    ("uid", Type::Text("types.UID")),
+    ("resourceVersion", Type::Text("string")),
+    ("generation", Type::Integer),
+    ("creationTimestamp", Type::Time),
+    ("deletionTimestamp", Type::Time),
+    ("deletionGracePeriodSeconds", Type::Integer),
+    ("labels", Type::TextMap),
+    ("annotations", Type::TextMap),
+    ("ownerReferences", Type::Objects("OwnerReference", "v1.OwnerReference", OWNER)),
+    ("finalizers", Type::Texts),
+    ("managedFields", Type::Objects("ManagedFieldsEntry", "v1.ManagedFieldsEntry", MANAGED)),
+];
+
+const OWNER: &[(&str, Type)] = &[
+    ("apiVersion", Type::Text("string")),
+    ("kind", Type::Text("string")),
+    ("name", Type::Text("string")),
+    ("uid", Type::Text("types.UID")),
+    ("controller", Type::Boolean),
+    ("blockOwnerDeletion", Type::Boolean),
+];
+
+const MANAGED: &[(&str, Type)] = &[
+    ("manager", Type::Text("string")),
+    ("operation", Type::Text("v1.ManagedFieldsOperationType")),
+    ("apiVersion", Type::Text("string")),
+    ("time", Type::Time),
+    ("fieldsType", Type::Text("string")),
+    ("fieldsV1", Type::Anything),
+    ("subresource", Type::Text("string")),
+];
+
+/// What is wrong with the types in `metadata`: the first thing found, in the words of Go's decoder.
+pub fn wrong_type(metadata: &Value) -> Option<String> {
+    let Some(root) = metadata.as_object() else {
+        let found = word(metadata);
+        return Some(format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"));
+    };
+    FIELDS.iter().find_map(|(name, kind)| check(root.get(*name)?, "ObjectMeta", name, *kind))
+}
+
+fn check(value: &Value, place: &str, path: &str, kind: Type) -> Option<String> {
+    let wrong = |found: &Value, wanted: &str| {
+        let found = word(found);
+        Some(format!("json: cannot unmarshal {found} into Go struct field {place}.{path} of type {wanted}"))
+    };
+    match (kind, value) {
+        (Type::Anything, _) | (_, Value::Null) | (Type::Text(_), Value::String(_)) => None,
+        (Type::Boolean, Value::Bool(_)) => None,
+        (Type::Text(wanted), other) => wrong(other, wanted),
+        (Type::Boolean, other) => wrong(other, "bool"),
+        (Type::Integer, Value::Number(number)) if number.is_i64() => None,
+        (Type::Integer, other) => wrong(other, "int64"),
+        (Type::Time, Value::String(text)) => wrong_time(text),
+        (Type::Time, other) => wrong(other, "string"),
+        (Type::Texts, Value::Array(items)) => {
+            items.iter().find(|item| !item.is_string()).and_then(|item| wrong(item, "string"))
+        }
+        (Type::Texts, other) => wrong(other, "[]string"),
+        (Type::TextMap, Value::Object(map)) => {
+            let bad = map.values().find(|value| !value.is_string() && !value.is_null());
+            bad.and_then(|value| wrong(value, "string"))
+        }
+        (Type::TextMap, other) => wrong(other, "map[string]string"),
+        (Type::Objects(inner, _, fields), Value::Array(items)) => {
+            items.iter().find_map(|item| check_item(item, place, path, (inner, fields), kind))
+        }
+        (Type::Objects(_, wanted, _), other) => wrong(other, &format!("[]{wanted}")),
+    }
+}
+
+/// An entry of a list of objects. `inner` is what Go calls it, with its fields.
+fn check_item(
+    item: &Value,
+    place: &str,
+    path: &str,
+    inner: (&str, &[(&str, Type)]),
+    kind: Type,
+) -> Option<String> {
+    match (item, kind) {
+        (Value::Object(map), _) => inner
+            .1
+            .iter()
+            .find_map(|(name, kind)| check(map.get(*name)?, inner.0, &format!("{path}.{name}"), *kind)),
+        (Value::Null, _) => None,
+        (other, Type::Objects(_, wanted, _)) => {
+            let found = word(other);
+            Some(format!(
+                "json: cannot unmarshal {found} into Go struct field {place}.{path} of type {wanted}"
+            ))
+        }
+        _ => None,
+    }
+}
+
+fn wrong_time(text: &str) -> Option<String> {
+    // An empty text is no time.
+    if text.is_empty() || text.parse::<jiff::Timestamp>().is_ok() {
+        return None;
+    }
+    let layout = "2006-01-02T15:04:05Z07:00";
+    Some(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
+}
+
+/// What Go's decoder calls a JSON value.
+pub fn word(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Each text is what a kube-apiserver 1.36.3 said.
+    #[test]
+    fn wrong_types_are_told_in_the_known_words() {
+        let field = |text: &str| Some(format!("json: cannot unmarshal {text}"));
+        let table = [
+            (json!({"name": "a", "labels": {"x": "y"}, "finalizers": [], "creationTimestamp": null}), None),
+            (json!({"name": 1}), field("number into Go struct field ObjectMeta.name of type string")),
+            (
+                json!({"labels": {"a": 1}}),
+                field("number into Go struct field ObjectMeta.labels of type string"),
+            ),
+            (
+                json!({"labels": []}),
+                field("array into Go struct field ObjectMeta.labels of type map[string]string"),
+            ),
+            (
+                json!({"finalizers": "x"}),
+                field("string into Go struct field ObjectMeta.finalizers of type []string"),
+            ),
+            (
+                json!({"ownerReferences": [{"controller": "x"}]}),
+                field("string into Go struct field OwnerReference.ownerReferences.controller of type bool"),
+            ),
+            (json!([]), field("array into Go value of type v1.ObjectMeta")),
+            (
+                json!({"creationTimestamp": "foo"}),
+                Some(
+                    "parsing time \"foo\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"foo\" as \"2006\""
+                        .to_owned(),
+                ),
+            ),
+        ];
+        for (metadata, expected) in table {
+            assert_eq!(wrong_type(&metadata), expected, "{metadata}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! From JSON to protobuf, byte for byte as Go's generated encoders write it: fields in the order of
+//! their numbers, those that are no pointers even when they are empty, maps sorted by key.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::messages::{GROUP, GROUPS, PARTIAL, PARTIAL_LIST, RESOURCES, STATUS, VERSIONS};
+use super::wire::Writer;
+use super::{ENVELOPE, Field, Shape};
+
+/// An object in its envelope; `None` when its kind has no protobuf form here.
+pub fn encode(object: &Value) -> Option<Vec<u8>> {
+    let part = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let fields = match part("kind") {
+        "Status" => STATUS,
+        "PartialObjectMetadata" => PARTIAL,
+        "PartialObjectMetadataList" => PARTIAL_LIST,
+        "APIGroupList" => GROUPS,
+        "APIGroup" => GROUP,
+        "APIResourceList" => RESOURCES,
+        "APIVersions" => VERSIONS,
+        _ => return None,
+    };
+    let mut kind = Writer::default();
+    kind.bytes(1, part("apiVersion").as_bytes());
+    kind.bytes(2, part("kind").as_bytes());
+    let mut envelope = Writer::starting_with(&ENVELOPE);
+    envelope.bytes(1, &kind.finish());
+    envelope.bytes(2, &message(object, fields));
+    envelope.bytes(3, &[]);
+    envelope.bytes(4, &[]);
+    Some(envelope.finish())
+}
+
+/// One event of a watch around an encoded object: `WatchEvent`, with its length before it.
+pub fn event(kind: &str, object: &[u8]) -> Vec<u8> {
+    let mut raw = Writer::default();
+    raw.bytes(1, object);
+    let mut event = Writer::default();
+    event.bytes(1, kind.as_bytes());
+    event.bytes(2, &raw.finish());
+    let event = event.finish();
+    // No object is that long; a frame that lied of its length would be worse than one that ends.
+    let length = u32::try_from(event.len()).unwrap_or(u32::MAX);
+    [length.to_be_bytes().as_slice(), &event].concat()
+}
+
+fn message(object: &Value, fields: &[Field]) -> Vec<u8> {
+    let mut out = Writer::default();
+    for field in fields {
+        let value = object.get(field.name).filter(|value| !value.is_null());
+        match value {
+            Some(Value::Array(items)) if field.repeated => {
+                items.iter().for_each(|item| write(&mut out, field, item));
+            }
+            Some(Value::Object(map)) if matches!(field.shape, Shape::Texts | Shape::Blobs) => {
+                for (key, value) in sorted(map) {
+                    out.bytes(field.number, &entry(key, value, field.shape));
+                }
+            }
+            Some(value) if !field.repeated => write(&mut out, field, value),
+            None if is_always_written(field) => write(&mut out, field, &Value::Null),
+            _ => {}
+        }
+    }
+    out.finish()
+}
+
+/// What is no pointer, list or map in Go is written whatever it holds.
+fn is_always_written(field: &Field) -> bool {
+    !field.pointer
+        && !field.repeated
+        && !matches!(field.shape, Shape::Texts | Shape::Blobs | Shape::TextLists | Shape::Json)
+}
+
+fn sorted(map: &serde_json::Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut entries: Vec<_> = map.iter().collect();
+    entries.sort_by_key(|(key, _)| *key);
+    entries
+}
+
+fn entry(key: &str, value: &Value, shape: Shape) -> Vec<u8> {
+    let text = value.as_str().unwrap_or_default();
+    let mut entry = Writer::default();
+    entry.bytes(1, key.as_bytes());
+    match shape {
+        Shape::Blobs => entry.bytes(2, &STANDARD.decode(text).unwrap_or_default()),
+        _ => entry.bytes(2, text.as_bytes()),
+    }
+    entry.finish()
+}
+
+fn write(out: &mut Writer, field: &Field, value: &Value) {
+    let number = field.number;
+    match field.shape {
+        Shape::Text => out.bytes(number, value.as_str().unwrap_or_default().as_bytes()),
+        Shape::Integer => out.number(number, value.as_i64().unwrap_or_default().cast_unsigned()),
+        Shape::Boolean => out.number(number, u64::from(value.as_bool().unwrap_or_default())),
+        Shape::Time | Shape::MicroTime => out.bytes(number, &time(value, field.shape)),
+        Shape::Json => {
+            let mut inner = Writer::default();
+            inner.bytes(1, value.to_string().as_bytes());
+            out.bytes(number, &inner.finish());
+        }
+        Shape::Items => {
+            let mut inner = Writer::default();
+            let texts = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+            texts.for_each(|text| inner.bytes(1, text.as_bytes()));
+            out.bytes(number, &inner.finish());
+        }
+        Shape::Message(fields) => out.bytes(number, &message(value, fields)),
+        // Maps are written entry by entry, and lists of texts in maps are only ever read.
+        Shape::Texts | Shape::Blobs | Shape::TextLists => {}
+    }
+}
+
+/// `Timestamp{seconds, nanos}`; no time is an empty message.
+fn time(value: &Value, shape: Shape) -> Vec<u8> {
+    let mut out = Writer::default();
+    if let Some(moment) = value.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
+        let nanos = if matches!(shape, Shape::MicroTime) { moment.subsec_nanosecond() } else { 0 };
+        out.number(1, moment.as_second().cast_unsigned());
+        out.number(2, i64::from(nanos).cast_unsigned());
+    }
+    out.finish()
+}

@@ -1,0 +1,67 @@
+//! Questions that are posted and answered at once, and stored nowhere: who am I, and may I.
+
+/// One kind of question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Review {
+    /// API group.
+    pub group: &'static str,
+    /// Kind.
+    pub kind: &'static str,
+    /// Plural name in paths.
+    pub plural: &'static str,
+    /// Singular name.
+    pub singular: &'static str,
+    /// Whether it is asked in a namespace.
+    pub namespaced: bool,
+}
+
+/// The version of all of them.
+pub const VERSION: &str = "v1";
+
+/// Group of the questions about identity.
+pub const AUTHENTICATION: &str = "authentication.k8s.io";
+
+/// Group of the questions about permission.
+pub const AUTHORIZATION: &str = "authorization.k8s.io";
+
+/// All of them.
+pub const ALL: [Review; 5] = [
+    review(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview", false),
+    review(
+        AUTHORIZATION,
+        "LocalSubjectAccessReview",
+        "localsubjectaccessreviews",
+        "localsubjectaccessreview",
+        true,
+    ),
+    review(
+        AUTHORIZATION,
+        "SelfSubjectAccessReview",
+        "selfsubjectaccessreviews",
+        "selfsubjectaccessreview",
+        false,
+    ),
+    review(
+        AUTHORIZATION,
+        "SelfSubjectRulesReview",
+        "selfsubjectrulesreviews",
+        "selfsubjectrulesreview",
+        false,
+    ),
+    review(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview", false),
+];
+
+const fn review(
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+    namespaced: bool,
+) -> Review {
+    Review { group, kind, plural, singular, namespaced }
+}
+
+/// The question with this path.
+pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Review> {
+    ALL.iter().find(|review| review.group == group && version == VERSION && review.plural == plural)
+}

@@ -1,0 +1,182 @@
+//! `autoscaling/v1 Scale`: the number of replicas of any kind that has one, in one shape.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use crate::field_errors::{FieldError, FieldPath};
+use crate::metadata;
+use crate::object;
+use crate::resource::{Resource, Scale};
+use crate::schema::Schema;
+use crate::status::{ApiError, ApiResult};
+
+/// What the API calls it.
+pub const GROUP: &str = "autoscaling";
+
+/// Its version.
+pub const VERSION: &str = "v1";
+
+/// Its kind.
+pub const KIND: &str = "Scale";
+
+static SCHEMA: LazyLock<Option<Schema>> = LazyLock::new(|| {
+    let mut whole = schema();
+    whole["properties"]["metadata"] = metadata::schema();
+    Schema::compile(&whole).ok()
+});
+
+/// Its schema, without what all metadata have in common.
+pub fn schema() -> Value {
+    let count = |description: &str| json!({"type": "integer", "format": "int32", "description": description});
+    let text = |description: &str| json!({"type": "string", "description": description});
+    json!({"type": "object", "description": "The number of replicas of an object, wanted and observed.",
+        "properties": {
+            "apiVersion": text("Version of the schema of this representation."),
+            "kind": text("What this object is."),
+            "metadata": {"type": "object", "description": "Metadata of the object that is scaled."},
+            "spec": {"type": "object", "description": "What is wanted.",
+                "properties": {"replicas": count("Number of replicas that there should be.")}},
+            "status": {"type": "object", "description": "What is there.", "required": ["replicas"], "properties": {
+                "replicas": count("Number of replicas that there are."),
+                "selector": text("Which objects are replicas, as a label selector in text.")}}}})
+}
+
+/// The compiled schema, to decode with.
+///
+/// # Errors
+/// 500; the schema is a constant.
+pub fn compiled() -> ApiResult<&'static Schema> {
+    SCHEMA.as_ref().ok_or_else(|| ApiError::internal("the schema of Scale is not structural"))
+}
+
+/// What an object's Scale says now, and whether the object says how many replicas it wants.
+///
+/// # Errors
+/// 500 when a number is none: the object was stored before its kind had one there.
+pub fn of(scale: &Scale, object: &Value) -> ApiResult<(Value, bool)> {
+    let wanted = count(object, &scale.spec_replicas)?;
+    let observed = count(object, &scale.status_replicas)?.unwrap_or_default();
+    let mut metadata = json!({});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        let text = object::meta(object, field);
+        if !text.is_empty() {
+            metadata[field] = json!(text);
+        }
+    }
+    let mut spec = json!({});
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != 0) {
+        spec["replicas"] = json!(wanted);
+    }
+    let mut status = json!({"replicas": observed});
+    let selector = scale.selector.as_deref().and_then(|path| at(object, path)).and_then(Value::as_str);
+    if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
+        status["selector"] = json!(selector);
+    }
+    let value = json!({"kind": KIND, "apiVersion": format!("{GROUP}/{VERSION}"), "metadata": metadata,
+        "spec": spec, "status": status});
+    Ok((value, wanted.is_some()))
+}
+
+/// The answer to a read.
+///
+/// # Errors
+/// 500 when the object does not say how many replicas it wants.
+pub fn shown(scale: &Scale, object: &Value) -> ApiResult<Value> {
+    match of(scale, object)? {
+        (value, true) => Ok(value),
+        (_, false) => {
+            let path = &scale.spec_replicas;
+            Err(ApiError::internal(format!("the spec replicas field {path:?} does not exist")))
+        }
+    }
+}
+
+/// The object as `wanted`, a Scale, would have it: its number, and the preconditions that it names.
+pub fn carry_over(scale: &Scale, object: &Value, wanted: &Value) -> Value {
+    let mut new = object.clone();
+    let replicas = wanted.pointer("/spec/replicas").cloned().filter(Value::is_number);
+    set(&mut new, &scale.spec_replicas, replicas.unwrap_or_else(|| json!(0)));
+    for field in ["name", "namespace", "uid", "resourceVersion"] {
+        let given = object::meta(wanted, field);
+        if !given.is_empty() {
+            object::set_meta(&mut new, field, given);
+        }
+    }
+    new
+}
+
+/// What is wrong with the numbers of an object whose kind has a Scale.
+pub fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
+    let Some(scale) = &resource.scale else { return Vec::new() };
+    let mut faults = Vec::new();
+    for path in [&scale.spec_replicas, &scale.status_replicas] {
+        let Some(number) = at(object, path).and_then(Value::as_i64) else { continue };
+        let detail = if number < 0 {
+            "should be a non-negative integer".to_owned()
+        } else if number > i64::from(i32::MAX) {
+            format!("should be less than or equal to {}", i32::MAX)
+        } else {
+            continue;
+        };
+        faults.push(FieldError::invalid(FieldPath::new(path.as_str()), &json!(number), &detail));
+    }
+    faults
+}
+
+fn pointer(path: &str) -> String {
+    format!("/{}", path.trim_start_matches('.').replace('.', "/"))
+}
+
+fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    object.pointer(&pointer(path)).filter(|value| !value.is_null())
+}
+
+fn count(object: &Value, path: &str) -> ApiResult<Option<i64>> {
+    let Some(value) = at(object, path) else { return Ok(None) };
+    let number = value.as_i64();
+    number.map(Some).ok_or_else(|| ApiError::internal(format!("{path} is not a whole number: {value}")))
+}
+
+/// Sets the value at a dotted path; what leads there is made.
+fn set(object: &mut Value, path: &str, value: Value) {
+    let mut place = object;
+    for name in path.trim_start_matches('.').split('.') {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[name];
+    }
+    *place = value;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_from_their_paths_and_go_back_there() {
+        let scale = Scale {
+            spec_replicas: ".spec.replicas".to_owned(),
+            status_replicas: ".status.count".to_owned(),
+            selector: Some(".status.selector".to_owned()),
+        };
+        let object = json!({"metadata": {"name": "a", "uid": "u", "labels": {"x": "y"}},
+            "spec": {"replicas": 2}, "status": {"count": 1, "selector": "a=b"}});
+        let shown = shown(&scale, &object).unwrap();
+        assert_eq!(shown["metadata"], json!({"name": "a", "uid": "u"}));
+        assert_eq!(
+            (&shown["spec"], &shown["status"]),
+            (&json!({"replicas": 2}), &json!({"replicas": 1, "selector": "a=b"}))
+        );
+        let new = carry_over(&scale, &json!({"metadata": {"name": "a"}}), &json!({"spec": {"replicas": 3}}));
+        assert_eq!(new, json!({"metadata": {"name": "a"}, "spec": {"replicas": 3}}));
+        let absent = super::shown(&scale, &json!({"spec": {}})).unwrap_err();
+        assert_eq!(
+            (absent.code, absent.message.as_str()),
+            (500, "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist")
+        );
+        assert!(of(&scale, &json!({"spec": {"replicas": "x"}})).is_err());
+        assert!(compiled().is_ok());
+    }
+}

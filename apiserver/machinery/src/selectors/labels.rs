@@ -1,0 +1,282 @@
+//! Label selectors: `a=b,c!=d,e in (x,y),f notin (z),g,!h,i>3`.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::scan::{Token, scan};
+use crate::metadata::{is_label_value, is_qualified_name};
+use crate::status::{ApiError, ApiResult};
+
+/// One requirement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Requirement {
+    In(String, BTreeSet<String>),
+    NotIn(String, BTreeSet<String>),
+    Exists(String),
+    Absent(String),
+    Greater(String, i64),
+    Less(String, i64),
+}
+
+/// A parsed label selector; the empty one selects everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LabelSelector(Vec<Requirement>);
+
+impl LabelSelector {
+    /// Parses a selector.
+    ///
+    /// # Errors
+    /// 400 saying where it cannot be read.
+    pub fn parse(text: &str) -> ApiResult<Self> {
+        Parser { tokens: scan(text).into_iter().peekable() }.selector().map_err(ApiError::bad_request)
+    }
+
+    /// Whether it selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an object with these labels is selected.
+    pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
+        let value = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
+        let number = |key: &str| value(key).and_then(|text| text.parse::<i64>().ok());
+        self.0.iter().all(|requirement| match requirement {
+            Requirement::In(key, values) => value(key).is_some_and(|found| values.contains(found)),
+            Requirement::NotIn(key, values) => value(key).is_none_or(|found| !values.contains(found)),
+            Requirement::Exists(key) => value(key).is_some(),
+            Requirement::Absent(key) => value(key).is_none(),
+            Requirement::Greater(key, limit) => number(key).is_some_and(|found| found > *limit),
+            Requirement::Less(key, limit) => number(key).is_some_and(|found| found < *limit),
+        })
+    }
+}
+
+/// How a selector may go on after a key.
+const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
+
+struct Parser {
+    tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
+}
+
+impl Parser {
+    fn next(&mut self) -> Token {
+        self.tokens.next().unwrap_or(Token::End)
+    }
+
+    fn peek(&mut self) -> &Token {
+        self.tokens.peek().unwrap_or(&Token::End)
+    }
+
+    fn selector(&mut self) -> Result<LabelSelector, String> {
+        let mut requirements = Vec::new();
+        match self.peek() {
+            Token::End => return Ok(LabelSelector::default()),
+            Token::Word(_) | Token::Not => {}
+            other => {
+                return Err(format!("found '{}', expected: !, identifier, or 'end of string'", other.text()));
+            }
+        }
+        loop {
+            let requirement = self.requirement();
+            requirements.push(requirement.map_err(|why| format!("unable to parse requirement: {why}"))?);
+            match self.next() {
+                Token::End => return Ok(LabelSelector(requirements)),
+                Token::Comma => {}
+                other => return Err(format!("found '{}', expected: ',' or 'end of string'", other.text())),
+            }
+            match self.peek() {
+                Token::Word(_) | Token::Not => {}
+                other => return Err(format!("found '{}', expected: identifier after ','", other.text())),
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, String> {
+        let absent = *self.peek() == Token::Not;
+        if absent {
+            self.next();
+        }
+        let key = match self.next() {
+            Token::Word(key) => check_key(key)?,
+            other => return Err(format!("found '{}', expected: identifier", other.text())),
+        };
+        if absent {
+            return Ok(Requirement::Absent(key));
+        }
+        if matches!(self.peek(), Token::End | Token::Comma) {
+            return Ok(Requirement::Exists(key));
+        }
+        match self.next() {
+            Token::Equal | Token::DoubleEqual => {
+                let value = check_value(&key, 0, self.value()?)?;
+                Ok(Requirement::In(key, BTreeSet::from([value])))
+            }
+            Token::NotEqual => {
+                let value = check_value(&key, 0, self.value()?)?;
+                Ok(Requirement::NotIn(key, BTreeSet::from([value])))
+            }
+            Token::Greater => Ok(Requirement::Greater(key, number(&self.value()?)?)),
+            Token::Less => Ok(Requirement::Less(key, number(&self.value()?)?)),
+            Token::Word(word) if word == "in" => Ok(Requirement::In(key.clone(), self.values(&key)?)),
+            Token::Word(word) if word == "notin" => Ok(Requirement::NotIn(key.clone(), self.values(&key)?)),
+            other => Err(format!("found '{}', expected: {OPERATORS}", other.text())),
+        }
+    }
+
+    /// The one value after a sign; none is the empty one.
+    fn value(&mut self) -> Result<String, String> {
+        if matches!(self.peek(), Token::End | Token::Comma) {
+            return Ok(String::new());
+        }
+        match self.next() {
+            Token::Word(value) => Ok(value),
+            other => Err(format!("found '{}', expected: identifier", other.text())),
+        }
+    }
+
+    /// `(x,y)`. What is left out between commas is the empty value.
+    fn values(&mut self, key: &str) -> Result<BTreeSet<String>, String> {
+        match self.next() {
+            Token::Open => {}
+            other => return Err(format!("found '{}' expected: '('", other.text())),
+        }
+        let mut values = BTreeSet::new();
+        loop {
+            let value = match self.peek() {
+                Token::Comma | Token::Close => String::new(),
+                Token::Word(_) => self.value()?,
+                other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.text())),
+            };
+            values.insert(value);
+            match self.next() {
+                Token::Comma => {}
+                Token::Close => break,
+                other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
+            }
+        }
+        values.into_iter().enumerate().map(|(index, value)| check_value(key, index, value)).collect()
+    }
+}
+
+fn number(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| {
+        format!("values[0]: Invalid value: {text:?}: for 'Gt', 'Lt' operators, the value must be an integer")
+    })
+}
+
+/// The form of a name, in the words of upstream's messages.
+const NAME: &str =
+    "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+
+fn check_key(key: String) -> Result<String, String> {
+    if is_qualified_name(&key) {
+        return Ok(key);
+    }
+    let name = key.rsplit('/').next().unwrap_or_default();
+    let why = if key.matches('/').count() > 1 {
+        format!(
+            "a qualified name must consist of {NAME} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+             validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and \
+             '/' (e.g. 'example.com/MyName')"
+        )
+    } else if name.is_empty() {
+        "name part must be non-empty".to_owned()
+    } else if name.len() > 63 {
+        "name part must be no more than 63 bytes".to_owned()
+    } else if is_qualified_name(name) {
+        "prefix part must be a lowercase RFC 1123 subdomain".to_owned()
+    } else {
+        format!(
+            "name part must consist of {NAME} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+             validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+        )
+    };
+    Err(format!("<nil>: Invalid value: {key:?}: {why}"))
+}
+
+fn check_value(key: &str, index: usize, value: String) -> Result<String, String> {
+    if is_label_value(&value) {
+        return Ok(value);
+    }
+    let why = if value.len() > 63 {
+        "must be no more than 63 bytes".to_owned()
+    } else {
+        format!(
+            "a valid label must be an empty string or consist of {NAME} (e.g. 'MyValue',  or 'my_value',  or \
+             '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+        )
+    };
+    Err(format!("values[{index}][{key}]: Invalid value: {value:?}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn label_selectors_select_what_they_say() {
+        let labels = json!({"app": "web", "tier": "front", "x.io/y": "", "n": "5", "in": "notin"});
+        let table = [
+            ("", true),
+            (" ", true),
+            ("app=web", true),
+            ("app==web,tier!=back", true),
+            ("app = web , tier != front", false),
+            ("app=db", false),
+            ("app in (web, db)", true),
+            ("app in(db)", false),
+            ("app notin (web)", false),
+            ("none notin (web)", true),
+            ("app", true),
+            ("!app", false),
+            ("!none", true),
+            ("x.io/y", true),
+            ("x.io/y=", true),
+            ("x.io/y in ()", true),
+            ("x.io/y in (a,)", true),
+            ("n>4,n<6", true),
+            ("n>5", false),
+            ("app>1", false),
+            ("in in (in,notin)", true),
+        ];
+        for (text, expected) in table {
+            assert_eq!(LabelSelector::parse(text).unwrap().matches(labels.as_object()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_label_selectors_are_refused_in_upstreams_words() {
+        let table = [
+            ("a b c", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+            ("a in b)", "unable to parse requirement: found 'b' expected: '('"),
+            ("a in (b c)", "unable to parse requirement: found 'c', expected: ',' or ')'"),
+            ("a,,b", "found ',', expected: identifier after ','"),
+            ("a,", "found '', expected: identifier after ','"),
+            (",", "found ',', expected: !, identifier, or 'end of string'"),
+            ("a=b=c", "found '=', expected: ',' or 'end of string'"),
+            ("!", "unable to parse requirement: found '', expected: identifier"),
+            (
+                "a>x",
+                "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer",
+            ),
+        ];
+        for (text, expected) in table {
+            assert_eq!(LabelSelector::parse(text).unwrap_err().message, expected, "{text}");
+        }
+        for text in ["-a", "a=ü", "a/b/c", "/b", "A_/b", "a=b c", "a in (-)"] {
+            let error = LabelSelector::parse(text).expect_err(text);
+            assert_eq!(error.code, 400, "{text}");
+        }
+        let key = LabelSelector::parse("-a").unwrap_err().message;
+        assert!(
+            key.starts_with(
+                "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of"
+            ),
+            "{key}"
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! The words and signs of a label selector.
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Token {
+    Word(String),
+    Comma,
+    Not,
+    Equal,
+    DoubleEqual,
+    NotEqual,
+    Greater,
+    Less,
+    Open,
+    Close,
+    End,
+}
+
+impl Token {
+    /// As it is written, for messages.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Word(text) => text,
+            Self::Comma => ",",
+            Self::Not => "!",
+            Self::Equal => "=",
+            Self::DoubleEqual => "==",
+            Self::NotEqual => "!=",
+            Self::Greater => ">",
+            Self::Less => "<",
+            Self::Open => "(",
+            Self::Close => ")",
+            Self::End => "",
+        }
+    }
+
+    fn sign(character: char) -> Option<Self> {
+        Some(match character {
+            ',' => Self::Comma,
+            '!' => Self::Not,
+            '=' => Self::Equal,
+            '>' => Self::Greater,
+            '<' => Self::Less,
+            '(' => Self::Open,
+            ')' => Self::Close,
+            _ => return None,
+        })
+    }
+}
+
+/// Takes a text apart. The last token is always [`Token::End`].
+pub(super) fn scan(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = text.chars().peekable();
+    while let Some(first) = rest.next() {
+        if is_space(first) {
+            continue;
+        }
+        let token = match Token::sign(first) {
+            Some(Token::Equal) if rest.next_if_eq(&'=').is_some() => Token::DoubleEqual,
+            Some(Token::Not) if rest.next_if_eq(&'=').is_some() => Token::NotEqual,
+            Some(sign) => sign,
+            None => {
+                let mut word = String::from(first);
+                while let Some(next) = rest.next_if(|next| !is_space(*next) && Token::sign(*next).is_none()) {
+                    word.push(next);
+                }
+                Token::Word(word)
+            }
+        };
+        tokens.push(token);
+    }
+    tokens.push(Token::End);
+    tokens
+}
+
+fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\r' | '\n')
+}

@@ -1,0 +1,37 @@
+//! ClusterResourceSetBinding.
+
+use apiserver_machinery::field_errors::FieldError;
+use apiserver_machinery::strategy::Strategy;
+use serde_json::Value;
+
+use crate::immutable;
+
+/// ClusterResourceSetBinding's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClusterResourceSetBindingStrategy;
+
+impl Strategy for ClusterResourceSetBindingStrategy {
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let named = old.filter(|old| old.pointer("/spec/clusterName").is_some());
+        named.and_then(|old| immutable::field(new, old, "spec.clusterName")).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_binding_stays_with_its_cluster() {
+        let of = |cluster: &str| json!({"spec": {"clusterName": cluster}});
+        let found = |new: &Value, old: &Value| {
+            let faults = ClusterResourceSetBindingStrategy.validate(new, Some(old));
+            faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&of("a"), &of("a")), Vec::<String>::new());
+        assert_eq!(found(&of("a"), &json!({"spec": {}})), Vec::<String>::new());
+        assert_eq!(found(&of("b"), &of("a")), ["spec.clusterName: Invalid value: \"b\": field is immutable"]);
+    }
+}

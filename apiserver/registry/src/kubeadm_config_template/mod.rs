@@ -1,0 +1,42 @@
+//! KubeadmConfigTemplate.
+
+use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::strategy::Strategy;
+use serde_json::Value;
+
+use crate::{handed_down, kubeadm_config};
+
+/// KubeadmConfigTemplate's own rules: unlike other templates it may change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KubeadmConfigTemplateStrategy;
+
+impl Strategy for KubeadmConfigTemplateStrategy {
+    fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        let path = FieldPath::new("spec.template");
+        if let Some(spec) = new.pointer("/spec/template/spec") {
+            kubeadm_config::validate(spec, &path.child("spec"), &mut faults);
+        }
+        let metadata = new.pointer("/spec/template/metadata");
+        handed_down::metadata(metadata, &path.child("metadata"), &mut faults);
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_made_from_a_template_must_be_legal() {
+        let object = json!({"spec": {"template": {
+            "metadata": {"labels": {"a b": "c"}},
+            "spec": {"files": [{"path": "/a"}, {"path": "/a"}]}}}});
+        let faults = KubeadmConfigTemplateStrategy.validate(&object, Some(&object));
+        let at: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+        assert_eq!(at, ["spec.template.spec.files[1].path", "spec.template.metadata.labels"]);
+        assert_eq!(KubeadmConfigTemplateStrategy.validate(&json!({"spec": {"template": {}}}), None), []);
+    }
+}

@@ -1,0 +1,216 @@
+//! KubeadmControlPlane, and the rules that its template shares.
+
+mod changes;
+mod cluster_configuration;
+mod core_dns;
+mod rollout;
+
+use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::strategy::Strategy;
+use serde_json::{Map, Value, json};
+
+pub(crate) use cluster_configuration::validate as validate_cluster_configuration;
+pub(crate) use rollout::validate as validate_rollout;
+
+use crate::{handed_down, kubeadm_config, version};
+
+/// What templates for names may use beside the cluster's.
+pub(crate) const NAME: &str = ".kubeadmControlPlane.name";
+
+/// KubeadmControlPlane's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KubeadmControlPlaneStrategy;
+
+impl Strategy for KubeadmControlPlaneStrategy {
+    fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
+        let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
+        spec.entry("replicas").or_insert_with(|| json!(1));
+        if let Some(Value::String(version)) = spec.get_mut("version")
+            && !version.starts_with('v')
+        {
+            version.insert(0, 'v');
+        }
+        let mut at = Some(spec);
+        for part in ["rollout", "strategy"] {
+            at = at.and_then(|fields| object(fields, part));
+        }
+        let Some(strategy) = at else { return };
+        strategy.insert("type".to_owned(), json!("RollingUpdate"));
+        if let Some(rolling) = object(strategy, "rollingUpdate") {
+            rolling.entry("maxSurge").or_insert_with(|| json!(1));
+        }
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        let path = FieldPath::new("spec");
+        let Some(spec) = new.get("spec") else { return faults };
+        validate_spec(spec, &path, &mut faults);
+        let before = old.and_then(|old| old.get("spec"));
+        if let Some(before) = before {
+            changes::validate(spec, before, &mut faults);
+            validate_version_change(spec, before, &path, &mut faults);
+        }
+        let config = path.child("kubeadmConfigSpec");
+        let part = |spec: &Value| spec.pointer("/kubeadmConfigSpec/clusterConfiguration").cloned();
+        let (now, then) =
+            (part(spec).unwrap_or_default(), before.map(|before| part(before).unwrap_or_default()));
+        validate_cluster_configuration(
+            &now,
+            then.as_ref(),
+            &config.child("clusterConfiguration"),
+            &mut faults,
+        );
+        if let Some(then) = &then {
+            core_dns::validate(new, &now, then, &config.child("clusterConfiguration"), &mut faults);
+        }
+        if let Some(wanted) = spec.get("kubeadmConfigSpec") {
+            kubeadm_config::validate_control_plane(wanted, &config, &mut faults);
+        }
+        faults
+    }
+}
+
+/// The object under a name, made when absent.
+fn object<'a>(fields: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut Map<String, Value>> {
+    fields.entry(name).or_insert_with(|| json!({})).as_object_mut()
+}
+
+fn validate_spec(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let replicas = spec.get("replicas").and_then(Value::as_i64);
+    validate_replicas(spec, replicas, &path.child("replicas"), faults);
+    let template = path.child("machineTemplate");
+    handed_down::taints(spec.pointer("/machineTemplate/spec/taints"), &template.child("spec.taints"), faults);
+    handed_down::metadata(spec.pointer("/machineTemplate/metadata"), &template.child("metadata"), faults);
+    if let Some(text) = spec.get("version").and_then(Value::as_str) {
+        if !text.starts_with('v') {
+            faults.push(FieldError::invalid(path.child("version"), &json!(text), "must start with v"));
+        }
+        if !version::is_semantic(text.strip_prefix('v').unwrap_or(text)) {
+            let detail = "must be a valid semantic version";
+            faults.push(FieldError::invalid(path.child("version"), &json!(text), detail));
+        }
+    }
+    validate_rollout(spec, replicas, path, faults);
+    let naming = spec.pointer("/machineNaming/template");
+    handed_down::name_template(naming, NAME, &path.child("machineNaming.template"), faults);
+}
+
+/// An etcd beside the API servers needs a majority: an even number of them is no safer than one less.
+fn validate_replicas(spec: &Value, replicas: Option<i64>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let Some(replicas) = replicas else {
+        return faults.push(FieldError::required(path.clone(), "is required"));
+    };
+    if replicas <= 0 {
+        faults.push(FieldError::forbidden(path.clone(), "cannot be less than or equal to 0"));
+    }
+    let external = spec.pointer("/kubeadmConfigSpec/clusterConfiguration/etcd/external").is_some();
+    if !external && replicas % 2 == 0 {
+        faults.push(FieldError::forbidden(path.clone(), "cannot be an even number when etcd is stacked"));
+    }
+}
+
+/// Up by one minor version at a time. Going down is not refused: upstream does not either.
+fn validate_version_change(spec: &Value, before: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let text = |spec: &Value| spec.get("version").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (to, from) = (text(spec), text(before));
+    let (Some(now), Some(then)) = (version::parse(&to), version::parse(&from)) else { return };
+    if now >= (then.0, then.1.saturating_add(2), 0) {
+        let detail = format!("cannot update Kubernetes version from {from} to {to}");
+        faults.push(FieldError::forbidden(path.child("version"), &detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control_plane() -> Value {
+        json!({"metadata": {"name": "cp"}, "spec": {
+            "replicas": 3, "version": "v1.34.1",
+            "machineTemplate": {"spec": {"infrastructureRef":
+                {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachineTemplate", "name": "cp"}}},
+            "kubeadmConfigSpec": {"clusterConfiguration": {"dns": {"imageTag": "v1.12.0"}}}}})
+    }
+
+    fn found(object: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut object = object.clone();
+        KubeadmControlPlaneStrategy.prepare(&mut object, old);
+        KubeadmControlPlaneStrategy.validate(&object, old).iter().map(ToString::to_string).collect()
+    }
+
+    fn with(pointer: &str, value: Value) -> Value {
+        let mut object = control_plane();
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        object.pointer_mut(parent).unwrap()[name] = value;
+        object
+    }
+
+    #[test]
+    fn what_is_not_said_is_filled_in() {
+        let mut object =
+            json!({"spec": {"version": "1.34.1", "rollout": {"strategy": {"type": "OnDelete"}}}});
+        KubeadmControlPlaneStrategy.prepare(&mut object, None);
+        assert_eq!(
+            object["spec"],
+            json!({"version": "v1.34.1", "replicas": 1,
+                "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}})
+        );
+    }
+
+    #[test]
+    fn a_control_plane_is_refused_for_what_is_wrong_with_it() {
+        let even = "spec.replicas: Forbidden: cannot be an even number when etcd is stacked";
+        let none = "spec.replicas: Forbidden: cannot be less than or equal to 0";
+        for (object, expected) in [
+            (control_plane(), vec![]),
+            (with("/spec/replicas", json!(2)), vec![even]),
+            (with("/spec/replicas", json!(0)), vec![none, even]),
+            (with("/spec/replicas", json!(-1)), vec![none]),
+            (
+                with("/spec/version", json!("v1.34")),
+                vec!["spec.version: Invalid value: \"v1.34\": must be a valid semantic version"],
+            ),
+            (
+                with("/spec/machineTemplate/spec/taints", json!([{"key": "node-role.kubernetes.io/master"}])),
+                vec![
+                    "spec.machineTemplate.spec.taints[0].key: Invalid value: \"node-role.kubernetes.io/master\": taint is deprecated since 1.24 and should not be used anymore",
+                ],
+            ),
+            (
+                with("/spec/machineNaming", json!({"template": "{{ .kubeadmControlPlane.name }}"})),
+                vec![
+                    "spec.machineNaming.template: Invalid value: \"{{ .kubeadmControlPlane.name }}\": invalid template, {{ .random }} is missing",
+                ],
+            ),
+        ] {
+            let found = found(&object, None);
+            let found: Vec<&str> = found.iter().map(String::as_str).collect();
+            // Even and none at once, where zero is both.
+            assert_eq!(found, expected, "{object}");
+        }
+        let external =
+            json!({"external": {"endpoints": ["https://e"], "caFile": "a", "certFile": "b", "keyFile": "c"}});
+        let mut two = with("/spec/kubeadmConfigSpec/clusterConfiguration/etcd", external);
+        two["spec"]["replicas"] = json!(2);
+        assert_eq!(found(&two, None), Vec::<String>::new());
+    }
+
+    #[test]
+    fn versions_go_up_by_one_minor_version() {
+        let old = control_plane();
+        for (to, refused) in [
+            ("v1.34.9", false),
+            ("v1.35.7", false),
+            ("v1.36.0", true),
+            ("v1.36.0-rc.1", true),
+            ("v2.0.0", true),
+            ("v1.30.0", false),
+        ] {
+            let found = found(&with("/spec/version", json!(to)), Some(&old));
+            let expected =
+                format!("spec.version: Forbidden: cannot update Kubernetes version from v1.34.1 to {to}");
+            assert_eq!(found, if refused { vec![expected] } else { vec![] }, "{to}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What is wrong with names, in the words of Kubernetes, which people search for. Nothing is wrong
+//! when the list is empty.
+
+/// Longest label of a domain name, longest name part of a label's key, longest value of a label.
+const LONGEST_LABEL: usize = 63;
+
+/// Longest domain name.
+const LONGEST_SUBDOMAIN: usize = 253;
+
+/// A label of a domain name.
+const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+
+/// The name part of a label's key.
+const KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+
+/// Faults of the key of a label or annotation.
+pub(crate) fn label_key(text: &str) -> Vec<String> {
+    let shape = format!(
+        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+         character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{KEY}')"
+    );
+    let parts: Vec<&str> = text.split('/').collect();
+    let (prefix, name) = match parts.as_slice() {
+        [name] => (None, *name),
+        [prefix, name] => (Some(*prefix), *name),
+        _ => {
+            let suffix = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+            return vec![format!("a valid label key {shape} {suffix}")];
+        }
+    };
+    let mut faults: Vec<String> = match prefix {
+        Some("") => vec!["prefix part must be non-empty".to_owned()],
+        Some(prefix) => subdomain(prefix).into_iter().map(|fault| format!("prefix part {fault}")).collect(),
+        None => Vec::new(),
+    };
+    if name.is_empty() {
+        faults.push("name part must be non-empty".to_owned());
+    } else if name.len() > LONGEST_LABEL {
+        faults.push(format!("name part {}", too_long(LONGEST_LABEL)));
+    }
+    if !is_key(name) {
+        faults.push(format!("name part {shape}"));
+    }
+    faults
+}
+
+/// Faults of the value of a label.
+pub(crate) fn label_value(text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if text.len() > LONGEST_LABEL {
+        faults.push(too_long(LONGEST_LABEL));
+    }
+    if !text.is_empty() && !is_key(text) {
+        faults.push(format!(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
+             start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
+             for validation is '({KEY})?')"
+        ));
+    }
+    faults
+}
+
+/// Faults of a domain name.
+pub(crate) fn subdomain(text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if text.len() > LONGEST_SUBDOMAIN {
+        faults.push(too_long(LONGEST_SUBDOMAIN));
+    }
+    if !is_subdomain(text) {
+        faults.push(format!(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+             start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+             '{LABEL}(\\.{LABEL})*')"
+        ));
+    }
+    faults
+}
+
+/// Faults of a label of a domain name.
+pub(crate) fn label(text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if text.len() > LONGEST_LABEL {
+        faults.push(too_long(LONGEST_LABEL));
+    }
+    if is_label(text) {
+        return faults;
+    }
+    faults.push(if is_subdomain(text) {
+        "must not contain dots".to_owned()
+    } else {
+        format!(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
+             and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+             '{LABEL}')"
+        )
+    });
+    faults
+}
+
+/// Faults of the name of a Service: a label that begins with a letter.
+pub(crate) fn service(text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if text.len() > LONGEST_LABEL {
+        faults.push(too_long(LONGEST_LABEL));
+    }
+    if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        faults.push(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+             character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+             validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+                .to_owned(),
+        );
+    }
+    faults
+}
+
+fn too_long(limit: usize) -> String {
+    format!("must be no more than {limit} bytes")
+}
+
+fn is_key(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let end = |c: char| c.is_ascii_alphanumeric();
+    text.starts_with(end) && text.ends_with(end) && text.chars().all(inner)
+}
+
+fn is_label(text: &str) -> bool {
+    let end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    text.starts_with(end) && text.ends_with(end) && text.chars().all(|c| end(c) || c == '-')
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart() {
+        type Rule = fn(&str) -> Vec<String>;
+        let table: [(Rule, &[&str], &[&str]); 5] = [
+            (label_key, &["a", "a.b_c-d", "x.y/A"], &["", "/a", "a/", "a/b/c", "-a", "X.y/a", "a b"]),
+            (label_value, &["", "A.b_c-1"], &["-", "a b", "a."]),
+            (subdomain, &["a.b-c.1"], &["", "A", "a..b", "a.-b"]),
+            (label, &["1-a"], &["a.b", "-", "A"]),
+            (service, &["a-1"], &["1-a", "a.b", ""]),
+        ];
+        for (rule, good, bad) in table {
+            for text in good {
+                assert_eq!(rule(text), Vec::<String>::new(), "{text}");
+            }
+            for text in bad {
+                assert!(!rule(text).is_empty(), "{text}");
+            }
+        }
+        assert_eq!(label("a.b"), ["must not contain dots"]);
+        assert_eq!(label_key(&"a".repeat(64)), ["name part must be no more than 63 bytes"]);
+        assert_eq!(subdomain(&"a".repeat(254)), ["must be no more than 253 bytes"]);
+    }
+}

@@ -1,0 +1,34 @@
+//! IPAddress: an address that was given, in v1alpha1.
+
+use serde_json::Value;
+
+use crate::descriptor::{AGE, Column, Descriptor, column};
+use crate::object::kind;
+use crate::schema::{object, structural};
+use crate::v1beta1::IPAddressSpec;
+
+const COLUMNS: &[Column] = &[
+    column("Address", "string", ".spec.address"),
+    column("Pool Name", "string", ".spec.poolRef.name"),
+    column("Pool Kind", "string", ".spec.poolRef.kind"),
+    AGE,
+];
+
+fn schema() -> Value {
+    object(
+        "An address from a pool, and the claim that it was given for.",
+        Some(structural::<IPAddressSpec>()),
+        None,
+        false,
+    )
+}
+
+kind! {
+    /// An address that was given.
+    without status IPAddress, IPAddressSpec, Descriptor {
+        group: "ipam.cluster.x-k8s.io", version: "v1alpha1", kind: "IPAddress", plural: "ipaddresses", singular: "ipaddress",
+        short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
+        deprecation: None,
+        columns: COLUMNS, schema,
+    }
+}

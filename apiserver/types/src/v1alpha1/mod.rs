@@ -1,0 +1,9 @@
+//! The kinds in v1alpha1, as far as it is still served.
+
+mod extension_config;
+mod ip_address;
+mod ip_address_claim;
+
+pub use extension_config::*;
+pub use ip_address::*;
+pub use ip_address_claim::*;

@@ -1,0 +1,101 @@
+//! A server of one toy kind on an etcd: `history-replica <port> <endpoint,...> [fault]`.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts};
+use apiserver_machinery::encryption::Encryption;
+use apiserver_machinery::metadata;
+use apiserver_machinery::resource::{Registry, Resource};
+use apiserver_machinery::schema::Schema;
+use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
+use apiserver_machinery::strategy::Plain;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use serde_json::json;
+use storage_contract::Store;
+use storage_etcd::{EtcdConfiguration, EtcdStore};
+use tests_history::{Fault, Faulty};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+fn gadgets() -> anyhow::Result<Resource> {
+    let open_api = json!({"type": "object", "properties": {
+        "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata::schema(),
+        "spec": {"type": "object", "properties": {
+            "count": {"type": "integer"}, "token": {"type": "string"}}}}});
+    Ok(Resource {
+        group: "toys.example.com".to_owned(),
+        version: "v1".to_owned(),
+        kind: "Gadget".to_owned(),
+        plural: "gadgets".to_owned(),
+        singular: "gadget".to_owned(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced: false,
+        status_subresource: false,
+        scale: None,
+        deprecation: None,
+        conversion: None,
+        generation: true,
+        hosted: true,
+        columns: Vec::new(),
+        selectable: Vec::new(),
+        schema: Schema::compile(&open_api).context("the toy's schema")?,
+        open_api,
+        strategy: Arc::new(Plain),
+        verbs: Vec::new(),
+    })
+}
+
+async fn store(endpoints: &str, fault: Option<Fault>) -> anyhow::Result<Arc<dyn Store>> {
+    let endpoints = endpoints.split(',').map(str::to_owned).collect();
+    let etcd = EtcdStore::connect(EtcdConfiguration { endpoints, ..EtcdConfiguration::default() }).await?;
+    Ok(match fault {
+        None => Arc::new(etcd),
+        Some(fault) => Arc::new(Faulty::new(Arc::new(etcd), fault)),
+    })
+}
+
+fn server(store: Arc<dyn Store>) -> anyhow::Result<Arc<ApiServer>> {
+    let objects = Arc::new(ObjectStore::open(
+        Arc::new(Registry::new(vec![gadgets()?])),
+        store,
+        Arc::new(Encryption::default()),
+        Arc::new(OwnNamespaces),
+        CancellationToken::new(),
+    ));
+    let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy)]));
+    Ok(Arc::new(ApiServer::new(Parts {
+        objects,
+        authenticator: Arc::new(Authenticator::default()),
+        authorizer: authorizer.clone(),
+        hosted_authorizer: authorizer,
+        identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
+        checks: Vec::new(),
+        shutdown: CancellationToken::new(),
+    })))
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> anyhow::Result<()> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let mut arguments = std::env::args().skip(1);
+    let port: u16 = arguments.next().context("which port?")?.parse()?;
+    let endpoints = arguments.next().context("which etcd?")?;
+    let fault = arguments.next().map(|text| text.parse::<Fault>().map_err(anyhow::Error::msg)).transpose()?;
+    let server = server(store(&endpoints, fault).await?)?;
+    let door = InProcess::new(server, User::authenticated("tester", ["system:masters".to_owned()]));
+    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let service = TowerToHyperService::new(door.clone());
+        tokio::spawn(async move {
+            let builder = auto::Builder::new(TokioExecutor::new());
+            // Who goes away in the middle has no use for an error.
+            let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}

@@ -1,0 +1,90 @@
+//! A client without any cleverness: one connection per request, nothing is tried again.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+/// Longest a request may take; who has no answer by then does not know.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+async fn request(
+    port: u16,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> anyhow::Result<http::Response<Incoming>> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+    let request = Request::builder().method(method).uri(path).header("host", "127.0.0.1");
+    let request = request.header("content-type", media).body(Full::new(body))?;
+    Ok(sender.send_request(request).await?)
+}
+
+/// The answer to a request, with its code.
+pub(crate) async fn send(
+    port: u16,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> anyhow::Result<(u16, Value)> {
+    let sending = async {
+        let answer = request(port, method, path, body).await?;
+        let code = answer.status().as_u16();
+        let bytes = answer.into_body().collect().await?.to_bytes();
+        Ok((code, serde_json::from_slice(&bytes)?))
+    };
+    tokio::time::timeout(PATIENCE, sending).await.context("no answer")?
+}
+
+/// A document that is not JSON.
+pub(crate) async fn text(port: u16, path: &str) -> anyhow::Result<String> {
+    let answer = request(port, "GET", path, None).await?;
+    let bytes = answer.into_body().collect().await?.to_bytes();
+    Ok(String::from_utf8(bytes.to_vec())?)
+}
+
+/// The lines of a watch.
+pub(crate) struct Stream {
+    body: Incoming,
+    rest: Vec<u8>,
+}
+
+impl Stream {
+    pub(crate) async fn open(port: u16, path: &str) -> anyhow::Result<Self> {
+        Self::ask(port, "GET", path, None).await
+    }
+
+    /// The lines of the answer to any request.
+    pub(crate) async fn ask(
+        port: u16,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Self> {
+        let answer = tokio::time::timeout(PATIENCE, request(port, method, path, body)).await??;
+        anyhow::ensure!(answer.status() == 200, "a watch was answered {}", answer.status());
+        Ok(Self { body: answer.into_body(), rest: Vec::new() })
+    }
+
+    /// The next event; `None` at the end, however it came.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                return serde_json::from_slice(&line).ok();
+            }
+            let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.ok()??.ok()?;
+            self.rest.extend_from_slice(&frame.into_data().ok()?);
+        }
+    }
+}

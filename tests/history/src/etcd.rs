@@ -1,0 +1,158 @@
+//! A real etcd of one or three members, whose leader can be killed.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use crate::client;
+
+/// Longest a start may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Member {
+    child: Child,
+    arguments: Vec<String>,
+    port: u16,
+}
+
+/// The members.
+pub(crate) struct Etcd {
+    binary: PathBuf,
+    members: Vec<Member>,
+    _data: tempfile::TempDir,
+}
+
+pub(crate) fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+impl Etcd {
+    pub(crate) async fn start(count: usize) -> anyhow::Result<Self> {
+        let binary = std::env::var_os("CAPSTAN_ETCD_CURRENT").map(PathBuf::from);
+        let binary = binary
+            .context("CAPSTAN_ETCD_CURRENT names no etcd: `cargo xtask test` builds one and sets it")?;
+        let data = tempfile::tempdir()?;
+        let mut ports = Vec::new();
+        for _ in 0..count {
+            ports.push((free_port()?, free_port()?));
+        }
+        let cluster: Vec<String> =
+            ports.iter().map(|(peer, _)| format!("m{peer}=http://127.0.0.1:{peer}")).collect();
+        let mut members = Vec::new();
+        for (peer, port) in ports {
+            let (client, peer_url) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer}"));
+            let arguments = vec![
+                format!("--name=m{peer}"),
+                "--log-level=error".to_owned(),
+                format!("--data-dir={}", data.path().join(peer.to_string()).display()),
+                format!("--listen-client-urls={client}"),
+                format!("--advertise-client-urls={client}"),
+                format!("--listen-peer-urls={peer_url}"),
+                format!("--initial-advertise-peer-urls={peer_url}"),
+                format!("--initial-cluster={}", cluster.join(",")),
+            ];
+            members.push(Member { child: spawn(&binary, &arguments)?, arguments, port });
+        }
+        let etcd = Self { binary, members, _data: data };
+        etcd.wait_for_leader().await?;
+        Ok(etcd)
+    }
+
+    pub(crate) fn endpoints(&self) -> Vec<String> {
+        self.members.iter().map(|member| format!("http://127.0.0.1:{}", member.port)).collect()
+    }
+
+    async fn ask(&self, index: usize, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let port = self.members.get(index).map(|member| member.port).context("no such member")?;
+        let (code, answer) = client::send(port, "POST", path, Some(body)).await?;
+        if code != 200 {
+            bail!("etcd answered {code} to {path}: {answer}");
+        }
+        Ok(answer)
+    }
+
+    /// Which member leads, if one says that it does.
+    pub(crate) async fn leader(&self) -> Option<usize> {
+        for index in 0..self.members.len() {
+            let Ok(status) = self.ask(index, "/v3/maintenance/status", &json!({})).await else { continue };
+            let id = status.pointer("/header/member_id");
+            if id.is_some() && id == status.get("leader") {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    async fn wait_for_leader(&self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        while self.leader().await.is_none() {
+            if begun.elapsed() > PATIENCE {
+                bail!("etcd has no leader after {PATIENCE:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    /// Ends a member as a power cut would.
+    pub(crate) fn kill(&mut self, index: usize) -> anyhow::Result<()> {
+        let member = self.members.get_mut(index).context("no such member")?;
+        member.child.kill()?;
+        member.child.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again with the data it had.
+    pub(crate) fn restart(&mut self, index: usize) -> anyhow::Result<()> {
+        let binary = self.binary.clone();
+        let member = self.members.get_mut(index).context("no such member")?;
+        member.child = spawn(&binary, &member.arguments)?;
+        Ok(())
+    }
+
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        self.members.iter().map(|member| member.port).collect()
+    }
+
+    /// Forgets all history before a revision, whatever anybody still wants of it.
+    pub(crate) async fn compact(&self, revision: u64) -> anyhow::Result<()> {
+        let mut done = Err(anyhow::anyhow!("no members"));
+        for index in 0..self.members.len() {
+            let body = json!({"revision": revision.to_string()});
+            done = self.ask(index, "/v3/kv/compaction", &body).await.map(|_| ());
+            if done.is_ok() {
+                break;
+            }
+        }
+        done
+    }
+
+    /// How many bytes the first member has sent to clients in all.
+    pub(crate) async fn sent(&self) -> anyhow::Result<u64> {
+        let port = self.members.first().map(|member| member.port).context("no members")?;
+        let metrics = client::text(port, "/metrics").await?;
+        let line =
+            metrics.lines().find_map(|line| line.strip_prefix("etcd_network_client_grpc_sent_bytes_total "));
+        let number: f64 = line.context("etcd does not count what it sends")?.parse()?;
+        Ok(format!("{number:.0}").parse()?)
+    }
+}
+
+fn spawn(binary: &PathBuf, arguments: &[String]) -> anyhow::Result<Child> {
+    let mut command = Command::new(binary);
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().with_context(|| format!("{} cannot be started", binary.display()))
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            let _ = member.child.kill();
+            let _ = member.child.wait();
+        }
+    }
+}
