@@ -201,7 +201,7 @@ fn percent_decode(text: &str) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&bytes).to_lowercase()
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

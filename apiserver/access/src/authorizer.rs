@@ -27,6 +27,10 @@ pub struct Attributes {
     pub name: String,
     /// The path, when no resource is asked for.
     pub path: String,
+    /// The label selector of what is done to a collection, as it was asked; empty for none.
+    pub label_selector: String,
+    /// The field selector, likewise.
+    pub field_selector: String,
 }
 
 impl Attributes {
@@ -103,6 +107,11 @@ pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
     /// The answer.
     async fn authorize(&self, attributes: &Attributes) -> Decision;
 
+    /// The answer, and for a yes also why: the audit log tells it.
+    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+        (self.authorize(attributes).await, String::new())
+    }
+
     /// All that a user may do in a namespace. Who can only be asked one question at a time says so.
     async fn rules(&self, _user: &User, _namespace: &str) -> Rules {
         Rules { rules: Vec::new(), unknown: "an authorizer answers questions and lists no rules".to_owned() }
@@ -116,15 +125,19 @@ pub struct Chain(pub Vec<Arc<dyn Authorizer>>);
 #[async_trait]
 impl Authorizer for Chain {
     async fn authorize(&self, attributes: &Attributes) -> Decision {
+        self.explain(attributes).await.0
+    }
+
+    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
         let mut reasons = Vec::new();
         for authorizer in &self.0 {
-            match authorizer.authorize(attributes).await {
-                Decision::NoOpinion(reason) => reasons.push(reason),
+            match authorizer.explain(attributes).await {
+                (Decision::NoOpinion(reason), _) => reasons.push(reason),
                 decided => return decided,
             }
         }
         reasons.retain(|reason| !reason.is_empty());
-        Decision::NoOpinion(reasons.join(", "))
+        (Decision::NoOpinion(reasons.join(", ")), String::new())
     }
 
     async fn rules(&self, user: &User, namespace: &str) -> Rules {

@@ -179,6 +179,10 @@ impl Authorizer for LocalPolicy {
         if allows(attributes) { Decision::Allow } else { Decision::NoOpinion(String::new()) }
     }
 
+    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+        (self.authorize(attributes).await, "local policy".to_owned())
+    }
+
     async fn rules(&self, user: &User, _namespace: &str) -> Rules {
         Rules { rules: rules(user), unknown: String::new() }
     }

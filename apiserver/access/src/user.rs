@@ -43,6 +43,11 @@ impl User {
         }
     }
 
+    /// Whether nobody knows who it is.
+    pub fn is_anonymous(&self) -> bool {
+        self.is_in(UNAUTHENTICATED)
+    }
+
     /// Whether the user is in a group.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)

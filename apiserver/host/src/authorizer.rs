@@ -1,17 +1,18 @@
 //! The host's answer to "may they": SubjectAccessReview, kept for a few seconds.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use apiserver_access::{Attributes, Authorizer, Decision};
 use async_trait::async_trait;
 use k8s_openapi::api::authorization::v1::{
-    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
-    SubjectAccessReviewStatus,
+    FieldSelectorAttributes, LabelSelectorAttributes, NonResourceAttributes, ResourceAttributes,
+    SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
+
+use crate::answers::Answers;
+use crate::persistence;
 
 /// How long an answer is believed: upstream's default, the price of a revocation.
 const BELIEVED: Duration = Duration::from_secs(10);
@@ -19,10 +20,14 @@ const BELIEVED: Duration = Duration::from_secs(10);
 /// Most answers kept: some hundred users with some dozens of different questions.
 const MOST: usize = 8192;
 
+/// Questions with longer attributes are not kept: whoever asks could fill the memory. Upstream's bound.
+/// Unit: bytes.
+const LONGEST: usize = 10_000;
+
 /// Asks the host.
 pub struct HostAuthorizer {
     client: Client,
-    answers: Mutex<HashMap<String, (Instant, Decision)>>,
+    answers: Answers<String, (Decision, String)>,
 }
 
 impl std::fmt::Debug for HostAuthorizer {
@@ -34,58 +39,60 @@ impl std::fmt::Debug for HostAuthorizer {
 impl HostAuthorizer {
     /// Asks through this client.
     pub fn new(client: Client) -> Self {
-        Self { client, answers: Mutex::new(HashMap::new()) }
-    }
-
-    fn known(&self, question: &str) -> Option<Decision> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.get(question).filter(|(at, _)| at.elapsed() < BELIEVED).map(|(_, decision)| decision.clone())
-    }
-
-    fn remember(&self, question: String, decision: &Decision) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= MOST {
-            answers.retain(|_, (at, _)| at.elapsed() < BELIEVED);
-        }
-        // A flood of different questions is answered, only not remembered.
-        if answers.len() < MOST {
-            answers.insert(question, (Instant::now(), decision.clone()));
-        }
+        Self { client, answers: Answers::new(BELIEVED, MOST) }
     }
 }
 
 #[async_trait]
 impl Authorizer for HostAuthorizer {
     async fn authorize(&self, attributes: &Attributes) -> Decision {
+        self.explain(attributes).await.0
+    }
+
+    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
         let spec = spec(attributes);
         let question = serde_json::to_string(&spec).unwrap_or_default();
-        if let Some(decision) = self.known(&question) {
-            return decision;
+        if let Some(decided) = self.answers.get(&question) {
+            return decided;
         }
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        match api.create(&PostParams::default(), &review).await {
+        let parameters = PostParams::default();
+        match persistence::ask(|| api.create(&parameters, &review)).await {
             Ok(answer) => {
-                let decision = decision(answer.status.unwrap_or_default());
-                self.remember(question, &decision);
-                decision
+                let decided = decided(answer.status.unwrap_or_default());
+                if size(attributes) < LONGEST {
+                    self.answers.insert(question, decided.clone());
+                }
+                decided
             }
             // Not remembered: the next request asks again.
             Err(error) => {
                 tracing::warn!(%error, "the host did not answer a SubjectAccessReview");
-                Decision::Error("the host cluster does not answer".to_owned())
+                (Decision::Error("the host cluster does not answer".to_owned()), String::new())
             }
         }
     }
 }
 
-fn decision(status: SubjectAccessReviewStatus) -> Decision {
+/// The decision, and the host's reason for a yes.
+fn decided(status: SubjectAccessReviewStatus) -> (Decision, String) {
     let reason = status.reason.unwrap_or_default();
     match (status.allowed, status.denied) {
-        (true, _) => Decision::Allow,
-        (false, Some(true)) => Decision::Deny(reason),
-        (false, _) => Decision::NoOpinion(reason),
+        (true, _) => (Decision::Allow, reason),
+        (false, Some(true)) => (Decision::Deny(reason), String::new()),
+        (false, _) => (Decision::NoOpinion(reason), String::new()),
     }
+}
+
+/// Bytes of what the caller chooses.
+fn size(attributes: &Attributes) -> usize {
+    let Attributes { verb, group, version, resource, subresource, namespace, name, path, .. } = attributes;
+    let Attributes { label_selector, field_selector, .. } = attributes;
+    [verb, group, version, resource, subresource, namespace, name, path, label_selector, field_selector]
+        .iter()
+        .map(|text| text.len())
+        .sum()
 }
 
 fn spec(attributes: &Attributes) -> SubjectAccessReviewSpec {
@@ -107,11 +114,91 @@ fn spec(attributes: &Attributes) -> SubjectAccessReviewSpec {
             subresource: some(&attributes.subresource),
             verb: some(&attributes.verb),
             version: some(&attributes.version),
-            ..ResourceAttributes::default()
+            // The host reads them itself, as it reads those of its own requests.
+            field_selector: some(&attributes.field_selector)
+                .map(|raw| FieldSelectorAttributes { raw_selector: Some(raw), requirements: None }),
+            label_selector: some(&attributes.label_selector)
+                .map(|raw| LabelSelectorAttributes { raw_selector: Some(raw), requirements: None }),
         });
     } else {
         spec.non_resource_attributes =
             Some(NonResourceAttributes { path: some(&attributes.path), verb: some(&attributes.verb) });
     }
     spec
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_access::User;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fake::{Fake, status};
+
+    fn review(status: &Value) -> (u16, Value) {
+        let body = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "metadata": {}, "spec": {}, "status": status});
+        (201, body)
+    }
+
+    fn listing(namespace: &str) -> Attributes {
+        let mut alice = User::authenticated("alice", ["dev".to_owned()]);
+        alice.uid = Some("7".to_owned());
+        alice.extra.insert("scopes".to_owned(), vec!["a".to_owned()]);
+        Attributes {
+            user: alice,
+            verb: "list".to_owned(),
+            group: "cluster.x-k8s.io".to_owned(),
+            version: "v1beta2".to_owned(),
+            resource: "machines".to_owned(),
+            namespace: namespace.to_owned(),
+            label_selector: "a in (b)".to_owned(),
+            field_selector: "metadata.name=m".to_owned(),
+            ..Attributes::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_host_is_told_everything_and_believed_for_a_while() {
+        let host = Fake::new(review(&json!({"allowed": true, "reason": "RBAC: because"})));
+        let authorizer = HostAuthorizer::new(host.client());
+        let decided = authorizer.explain(&listing("team")).await;
+        assert_eq!(decided, (Decision::Allow, "RBAC: because".to_owned()));
+        let expected = json!({"user": "alice", "uid": "7", "groups": ["dev", "system:authenticated"],
+            "extra": {"scopes": ["a"]}, "resourceAttributes": {"group": "cluster.x-k8s.io",
+                "version": "v1beta2", "resource": "machines", "namespace": "team", "verb": "list",
+                "labelSelector": {"rawSelector": "a in (b)"},
+                "fieldSelector": {"rawSelector": "metadata.name=m"}}});
+        assert_eq!(host.bodies()[0]["spec"], expected);
+        host.answer(review(&json!({"allowed": false, "reason": "no more"})));
+        assert_eq!(authorizer.authorize(&listing("team")).await, Decision::Allow);
+        let no = Decision::NoOpinion("no more".to_owned());
+        assert_eq!(authorizer.authorize(&listing("other")).await, no);
+        tokio::time::sleep(BELIEVED).await;
+        assert_eq!(authorizer.authorize(&listing("team")).await, no);
+        assert_eq!(host.asked().len(), 3);
+        host.answer(review(&json!({"allowed": false, "denied": true, "reason": "never"})));
+        tokio::time::sleep(BELIEVED).await;
+        assert_eq!(authorizer.authorize(&listing("team")).await, Decision::Deny("never".to_owned()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_host_does_not_answer_is_neither_yes_nor_no_and_forgotten() {
+        let host = Fake::new(status(500));
+        let authorizer = HostAuthorizer::new(host.client());
+        assert!(matches!(authorizer.authorize(&listing("team")).await, Decision::Error(_)));
+        assert_eq!(host.asked().len(), 5, "it is asked again");
+        host.answer(review(&json!({"allowed": true})));
+        assert_eq!(authorizer.authorize(&listing("team")).await, Decision::Allow);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_is_too_long_is_not_kept() {
+        let host = Fake::new(review(&json!({"allowed": true})));
+        let authorizer = HostAuthorizer::new(host.client());
+        for _ in 0..2 {
+            assert_eq!(authorizer.authorize(&listing(&"x".repeat(LONGEST))).await, Decision::Allow);
+        }
+        assert_eq!(host.asked().len(), 2);
+    }
 }

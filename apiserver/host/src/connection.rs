@@ -16,18 +16,33 @@ pub struct ConnectError {
     detail: String,
 }
 
-/// A client with the identity in a kubeconfig. Nothing is sent yet.
+/// Longest a watch may say nothing: the host ends each of its own accord before that.
+const WATCHED: Duration = Duration::from_secs(295);
+
+/// A client with the identity in a kubeconfig, for questions. Nothing is sent yet.
 ///
 /// # Errors
 /// [`ConnectError`] names the file and what is wrong with it.
 pub async fn connect(kubeconfig: &Path) -> Result<kube::Client, ConnectError> {
+    client(kubeconfig, DEADLINE).await
+}
+
+/// The same, for watches.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_to_watch(kubeconfig: &Path) -> Result<kube::Client, ConnectError> {
+    client(kubeconfig, WATCHED).await
+}
+
+async fn client(kubeconfig: &Path, patience: Duration) -> Result<kube::Client, ConnectError> {
     let fault = |detail: String| ConnectError { path: kubeconfig.display().to_string(), detail };
     let read = Kubeconfig::read_from(kubeconfig).map_err(|error| fault(error.to_string()))?;
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(read, &options).await;
     let mut config = config.map_err(|error| fault(error.to_string()))?;
     config.connect_timeout = Some(DEADLINE);
-    config.read_timeout = Some(DEADLINE);
+    config.read_timeout = Some(patience);
     kube::Client::try_from(config).map_err(|error| fault(error.to_string()))
 }
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use apiserver_access::RequestHeaders;
+use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
+use kube::runtime::{WatchStreamExt, watcher};
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
@@ -26,6 +28,9 @@ pub enum FrontProxyError {
         "configmap {NAMESPACE}/{NAME} of the host cannot be read: bind role extension-apiserver-authentication-reader to this server's user (`capstan host manifests` does)"
     )]
     Unreadable(#[source] kube::Error),
+    /// It cannot be followed now.
+    #[error("configmap {NAMESPACE}/{NAME} of the host cannot be watched")]
+    Unwatched(#[source] Box<watcher::Error>),
     /// The ConfigMap lacks something, or has it in another form.
     #[error("configmap {NAMESPACE}/{NAME} of the host: {0}")]
     Unusable(String),
@@ -39,6 +44,17 @@ pub async fn front_proxy(client: &kube::Client) -> Result<FrontProxy, FrontProxy
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     let found = api.get(NAME).await.map_err(FrontProxyError::Unreadable)?;
     read(&found.data.unwrap_or_default())
+}
+
+/// Follows it: what it is now, and then every change. Errors come between; the host is asked again.
+pub fn front_proxies(client: kube::Client) -> impl Stream<Item = Result<FrontProxy, FrontProxyError>> + Send {
+    let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
+    let changes = watcher::watch_object(api, NAME).default_backoff();
+    changes.map(|change| match change {
+        Ok(Some(found)) => read(&found.data.unwrap_or_default()),
+        Ok(None) => Err(FrontProxyError::Unusable("it does not exist".to_owned())),
+        Err(error) => Err(FrontProxyError::Unwatched(Box::new(error))),
+    })
 }
 
 fn read(data: &BTreeMap<String, String>) -> Result<FrontProxy, FrontProxyError> {

@@ -3,6 +3,7 @@
 //! whom it lets do what ([`HostAuthorizer`]), which namespaces it has ([`HostNamespaces`]), the
 //! Secrets its users made ([`HostSecrets`]), and the Events we show there ([`HostEvents`]).
 
+mod answers;
 mod authorizer;
 mod connection;
 mod crds;
@@ -12,13 +13,14 @@ mod fake;
 mod front_proxy;
 mod manifests;
 mod namespaces;
+mod persistence;
 mod secrets;
 mod tokens;
 
 pub use authorizer::HostAuthorizer;
-pub use connection::{ConnectError, connect};
+pub use connection::{ConnectError, connect, connect_to_watch};
 pub use events::HostEvents;
-pub use front_proxy::{FrontProxy, FrontProxyError, front_proxy};
+pub use front_proxy::{FrontProxy, FrontProxyError, front_proxies, front_proxy};
 pub use manifests::{Options, manifests};
 pub use namespaces::HostNamespaces;
 pub use secrets::HostSecrets;

@@ -86,7 +86,8 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
             "roleRef": role("Role", "extension-apiserver-authentication-reader"), "subjects": subjects}),
         json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "capstan:server"},
             // Secrets one by one where a controller has one named: neither listed nor watched.
-            "rules": [{"apiGroups": [""], "resources": ["namespaces", "secrets"], "verbs": ["get"]},
+            "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
+                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
                 {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]}),
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:server"},
             "roleRef": role("ClusterRole", "capstan:server"), "subjects": subjects}),
@@ -104,18 +105,28 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
     objects
 }
 
-/// Who may delete a Machine may also reboot it. `acts`: whether verbs may be posted.
+/// What a role may do with each kind, in whatever version. Who may delete a Machine may also reboot it.
+/// `acts`: whether it changes anything. What controllers found out is written by controllers alone.
 fn rules(hosted: &[&Resource], verbs: &[&str], acts: bool) -> Vec<Value> {
-    // Permissions know no versions.
-    let kinds = || hosted.iter().filter(|resource| resource.conversion.is_none());
-    let objects = kinds().map(
-        |resource| json!({"apiGroups": [resource.group], "resources": [resource.plural], "verbs": verbs}),
-    );
-    let acting = kinds().filter(|resource| acts && !resource.verbs.is_empty()).map(|resource| {
-        let names = resource.verbs.iter().map(|verb| format!("{}/{}", resource.plural, verb.name()));
-        json!({"apiGroups": [resource.group], "resources": names.collect::<Vec<_>>(), "verbs": ["create"]})
-    });
-    objects.chain(acting).collect()
+    let kinds: Vec<&&Resource> = hosted.iter().filter(|resource| resource.conversion.is_none()).collect();
+    let rule = |group: &str, resources: &[String], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let mut rules = Vec::new();
+    for kind in &kinds {
+        rules.push(rule(&kind.group, std::slice::from_ref(&kind.plural), verbs));
+        if kind.status_subresource {
+            rules.push(rule(&kind.group, &[format!("{}/status", kind.plural)], &["get"]));
+        }
+        if kind.scale.is_some() {
+            let scale: &[&str] = if acts { &["get", "patch", "update"] } else { &["get"] };
+            rules.push(rule(&kind.group, &[format!("{}/scale", kind.plural)], scale));
+        }
+        if acts && !kind.verbs.is_empty() {
+            let names: Vec<String> =
+                kind.verbs.iter().map(|verb| format!("{}/{}", kind.plural, verb.name())).collect();
+            rules.push(rule(&kind.group, &names, &["create"]));
+        }
+    }
+    rules
 }
 
 impl Options {

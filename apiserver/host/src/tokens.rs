@@ -1,7 +1,5 @@
 //! The host's answer to "who is behind this token": TokenReview, kept for a few seconds.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use apiserver_access::{TokenSource, Unanswered, User};
@@ -11,7 +9,9 @@ use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenRe
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+
+use crate::answers::Answers;
+use crate::persistence;
 
 /// How long an answer is believed, good or bad: upstream's default, the price of a revocation.
 const BELIEVED: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ type Hash = [u8; SHA256_OUTPUT_LEN];
 /// Asks the host who a bearer token belongs to.
 pub struct HostTokens {
     client: Client,
-    answers: Mutex<HashMap<Hash, (Instant, Option<User>)>>,
+    answers: Answers<Hash, Option<User>>,
     at_once: Semaphore,
 }
 
@@ -41,23 +41,7 @@ impl std::fmt::Debug for HostTokens {
 impl HostTokens {
     /// Asks through this client.
     pub fn new(client: Client) -> Self {
-        Self { client, answers: Mutex::default(), at_once: Semaphore::new(AT_ONCE) }
-    }
-
-    fn known(&self, hash: &Hash) -> Option<Option<User>> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.get(hash).filter(|(at, _)| at.elapsed() < BELIEVED).map(|(_, user)| user.clone())
-    }
-
-    fn remember(&self, hash: Hash, user: Option<User>) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= MOST {
-            answers.retain(|_, (at, _)| at.elapsed() < BELIEVED);
-        }
-        // A flood of different tokens is answered, only not remembered.
-        if answers.len() < MOST {
-            answers.insert(hash, (Instant::now(), user));
-        }
+        Self { client, answers: Answers::new(BELIEVED, MOST), at_once: Semaphore::new(AT_ONCE) }
     }
 }
 
@@ -65,21 +49,22 @@ impl HostTokens {
 impl TokenSource for HostTokens {
     async fn review(&self, token: &str) -> Result<Option<User>, Unanswered> {
         let hash = hash(token);
-        if let Some(user) = self.known(&hash) {
+        if let Some(user) = self.answers.get(&hash) {
             return Ok(user);
         }
         let _turn = self.at_once.acquire().await;
         // Somebody with the same token may have got the answer meanwhile.
-        if let Some(user) = self.known(&hash) {
+        if let Some(user) = self.answers.get(&hash) {
             return Ok(user);
         }
         let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
         let api: Api<TokenReview> = Api::all(self.client.clone());
-        match api.create(&PostParams::default(), &review).await {
+        let parameters = PostParams::default();
+        match persistence::ask(|| api.create(&parameters, &review)).await {
             Ok(answer) => {
                 let user = user(answer.status.unwrap_or_default());
-                self.remember(hash, user.clone());
+                self.answers.insert(hash, user.clone());
                 Ok(user)
             }
             // Not remembered: the next request asks again.

@@ -17,6 +17,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::exchange::Watched;
 use crate::json;
 use crate::request::Call;
 
@@ -40,6 +41,9 @@ pub enum ResponseBody {
     Full(Full<Bytes>),
     /// A watch; it ends when its writer goes.
     Stream(mpsc::Receiver<Bytes>),
+    /// The same, as metrics and the audit log see it.
+    #[allow(private_interfaces, reason = "nobody else looks inside")]
+    Watch(Box<Watched>),
 }
 
 impl ResponseBody {
@@ -61,20 +65,21 @@ impl Body for ResponseBody {
             Self::Stream(receiver) => {
                 receiver.poll_recv(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
             }
+            Self::Watch(watched) => watched.poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Full(full) => full.is_end_stream(),
-            Self::Stream(_) => false,
+            Self::Stream(_) | Self::Watch(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(full) => full.size_hint(),
-            Self::Stream(_) => SizeHint::default(),
+            Self::Stream(_) | Self::Watch(_) => SizeHint::default(),
         }
     }
 }

@@ -1,29 +1,35 @@
 //! The filters every request passes, in execution order.
 //!
 //! ```text
-//! audit id → request info → measure → authenticate → impersonate → in-flight limit
-//!   → authorize → deadline → read body → verb → compress
+//! audit id → request info → refuse at the end → authenticate → impersonate → wait for a turn
+//!   → authorize → refuse without storage → read body → deadline → verb → compress → measure, audit
 //! ```
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use bytes::Bytes;
-use http::Request;
+use http::{Request, Version};
 use http_body::Body;
 
+use crate::audit;
 use crate::connection::Connection;
-use crate::filters::{audit_id, authentication, authorization, impersonation, limits};
+use crate::exchange::Exchange;
+use crate::filters::deadline::{self, Served};
+use crate::filters::limits::Turn;
+use crate::filters::{audit_id, authentication, authorization, availability, impersonation, limits};
+use crate::lifecycle::random_fraction;
+use crate::metrics::RequestLabels;
 use crate::query::Query;
 use crate::request::Call;
 use crate::request_info::RequestInfo;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, compression, negotiation, verbs};
+use crate::{body, compression, negotiation};
 
-/// Longest any request but a watch may take: upstream's limit, which clients count on.
-const DEADLINE: Duration = Duration::from_secs(60);
+/// The content types of server-side apply.
+const APPLY: &str = "application/apply-patch";
 
 pub(crate) async fn run<B>(server: &Arc<ApiServer>, request: Request<B>, connection: &Connection) -> Answer
 where
@@ -36,13 +42,13 @@ where
     let named = named(&query);
     let info =
         RequestInfo::resolve(request.method(), request.uri().path(), query.flag("watch"), named.as_deref());
+    let (version, head_only) = (request.version(), request.method() == http::Method::HEAD);
     let compressed =
         info.is_read_only() && !info.is_long_running() && compression::is_wanted(request.headers());
-    let head_only = request.method() == http::Method::HEAD;
-    let encoding = negotiation::of_errors(request.headers(), &query);
-    let mut answer = match pass(server, request, connection, query, info.clone()).await {
-        Ok(answer) => answer,
-        Err(error) => response::error(&error, encoding),
+    let mut exchange = open(server, &request, connection, &query, &info, &audit_id);
+    let mut answer = match availability::refusal_at_the_end(server, &info, connection, version) {
+        Some(answer) => answer,
+        None => pass(server, request, connection, query, info, &mut exchange).await,
     };
     if head_only {
         response::head_only(&mut answer);
@@ -52,9 +58,26 @@ where
     }
     response::do_not_cache(&mut answer);
     audit_id::set(&mut answer, &audit_id);
-    server.metrics.observe(&info, answer.status().as_u16(), started.elapsed());
-    tracing::debug!(verb = info.verb, path = %info.path, status = answer.status().as_u16(), audit_id, "request");
-    answer
+    close_some(server, connection, version, exchange.is_known());
+    exchange.finish(answer, started.elapsed())
+}
+
+fn open<B>(
+    server: &Arc<ApiServer>,
+    request: &Request<B>,
+    connection: &Connection,
+    query: &Query,
+    info: &RequestInfo,
+    audit_id: &str,
+) -> Exchange {
+    let content_type = request.headers().get(http::header::CONTENT_TYPE);
+    let apply = content_type.is_some_and(|value| value.as_bytes().starts_with(APPLY.as_bytes()));
+    let labels = RequestLabels::new(server, info, query, apply);
+    let is_audited =
+        server.settings.audit.is_some() && audit::is_audited(info, connection.internal.is_some());
+    let record = is_audited
+        .then(|| audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info));
+    Exchange::open(server, labels, record)
 }
 
 async fn pass<B>(
@@ -63,28 +86,99 @@ async fn pass<B>(
     connection: &Connection,
     query: Query,
     info: RequestInfo,
-) -> ApiResult<Answer>
+    exchange: &mut Exchange,
+) -> Answer
 where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let deadline =
-        query.timeout()?.filter(|_| !info.is_long_running()).map_or(DEADLINE, |asked| asked.min(DEADLINE));
+    let encoding = negotiation::of_errors(request.headers(), &query);
+    let longest = match query.timeout() {
+        Ok(asked) => asked
+            .filter(|_| !info.is_long_running())
+            .map_or(deadline::LONGEST, |asked| asked.min(deadline::LONGEST)),
+        Err(error) => return response::error(&error, encoding),
+    };
+    let serving = serve(server, request, connection, query, info, exchange);
+    let served = tokio::time::timeout(longest, serving).await;
+    match served.unwrap_or_else(|_| Served::Answered(Err(ApiError::timeout()))) {
+        Served::Answered(Ok(answer)) => answer,
+        Served::Answered(Err(error)) => response::error(&error, encoding),
+        Served::Panicked(answer) => {
+            exchange.panicked();
+            answer
+        }
+    }
+}
+
+async fn serve<B>(
+    server: &Arc<ApiServer>,
+    request: Request<B>,
+    connection: &Connection,
+    query: Query,
+    info: RequestInfo,
+    exchange: &mut Exchange,
+) -> Served
+where
+    B: Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match admit(server, request, connection, query, info, exchange).await {
+        Ok(Admitted::Refused(answer)) => Served::Answered(Ok(*answer)),
+        Ok(Admitted::Call(call, turn)) => {
+            let (served, seat) = deadline::serve(server, *call, turn).await;
+            exchange.keep(seat);
+            served
+        }
+        Err(error) => Served::Answered(Err(error)),
+    }
+}
+
+/// A request that has passed all filters, or was refused in plain text.
+enum Admitted {
+    Call(Box<Call>, Turn),
+    Refused(Box<Answer>),
+}
+
+async fn admit<B>(
+    server: &Arc<ApiServer>,
+    request: Request<B>,
+    connection: &Connection,
+    query: Query,
+    info: RequestInfo,
+    exchange: &mut Exchange,
+) -> ApiResult<Admitted>
+where
+    B: Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let (mut head, incoming) = request.into_parts();
     let user = authentication::authenticate(server, connection, &mut head.headers).await?;
+    exchange.known_as(&user);
     let proxied = connection.peer.as_ref().is_some_and(|peer| peer.is_front_proxy);
     let user = impersonation::act_as(server, &mut head.headers, user, proxied).await?;
-    let _permit = limits::admit(server, &info, &user)?;
-    authorization::authorize(server, &info, &user, proxied).await?;
-    let serve = async {
-        let body = body::read(incoming).await?;
-        let upgrade = head.extensions.remove();
-        let call = Call { headers: head.headers, query, info, user, proxied, body, upgrade };
-        verbs::serve(server, call).await
+    exchange.acts_as(&user);
+    let turn = match limits::admit(server, &info, &query, &user, exchange.labels()).await {
+        Ok(turn) => turn,
+        Err(answer) => return Ok(Admitted::Refused(answer)),
     };
-    match tokio::time::timeout(deadline, serve).await {
-        Ok(answer) => answer,
-        Err(_) => Err(ApiError::timeout()),
+    let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
+    exchange.decided(&decided);
+    decided.result?;
+    availability::check(server, &info, &query)?;
+    let body = body::read(incoming).await?;
+    let upgrade = head.extensions.remove();
+    let call = Call { headers: head.headers, query, info, user, proxied, body, upgrade };
+    Ok(Admitted::Call(Box::new(call), turn))
+}
+
+/// Has a connection closed after this answer: some, when that is wanted to spread clients over servers
+/// anew; and those of clients that are nobody, who might open streams without end.
+fn close_some(server: &ApiServer, connection: &Connection, version: Version, is_known: bool) {
+    let chance = server.settings.goaway_chance;
+    let drawn = chance > 0.0 && random_fraction() < chance;
+    if version == Version::HTTP_2 && (drawn || !is_known) {
+        connection.close.cancel();
     }
 }
 

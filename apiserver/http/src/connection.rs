@@ -1,8 +1,10 @@
 //! What is known of a connection, once, for all its requests.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use apiserver_access::{PeerIdentity, User};
+use tokio_util::sync::CancellationToken;
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Default)]
@@ -11,4 +13,8 @@ pub struct Connection {
     pub peer: Option<Arc<PeerIdentity>>,
     /// A caller inside this process, whose identity needs no proof: no network can set this.
     pub internal: Option<Arc<User>>,
+    /// Where it comes from.
+    pub address: Option<IpAddr>,
+    /// Cancelled to have it closed after what is being answered on it: `GOAWAY` in HTTP/2.
+    pub close: CancellationToken,
 }

@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/healthz`.
+//! `/livez`, `/readyz`, `/healthz`: answered from memory, whatever storage does.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use crate::query::Query;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
 
-/// One thing that must be well, beyond what the server checks itself.
+/// One thing that must be well before the server is ready, beyond what it checks itself.
 #[derive(Clone)]
 pub struct Check {
     /// Its name in the path and the answer.
     pub name: &'static str,
-    /// Whether it is.
+    /// Whether it is. Asked on every look, so it must not take time.
     pub is_well: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -21,32 +21,56 @@ impl std::fmt::Debug for Check {
     }
 }
 
-/// Answers a health path; `None` when it is none.
-pub(crate) async fn serve(server: &ApiServer, path: &str, query: &Query) -> Option<Answer> {
-    let mut parts = path.trim_matches('/').splitn(2, '/');
-    let kind = parts.next().unwrap_or_default();
-    if !matches!(kind, "livez" | "readyz" | "healthz") {
-        return None;
-    }
-    let results = results(server, kind).await;
-    if let Some(name) = parts.next() {
+const KINDS: [&str; 3] = ["healthz", "livez", "readyz"];
+
+/// The kind of a health path, and what follows.
+fn parts(path: &str) -> Option<(&'static str, Option<&str>)> {
+    let path = path.strip_prefix('/')?;
+    let (first, check) = path.split_once('/').map_or((path, None), |(first, check)| (first, Some(check)));
+    KINDS.into_iter().find(|kind| *kind == first).map(|kind| (kind, check))
+}
+
+/// Whether a path is one of these: they are served to everybody at any time.
+pub(crate) fn is_health(path: &str) -> bool {
+    parts(path).is_some()
+}
+
+/// Every health path there is.
+pub(crate) fn paths(server: &ApiServer) -> Vec<String> {
+    let of = |kind: &'static str| {
+        let checks = results(server, kind).into_iter().map(move |(name, _)| format!("/{kind}/{name}"));
+        std::iter::once(format!("/{kind}")).chain(checks)
+    };
+    KINDS.into_iter().flat_map(of).collect()
+}
+
+/// Answers a health path, whatever the method; `None` when it is none.
+pub(crate) fn serve(server: &ApiServer, path: &str, query: &Query) -> Option<Answer> {
+    let (kind, check) = parts(path)?;
+    let results = results(server, kind);
+    if let Some(name) = check {
         return Some(match results.iter().find(|(check, _)| *check == name) {
-            Some((_, true)) => ok("ok".to_owned()),
-            Some((name, false)) => failed(format!("internal server error: {name} failed: reason withheld\n")),
+            Some((_, true)) => response::bytes(200, "text/plain; charset=utf-8", "ok"),
+            Some((name, false)) => {
+                response::text(500, format!("internal server error: {name} failed: reason withheld\n"))
+            }
             None => response::not_found(),
         });
     }
     Some(summary(kind, &results, query))
 }
 
-async fn results(server: &ApiServer, kind: &str) -> Vec<(&'static str, bool)> {
-    let storage = server.parts.objects.ping().await.is_ok();
-    let mut results = vec![("ping", true), ("etcd", storage)];
+fn results(server: &ApiServer, kind: &str) -> Vec<(&'static str, bool)> {
+    let storage = &server.storage;
+    if kind == "livez" {
+        return vec![("ping", true), ("etcd", !storage.is_hopeless())];
+    }
+    let mut results = vec![("ping", true), ("etcd", storage.answers())];
     if kind == "readyz" {
-        results.push(("etcd-readiness", storage));
+        results.push(("etcd-readiness", storage.answers()));
         results.push(("informer-sync", server.parts.objects.is_ready()));
         results.extend(server.parts.checks.iter().map(|check| (check.name, (check.is_well)())));
-        results.push(("shutdown", !server.parts.shutdown.is_cancelled()));
+        results.push(("shutdown", !server.lifecycle.is_stopping()));
     }
     results
 }
@@ -65,25 +89,15 @@ fn summary(kind: &str, results: &[(&'static str, bool)], query: &Query) -> Answe
             lines.push_str(&format!("[-]{name} failed: reason withheld\n"));
         }
     }
-    for name in excluded.iter().filter(|name| !results.iter().any(|(check, _)| check == *name)) {
-        lines.push_str(&format!("warn: some health checks cannot be excluded: no matches for {name:?}\n"));
+    let unknown = excluded.iter().filter(|name| !results.iter().any(|(check, _)| check == *name));
+    let unknown: Vec<String> = unknown.map(|name| format!("{name:?}")).collect();
+    if !unknown.is_empty() {
+        let names = unknown.join(",");
+        lines.push_str(&format!("warn: some health checks cannot be excluded: no matches for {names}\n"));
     }
     match (well, query.has("verbose")) {
-        (true, false) => ok("ok".to_owned()),
-        (true, true) => ok(format!("{lines}{kind} check passed\n")),
-        (false, _) => failed(format!("{lines}{kind} check failed\n")),
+        (true, false) => response::text(200, "ok"),
+        (true, true) => response::text(200, format!("{lines}{kind} check passed\n")),
+        (false, _) => response::text(500, format!("{lines}{kind} check failed\n")),
     }
-}
-
-fn ok(text: String) -> Answer {
-    no_sniffing(response::text(200, text))
-}
-
-fn failed(text: String) -> Answer {
-    no_sniffing(response::text(500, text))
-}
-
-fn no_sniffing(mut answer: Answer) -> Answer {
-    response::no_sniffing(&mut answer);
-    answer
 }

@@ -25,7 +25,7 @@ pub struct InProcess {
 impl InProcess {
     /// A transport on which every request comes from `user`.
     pub fn new(server: Arc<ApiServer>, user: User) -> Self {
-        Self { server, connection: Connection { peer: None, internal: Some(Arc::new(user)) } }
+        Self { server, connection: Connection { internal: Some(Arc::new(user)), ..Connection::default() } }
     }
 }
 

@@ -4,16 +4,21 @@
 //! `chain`, which is one list in execution order, and ends in one file of `verbs`, named as
 //! the generic store names it.
 
+mod audit;
 mod body;
 mod chain;
 mod compression;
 mod connection;
 mod documents;
 mod encoding;
+mod exchange;
+mod fairness;
 mod filters;
 mod health;
 mod in_process;
+mod index;
 mod json;
+mod lifecycle;
 mod listener;
 mod metrics;
 mod negotiation;
@@ -22,9 +27,12 @@ mod request;
 mod request_info;
 mod response;
 mod server;
+mod settings;
+mod storage_health;
 mod tls;
 mod verbs;
 
+pub use audit::{AuditFile, AuditLog, Stage};
 pub use body::ResponseBody;
 pub use connection::Connection;
 pub use health::Check;
@@ -32,4 +40,5 @@ pub use in_process::InProcess;
 pub use listener::serve;
 pub use request_info::{RequestInfo, Subject};
 pub use server::{ApiServer, Identity, Parts};
+pub use settings::Settings;
 pub use tls::{ReloadableTls, TlsMaterial};

@@ -172,6 +172,11 @@ fn duration(text: &str) -> Result<Option<Duration>, String> {
 
 /// Percent-decoding with `+` for space; what is not valid stays as it is.
 pub(crate) fn decode(text: &str) -> String {
+    percent_decode(&text.replace('+', " "))
+}
+
+/// Percent-decoding as of paths, where `+` is a plus.
+pub(crate) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -186,7 +191,7 @@ pub(crate) fn decode(text: &str) -> String {
                 rest = after.get(2..).unwrap_or_default();
             }
             None => {
-                bytes.push(if *first == b'+' { b' ' } else { *first });
+                bytes.push(*first);
                 rest = after;
             }
         }

@@ -2,6 +2,8 @@
 
 use http::Method;
 
+use crate::query::percent_decode;
+
 /// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
@@ -34,7 +36,7 @@ pub struct RequestInfo {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for
     /// other paths the method in lower case.
     pub verb: &'static str,
-    /// The path as it came.
+    /// The path, decoded.
     pub path: String,
     /// What it names.
     pub subject: Subject,
@@ -44,6 +46,7 @@ impl RequestInfo {
     /// Resolves a request. `watch` says that the query asks for a watch; `named` is the one name a
     /// field selector asks for.
     pub fn resolve(method: &Method, path: &str, watch: bool, named: Option<&str>) -> Self {
+        let path = &percent_decode(path);
         match resource_path(path) {
             Some((mut resource, is_old_watch)) => {
                 let verb = if is_old_watch { "watch" } else { verb(method, &resource, watch) };
@@ -132,7 +135,8 @@ fn resource_path(path: &str) -> Option<(ResourcePath, bool)> {
     let (resource, name, subresource) = match rest {
         [resource] => (*resource, "", String::new()),
         [resource, name] => (*resource, *name, String::new()),
-        [resource, name, subresource @ ..] => (*resource, *name, subresource.join("/")),
+        // What follows a subresource is nobody's.
+        [resource, name, subresource, ..] => (*resource, *name, (*subresource).to_owned()),
         [] => return None,
     };
     if resource.is_empty() {

@@ -3,9 +3,9 @@
 use apiserver_machinery::status::{ApiError, ApiResult};
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode, Version};
 use http_body::Body;
 use serde_json::Value;
 
@@ -28,9 +28,35 @@ pub(crate) fn bytes(code: u16, content_type: &'static str, body: impl Into<Bytes
     answer
 }
 
-/// Plain text, as health checks and unknown paths answer.
+/// Plain text, as health checks and unknown paths answer. No browser may take it for anything else:
+/// it may quote what it was asked.
 pub(crate) fn text(code: u16, body: impl Into<String>) -> Answer {
-    bytes(code, "text/plain; charset=utf-8", body.into())
+    let mut answer = bytes(code, "text/plain; charset=utf-8", body.into());
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+/// Too much is asked at once.
+pub(crate) fn overloaded() -> Answer {
+    let mut answer = text(429, "Too many requests, please try again later.\n");
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
+/// Nothing new is begun any more; another server will take it. `Connection` is a header of HTTP/1.1
+/// alone: HTTP/2 has `GOAWAY` for it.
+pub(crate) fn shutting_down(version: Version) -> Answer {
+    let mut answer = text(429, "The apiserver is shutting down, please try again later.\n");
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+    if version < Version::HTTP_2 {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
+}
+
+/// The server failed over this request.
+pub(crate) fn panicked() -> Answer {
+    text(500, "This request caused apiserver to panic. Look in the logs for details.\n")
 }
 
 /// A value in the encoding negotiated.
@@ -41,6 +67,13 @@ pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> ApiResult<A
     Ok(bytes(code, encoding.content_type(), encoding.encode(value)?))
 }
 
+/// Why an answer is a refusal, for whoever writes down what happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
 /// A refusal or failure. A `Status` can be written in every encoding.
 pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Answer {
     let body = encoding.encode(&error.to_value()).unwrap_or_default();
@@ -48,6 +81,7 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Answer {
     if error.code == 403 {
         no_sniffing(&mut answer);
     }
+    answer.extensions_mut().insert(Refusal { reason: error.reason, message: error.message.clone() });
     if let Some(seconds) = error.retry_after() {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -8,21 +8,18 @@ use apiserver_machinery::store::ObjectStore;
 use bytes::Bytes;
 use http::Request;
 use http_body::Body;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::chain;
 use crate::connection::Connection;
 use crate::documents::Documents;
+use crate::fairness::Fairness;
 use crate::health::Check;
+use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::response::Answer;
-
-/// Reading requests served at once: upstream's number, proved on control planes of every size.
-const READ_ONLY_AT_ONCE: usize = 400;
-
-/// Changing requests served at once, likewise.
-const MUTATING_AT_ONCE: usize = 200;
+use crate::settings::Settings;
+use crate::storage_health::StorageHealth;
 
 /// What the server says of itself at `/version`.
 #[derive(Debug, Clone)]
@@ -57,28 +54,44 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct ApiServer {
     pub(crate) parts: Parts,
+    pub(crate) settings: Settings,
     pub(crate) documents: Documents,
     pub(crate) metrics: Metrics,
-    pub(crate) read_only: Semaphore,
-    pub(crate) mutating: Semaphore,
+    pub(crate) fairness: Fairness,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) storage: Arc<StorageHealth>,
 }
 
 impl ApiServer {
-    /// A server of these parts. Discovery and OpenAPI are computed here, once.
+    /// A server of these parts, with nothing set. Discovery and OpenAPI are computed here, once.
     pub fn new(parts: Parts) -> Self {
+        Self::with_settings(parts, Settings::default())
+    }
+
+    /// The same, with settings. From here on storage is asked whether it is well.
+    pub fn with_settings(parts: Parts, mut settings: Settings) -> Self {
         let documents = Documents::new(parts.objects.registry(), &parts.identity);
+        let storage = Arc::new(StorageHealth::new());
+        tokio::spawn(Arc::clone(&storage).follow(Arc::downgrade(&parts.objects)));
         Self {
-            parts,
             documents,
-            metrics: Metrics::new(),
-            read_only: Semaphore::new(READ_ONLY_AT_ONCE),
-            mutating: Semaphore::new(MUTATING_AT_ONCE),
+            metrics: Metrics::new(std::mem::take(&mut settings.metrics)),
+            fairness: Fairness::new(settings.reads_at_once, settings.writes_at_once),
+            lifecycle: Lifecycle::new(parts.shutdown.clone(), settings.hurry.clone(), settings.watch_grace),
+            storage,
+            parts,
+            settings,
         }
     }
 
     /// The kinds it serves.
     pub fn registry(&self) -> &Registry {
         self.parts.objects.registry()
+    }
+
+    /// From now on nothing new is begun, and watches end; what runs is finished.
+    pub fn refuse(&self) {
+        self.lifecycle.refuse();
     }
 
     /// Serves one request.

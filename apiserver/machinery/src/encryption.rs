@@ -5,6 +5,7 @@
 //! moved to another key.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use bytes::Bytes;
@@ -60,20 +61,37 @@ impl Provider {
     }
 }
 
-/// Which resources are sealed how: the first provider writes, all read.
+/// Providers by qualified plural, e.g. `secrets` or `machines.cluster.x-k8s.io`.
+pub type Rules = BTreeMap<String, Vec<Provider>>;
+
+/// Which resources are sealed how: the first provider writes, all read. It may change at any time.
 #[derive(Debug, Default)]
 pub struct Encryption {
-    /// By qualified plural, e.g. `secrets` or `machines.cluster.x-k8s.io`.
-    pub rules: BTreeMap<String, Vec<Provider>>,
+    rules: RwLock<Arc<Rules>>,
 }
 
 impl Encryption {
+    /// Seals by these rules.
+    pub fn new(rules: Rules) -> Self {
+        Self { rules: RwLock::new(Arc::new(rules)) }
+    }
+
+    /// Seals and opens by these rules from now on.
+    pub fn replace(&self, rules: Rules) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+    }
+
+    // The lock is held for one assignment, which cannot leave halves.
+    fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The bytes to store.
     ///
     /// # Errors
     /// `Seal`.
     pub fn seal(&self, resource: &str, key: &str, value: Vec<u8>) -> Result<Bytes, EncryptionError> {
-        match self.rules.get(resource).and_then(|providers| providers.first()) {
+        match self.rules().get(resource).and_then(|providers| providers.first()) {
             None | Some(Provider::Identity) => Ok(Bytes::from(value)),
             Some(Provider::AesGcm { name, key: cipher }) => seal(name, cipher, key, value),
         }
@@ -87,7 +105,7 @@ impl Encryption {
         if !stored.starts_with(PREFIX) {
             return Ok(stored.clone());
         }
-        for provider in self.rules.get(resource).into_iter().flatten() {
+        for provider in self.rules().get(resource).into_iter().flatten() {
             let Provider::AesGcm { name, key: cipher } = provider else { continue };
             if let Some(sealed) = stored.strip_prefix(format!("{AES_GCM}{name}:").as_bytes()) {
                 return open(cipher, key, sealed);
@@ -98,7 +116,7 @@ impl Encryption {
 
     /// Whether stored bytes are in the form that would be written now.
     pub fn is_current(&self, resource: &str, stored: &Bytes) -> bool {
-        match self.rules.get(resource).and_then(|providers| providers.first()) {
+        match self.rules().get(resource).and_then(|providers| providers.first()) {
             None | Some(Provider::Identity) => !stored.starts_with(PREFIX),
             Some(Provider::AesGcm { name, .. }) => stored.starts_with(format!("{AES_GCM}{name}:").as_bytes()),
         }
@@ -134,10 +152,14 @@ fn open(cipher: &LessSafeKey, key: &str, sealed: &[u8]) -> Result<Bytes, Encrypt
 mod tests {
     use super::*;
 
+    fn rules(providers: Vec<Provider>) -> Rules {
+        BTreeMap::from([("secrets".to_owned(), providers)])
+    }
+
     fn encryption(keys: &[(&str, u8)]) -> Encryption {
         let providers =
             keys.iter().map(|(name, byte)| Provider::aes_gcm(name, &[*byte; 32]).unwrap()).collect();
-        Encryption { rules: BTreeMap::from([("secrets".to_owned(), providers)]) }
+        Encryption::new(rules(providers))
     }
 
     #[test]
@@ -161,6 +183,19 @@ mod tests {
         assert!(!rotated.is_current("secrets", &old));
         let lost = encryption(&[("k2", 2)]);
         assert_eq!(lost.open("secrets", "/a", &old), Err(EncryptionError::UnknownKey("/a".into())));
+    }
+
+    #[test]
+    fn new_rules_hold_from_then_on() {
+        let encryption = encryption(&[("k1", 1)]);
+        let old = encryption.seal("secrets", "/a", b"v".to_vec()).unwrap();
+        let key = |name, byte| Provider::aes_gcm(name, &[byte; 32]).unwrap();
+        encryption.replace(rules(vec![key("k2", 2), key("k1", 1)]));
+        assert!(!encryption.is_current("secrets", &old));
+        assert_eq!(encryption.open("secrets", "/a", &old).unwrap(), "v");
+        assert!(
+            encryption.seal("secrets", "/a", b"v".to_vec()).unwrap().starts_with(b"k8s:enc:aesgcm:v1:k2:")
+        );
     }
 
     #[test]

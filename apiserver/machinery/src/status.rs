@@ -187,6 +187,14 @@ impl ApiError {
         Self { details: json!({}), ..Self::new(403, "Forbidden", format!("forbidden: {why}")) }
     }
 
+    /// There is no such path in a group that exists.
+    pub fn no_such_resource() -> Self {
+        let message = "the server could not find the requested resource";
+        let mut error = Self::new(404, "NotFound", message);
+        error.details = json!({});
+        error
+    }
+
     /// The resource has no such verb.
     pub fn method_not_allowed(resource: &Resource, verb: &str) -> Self {
         let qualified = resource.qualified_plural();
@@ -228,12 +236,6 @@ impl ApiError {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// Too much at once; try again.
-    pub fn too_many_requests() -> Self {
-        Self::new(429, "TooManyRequests", "Too many requests, please try again later.")
-            .with_detail("retryAfterSeconds", json!(1))
-    }
-
     /// Something broke on our side.
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
@@ -250,6 +252,13 @@ impl ApiError {
     /// Not now.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message).with_detail("retryAfterSeconds", json!(1))
+    }
+
+    /// The server has not read its objects yet. Nobody may take this for "there is no such thing".
+    pub fn starting() -> Self {
+        let message =
+            "the request has been made before all known HTTP paths have been installed, please try again";
+        Self::new(503, "ServiceUnavailable", message).with_detail("retryAfterSeconds", json!(5))
     }
 
     /// The request took too long.

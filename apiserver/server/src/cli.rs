@@ -101,6 +101,12 @@ pub(crate) struct ServeArguments {
     /// Serve a host cluster, too: a kubeconfig with our user in it (see `capstan host manifests`)
     #[arg(long, value_name = "FILE")]
     pub(crate) host_kubeconfig: Option<PathBuf>,
+    /// How long to serve on after SIGTERM, not ready any more, e.g. 0s [default: 30s with etcd, else 0s]
+    ///
+    /// Whoever spreads requests over several servers needs that long to see that this one ends.
+    /// SIGINT, and any second signal, cut it short.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) shutdown_delay: Option<String>,
     /// Form of log lines: text or json [default: text]
     #[arg(long, value_name = "FORM")]
     pub(crate) log_format: Option<String>,
@@ -123,6 +129,11 @@ pub(crate) struct KubeconfigArguments {
     /// URL of the server
     #[arg(long, default_value = "https://127.0.0.1:7443")]
     pub(crate) server: String,
+}
+
+/// `30s`, or `0s` for none.
+pub(crate) fn duration_or_none(text: &str) -> Result<Duration, String> {
+    if matches!(text, "0" | "0s") { Ok(Duration::ZERO) } else { duration(text) }
 }
 
 /// `30m`, `8h`, `365d`.

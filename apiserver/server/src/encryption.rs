@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use apiserver_machinery::encryption::{Encryption, Provider};
+use apiserver_machinery::encryption::{Encryption, Provider, Rules};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
 
 use crate::pki;
 
@@ -41,16 +44,60 @@ struct Key {
     secret: String,
 }
 
+/// How often the file is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// The rules in force, and the file they come from.
+pub(crate) struct Followed {
+    pub(crate) encryption: Arc<Encryption>,
+    pub(crate) path: PathBuf,
+    last: String,
+}
+
 /// Reads the file given, or the data directory's own, which is made with a fresh key on the first
-/// start. Returns where it lies, too.
-pub(crate) fn load(given: Option<&Path>, data: &Path) -> anyhow::Result<(Encryption, PathBuf)> {
+/// start.
+pub(crate) fn load(given: Option<&Path>, data: &Path) -> anyhow::Result<Followed> {
     let path = given.map_or_else(|| data.join("encryption.yaml"), Path::to_owned);
     if given.is_none() && !path.exists() {
         pki::write_private(&path, &fresh()?)?;
     }
-    let text = pki::read(&path)?;
-    let encryption = parse(&text).with_context(|| format!("{}", path.display()))?;
-    Ok((encryption, path))
+    let last = pki::read(&path)?;
+    let rules = parse(&last).with_context(|| format!("{}", path.display()))?;
+    Ok(Followed { encryption: Arc::new(Encryption::new(rules)), path, last })
+}
+
+impl Followed {
+    /// Keeps up with the file until `shutdown`. What cannot be used leaves things as they are.
+    pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            match self.look() {
+                Ok(false) => {}
+                Ok(true) => tracing::info!(
+                    file = %self.path.display(),
+                    "the encryption configuration has changed; what is written from now on is sealed by it"
+                ),
+                Err(error) => tracing::error!(
+                    "the encryption configuration cannot be used, the last one stays: {error:#}"
+                ),
+            }
+        }
+    }
+
+    /// Takes what is new; whether there was anything. The same fault is told once.
+    fn look(&mut self) -> anyhow::Result<bool> {
+        let text = pki::read(&self.path)?;
+        if text == self.last {
+            return Ok(false);
+        }
+        self.last.clone_from(&text);
+        let rules = parse(&text).with_context(|| format!("{}", self.path.display()))?;
+        self.encryption.replace(rules);
+        Ok(true)
+    }
 }
 
 fn fresh() -> anyhow::Result<String> {
@@ -74,7 +121,7 @@ fn fresh() -> anyhow::Result<String> {
 }
 
 /// Errors name the field, never a key.
-fn parse(text: &str) -> anyhow::Result<Encryption> {
+fn parse(text: &str) -> anyhow::Result<Rules> {
     let configuration: Configuration = serde_saphyr::from_str(text).map_err(|_| {
         anyhow::anyhow!("is not an EncryptionConfiguration: see the documentation for its form")
     })?;
@@ -83,17 +130,17 @@ fn parse(text: &str) -> anyhow::Result<Encryption> {
     {
         bail!("expected apiVersion apiserver.config.k8s.io/v1 and kind EncryptionConfiguration");
     }
-    let mut encryption = Encryption::default();
+    let mut rules = Rules::new();
     for (index, rule) in configuration.resources.into_iter().enumerate() {
         for resource in rule.resources {
             let providers = providers(&rule.providers, index)?;
-            encryption.rules.entry(resource).or_insert(providers);
+            rules.entry(resource).or_insert(providers);
         }
     }
-    if !encryption.rules.contains_key("secrets") {
+    if !rules.contains_key("secrets") {
         bail!("resources: there is no rule for secrets, which must be encrypted at rest");
     }
-    Ok(encryption)
+    Ok(rules)
 }
 
 fn providers(list: &[BTreeMap<String, Option<Keys>>], index: usize) -> anyhow::Result<Vec<Provider>> {
@@ -133,9 +180,31 @@ mod tests {
 
     #[test]
     fn a_fresh_configuration_seals_secrets() {
-        let encryption = parse(&fresh().unwrap()).unwrap();
+        let encryption = Encryption::new(parse(&fresh().unwrap()).unwrap());
         let stored = encryption.seal("secrets", "/k", b"x".to_vec()).unwrap();
         assert!(stored.starts_with(b"k8s:enc:aesgcm:v1:key1:"));
+    }
+
+    #[test]
+    fn a_key_is_rotated_without_a_restart_and_a_broken_file_changes_nothing() {
+        let data = tempfile::tempdir().unwrap();
+        let mut followed = load(None, data.path()).unwrap();
+        let encryption = Arc::clone(&followed.encryption);
+        let old = encryption.seal("secrets", "/k", b"x".to_vec()).unwrap();
+        assert!(!followed.look().unwrap());
+        let text = std::fs::read_to_string(&followed.path).unwrap();
+        let (head, keys) = text.split_at(text.find("      - name: key1").unwrap());
+        let secret = STANDARD.encode([7; 32]);
+        let rotated = format!("{head}      - name: key2\n        secret: {secret}\n{keys}");
+        std::fs::write(&followed.path, "kind: Nothing").unwrap();
+        assert!(followed.look().is_err());
+        assert!(!followed.look().unwrap(), "told once");
+        assert_eq!(encryption.open("secrets", "/k", &old).unwrap(), "x");
+        std::fs::write(&followed.path, rotated).unwrap();
+        assert!(followed.look().unwrap());
+        let new = encryption.seal("secrets", "/k", b"x".to_vec()).unwrap();
+        assert!(new.starts_with(b"k8s:enc:aesgcm:v1:key2:"));
+        assert_eq!(encryption.open("secrets", "/k", &old).unwrap(), "x");
     }
 
     #[test]

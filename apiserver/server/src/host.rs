@@ -1,23 +1,23 @@
 //! The host cluster, when there is one.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use apiserver_access::{Authenticator, Authorizer, TokenSource};
 use apiserver_host::{FrontProxy, HostAuthorizer, HostNamespaces, HostTokens};
 use apiserver_machinery::store::NamespaceSource;
+use futures::StreamExt;
 use tokio::sync::watch;
 
 use crate::config::ServerConfiguration;
 use crate::pki;
 
-/// How often the host is asked whether its front proxy has a new CA. Rotations overlap by hours.
-const ASK_EVERY: Duration = Duration::from_secs(60);
-
 /// A connection to the host, and what it said of its front proxy.
 pub(crate) struct Host {
     client: kube::Client,
+    watching: kube::Client,
+    namespaces: HostNamespaces,
     proxy: watch::Sender<FrontProxy>,
 }
 
@@ -28,7 +28,9 @@ impl Host {
         let client = apiserver_host::connect(&host.kubeconfig).await?;
         let proxy =
             apiserver_host::front_proxy(&client).await.context("the host cluster cannot be served")?;
-        Ok(Some(Self { client, proxy: watch::Sender::new(proxy) }))
+        let watching = apiserver_host::connect_to_watch(&host.kubeconfig).await?;
+        let namespaces = HostNamespaces::new(client.clone());
+        Ok(Some(Self { client, watching, namespaces, proxy: watch::Sender::new(proxy) }))
     }
 
     /// What it says of its front proxy, now and later.
@@ -50,19 +52,30 @@ impl Host {
     }
 
     pub(crate) fn namespaces(&self) -> Arc<dyn NamespaceSource> {
-        Arc::new(HostNamespaces::new(self.client.clone()))
+        Arc::new(self.namespaces.clone())
     }
 
-    /// Keeps up with the front proxy for as long as the server runs. The last good answer stays
-    /// in force when the host does not answer, or answers what cannot be used.
+    /// Keeps up with the host for as long as the server runs.
     pub(crate) async fn follow(self, authenticator: Arc<Authenticator>) {
-        loop {
-            tokio::time::sleep(ASK_EVERY).await;
-            let found = match apiserver_host::front_proxy(&self.client).await {
+        tokio::join!(
+            self.namespaces.clone().follow(self.watching.clone()),
+            self.follow_proxy(&authenticator),
+        );
+    }
+
+    /// The last good answer stays in force when the host does not answer, or answers what cannot be
+    /// used.
+    async fn follow_proxy(&self, authenticator: &Authenticator) {
+        let mut told = pin!(apiserver_host::front_proxies(self.watching.clone()));
+        while let Some(found) = told.next().await {
+            let found = match found {
                 Ok(found) if found == *self.proxy.borrow() => continue,
                 Ok(found) => found,
                 Err(error) => {
-                    tracing::warn!(%error, "the host's front proxy is not known anew; the last answer stays");
+                    let error = anyhow::Error::new(error);
+                    tracing::warn!(
+                        "the host's front proxy is not known anew; the last answer stays: {error:#}"
+                    );
                     continue;
                 }
             };

@@ -103,3 +103,92 @@ fn explain(taken: &[(String, String)], objects: &[Value]) -> anyhow::Result<()> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn objects() -> (Registry, Vec<Value>) {
+        let registry = apiserver_registry::registry().unwrap();
+        let options = Options {
+            namespace: "capstan-system".to_owned(),
+            service: "capstan".to_owned(),
+            external_name: None,
+            port: 7443,
+            ca: "PEM".to_owned(),
+            user: "capstan".to_owned(),
+            crds: true,
+        };
+        let objects = apiserver_host::manifests(&registry, &options);
+        (registry, objects)
+    }
+
+    /// What a role lets its users do with a resource.
+    fn verbs<'a>(role: &'a Value, group: &str, resource: &str) -> Vec<&'a str> {
+        let has = |rule: &Value, field: &str, wanted: &str| {
+            rule[field].as_array().unwrap().iter().any(|found| found == wanted)
+        };
+        let rules = role["rules"].as_array().unwrap();
+        let rules =
+            rules.iter().filter(|rule| has(rule, "apiGroups", group) && has(rule, "resources", resource));
+        rules.flat_map(|rule| rule["verbs"].as_array().unwrap()).map(|verb| verb.as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_hosts_own_roles_reach_every_kind_and_its_subresources() {
+        let (registry, objects) = objects();
+        for (name, write) in [("view", false), ("edit", true), ("admin", true)] {
+            let is_role =
+                |object: &&Value| object.pointer("/metadata/name") == Some(&json!(format!("capstan:{name}")));
+            let role = objects.iter().find(is_role).unwrap();
+            let label = format!("rbac.authorization.k8s.io/aggregate-to-{name}");
+            assert_eq!(role["metadata"]["labels"][label], "true");
+            for kind in registry.stored() {
+                let of = |part: &str| verbs(role, &kind.group, &format!("{}{part}", kind.plural));
+                if !kind.hosted {
+                    assert!(of("").is_empty(), "{} is the host's own", kind.plural);
+                    continue;
+                }
+                let mut expected = vec!["get", "list", "watch"];
+                if write {
+                    expected = vec![
+                        "create",
+                        "delete",
+                        "deletecollection",
+                        "get",
+                        "list",
+                        "patch",
+                        "update",
+                        "watch",
+                    ];
+                }
+                assert_eq!(of(""), expected, "{name} {}", kind.plural);
+                let status = if kind.status_subresource { vec!["get"] } else { Vec::new() };
+                assert_eq!(of("/status"), status, "{name} {}/status", kind.plural);
+                let scale = match (&kind.scale, write) {
+                    (None, _) => Vec::new(),
+                    (Some(_), false) => vec!["get"],
+                    (Some(_), true) => vec!["get", "patch", "update"],
+                };
+                assert_eq!(of("/scale"), scale, "{name} {}/scale", kind.plural);
+                for verb in &kind.verbs {
+                    let expected = if write { vec!["create"] } else { Vec::new() };
+                    assert_eq!(of(&format!("/{}", verb.name())), expected, "{name} {}", verb.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_server_may_do_in_the_host_what_it_needs_and_no_more() {
+        let (_, objects) = objects();
+        let role = objects
+            .iter()
+            .find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == "capstan:server")
+            .unwrap();
+        assert_eq!(verbs(role, "", "namespaces"), ["get", "list", "watch"]);
+        assert_eq!(verbs(role, "", "secrets"), ["get"]);
+        assert_eq!(verbs(role, "", "events"), ["create", "patch"]);
+        assert_eq!(role["rules"].as_array().unwrap().len(), 3);
+    }
+}

@@ -13,6 +13,8 @@ mod host_manifests;
 mod kubeconfig;
 mod pki;
 mod serve;
+mod start_hooks;
+mod storage;
 mod tls;
 mod version;
 

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy};
-use apiserver_http::{ApiServer, Identity, Parts};
+use apiserver_http::{ApiServer, Identity, Parts, Settings};
+use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{
     FieldValidation, NamespaceSource, ObjectStore, OwnNamespaces, WriteOptions,
 };
+use prometheus_client::registry::Registry;
 use serde_json::json;
 use storage_contract::Store;
 use storage_embedded::EmbeddedStore;
-use storage_etcd::{EtcdConfiguration, EtcdStore};
+use storage_etcd::EtcdConfiguration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +26,8 @@ use crate::cli::ServeArguments;
 use crate::config::{Etcd, ServerConfiguration};
 use crate::host::Host;
 use crate::pki;
+use crate::start_hooks::StartHooks;
+use crate::storage::Storage;
 use crate::tls::Sources;
 use crate::{compaction, controllers, encryption, version};
 
@@ -70,63 +74,58 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
                 configuration.listen.as_deref().unwrap_or_default()
             )
         })?;
-    let (encryption, encryption_file) =
-        encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
-    let (store, storage) = open_store(configuration, &data).await?;
-    let history = Arc::clone(&store);
-    let alone = configuration.storage.etcd.is_none();
+    let encryption = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
+    let (shutdown, hurry) = (CancellationToken::new(), CancellationToken::new());
+    let mut metrics = Registry::default();
+    let (store, storage) = open_store(configuration, &data, &mut metrics, &shutdown)?;
     let host = Host::connect(configuration).await?;
     let (configured, front_proxy) = (configuration.clone(), host.as_ref().map(Host::proxy));
     let sources = Sources { configuration: configured, data: data.clone(), listen, front_proxy };
     let followed = sources.open()?;
     let tls = followed.tls();
+    let settings = settings(configuration, &data, metrics, &hurry)?;
+    let audit = settings.audit.clone();
+    let stopper = tokio::spawn(stop_on_signal(shutdown.clone(), hurry));
+    let registry = Arc::new(assembly.registry()?);
+    let objects = open_objects(registry, &store, &encryption.encryption, host.as_ref())?;
+    let hooks = StartHooks::start(&objects, &shutdown);
+    hooks.settle(&objects).await;
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("{listen} cannot be served on; if another program has the port, give another with --listen")
     })?;
     let address = listener.local_addr()?;
-    let shutdown = CancellationToken::new();
-    let registry = Arc::new(assembly.registry()?);
-    let namespaces: Arc<dyn NamespaceSource> = match &host {
-        Some(host) => host.namespaces(),
-        None => Arc::new(OwnNamespaces),
-    };
-    let objects = Arc::new(ObjectStore::open(
-        registry,
-        store,
-        Arc::new(encryption),
-        namespaces,
-        // Reads go on while requests in flight finish.
-        CancellationToken::new(),
-    ));
     let headers = host.as_ref().map(|host| host.proxy().borrow().headers.clone()).unwrap_or_default();
     let authenticator = Arc::new(Authenticator::new(headers, host.as_ref().map(Host::tokens)));
     let mut hosted: Vec<Arc<dyn Authorizer>> = vec![Arc::new(LocalPolicy)];
     hosted.extend(host.as_ref().map(Host::authorizer));
-    let server = Arc::new(ApiServer::new(Parts {
+    let parts = Parts {
         objects: Arc::clone(&objects),
         authenticator: Arc::clone(&authenticator),
         authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
         hosted_authorizer: Arc::new(Chain(hosted)),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
-        checks: Vec::new(),
+        checks: hooks.checks(),
         shutdown: shutdown.clone(),
-    }));
-    let stopper = tokio::spawn(stop_on_signal(shutdown.clone()));
+    };
+    let server = Arc::new(ApiServer::with_settings(parts, settings));
     make_namespaces(&objects, &assembly.namespaces).await?;
+    let encryption_file = encryption.path.display().to_string();
     tokio::spawn(followed.follow(shutdown.clone()));
+    tokio::spawn(encryption.follow(shutdown.clone()));
+    let alone = configuration.storage.etcd.is_none();
     let controllers = assembly
         .controllers
         .then(|| controllers::start(&server, host.as_ref().map(Host::client), alone, &shutdown));
     if let Some(host) = host {
         tokio::spawn(host.follow(authenticator));
     }
-    tokio::spawn(compaction::run(history, shutdown.clone()));
+    tokio::spawn(compaction::run(store, shutdown.clone()));
     tracing::info!(
         address = %format!("https://{address}"),
         data = %data.display(),
         storage,
         ca = %data.join("pki/ca.crt").display(),
-        encryption = %encryption_file.display(),
+        encryption = encryption_file,
         "serving; make a kubeconfig with: capstan kubeconfig --data-dir {} --server https://{address}",
         data.display()
     );
@@ -136,27 +135,72 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         let _ = controllers.await;
     }
     stopper.abort();
+    if let Some(audit) = audit {
+        audit.flush();
+    }
     tracing::info!("stopped");
     Ok(())
 }
 
-async fn open_store(
+fn settings(
     configuration: &ServerConfiguration,
     data: &Path,
+    metrics: Registry,
+    hurry: &CancellationToken,
+) -> anyhow::Result<Settings> {
+    Ok(Settings {
+        reads_at_once: configuration.limits.reads_at_once,
+        writes_at_once: configuration.limits.writes_at_once,
+        audit: configuration.audit.open(data)?,
+        goaway_chance: configuration.limits.goaway_chance,
+        shutdown_delay: configuration.shutdown_delay()?,
+        watch_grace: configuration.watch_grace()?,
+        hurry: hurry.clone(),
+        metrics,
+    })
+}
+
+fn open_objects(
+    registry: Arc<apiserver_machinery::resource::Registry>,
+    store: &Arc<dyn Store>,
+    encryption: &Arc<Encryption>,
+    host: Option<&Host>,
+) -> anyhow::Result<Arc<ObjectStore>> {
+    let namespaces: Arc<dyn NamespaceSource> = match host {
+        Some(host) => host.namespaces(),
+        None => Arc::new(OwnNamespaces),
+    };
+    Ok(Arc::new(ObjectStore::open(
+        registry,
+        Arc::clone(store),
+        Arc::clone(encryption),
+        namespaces,
+        // Reads go on while requests in flight finish.
+        CancellationToken::new(),
+    )))
+}
+
+/// The store, and what it is called. A file is opened now or never; an etcd may come later.
+fn open_store(
+    configuration: &ServerConfiguration,
+    data: &Path,
+    metrics: &mut Registry,
+    shutdown: &CancellationToken,
 ) -> anyhow::Result<(Arc<dyn Store>, String)> {
-    match &configuration.storage.etcd {
+    let storage = Storage::new(metrics);
+    let name = match &configuration.storage.etcd {
         None => {
             let path = data.join("store.redb");
-            let store = EmbeddedStore::open(&path)?;
-            Ok((Arc::new(store), path.display().to_string()))
+            storage.open(Arc::new(EmbeddedStore::open(&path)?));
+            path.display().to_string()
         }
         Some(etcd) => {
-            let store = EtcdStore::connect(etcd_configuration(etcd)?).await;
-            let store =
-                store.with_context(|| format!("etcd at {} cannot be used", etcd.endpoints.join(", ")))?;
-            Ok((Arc::new(store), etcd.endpoints.join(",")))
+            let connecting = Arc::clone(&storage).connect(etcd_configuration(etcd)?, shutdown.clone());
+            tokio::spawn(connecting);
+            etcd.endpoints.join(",")
         }
-    }
+    };
+    Ok((storage, name))
 }
 
 fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
@@ -189,8 +233,9 @@ async fn make_namespaces(objects: &ObjectStore, names: &[String]) -> anyhow::Res
     Ok(())
 }
 
-/// Begins to stop at the first SIGINT or SIGTERM.
-async fn stop_on_signal(shutdown: CancellationToken) {
+/// Begins to stop at the first SIGTERM or SIGINT. SIGINT is somebody at a terminal, and nobody waits for
+/// them to be replaced; nor does whoever sends a second signal want to wait.
+async fn stop_on_signal(shutdown: CancellationToken, hurry: CancellationToken) {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
@@ -198,10 +243,17 @@ async fn stop_on_signal(shutdown: CancellationToken) {
         tracing::error!("signals cannot be received; the server will not stop in an orderly way");
         return;
     };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    let interrupted = tokio::select! {
+        _ = terminate.recv() => false,
+        _ = interrupt.recv() => true,
+    };
     tracing::info!("stopping: requests in flight are finished first");
     shutdown.cancel();
+    if !interrupted {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    }
+    hurry.cancel();
 }

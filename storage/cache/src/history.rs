@@ -54,6 +54,11 @@ impl<T> Default for History<T> {
 }
 
 impl<T> History<T> {
+    /// How many changes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
     /// Starts over: the section was listed anew.
     pub(crate) fn reset(&mut self, base: Snapshot<T>) {
         self.records.clear();

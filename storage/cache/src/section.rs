@@ -91,6 +91,11 @@ impl<T> Section<T> {
         self.read().snapshot.items.size()
     }
 
+    /// How many changes are kept, for watches to begin or go on with.
+    pub fn changes(&self) -> usize {
+        self.read().history.len()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

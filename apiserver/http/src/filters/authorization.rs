@@ -5,32 +5,51 @@ use apiserver_machinery::admission::{Action, Permissions};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use async_trait::async_trait;
 
+use crate::query::Query;
 use crate::request_info::{RequestInfo, Subject};
 use crate::server::ApiServer;
+
+/// What was decided, for the audit log, and what follows.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    /// `allow` or `forbid`; none when nobody could decide.
+    pub(crate) word: Option<&'static str>,
+    pub(crate) reason: String,
+    pub(crate) result: ApiResult<()>,
+}
 
 pub(crate) async fn authorize(
     server: &ApiServer,
     info: &RequestInfo,
+    query: &Query,
     user: &User,
     proxied: bool,
-) -> ApiResult<()> {
-    require(server, &attributes(info, user), proxied).await
+) -> Decided {
+    decide(server, &attributes(info, query, user), proxied).await
 }
 
-pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {
+async fn decide(server: &ApiServer, attributes: &Attributes, proxied: bool) -> Decided {
     let authorizer = if proxied { &server.parts.hosted_authorizer } else { &server.parts.authorizer };
-    let reason = match authorizer.authorize(attributes).await {
-        Decision::Allow => return Ok(()),
+    let (decision, why) = authorizer.explain(attributes).await;
+    let reason = match decision {
+        Decision::Allow => return Decided { word: Some("allow"), reason: why, result: Ok(()) },
         Decision::Deny(reason) | Decision::NoOpinion(reason) => reason,
         Decision::Error(reason) => {
-            return Err(ApiError::unavailable(format!("permission could not be checked: {reason}")));
+            let error = ApiError::unavailable(format!("permission could not be checked: {reason}"));
+            return Decided { word: None, reason, result: Err(error) };
         }
     };
     let text = attributes.refusal(&reason);
-    if !attributes.is_resource() {
-        return Err(ApiError::forbidden_path(&text));
-    }
-    Err(ApiError::forbidden(&attributes.group, &attributes.resource, &attributes.name, &text))
+    let error = if attributes.is_resource() {
+        ApiError::forbidden(&attributes.group, &attributes.resource, &attributes.name, &text)
+    } else {
+        ApiError::forbidden_path(&text)
+    };
+    Decided { word: Some("forbid"), reason, result: Err(error) }
+}
+
+pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {
+    decide(server, attributes, proxied).await.result
 }
 
 /// The permissions of a request's user beyond the request itself, asked for on the same face.
@@ -53,13 +72,13 @@ impl Permissions for UserPermissions<'_> {
             subresource: action.subresource.to_owned(),
             namespace: action.namespace.to_owned(),
             name: action.name.to_owned(),
-            path: String::new(),
+            ..Attributes::default()
         };
-        require(self.server, &attributes, self.proxied).await
+        decide(self.server, &attributes, self.proxied).await.result
     }
 }
 
-fn attributes(info: &RequestInfo, user: &User) -> Attributes {
+fn attributes(info: &RequestInfo, query: &Query, user: &User) -> Attributes {
     let mut attributes =
         Attributes { user: user.clone(), verb: info.verb.to_owned(), ..Attributes::default() };
     match &info.subject {
@@ -71,6 +90,10 @@ fn attributes(info: &RequestInfo, user: &User) -> Attributes {
             attributes.subresource.clone_from(&path.subresource);
             attributes.namespace.clone_from(&path.namespace);
             attributes.name.clone_from(&path.name);
+            if matches!(info.verb, "list" | "watch" | "deletecollection") {
+                query.text("fieldSelector").clone_into(&mut attributes.field_selector);
+                query.text("labelSelector").clone_into(&mut attributes.label_selector);
+            }
         }
     }
     attributes

@@ -57,7 +57,7 @@ pub(crate) async fn act_as(
             subresource,
             namespace,
             name,
-            path: String::new(),
+            ..Attributes::default()
         };
         authorization::require(server, &attributes, proxied).await?;
     }

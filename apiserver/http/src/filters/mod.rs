@@ -3,5 +3,7 @@
 pub(crate) mod audit_id;
 pub(crate) mod authentication;
 pub(crate) mod authorization;
+pub(crate) mod availability;
+pub(crate) mod deadline;
 pub(crate) mod impersonation;
 pub(crate) mod limits;

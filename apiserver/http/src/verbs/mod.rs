@@ -21,12 +21,12 @@ use std::sync::Arc;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::Kind;
 
-use crate::health;
 use crate::negotiation;
 use crate::request::Call;
 use crate::request_info::{ResourcePath, Subject};
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
+use crate::{health, index};
 
 /// Serves a request that has passed all filters.
 pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
@@ -41,13 +41,35 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
     if call.info.path.trim_end_matches('/') == "/version" && call.info.verb != "get" {
         return Err(ApiError::method_not_allowed_here());
     }
-    if let Some(answer) = health::serve(server, &call.info.path, &call.query).await {
+    if let Some(answer) = health::serve(server, &call.info.path, &call.query) {
         return Ok(answer);
     }
-    if call.info.path == "/metrics" {
-        return Ok(server.metrics.serve(server));
+    match call.info.path.as_str() {
+        "/" => return Ok(index::serve(server, call.proxied)),
+        "/metrics" => return Ok(server.metrics.serve(server)),
+        _ => {}
     }
-    Ok(server.documents.serve(call)?.unwrap_or_else(response::not_found))
+    match server.documents.serve(call)? {
+        Some(answer) => Ok(answer),
+        // Versions of the core group are told apart from pages that do not exist.
+        None if call.info.path.starts_with("/api/") => Err(ApiError::no_such_resource()),
+        None => Ok(response::not_found()),
+    }
+}
+
+/// Names come from a path, and become part of a key.
+fn check_names(path: &ResourcePath) -> ApiResult<()> {
+    for (part, name) in [("Namespace", &path.namespace), ("Name", &path.name)] {
+        let fault = match name.as_str() {
+            ".." => "may not be '..'",
+            "." => "may not be '.'",
+            name if name.contains('/') => "may not contain '/'",
+            name if name.contains('%') => "may not contain '%'",
+            _ => continue,
+        };
+        return Err(ApiError::bad_request(format!("{part} parameter invalid: {name:?}: {fault}")));
+    }
+    Ok(())
 }
 
 async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> ApiResult<Answer> {
@@ -82,10 +104,7 @@ async fn of_kind(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let objects = &server.parts.objects;
-    if !objects.is_ready() && call.info.verb != "create" {
-        return Err(ApiError::unavailable("the server is still reading its objects, please try again"));
-    }
+    check_names(path)?;
     if !path.subresource.is_empty() {
         return subresource::serve(server, call, kind, path).await;
     }

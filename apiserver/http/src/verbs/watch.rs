@@ -69,7 +69,6 @@ pub(super) async fn serve(
     let objects = Arc::clone(&server.parts.objects);
     let (group, version, plural) = (path.group.clone(), path.version.clone(), path.resource.clone());
     tokio::spawn(async move {
-        stream.server.metrics.watch_opened();
         if let Some(kind) = objects.kind(&group, &version, &plural) {
             match objects.watch(kind, request).await {
                 Ok(watch) => stream.run(watch).await,
@@ -79,7 +78,6 @@ pub(super) async fn serve(
                 }
             }
         }
-        stream.server.metrics.watch_closed();
     });
     if let Some((key, upgrade)) = web_socket::key(&call.headers).zip(call.upgrade.clone()) {
         return Ok(web_socket::answer(key, upgrade, receiver, form.encoding));
@@ -108,7 +106,8 @@ impl Stream {
         let begun = Instant::now();
         let last = self.until.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > begun);
         let mut bookmark_at = next_bookmark(begun, last);
-        let shutdown = self.server.parts.shutdown.clone();
+        let over = self.server.lifecycle.watch_over();
+        tokio::pin!(over);
         loop {
             let due = async {
                 match bookmark_at.filter(|_| self.bookmarks) {
@@ -119,7 +118,7 @@ impl Stream {
             let frame = tokio::select! {
                 biased;
                 () = self.sender.closed() => return,
-                () = shutdown.cancelled() => return,
+                () = &mut over => return,
                 () = tokio::time::sleep_until(self.until) => return,
                 () = due => {
                     bookmark_at = next_bookmark(Instant::now(), last);
@@ -148,10 +147,7 @@ impl Stream {
     /// The event as it goes out; `None` when this client is not told.
     fn event(&mut self, event: ObjectEvent) -> Option<ApiResult<Bytes>> {
         match event {
-            ObjectEvent::Object(kind, item) => {
-                self.server.metrics.watch_event();
-                Some(self.frames.event(kind, &item))
-            }
+            ObjectEvent::Object(kind, item) => Some(self.frames.event(kind, &item)),
             ObjectEvent::InitialEnd(revision) => self.bookmarks.then(|| self.frames.bookmark(revision, true)),
             ObjectEvent::Progress(_) => None,
         }
@@ -163,7 +159,7 @@ impl Stream {
         tokio::select! {
             biased;
             sent = tokio::time::timeout_at(latest, self.sender.send(bytes)) => matches!(sent, Ok(Ok(()))),
-            () = self.server.parts.shutdown.cancelled() => false,
+            () = self.server.lifecycle.refused() => false,
         }
     }
 }

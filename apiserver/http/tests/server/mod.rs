@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
-use apiserver_http::{ApiServer, Identity, InProcess, Parts, ResponseBody};
+use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy, User};
+use apiserver_http::{ApiServer, Check, Identity, InProcess, Parts, ResponseBody, Settings};
 use apiserver_machinery::conversion::{Conversion, ConversionError};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::metadata;
 use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
 use apiserver_machinery::schema::Schema;
-use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
+use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
 use apiserver_machinery::strategy::Plain;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -24,7 +24,7 @@ use tower::Service;
 #[derive(Clone)]
 pub(crate) struct Server {
     door: InProcess,
-    server: Arc<ApiServer>,
+    pub(crate) server: Arc<ApiServer>,
     _directory: Option<Arc<tempfile::TempDir>>,
 }
 
@@ -129,6 +129,27 @@ fn kinds() -> Vec<Resource> {
     ]
 }
 
+/// What a server is started with beside its kinds.
+pub(crate) struct Setup {
+    pub(crate) settings: Settings,
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    pub(crate) namespaces: Arc<dyn NamespaceSource>,
+    pub(crate) checks: Vec<Check>,
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
+            namespaces: Arc::new(OwnNamespaces),
+            checks: Vec::new(),
+            shutdown: CancellationToken::new(),
+        }
+    }
+}
+
 impl Server {
     pub(crate) async fn start() -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
@@ -136,26 +157,36 @@ impl Server {
         Self { _directory: Some(directory), ..Self::start_on(store).await }
     }
 
+    pub(crate) async fn start_with(setup: Setup) -> Self {
+        let directory = Arc::new(tempfile::tempdir().unwrap());
+        let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+        Self { _directory: Some(directory), ..Self::set_up_on(store, setup).await }
+    }
+
     /// One of the servers on a store.
     pub(crate) async fn start_on(store: Arc<dyn Store>) -> Self {
+        Self::set_up_on(store, Setup::default()).await
+    }
+
+    async fn set_up_on(store: Arc<dyn Store>, setup: Setup) -> Self {
         let kinds = kinds();
         let objects = Arc::new(ObjectStore::open(
             Arc::new(Registry::new(kinds)),
             store,
             Arc::new(Encryption::default()),
-            Arc::new(OwnNamespaces),
+            setup.namespaces,
             CancellationToken::new(),
         ));
-        let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy)]));
-        let server = Arc::new(ApiServer::new(Parts {
+        let parts = Parts {
             objects: Arc::clone(&objects),
             authenticator: Arc::new(Authenticator::default()),
-            authorizer: authorizer.clone(),
-            hosted_authorizer: authorizer,
+            authorizer: Arc::clone(&setup.authorizer),
+            hosted_authorizer: setup.authorizer,
             identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
-            checks: Vec::new(),
-            shutdown: CancellationToken::new(),
-        }));
+            checks: setup.checks,
+            shutdown: setup.shutdown,
+        };
+        let server = Arc::new(ApiServer::with_settings(parts, setup.settings));
         let master = User::authenticated("tester", ["system:masters".to_owned()]);
         let door = InProcess::new(Arc::clone(&server), master);
         let server = Self { door, server, _directory: None };
@@ -179,6 +210,20 @@ impl Server {
                 builder.serve_connection_with_upgrades(stream, service).await.unwrap();
             });
         }
+    }
+
+    /// The same server, as somebody else.
+    pub(crate) fn as_user(&self, user: User) -> Self {
+        Self { door: InProcess::new(Arc::clone(&self.server), user), ..self.clone() }
+    }
+
+    /// A request with any body.
+    pub(crate) async fn ask<B>(&self, request: Request<B>) -> Response<ResponseBody>
+    where
+        B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.door.clone().call(request).await.unwrap()
     }
 
     pub(crate) async fn request(
@@ -286,5 +331,11 @@ impl Watch {
             events.push(event);
         }
         events
+    }
+
+    /// Whether the stream ends soon.
+    pub(crate) async fn ended(&mut self) -> bool {
+        let rest = async { while self.body.frame().await.is_some() {} };
+        tokio::time::timeout(Duration::from_secs(10), rest).await.is_ok()
     }
 }

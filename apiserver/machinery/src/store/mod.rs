@@ -181,6 +181,23 @@ impl ObjectStore {
         kinds.map(|(index, resource)| (resource.qualified_plural(), count(index))).collect()
     }
 
+    /// How many changes of each kind the cache holds, for watches to go on with.
+    pub fn kept_changes(&self) -> Vec<(String, usize)> {
+        let count = |index: usize| self.cache.section(index).map_or(0, |section| section.changes());
+        let kinds = self.registry.stored().iter().enumerate();
+        kinds.map(|(index, resource)| (resource.qualified_plural(), count(index))).collect()
+    }
+
+    /// Up to where the cache shows everything.
+    pub fn cached_revision(&self) -> Revision {
+        self.cache.revision()
+    }
+
+    /// How many objects of one kind there are.
+    pub fn count(&self, kind: Kind<'_>) -> usize {
+        self.cache.section(kind.section).map_or(0, |section| section.len())
+    }
+
     fn section(&self, kind: Kind<'_>) -> Option<&Arc<Section<CachedObject>>> {
         self.cache.section(kind.section)
     }

@@ -105,6 +105,8 @@ impl Lab {
         let mut command = self.tools.capstan();
         let listen = format!("127.0.0.1:{}", self.capstan_port);
         command.args(["serve", "--listen", &listen, "--etcd-endpoints", &self.etcd_url]);
+        // There is no other to take over.
+        command.args(["--shutdown-delay", "0s"]);
         command.args(["--host-kubeconfig", &self.certificates.path("capstan.kubeconfig")]);
         command.arg("--data-dir").arg(self.data());
         let mut process = Process::start("capstan", &mut command, &self.home.join("log/capstan.log"))?;

@@ -1,11 +1,20 @@
 //! The configuration file.
 
+mod audit;
+mod limits;
+mod shutdown;
+
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::cli::ServeArguments;
+
+pub(crate) use audit::Audit;
+pub(crate) use limits::Limits;
+pub(crate) use shutdown::Shutdown;
 
 /// `capstan.dev/v1alpha1 ServerConfiguration`. Unknown fields are refused.
 ///
@@ -44,6 +53,12 @@ pub(crate) struct ServerConfiguration {
     pub(crate) server_names: Vec<String>,
     /// What is logged and how.
     pub(crate) logging: Logging,
+    /// Where it is written down who did what.
+    pub(crate) audit: Audit,
+    /// How much is served at once.
+    pub(crate) limits: Limits,
+    /// How it ends.
+    pub(crate) shutdown: Shutdown,
 }
 
 /// Where objects are stored.
@@ -139,6 +154,9 @@ impl ServerConfiguration {
         if let Some(format) = &arguments.log_format {
             configuration.logging.format = Some(format.clone());
         }
+        if let Some(delay) = &arguments.shutdown_delay {
+            configuration.shutdown.delay = Some(delay.clone());
+        }
         configuration.check()?;
         Ok(configuration)
     }
@@ -162,10 +180,23 @@ impl ServerConfiguration {
         if self.storage.etcd.as_ref().is_some_and(|etcd| etcd.endpoints.is_empty()) {
             bail!("storage.etcd.endpoints: must name at least one endpoint");
         }
+        self.audit.check()?;
+        self.limits.check()?;
+        self.shutdown.check()?;
         match self.logging.format.as_deref() {
             None | Some("text" | "json") => Ok(()),
             Some(other) => bail!("logging.format: must be text or json, not {other:?}"),
         }
+    }
+
+    /// How long it serves on after it was told to end.
+    pub(crate) fn shutdown_delay(&self) -> anyhow::Result<Duration> {
+        self.shutdown.delay(self.storage.etcd.is_some())
+    }
+
+    /// Over how long the ends of watches are spread after that.
+    pub(crate) fn watch_grace(&self) -> anyhow::Result<Duration> {
+        self.shutdown.watch_grace(self.storage.etcd.is_some())
     }
 
     /// Where everything lies.
@@ -196,6 +227,33 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         ServerConfiguration::read(file.path())
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_field() {
+        let table = [
+            ("audit: {omitStages: [Begun]}", "audit.omitStages: "),
+            ("audit: {maxSizeMegabytes: 0}", "audit.maxSizeMegabytes: "),
+            ("limits: {readsAtOnce: 0}", "limits.readsAtOnce: "),
+            ("limits: {goawayChance: 0.5}", "limits.goawayChance: "),
+            ("shutdown: {delay: soon}", "shutdown.delay: "),
+            ("shutdown: {watchGrace: -1s}", "shutdown.watchGrace: "),
+        ];
+        for (text, expected) in table {
+            let text = format!("apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n{text}\n");
+            let error = read(&text).unwrap().check().unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_delay_is_for_those_whom_others_can_replace() {
+        let mut configuration = ServerConfiguration::default();
+        assert_eq!(configuration.shutdown_delay().unwrap().as_secs(), 0);
+        configuration.storage.etcd = Some(Etcd::default());
+        assert_eq!(configuration.shutdown_delay().unwrap().as_secs(), 30);
+        configuration.shutdown.delay = Some("0s".to_owned());
+        assert_eq!(configuration.shutdown_delay().unwrap().as_secs(), 0);
     }
 
     #[test]

@@ -1,0 +1,77 @@
+//! Asking the host again where that may help, as upstream's own clients of reviews do.
+
+use std::future::Future;
+use std::time::Duration;
+
+/// Tries altogether: upstream's number.
+const TRIES: u32 = 5;
+
+/// Pause before the second try, which grows by half for each further one: likewise.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Longest all of it may take: a request of somebody waits for the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Calls until there is an answer, or an error that another try would not change.
+pub(crate) async fn ask<T, F>(call: impl Fn() -> F) -> Result<T, kube::Error>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
+    let asking = async {
+        let mut pause = PAUSE;
+        for _ in 1..TRIES {
+            match call().await {
+                Err(error) if may_pass(&error) => {
+                    tokio::time::sleep(pause).await;
+                    pause = pause * 3 / 2;
+                }
+                other => return other,
+            }
+        }
+        call().await
+    };
+    let late = || kube::Error::Service("the host took too long to answer".into());
+    tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Whether the host answered that it could not, this time. A host that is not there is not asked again:
+/// who waits for it learns that soonest.
+fn may_pass(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 429 | 500 | 504))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use kube::core::Status;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn failure(code: u16) -> kube::Error {
+        kube::Error::Api(Box::new(Status::failure("no", "No").with_code(code)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_pass_is_tried_five_times_and_the_rest_once() {
+        for (code, expected, seconds) in [(500, 5, 4.0), (429, 5, 4.0), (403, 1, 0.0), (503, 1, 0.0)] {
+            let (tries, asked) = (AtomicU32::new(0), Instant::now());
+            let answer = ask(|| async {
+                tries.fetch_add(1, Ordering::Relaxed);
+                Err::<(), _>(failure(code))
+            });
+            assert!(matches!(answer.await, Err(kube::Error::Api(status)) if status.code == code));
+            assert_eq!(tries.load(Ordering::Relaxed), expected, "{code}");
+            assert!((asked.elapsed().as_secs_f32() - seconds).abs() < 0.1, "{code}: {:?}", asked.elapsed());
+        }
+        let tries = AtomicU32::new(0);
+        let answer = ask(|| async {
+            if tries.fetch_add(1, Ordering::Relaxed) < 2 { Err(failure(504)) } else { Ok(7) }
+        });
+        assert_eq!(answer.await.unwrap(), 7);
+        let asked = Instant::now();
+        assert!(ask(std::future::pending::<Result<(), kube::Error>>).await.is_err());
+        assert_eq!(asked.elapsed(), PATIENCE);
+    }
+}

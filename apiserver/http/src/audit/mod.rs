@@ -1,0 +1,55 @@
+//! Who did what, and whether they might: one JSON line per stage of a request, as upstream's
+//! `audit.k8s.io/v1` at level `Metadata`. Bodies are never written.
+
+mod event;
+mod file;
+mod log;
+
+pub(crate) use event::{Outcome, Record};
+pub use file::AuditFile;
+pub use log::AuditLog;
+
+use crate::health;
+use crate::request_info::{RequestInfo, Subject};
+
+/// Where a request is when an event is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It has come in.
+    RequestReceived,
+    /// A watch has begun.
+    ResponseStarted,
+    /// It is over.
+    ResponseComplete,
+    /// The server failed over it.
+    Panic,
+}
+
+impl Stage {
+    /// The word on paper.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::RequestReceived => "RequestReceived",
+            Self::ResponseStarted => "ResponseStarted",
+            Self::ResponseComplete => "ResponseComplete",
+            Self::Panic => "Panic",
+        }
+    }
+
+    /// The stage with this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::RequestReceived, Self::ResponseStarted, Self::ResponseComplete, Self::Panic]
+            .into_iter()
+            .find(|stage| stage.word() == word)
+    }
+}
+
+/// Whether a request is worth a line. What is served to everybody alike is not, nor is what our own
+/// controllers read all the time.
+pub(crate) fn is_audited(info: &RequestInfo, internal: bool) -> bool {
+    match &info.subject {
+        Subject::Path if health::is_health(&info.path) => false,
+        Subject::Path => !info.is_read_only() || info.path == "/metrics",
+        Subject::Resource(_) => !(internal && info.is_read_only()),
+    }
+}

@@ -1,0 +1,92 @@
+//! Nobody waits for ever, and what was begun is not left half done.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_machinery::status::{ApiError, ApiResult};
+use futures::FutureExt;
+use tokio::runtime::Handle;
+use tokio::task::JoinError;
+
+use super::limits::Turn;
+use crate::fairness::Seat;
+use crate::request::Call;
+use crate::response::{self, Answer};
+use crate::server::ApiServer;
+use crate::verbs;
+
+/// Longest any request but a watch may take: upstream's limit, which clients count on.
+pub(crate) const LONGEST: Duration = Duration::from_secs(60);
+
+/// Longest a change may take once its body is here: upstream's limit, for a client that waits a
+/// minute to be told in time.
+const LONGEST_CHANGE: Duration = Duration::from_secs(34);
+
+/// How serving ended.
+#[derive(Debug)]
+pub(crate) enum Served {
+    /// With an answer.
+    Answered(ApiResult<Answer>),
+    /// Not at all.
+    Panicked(Answer),
+}
+
+/// Has a verb served. A read ends when the client goes away. A change is carried through, and keeps
+/// its seat for as long as that takes; a read's comes back with the answer, which may have to be
+/// compressed.
+pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call, turn: Turn) -> (Served, Option<Seat>) {
+    let (verb, path) = (call.info.verb, call.info.path.clone());
+    let (served, seat) = if !call.info.is_read_only() {
+        (change(server, call, turn.seat).await, None)
+    } else if turn.is_heavy {
+        heavy_read(server, call, turn.seat).await
+    } else {
+        let reading = AssertUnwindSafe(verbs::serve(server, call)).catch_unwind();
+        (reading.await.ok(), turn.seat)
+    };
+    let Some(answer) = served else {
+        tracing::error!(verb, path, "a request made the server panic");
+        return (Served::Panicked(response::panicked()), seat);
+    };
+    (Served::Answered(answer), seat)
+}
+
+/// `None` after a panic.
+async fn change(server: &Arc<ApiServer>, call: Call, seat: Option<Seat>) -> Option<ApiResult<Answer>> {
+    let server = Arc::clone(server);
+    let change = tokio::spawn(async move {
+        let _seat = seat;
+        let done = tokio::time::timeout(LONGEST_CHANGE, verbs::serve(&server, call)).await;
+        done.unwrap_or_else(|_| Err(ApiError::timeout()))
+    });
+    outcome(change.await)
+}
+
+/// On a thread of its own, so that it does not hold up others between two of its steps.
+async fn heavy_read(
+    server: &Arc<ApiServer>,
+    call: Call,
+    seat: Option<Seat>,
+) -> (Option<ApiResult<Answer>>, Option<Seat>) {
+    let (server, runtime) = (Arc::clone(server), Handle::current());
+    let read = tokio::task::spawn_blocking(move || {
+        let answer = runtime.block_on(async {
+            let done = tokio::time::timeout(LONGEST, verbs::serve(&server, call)).await;
+            done.unwrap_or_else(|_| Err(ApiError::timeout()))
+        });
+        (answer, seat)
+    });
+    match read.await {
+        Ok((answer, seat)) => (Some(answer), seat),
+        Err(error) => (outcome(Err(error)), None),
+    }
+}
+
+fn outcome(joined: Result<ApiResult<Answer>, JoinError>) -> Option<ApiResult<Answer>> {
+    match joined {
+        Ok(answer) => Some(answer),
+        Err(error) if error.is_panic() => None,
+        Err(_) => Some(Err(ApiError::unavailable("the server is ending"))),
+    }
+}

@@ -1,0 +1,81 @@
+//! What must be done once before the server is ready, tried until it is done.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::bail;
+use apiserver_http::Check;
+use apiserver_machinery::store::{FieldValidation, ObjectStore, WriteOptions};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// Pause before the next try.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How long the port stays closed for what has to be done first. After that it opens, and what cannot
+/// be served yet is answered with 503.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether everything is done.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StartHooks {
+    namespaces: Arc<AtomicBool>,
+}
+
+impl StartHooks {
+    /// Sets about it. Ends when it is done, or with `shutdown`.
+    pub(crate) fn start(objects: &Arc<ObjectStore>, shutdown: &CancellationToken) -> Self {
+        let hooks = Self::default();
+        let (objects, shutdown, done) = (Arc::clone(objects), shutdown.clone(), hooks.clone());
+        tokio::spawn(async move {
+            while let Err(error) = make_namespaces(&objects).await {
+                tracing::warn!("{error:#}; trying again");
+                tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    () = tokio::time::sleep(PAUSE) => {}
+                }
+            }
+            done.namespaces.store(true, Ordering::Release);
+        });
+        hooks
+    }
+
+    fn are_done(&self) -> bool {
+        self.namespaces.load(Ordering::Acquire)
+    }
+
+    /// As readiness shows it.
+    pub(crate) fn checks(&self) -> Vec<Check> {
+        let hooks = self.clone();
+        let is_well: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(move || hooks.are_done());
+        vec![Check { name: "poststarthook/capstan-namespaces", is_well }]
+    }
+
+    /// Waits until everything is done and the objects are read, but not for ever.
+    pub(crate) async fn settle(&self, objects: &ObjectStore) {
+        let settled = async {
+            while !(self.are_done() && objects.is_ready()) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, settled).await.is_err() {
+            tracing::warn!("storage does not answer: health and discovery are served, all else gets 503");
+        }
+    }
+}
+
+/// The namespaces that clients count on.
+async fn make_namespaces(objects: &ObjectStore) -> anyhow::Result<()> {
+    let Some(kind) = objects.kind("", "v1", "namespaces") else { return Ok(()) };
+    for name in ["default", "capstan-system"] {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let options = WriteOptions { dry_run: false, field_validation: FieldValidation::Strict };
+        match objects.create(kind, "", object, options).await {
+            Ok(_) => {}
+            Err(error) if error.code == 409 => {}
+            Err(error) => bail!("namespace {name:?} cannot be made: {error}"),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! The store as the server uses it: there from the first moment, whether or not it answers yet, and
+//! measured.
+
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use storage_contract::{
+    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, WatchStream,
+};
+use storage_etcd::{EtcdConfiguration, EtcdStore};
+use tokio_util::sync::CancellationToken;
+
+/// Pause before an etcd that did not answer is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Upstream's. Unit: seconds.
+const DURATIONS: [f64; 23] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
+    20.0, 30.0, 45.0, 60.0,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    operation: &'static str,
+    group: String,
+    resource: String,
+}
+
+/// The store, once it is there.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    store: OnceLock<Arc<dyn Store>>,
+    durations: Family<Labels, Histogram, fn() -> Histogram>,
+    requests: Family<Labels, Counter>,
+    errors: Family<Labels, Counter>,
+}
+
+impl Storage {
+    /// No store yet; its metrics go into `registry`, under the names that they have upstream, where
+    /// every store is an etcd.
+    pub(crate) fn new(registry: &mut Registry) -> Arc<Self> {
+        let storage = Self {
+            store: OnceLock::new(),
+            durations: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
+            requests: Family::default(),
+            errors: Family::default(),
+        };
+        let durations = storage.durations.clone();
+        registry.register("etcd_request_duration_seconds", "Time that storage took to answer", durations);
+        registry.register("etcd_requests", "Requests to storage", storage.requests.clone());
+        // What has not happened yet is shown as zero.
+        let labels = Labels { operation: "get", group: String::new(), resource: String::new() };
+        drop(storage.errors.get_or_create(&labels));
+        registry.register(
+            "etcd_request_errors",
+            "Requests that storage did not answer",
+            storage.errors.clone(),
+        );
+        Arc::new(storage)
+    }
+
+    /// The store is there.
+    pub(crate) fn open(&self, store: Arc<dyn Store>) {
+        // Only the first counts, and there is but one.
+        let _ = self.store.set(store);
+    }
+
+    /// Connects to an etcd, for as long as that takes.
+    pub(crate) async fn connect(
+        self: Arc<Self>,
+        configuration: EtcdConfiguration,
+        shutdown: CancellationToken,
+    ) {
+        let endpoints = configuration.endpoints.join(", ");
+        let mut last = String::new();
+        loop {
+            let connecting = EtcdStore::connect(configuration.clone());
+            let error = tokio::select! {
+                () = shutdown.cancelled() => return,
+                connected = connecting => match connected {
+                    Ok(store) => return self.open(Arc::new(store)),
+                    Err(error) => format!("{:#}", anyhow::Error::new(error)),
+                },
+            };
+            if error != last {
+                tracing::error!(error, "etcd at {endpoints} cannot be used; trying again until it can");
+                last = error;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn store(&self, operation: &'static str) -> StoreResult<&Arc<dyn Store>> {
+        let missing = || StoreError::Unavailable { operation, source: "storage has not answered yet".into() };
+        self.store.get().ok_or_else(missing)
+    }
+
+    async fn measured<T>(
+        &self,
+        operation: &'static str,
+        key: &[u8],
+        call: impl Future<Output = StoreResult<T>> + Send,
+    ) -> StoreResult<T> {
+        let (group, resource) = kind_of(key);
+        let labels = Labels { operation, group, resource };
+        let asked = Instant::now();
+        let result = call.await;
+        self.durations.get_or_create(&labels).observe(asked.elapsed().as_secs_f64());
+        self.requests.get_or_create(&labels).inc();
+        if matches!(result, Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. })) {
+            self.errors.get_or_create(&labels).inc();
+        }
+        result
+    }
+}
+
+/// Group and resource of `/capstan/<group>/<resource>/…`; empty for anything else.
+fn kind_of(key: &[u8]) -> (String, String) {
+    let text = std::str::from_utf8(key).unwrap_or_default();
+    let mut parts = text.strip_prefix(apiserver_machinery::resource::ROOT).unwrap_or_default().splitn(3, '/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some("locks"), _, _) => (String::new(), "locks".to_owned()),
+        (Some(group), Some(resource), Some(_)) => {
+            (if group == "core" { String::new() } else { group.to_owned() }, resource.to_owned())
+        }
+        _ => Default::default(),
+    }
+}
+
+#[async_trait]
+impl Store for Storage {
+    async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
+        let store = self.store("create")?;
+        self.measured("create", key.as_bytes(), store.create(key, value)).await
+    }
+
+    async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
+        let store = self.store("update")?;
+        self.measured("update", key.as_bytes(), store.update(key, expected, value)).await
+    }
+
+    async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision> {
+        let store = self.store("delete")?;
+        self.measured("delete", key.as_bytes(), store.delete(key, expected)).await
+    }
+
+    async fn get(&self, key: &Key) -> StoreResult<Option<Entry>> {
+        let store = self.store("get")?;
+        self.measured("get", key.as_bytes(), store.get(key)).await
+    }
+
+    async fn list(&self, range: &KeyRange, options: &ListOptions) -> StoreResult<Page> {
+        let store = self.store("list")?;
+        self.measured("list", &range.start, store.list(range, options)).await
+    }
+
+    async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
+        // Not measured: it lasts.
+        self.store("watch")?.watch(range, from).await
+    }
+
+    async fn compact(&self, revision: Revision) -> StoreResult<()> {
+        let store = self.store("compact")?;
+        self.measured("compact", b"", store.compact(revision)).await
+    }
+
+    async fn current_revision(&self) -> StoreResult<Revision> {
+        let store = self.store("current revision")?;
+        self.measured("getCurrentResourceVersion", b"", store.current_revision()).await
+    }
+
+    fn reports_progress(&self) -> bool {
+        // Before there is a store nothing is sound.
+        self.store.get().is_some_and(|store| store.reports_progress())
+    }
+
+    fn hasten_progress(&self) {
+        if let Some(store) = self.store.get() {
+            store.hasten_progress();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use storage_embedded::EmbeddedStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn before_there_is_a_store_every_call_says_so_and_then_it_is_measured() {
+        let mut registry = Registry::default();
+        let storage = Storage::new(&mut registry);
+        let key = Key::new("/capstan/cluster.x-k8s.io/machines/team/m1").unwrap();
+        assert!(matches!(storage.get(&key).await, Err(StoreError::Unavailable { .. })));
+        let directory = tempfile::tempdir().unwrap();
+        storage.open(Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap()));
+        storage.create(&key, Bytes::from_static(b"{}")).await.unwrap();
+        assert!(storage.get(&key).await.unwrap().is_some());
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let expected =
+            "etcd_requests_total{operation=\"create\",group=\"cluster.x-k8s.io\",resource=\"machines\"} 1";
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn a_key_tells_its_kind_and_nothing_else() {
+        for (key, expected) in [
+            ("/capstan/core/secrets/team/s", ("", "secrets")),
+            ("/capstan/cluster.x-k8s.io/machines/", ("cluster.x-k8s.io", "machines")),
+            ("/capstan/locks/machines/7", ("", "locks")),
+            ("/capstan/", ("", "")),
+            ("/", ("", "")),
+        ] {
+            let (group, resource) = kind_of(key.as_bytes());
+            assert_eq!((group.as_str(), resource.as_str()), expected, "{key}");
+        }
+    }
+}

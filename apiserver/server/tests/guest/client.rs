@@ -1,0 +1,181 @@
+//! A client on HTTP/2 that behaves as client-go does: one connection for everything, a new one when the
+//! server says `GOAWAY`, and a new try where the server asks for one or certainly did not begin.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+/// Tries of one request: client-go's number.
+const TRIES: u32 = 10;
+
+/// Certificates of somebody who may do everything.
+#[derive(Clone)]
+pub(crate) struct Identity(Arc<rustls::ClientConfig>);
+
+/// An answer, read whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) took: Duration,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+impl Identity {
+    pub(crate) fn mint(data: &Path) -> Self {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
+        let output = command.args(["kubeconfig", "--data-dir"]).arg(data).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();
+        let pem = |path: &str| STANDARD.decode(kubeconfig.pointer(path).unwrap().as_str().unwrap()).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        let ca = pem("/clusters/0/cluster/certificate-authority-data");
+        roots.add(CertificateDer::from_pem_slice(&ca).unwrap()).unwrap();
+        let certificate = pem("/users/0/user/client-certificate-data");
+        let certificate = CertificateDer::from_pem_slice(&certificate).unwrap();
+        let key = pem("/users/0/user/client-key-data");
+        let key = PrivateKeyDer::from_pem_slice(&key).unwrap();
+        let config = rustls::ClientConfig::builder().with_root_certificates(roots);
+        let mut config = config.with_client_auth_cert(vec![certificate], key).unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self(Arc::new(config))
+    }
+}
+
+/// A way to one server, or to whichever serves.
+#[derive(Clone)]
+pub(crate) struct Client {
+    ports: Arc<dyn Fn() -> u16 + Send + Sync>,
+    identity: Identity,
+    connection: Arc<Mutex<Option<SendRequest<Full<Bytes>>>>>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+#[allow(dead_code, reason = "what is lost is printed whole")]
+pub(crate) struct Lost {
+    /// The server certainly did not begin.
+    pub(crate) never_begun: bool,
+    pub(crate) why: String,
+}
+
+impl Client {
+    pub(crate) fn new(port: u16, identity: Identity) -> Self {
+        Self::balanced(move || port, identity)
+    }
+
+    /// Every new connection goes to the port that `ports` says.
+    pub(crate) fn balanced(ports: impl Fn() -> u16 + Send + Sync + 'static, identity: Identity) -> Self {
+        Self { ports: Arc::new(ports), identity, connection: Arc::default() }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Answer, Lost> {
+        self.once("GET", path, "").await
+    }
+
+    /// One try.
+    pub(crate) async fn once(&self, method: &str, path: &str, body: &str) -> Result<Answer, Lost> {
+        let asked = Instant::now();
+        let answer = self.send(method, path, body).await?;
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.map_err(|error| lost(&error))?.to_bytes();
+        Ok(Answer { code: head.status.as_u16(), headers: head.headers, body, took: asked.elapsed() })
+    }
+
+    /// As client-go: again where the answer says when to, or where the server did not begin.
+    pub(crate) async fn with_retries(&self, method: &str, path: &str, body: &str) -> Result<Answer, Lost> {
+        let mut last = None;
+        for _ in 0..TRIES {
+            match self.once(method, path, body).await {
+                Ok(answer) if matches!(answer.code, 429 | 500..) => {
+                    let Ok(seconds) = answer.header("retry-after").parse() else { return Ok(answer) };
+                    tokio::time::sleep(Duration::from_secs(seconds)).await;
+                    last = Some(Ok(answer));
+                }
+                Err(lost) if lost.never_begun || method == "GET" => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    last = Some(Err(lost));
+                }
+                other => return other,
+            }
+        }
+        last.unwrap()
+    }
+
+    /// Sends a request; the body of the answer is still on its way.
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<Response<Incoming>, Lost> {
+        let mut sender = self.connected().await?;
+        let request = Request::builder().method(method).uri(format!("https://127.0.0.1{path}"));
+        let request = request.header("content-type", "application/json");
+        let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
+        sender.send_request(request).await.map_err(|error| lost(&error))
+    }
+
+    async fn connected(&self) -> Result<SendRequest<Full<Bytes>>, Lost> {
+        let mut connection = self.connection.lock().await;
+        if let Some(sender) = connection.as_ref().filter(|sender| !sender.is_closed()) {
+            return Ok(sender.clone());
+        }
+        let failed = |error: &dyn std::fmt::Display| Lost { never_begun: true, why: error.to_string() };
+        let stream =
+            TcpStream::connect(("127.0.0.1", (self.ports)())).await.map_err(|error| failed(&error))?;
+        let connector = tokio_rustls::TlsConnector::from(Arc::clone(&self.identity.0));
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let stream = connector.connect(name, stream).await.map_err(|error| failed(&error))?;
+        let (sender, serving) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                .await
+                .map_err(|error| failed(&error))?;
+        tokio::spawn(serving);
+        *connection = Some(sender.clone());
+        Ok(sender)
+    }
+}
+
+/// A request that was never sent, or that the server's `GOAWAY` left out, was not begun.
+fn lost(error: &hyper::Error) -> Lost {
+    let mut never_begun = error.is_canceled();
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    let mut why = String::new();
+    while let Some(error) = cause {
+        why = format!("{why}{error}: ");
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let left_out = error.is_go_away() && error.is_remote();
+            never_begun |= error.reason() == Some(h2::Reason::REFUSED_STREAM) || left_out;
+        }
+        cause = error.source();
+    }
+    Lost { never_begun, why }
+}

@@ -1,0 +1,74 @@
+//! A real etcd, which can be stopped and set going again.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// An etcd of one member.
+pub(crate) struct Etcd {
+    child: Option<Child>,
+    ports: [u16; 2],
+    data: tempfile::TempDir,
+}
+
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn binary() -> PathBuf {
+    let path = std::env::var_os("CAPSTAN_ETCD_CURRENT").map_or_else(|| "etcd-current".into(), PathBuf::from);
+    assert!(path.exists(), "{}: `cargo xtask test` builds it and sets CAPSTAN_ETCD_CURRENT", path.display());
+    path
+}
+
+impl Etcd {
+    /// Not running yet, but its address is known.
+    pub(crate) fn prepared() -> Self {
+        Self { child: None, ports: [free_port(), free_port()], data: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn started() -> Self {
+        let mut etcd = Self::prepared();
+        etcd.start();
+        etcd
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports[0])
+    }
+
+    pub(crate) fn start(&mut self) {
+        let [client, peer] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
+        let mut command = Command::new(binary());
+        command.args(["--name=m0", "--log-level=error"]);
+        command.arg(format!("--data-dir={}", self.data.path().display()));
+        command
+            .arg(format!("--listen-client-urls={client}"))
+            .arg(format!("--advertise-client-urls={client}"));
+        command
+            .arg(format!("--listen-peer-urls={peer}"))
+            .arg(format!("--initial-advertise-peer-urls={peer}"));
+        command.arg(format!("--initial-cluster=m0={peer}"));
+        self.child = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let end = Instant::now() + Duration::from_secs(60);
+        while std::net::TcpStream::connect(("127.0.0.1", self.ports[0])).is_err() {
+            assert!(Instant::now() < end, "etcd does not start");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// `STOP` or `CONT`.
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").arg(format!("-{signal}")).arg(id).status().unwrap().success());
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

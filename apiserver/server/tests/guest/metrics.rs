@@ -1,0 +1,159 @@
+//! `/metrics` as a scraper reads it, and the dashboard that is made of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::process::Capstan;
+
+/// What dashboards for Kubernetes ask for, with labels they group by.
+const EXPECTED: [(&str, &[&str]); 19] = [
+    (
+        "apiserver_request_total",
+        &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"],
+    ),
+    (
+        "apiserver_request_duration_seconds",
+        &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"],
+    ),
+    (
+        "apiserver_response_sizes",
+        &["verb", "group", "version", "resource", "subresource", "scope", "component"],
+    ),
+    (
+        "apiserver_longrunning_requests",
+        &["verb", "group", "version", "resource", "subresource", "scope", "component"],
+    ),
+    ("apiserver_current_inflight_requests", &["request_kind"]),
+    ("apiserver_current_inqueue_requests", &["request_kind"]),
+    ("apiserver_flowcontrol_current_executing_requests", &["priority_level", "flow_schema"]),
+    ("apiserver_flowcontrol_current_inqueue_requests", &["priority_level", "flow_schema"]),
+    ("apiserver_watch_events_total", &["group", "resource"]),
+    ("apiserver_watch_events_sizes", &["group", "resource"]),
+    ("apiserver_storage_objects", &["resource"]),
+    ("apiserver_resource_objects", &["group", "resource"]),
+    ("watch_cache_capacity", &["group", "resource"]),
+    ("apiserver_watch_cache_resource_version", &["group", "resource"]),
+    ("apiserver_audit_event_total", &[]),
+    ("etcd_request_duration_seconds", &["operation", "group", "resource"]),
+    ("etcd_requests_total", &["operation", "group", "resource"]),
+    ("process_cpu_seconds_total", &[]),
+    ("process_resident_memory_bytes", &[]),
+];
+
+/// One sample: its name and labels, in the order they come.
+type Sample = (String, Vec<(String, String)>);
+
+/// Text format 0.0.4, read strictly: the samples, and the kind of each described metric.
+fn parse(text: &str) -> (Vec<Sample>, BTreeMap<String, String>) {
+    assert!(text.ends_with('\n'));
+    let (mut samples, mut kinds) = (Vec::new(), BTreeMap::new());
+    let mut seen = BTreeSet::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            assert!(kinds.insert(name.to_owned(), kind.to_owned()).is_none(), "described twice: {line}");
+        } else if let Some(rest) = line.strip_prefix("# HELP ") {
+            assert!(rest.split_once(' ').is_some_and(|(_, words)| words.len() > 5), "{line}");
+        } else {
+            assert!(!line.starts_with('#'), "not of this format: {line}");
+            let sample = sample(line);
+            assert!(seen.insert(sample.clone()), "twice: {line}");
+            let name = &sample.0;
+            let described = ["", "_bucket", "_sum", "_count"].iter().any(|suffix| {
+                name.strip_suffix(suffix)
+                    .and_then(|base| kinds.get(base))
+                    .is_some_and(|kind| suffix.is_empty() == (kind != "histogram"))
+            });
+            assert!(described, "not described before: {line}");
+            samples.push(sample);
+        }
+    }
+    (samples, kinds)
+}
+
+fn sample(line: &str) -> Sample {
+    let (series, value) = line.rsplit_once(' ').unwrap();
+    let value = if value == "+Inf" { "inf" } else { value };
+    assert!(value.parse::<f64>().is_ok(), "{line}");
+    let (name, labels) = match series.split_once('{') {
+        None => (series, ""),
+        Some((name, labels)) => (name, labels.strip_suffix('}').unwrap()),
+    };
+    assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':'), "{line}");
+    let labels = labels.split_terminator("\",").map(|label| {
+        let (key, value) = label.split_once("=\"").unwrap();
+        assert!(!value.contains('\n'), "{line}");
+        (key.to_owned(), value.trim_end_matches('"').to_owned())
+    });
+    (name.to_owned(), labels.collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn they_can_be_scraped_and_the_dashboard_asks_for_none_that_is_not_there() {
+    let data = tempfile::tempdir().unwrap();
+    let capstan = Capstan::start(data.path(), &[]);
+    capstan.ready().await;
+    let client = capstan.client();
+    let watch = client.send("GET", "/api/v1/namespaces?watch=true", "").await.unwrap();
+    for name in ["none", "default"] {
+        client.get(&format!("/api/v1/namespaces/{name}")).await.unwrap();
+    }
+    for unknown in ["/apis/evil.example.com/v1/things", "/api/v1/namespaces/x/evils", "/evil"] {
+        assert_eq!(client.get(unknown).await.unwrap().code, 404);
+    }
+    let answer = client.get("/metrics").await.unwrap();
+    assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+    let (samples, kinds) = parse(&answer.text());
+    for (name, labels) in EXPECTED {
+        let kind = kinds.get(name).unwrap_or_else(|| panic!("{name} is not described"));
+        let of = if kind == "histogram" { format!("{name}_count") } else { name.to_owned() };
+        let (_, found) =
+            samples.iter().find(|(found, _)| *found == of).unwrap_or_else(|| panic!("{of} is missing"));
+        let found: BTreeSet<&str> = found.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(found, labels.iter().copied().collect(), "{name}");
+    }
+    assert!(!answer.text().contains("evil"), "what clients make up is no label");
+    drop(watch);
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../manifests/grafana/capstan.json");
+    let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(manifest).unwrap()).unwrap();
+    let asked = metrics_of(&dashboard);
+    assert!(asked.len() > 10, "{asked:?}");
+    for name in asked {
+        let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        let is_there = kinds.contains_key(&name)
+            || base.is_some_and(|base| kinds.get(base).is_some_and(|kind| kind == "histogram"));
+        assert!(is_there, "the dashboard asks for {name}, which is not served");
+    }
+}
+
+/// Every metric that a query of the dashboard names.
+fn metrics_of(dashboard: &Value) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut rest = vec![dashboard];
+    let mut queries = 0;
+    while let Some(value) = rest.pop() {
+        match value {
+            Value::Object(map) => {
+                if let Some(query) = map.get("expr").and_then(Value::as_str) {
+                    queries += 1;
+                    let words = query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+                    let found: Vec<&str> = words
+                        .filter(|word| {
+                            ["apiserver_", "etcd_", "process_"].iter().any(|p| word.starts_with(p))
+                        })
+                        .collect();
+                    assert!(!found.is_empty(), "a query without a metric: {query}");
+                    names.extend(found.into_iter().map(str::to_owned));
+                }
+                rest.extend(map.values());
+            }
+            Value::Array(items) => rest.extend(items),
+            _ => {}
+        }
+    }
+    assert!(queries > 10, "{queries} queries");
+    names
+}

@@ -1,0 +1,87 @@
+//! The program, as a child of the test.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, Identity};
+use crate::etcd::free_port;
+
+/// Longest anything may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server.
+pub(crate) struct Capstan {
+    child: Child,
+    pub(crate) port: u16,
+    pub(crate) identity: Identity,
+}
+
+impl Capstan {
+    /// Starts one on a free port; it need not answer yet.
+    pub(crate) fn start(data: &Path, arguments: &[&str]) -> Self {
+        Self::start_on(free_port(), data, arguments)
+    }
+
+    pub(crate) fn start_on(port: u16, data: &Path, arguments: &[&str]) -> Self {
+        let log = File::options().create(true).append(true).open(data.join(format!("{port}.log"))).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
+        command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(data);
+        command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
+        let child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let end = Instant::now() + PATIENCE;
+        while !data.join("pki/ca.crt").exists() {
+            assert!(Instant::now() < end, "{}: no CA is made", data.display());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self { child, port, identity: Identity::mint(data) }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.port, self.identity.clone())
+    }
+
+    /// Waits until something listens.
+    pub(crate) async fn listening(&self) {
+        let end = Instant::now() + PATIENCE;
+        while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
+            assert!(Instant::now() < end, "nothing listens on {}", self.port);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until it says that it is ready.
+    pub(crate) async fn ready(&self) {
+        self.listening().await;
+        let (client, end) = (self.client(), Instant::now() + PATIENCE);
+        while !matches!(client.get("/readyz").await, Ok(answer) if answer.code == 200) {
+            assert!(Instant::now() < end, "the server on {} is not ready", self.port);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").arg(format!("-{signal}")).arg(id).status().unwrap().success());
+    }
+
+    /// How it ended, once it has.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "the server on {} does not end", self.port);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl Drop for Capstan {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
