@@ -32,11 +32,6 @@ mod open_stack_conditions;
 mod open_stack_machine;
 mod references;
 mod replicas;
-mod open_stack_cluster;
-mod open_stack_conditions;
-mod open_stack_machine;
-mod references;
-mod replicas;
 mod status;
 mod timeouts;
 
