@@ -165,6 +165,16 @@ async fn patches_that_cannot_be_read_or_done() {
         patch(JSON, "{}", 415, "UnsupportedMediaType", unsupported),
         patch("application/strategic-merge-patch+json", "{}", 415, "UnsupportedMediaType", unsupported),
     ]).await;
+    let label = r#"{"metadata":{"labels":{"a":1}}}"#;
+    let (code, answer) =
+        server.send("PATCH", &format!("{GADGETS}/a"), &[("content-type", MERGE)], label).await;
+    let message = answer["message"].as_str().unwrap();
+    assert!(code == 422 && message.starts_with(" \"\" is invalid: patch: Invalid value: "), "{answer}");
+    let why = "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string";
+    assert!(message.ends_with(why), "{answer}");
+    let unknown = json!({"spec": {"nope": 1}});
+    let (_, answer) = server.patch(&format!("{GADGETS}/a?fieldValidation=Strict"), "merge", &unknown).await;
+    assert!(answer["message"].as_str().unwrap().contains("\\\"nope\\\":1"), "{answer}");
     let answer =
         server.patch(&format!("{GADGETS}/a"), "json", &json!([{"op": "remove", "path": "/b"}])).await.1;
     assert_eq!(answer["details"], json!({}));
