@@ -10,7 +10,6 @@ use http_body_util::Full;
 use serde_json::{Map, Value, json};
 
 use crate::client::{Answer, Client};
-use crate::widget;
 
 /// Kinds of the product that cases are about, beside the Widget: `plural.group`.
 const KINDS: [&str; 2] = ["clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io"];
@@ -25,7 +24,7 @@ fn kinds() -> anyhow::Result<Vec<Resource>> {
     let chosen = product.resources().iter().filter(|resource| {
         resource.conversion.is_none() && KINDS.contains(&resource.qualified_plural().as_str())
     });
-    let mut kinds = widget::resources()?;
+    let mut kinds = tests_widget::resources()?;
     kinds.extend(chosen.map(|resource| Resource::clone(resource)));
     Ok(kinds)
 }

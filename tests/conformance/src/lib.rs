@@ -12,7 +12,6 @@ mod normal;
 mod play;
 mod serve;
 mod transcript;
-mod widget;
 
 pub use case::{Area, Case, Step};
 pub use client::{Answer, Client};

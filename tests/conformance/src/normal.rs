@@ -31,6 +31,9 @@ const VALUES: [&str; 9] = [
 /// Headers of which only the presence is compared.
 const PRESENCE: [&str; 4] = ["Audit-Id", "Etag", "Expires", "Last-Modified"];
 
+/// Marks JSON that does not end with a newline, which is part of the form.
+const WITHOUT_NEWLINE: &str = "<without newline>";
+
 /// What has been seen in a case so far.
 pub(crate) struct Normal {
     namespace: String,
@@ -89,6 +92,9 @@ impl Normal {
         let headers = self.headers(&answer.headers);
         let mut body = if step.no_body { Value::Null } else { parsed(step, &answer.body) };
         if let Some(only) = &step.only {
+            if let Some(whole) = body.get_mut(WITHOUT_NEWLINE).map(Value::take) {
+                body = whole;
+            }
             body = Value::Object(
                 only.iter()
                     .map(|pointer| {
@@ -269,9 +275,8 @@ fn parsed(step: &Step, body: &[u8]) -> Value {
         return lines.map(|line| serde_json::from_str(line).unwrap_or_else(|_| json!(line))).collect();
     }
     match serde_json::from_str::<Value>(text) {
-        // Whether it ends with a newline is part of the form.
         Ok(value) if text.ends_with('\n') => value,
-        Ok(value @ (Value::Object(_) | Value::Array(_))) => json!({"<without newline>": value}),
+        Ok(value @ (Value::Object(_) | Value::Array(_))) => json!({WITHOUT_NEWLINE: value}),
         _ if text.is_empty() => Value::Null,
         _ => json!(text),
     }

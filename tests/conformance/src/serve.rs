@@ -7,8 +7,6 @@ use anyhow::Context;
 use apiserver_server::Assembly;
 use clap::Args;
 
-use crate::widget;
-
 /// What a real server makes by itself.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
@@ -56,7 +54,7 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<()> {
 /// When it cannot.
 pub fn capstan(arguments: Vec<String>) -> anyhow::Result<()> {
     let namespaces = NAMESPACES.map(str::to_owned).to_vec();
-    let assembly = Assembly { kinds: widget::resources()?, namespaces, controllers: false };
+    let assembly = Assembly { kinds: tests_widget::resources()?, namespaces, controllers: false };
     apiserver_server::run(std::iter::once("capstan".to_owned()).chain(arguments), &assembly)
 }
 

@@ -289,7 +289,9 @@ fn check_fields(
     object: &mut Value,
     validation: FieldValidation,
 ) -> ApiResult<Vec<String>> {
-    let unknown = resource.schema.prune(object, &FieldPath::default());
+    let mut unknown = resource.schema.prune(object, &FieldPath::default());
+    // Upstream decodes metadata by itself, and names the rest in order.
+    unknown.sort_by_key(|path| (!path.to_string().starts_with("metadata."), path.to_string()));
     if unknown.is_empty() || validation == FieldValidation::Ignore {
         return Ok(Vec::new());
     }
