@@ -43,7 +43,7 @@ async fn bad_input_is_refused_with_the_field_and_changes_nothing() {
             with("size", json!("x")),
             "",
             422,
-            "spec.size: Invalid value: \"x\": spec.size in body must be of type integer",
+            "spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\"",
         ),
         (with("size", json!(0)), "", 422, "spec.size: Invalid value: 0"),
         (with("nope", json!(1)), "?fieldValidation=Strict", 400, "unknown field \"spec.nope\""),

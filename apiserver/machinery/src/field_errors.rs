@@ -116,6 +116,11 @@ impl FieldError {
         Self::invalid(FieldPath::new("<nil>"), &Value::from(""), &detail)
     }
 
+    /// The value, which is not shown, is not allowed; `detail` says why.
+    pub fn invalid_unshown(field: FieldPath, detail: &str) -> Self {
+        Self { kind: FieldErrorKind::Invalid, field, body: format!("Invalid value: {detail}") }
+    }
+
     /// The value has the wrong type.
     pub fn type_invalid(field: FieldPath, value: &Value, detail: &str) -> Self {
         Self { kind: FieldErrorKind::TypeInvalid, field, body: format!("Invalid value: {value}: {detail}") }

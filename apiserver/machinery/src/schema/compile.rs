@@ -1,8 +1,12 @@
 //! From a published schema to a compiled one.
 
+use std::sync::Arc;
+
 use regex::Regex;
 use serde_json::Value;
 
+use super::format::Format;
+use super::rules::Rule;
 use super::{Kind, ListSchema, NumberSchema, ObjectSchema, Schema, TextSchema, Uniqueness};
 
 /// A schema of ours is wrong: a mistake in the type's definition.
@@ -16,7 +20,7 @@ pub struct InvalidSchema {
 pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchema> {
     let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
     let kind = if flag("x-kubernetes-int-or-string") {
-        Kind::IntegerOrText
+        Kind::IntegerOrText(Box::new(text(schema, path)?), number(schema))
     } else {
         match schema.get("type").and_then(Value::as_str) {
             Some("object") => Kind::Object(Box::new(object(schema, path)?)),
@@ -29,13 +33,34 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchem
             Some(other) => return Err(fault(path, format!("unknown type {other:?}"))),
         }
     };
+    let rules = rules(schema, path)?;
     Ok(Schema {
+        has_rules: !rules.is_empty() || below(&kind).any(|inner| inner.has_rules),
         kind,
         default: schema.get("default").cloned(),
         allowed: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
         nullable: flag("nullable"),
         preserve: flag("x-kubernetes-preserve-unknown-fields"),
+        embedded: flag("x-kubernetes-embedded-resource"),
+        rules,
     })
+}
+
+/// The schemas directly below a type.
+fn below(kind: &Kind) -> impl Iterator<Item = &Schema> {
+    let (fields, free, items) = match kind {
+        Kind::Object(object) => (Some(object.properties.values()), object.additional.as_ref(), None),
+        Kind::List(list) => (None, None, Some(&list.items)),
+        _ => (None, None, None),
+    };
+    fields.into_iter().flatten().chain(free).chain(items)
+}
+
+fn rules(schema: &Value, path: &str) -> Result<Vec<Arc<Rule>>, InvalidSchema> {
+    let list = schema.get("x-kubernetes-validations").and_then(Value::as_array);
+    let compiled = list.into_iter().flatten().map(|rule| Rule::compile(rule, schema));
+    let named = compiled.map(|rule| rule.map(Arc::new).map_err(|problem| fault(path, problem)));
+    named.collect()
 }
 
 fn object(schema: &Value, path: &str) -> Result<ObjectSchema, InvalidSchema> {
@@ -74,14 +99,19 @@ fn text(schema: &Value, path: &str) -> Result<TextSchema, InvalidSchema> {
         None => None,
         Some(pattern) => Some(Regex::new(pattern).map_err(|e| fault(path, e.to_string()))?),
     };
-    let format = schema.get("format").and_then(Value::as_str).map(str::to_owned);
+    let format = schema.get("format").and_then(Value::as_str).and_then(Format::named);
     Ok(TextSchema { least: count(schema, "minLength"), most: count(schema, "maxLength"), pattern, format })
 }
 
 fn number(schema: &Value) -> NumberSchema {
+    let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
+    let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
     NumberSchema {
-        least: schema.get("minimum").and_then(Value::as_f64),
-        most: schema.get("maximum").and_then(Value::as_f64),
+        least: bound("minimum"),
+        most: bound("maximum"),
+        above_least: flag("exclusiveMinimum"),
+        below_most: flag("exclusiveMaximum"),
+        multiple_of: bound("multipleOf"),
         narrow: schema.get("format").and_then(Value::as_str) == Some("int32"),
     }
 }

@@ -1,39 +1,55 @@
 //! Filling in what was left out.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Kind, Schema};
 
 impl Schema {
     /// Puts defaults where fields are absent, and where they are null but may not be. A null
     /// without a default that may not be null is dropped, as if it had not been sent.
+    ///
+    /// It is done to what clients send and to what is read from the store alike: a default that
+    /// came later shows in objects that were stored before.
     pub fn fill_in(&self, value: &mut Value) {
         match (&self.kind, value) {
             (Kind::Object(object), Value::Object(map)) => {
+                drop_nulls(map, |name| object.field(name));
                 for (name, schema) in &object.properties {
-                    let absent = map.get(name).is_none_or(|field| field.is_null() && !schema.nullable);
-                    match &schema.default {
-                        Some(default) if absent => {
-                            map.insert(name.clone(), default.clone());
-                        }
-                        _ if absent && !matches!(schema.kind, Kind::Any) => {
-                            map.remove(name);
-                        }
-                        _ => {}
+                    if let Some(default) = schema.default.as_ref().filter(|_| !map.contains_key(name)) {
+                        map.insert(name.clone(), default.clone());
                     }
-                    if let Some(field) = map.get_mut(name) {
+                }
+                for (name, field) in map.iter_mut() {
+                    if let Some(schema) = object.field(name) {
                         schema.fill_in(field);
                     }
                 }
-                if let Some(additional) = &object.additional {
-                    let free = map.iter_mut().filter(|(name, _)| !object.properties.contains_key(*name));
-                    free.for_each(|(_, field)| additional.fill_in(field));
-                }
             }
             (Kind::List(list), Value::Array(items)) => {
-                items.iter_mut().for_each(|item| list.items.fill_in(item))
+                for item in items {
+                    if let (true, Some(default)) = (list.items.forbids(item), &list.items.default) {
+                        item.clone_from(default);
+                    }
+                    list.items.fill_in(item);
+                }
             }
             _ => {}
         }
     }
+
+    /// Whether this is a null that may not be one.
+    fn forbids(&self, value: &Value) -> bool {
+        value.is_null() && !self.nullable
+    }
+}
+
+/// Drops nulls that may not be there, or puts the defaults of free keys in their place.
+fn drop_nulls<'a>(map: &mut Map<String, Value>, schema: impl Fn(&str) -> Option<&'a Schema>) {
+    map.retain(|name, field| {
+        let Some(schema) = schema(name).filter(|schema| schema.forbids(field)) else { return true };
+        if let Some(default) = &schema.default {
+            field.clone_from(default);
+        }
+        schema.default.is_some()
+    });
 }

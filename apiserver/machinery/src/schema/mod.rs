@@ -1,17 +1,28 @@
-//! Structural schemas: what a kind's fields are, and the three walks over an object: prune what is
-//! unknown, fill in defaults, validate.
+//! Structural schemas: what a kind's fields are, and the walks over an object: prune what is
+//! unknown, fill in defaults, validate fields, then lists and embedded objects, then rules.
+//!
+//! All of it does what kube-apiserver does for a CustomResourceDefinition, texts included.
 
 mod compile;
 mod default;
+mod embedded;
+mod format;
 mod prune;
+mod rules;
+mod scalar;
+mod unique;
 mod validate;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use regex::Regex;
 use serde_json::Value;
 
 pub use compile::InvalidSchema;
+
+use format::Format;
+use rules::Rule;
 
 /// A compiled structural schema of one value.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +33,12 @@ pub struct Schema {
     pub(crate) nullable: bool,
     /// Unknown fields are kept and not reported.
     pub(crate) preserve: bool,
+    /// A whole object with its own `apiVersion`, `kind` and `metadata`, which are not pruned.
+    pub(crate) embedded: bool,
+    /// What must hold of the value beyond its fields' own bounds.
+    pub(crate) rules: Vec<Arc<Rule>>,
+    /// Whether there are rules here or anywhere below.
+    pub(crate) has_rules: bool,
 }
 
 /// The type, with what is particular to it.
@@ -36,7 +53,7 @@ pub(crate) enum Kind {
     Integer(NumberSchema),
     Number(NumberSchema),
     Boolean,
-    IntegerOrText,
+    IntegerOrText(Box<TextSchema>, NumberSchema),
 }
 
 #[derive(Debug, Clone, Default)]
@@ -73,13 +90,18 @@ pub(crate) struct TextSchema {
     pub(crate) least: Option<u64>,
     pub(crate) most: Option<u64>,
     pub(crate) pattern: Option<Regex>,
-    pub(crate) format: Option<String>,
+    pub(crate) format: Option<Format>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NumberSchema {
     pub(crate) least: Option<f64>,
     pub(crate) most: Option<f64>,
+    /// `least` itself is too small.
+    pub(crate) above_least: bool,
+    /// `most` itself is too large.
+    pub(crate) below_most: bool,
+    pub(crate) multiple_of: Option<f64>,
     /// `int32`, or something wider.
     pub(crate) narrow: bool,
 }
@@ -91,6 +113,22 @@ impl Schema {
     /// [`InvalidSchema`] names the place and what is not understood there.
     pub fn compile(schema: &Value) -> Result<Self, InvalidSchema> {
         compile::compile(schema, "")
+    }
+}
+
+impl ObjectSchema {
+    /// The schema of a field: its own, or that of free keys.
+    pub(crate) fn field(&self, name: &str) -> Option<&Schema> {
+        self.properties.get(name).or(self.additional.as_ref())
+    }
+}
+
+impl ListSchema {
+    /// The old entry that stands for the same thing. Only keys say so: an index does not.
+    pub(crate) fn counterpart<'a>(&self, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
+        let Uniqueness::Map(keys) = &self.uniqueness else { return None };
+        let identity = unique::identity(item, keys);
+        old?.as_array()?.iter().find(|entry| unique::identity(entry, keys) == identity)
     }
 }
 

@@ -5,42 +5,47 @@ use serde_json::Value;
 use super::{Kind, Schema};
 use crate::field_errors::FieldPath;
 
+/// What an embedded object has beside what its schema says.
+const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
 impl Schema {
-    /// Removes unknown fields from `value` and returns their paths, in the order of the walk.
+    /// Removes unknown fields from `value` and returns their paths, sorted.
     pub fn prune(&self, value: &mut Value, path: &FieldPath) -> Vec<String> {
         let mut unknown = Vec::new();
-        self.prune_into(value, path, &mut unknown);
+        self.prune_into(value, path, false, &mut unknown);
+        unknown.sort();
         unknown
     }
 
-    fn prune_into(&self, value: &mut Value, path: &FieldPath, unknown: &mut Vec<String>) {
+    /// `kept` is set below a list whose unknown fields are kept.
+    fn prune_into(&self, value: &mut Value, path: &FieldPath, kept: bool, unknown: &mut Vec<String>) {
+        let kept = kept || self.preserve;
         match (&self.kind, value) {
             (Kind::Object(object), Value::Object(map)) => {
                 map.retain(|name, _| {
-                    let known =
-                        object.properties.contains_key(name) || object.additional.is_some() || self.preserve;
-                    if !known {
+                    let is_known = kept || object.field(name).is_some() || self.has_of_its_own(name);
+                    if !is_known {
                         unknown.push(path.child(name).to_string());
                     }
-                    known
+                    is_known
                 });
-                for (name, field) in map.iter_mut() {
-                    match object.properties.get(name) {
-                        Some(schema) => schema.prune_into(field, &path.child(name), unknown),
-                        None => {
-                            if let Some(schema) = &object.additional {
-                                schema.prune_into(field, &path.child(name), unknown);
-                            }
-                        }
+                for (name, field) in map.iter_mut().filter(|(name, _)| !self.has_of_its_own(name)) {
+                    if let Some(schema) = object.field(name) {
+                        schema.prune_into(field, &path.child(name), false, unknown);
                     }
                 }
             }
             (Kind::List(list), Value::Array(items)) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    list.items.prune_into(item, &path.index(index), unknown);
+                    list.items.prune_into(item, &path.index(index), kept, unknown);
                 }
             }
             _ => {}
         }
+    }
+
+    /// Whether a field is there because this is an object in an object.
+    fn has_of_its_own(&self, field: &str) -> bool {
+        self.embedded && META_FIELDS.contains(&field)
     }
 }

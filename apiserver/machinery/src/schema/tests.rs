@@ -11,7 +11,16 @@ fn gadget() -> Schema {
             "colour": {"type": "string", "enum": ["red", "blue"], "default": "red"},
             "name": {"type": "string", "maxLength": 3, "pattern": "^[a-z]*$"},
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "labels": {"type": "object", "minProperties": 1, "maxProperties": 2,
+                "additionalProperties": {"type": "string"}},
+            "words": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            "step": {"type": "integer", "minimum": 0, "exclusiveMinimum": true, "maximum": 10,
+                "exclusiveMaximum": true, "multipleOf": 2},
+            "inner": {"type": "object", "x-kubernetes-embedded-resource": true,
+                "x-kubernetes-preserve-unknown-fields": true},
+            "kept": {"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {
+                "type": "object", "properties": {"known": {"type": "object", "properties": {}}}}},
+            "maybe": {"type": "string", "nullable": true},
             "percent": {"x-kubernetes-int-or-string": true},
             "since": {"type": "string", "format": "date-time"},
             "parts": {
@@ -51,11 +60,15 @@ fn each_broken_rule_names_its_field() {
         ),
         (
             json!({"size": 3_000_000_000_u64}),
-            "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in spec.size",
+            "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in spec.size; spec.size: Invalid value: 3000000000: spec.size in body should be less than or equal to 9",
         ),
         (
             json!({"size": "x"}),
             "spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\"",
+        ),
+        (
+            json!({"size": 1.5}),
+            "spec.size: Invalid value: \"number\": spec.size in body must be of type integer: \"number\"",
         ),
         (
             json!({"size": 1, "colour": "green"}),
@@ -83,16 +96,69 @@ fn each_broken_rule_names_its_field() {
             "spec.parts[1]: Duplicate value: {\"id\":\"a\"}",
         ),
         (
-            json!({"size": 1, "parts": [{}, {"id": "1"}, {"id": "2"}, {"id": "3"}]}),
+            json!({"size": 5.5e0}),
+            "spec.size: Invalid value: \"number\": spec.size in body must be of type integer: \"number\"",
+        ),
+        (
+            json!({"size": 1, "name": null}),
+            "spec.name: Invalid value: \"null\": spec.name in body must be of type string: \"null\"",
+        ),
+        (
+            json!({"size": 1, "step": 5}),
+            "spec.step: Invalid value: 5: spec.step in body should be a multiple of 2",
+        ),
+        (
+            json!({"size": 1, "step": 0}),
+            "spec.step: Invalid value: 0: spec.step in body should be greater than 0",
+        ),
+        (
+            json!({"size": 1, "step": 10}),
+            "spec.step: Invalid value: 10: spec.step in body should be less than 10",
+        ),
+        (
+            json!({"size": 1, "labels": {"a": "b", "c": "d", "e": "f"}}),
+            "spec.labels: Too many: 3: must have at most 2 items",
+        ),
+        (
+            json!({"size": 1, "labels": {}}),
+            "spec.labels: Invalid value: 0: spec.labels in body should have at least 1 properties",
+        ),
+        (
+            json!({"size": 1, "inner": {"kind": "", "metadata": 1}}),
+            "spec.inner.apiVersion: Required value; spec.inner.kind: Invalid value: \"\": must not be empty; spec.inner.metadata: Invalid value: 1: must be an object",
+        ),
+        (json!({"size": 1, "words": ["a", "b", "a", "a"]}), "spec.words[2]: Duplicate value: \"a\""),
+        (
+            json!({"size": 1, "parts": [{"id": "0"}, {"id": "1"}, {"id": "2"}, {"id": "3"}]}),
             "spec.parts: Too many: 4: must have at most 3 items",
         ),
     ];
     for (value, expected) in table {
         let faults = gadget().validate(&value, None, &FieldPath::new("spec"));
-        assert_eq!(faults.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected], "{value}");
+        let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        assert_eq!(found.join("; "), expected, "{value}");
     }
-    let broken = gadget().validate(&json!({"size": 1.5}), None, &FieldPath::new("spec"));
-    assert_eq!(broken.len(), 2, "as an int32, and as an integer");
+}
+
+#[test]
+fn pruning_goes_through_what_is_kept() {
+    let mut value = json!({"size": 1,
+        "inner": {"apiVersion": "v1", "kind": "A", "metadata": {"x": 1}, "free": 1},
+        "kept": [{"known": {"gone": 1}, "free": {"x": 1}}]});
+    let unknown = gadget().prune(&mut value, &FieldPath::new("spec"));
+    assert_eq!(unknown, ["spec.kept[0].known.gone"]);
+    let expected = json!({"size": 1,
+        "inner": {"apiVersion": "v1", "kind": "A", "metadata": {"x": 1}, "free": 1},
+        "kept": [{"known": {}, "free": {"x": 1}}]});
+    assert_eq!(value, expected);
+}
+
+#[test]
+fn null_stays_only_where_it_may() {
+    let mut value = json!({"size": 1, "maybe": null, "name": null, "labels": {"a": null, "b": "c"}});
+    gadget().fill_in(&mut value);
+    assert_eq!(value, json!({"size": 1, "maybe": null, "colour": "red", "labels": {"b": "c"}}));
+    assert_eq!(gadget().validate(&value, None, &FieldPath::new("spec")), []);
 }
 
 #[test]
@@ -102,4 +168,64 @@ fn what_did_not_change_is_not_held_against_an_update() {
     assert_eq!(gadget().validate(&new, Some(&old), &FieldPath::new("spec")), []);
     let worse = json!({"size": 98, "colour": "blue"});
     assert_eq!(gadget().validate(&worse, Some(&old), &FieldPath::new("spec")).len(), 1);
+}
+
+/// Entries of a list are the same by their keys; by their place they are not.
+#[test]
+fn list_entries_ratchet_by_their_keys() {
+    let schema = Schema::compile(&json!({"type": "object", "properties": {
+        "named": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"],
+            "items": {"type": "object", "properties": {
+                "id": {"type": "string"}, "word": {"type": "string", "maxLength": 1}}}},
+        "plain": {"type": "array", "items": {"type": "string", "maxLength": 1}}}}))
+    .unwrap();
+    let faults = |new, old| {
+        let faults = schema.validate(&new, Some(&old), &FieldPath::default());
+        faults.iter().map(|fault| fault.field.to_string()).collect::<Vec<_>>()
+    };
+    let old = json!({"named": [{"id": "a", "word": "long"}], "plain": ["long", "b"]});
+    let new = json!({"named": [{"id": "b"}, {"id": "a", "word": "long"}], "plain": ["long", "b"]});
+    assert_eq!(faults(new, old.clone()), Vec::<String>::new());
+    assert_eq!(faults(json!({"plain": ["long", "c"]}), old), ["plain[0]"]);
+    let twice = json!({"named": [{"id": "a"}, {"id": "a"}]});
+    let more = json!({"named": [{"id": "a"}, {"id": "a"}, {"id": "b"}, {"id": "b"}]});
+    assert_eq!(faults(more.clone(), twice), Vec::<String>::new());
+    assert_eq!(faults(more, json!({"named": [{"id": "a"}]})), ["named[1]", "named[3]"]);
+}
+
+#[test]
+fn formats_are_those_of_custom_resource_definitions() {
+    let table: [(&str, &[&str], &[&str]); 14] = [
+        (
+            "date-time",
+            &["2026-11-21T06:00:00Z", "2026-11-21t06:00:00.123+01:00"],
+            &["2026-11-21", "2026-11-21T24:00:00Z", "2026-11-21T06:00:00", "2026-13-01T00:00:00Z"],
+        ),
+        ("date", &["2026-02-28"], &["2026-02-30", "2026-2-1", "today"]),
+        ("duration", &["1h30m", "22 ns", "3 days", "-5s", "0"], &["", "5", "an hour"]),
+        (
+            "uuid",
+            &["7a3c1d52-0f5e-4f0d-9d6a-2a4a3f1c9b10", "7A3C1D520F5E4F0D9D6A2A4A3F1C9B10"],
+            &["7a3c1d52", "7a3c1d52-0f5e-4f0d-9d6a-2a4a3f1c9b1g", "7a3c1d5-20f5e-4f0d-9d6a-2a4a3f1c9b10"],
+        ),
+        ("uuid4", &["7a3c1d52-0f5e-4f0d-9d6a-2a4a3f1c9b10"], &["7a3c1d52-0f5e-3f0d-9d6a-2a4a3f1c9b10"]),
+        ("ipv4", &["10.0.0.1"], &["10.0.0", "::1", "10.0.0.256"]),
+        ("ipv6", &["::1", "fd00::1"], &["10.0.0.1", ":::"]),
+        ("cidr", &["10.0.0.0/8", "fd00::/64"], &["10.0.0.0", "10.0.0.0/33", "10.0.0.0/+8"]),
+        ("uri", &["https://example.com/a?b", "/path"], &["example", "a b:c"]),
+        ("hostname", &["example.com", "host-1"], &["-a.com", "a..com", "a.c"]),
+        ("byte", &["aGVsbG8="], &["a", "aGVsbG8"]),
+        ("mac", &["01:23:45:67:89:ab", "0123.4567.89ab"], &["01:23:45", "01:23:45:67:89:zz"]),
+        ("email", &["a@example.com", "A <a@example.com>"], &["a", "a@", "a b@c"]),
+        ("k8s-short-name", &["a-1"], &["A", "-a", ""]),
+    ];
+    for (format, good, bad) in table {
+        let schema = Schema::compile(&json!({"type": "string", "format": format})).unwrap();
+        for (text, expected) in good.iter().map(|text| (text, 0)).chain(bad.iter().map(|text| (text, 1))) {
+            let faults = schema.validate(&json!(text), None, &FieldPath::new("spec"));
+            assert_eq!(faults.len(), expected, "{format}: {text:?}");
+        }
+    }
+    let unknown = Schema::compile(&json!({"type": "string", "format": "nonsense"})).unwrap();
+    assert_eq!(unknown.validate(&json!("anything"), None, &FieldPath::new("spec")), []);
 }

@@ -1,0 +1,151 @@
+//! One compiled rule.
+
+use kube_cel::cel::{Context, Program, Value as Cel};
+use serde_json::Value;
+
+use super::cost;
+use crate::field_errors::{FieldError, FieldPath};
+use crate::schema::{Kind, Schema};
+
+/// A rule, compiled once.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(super) program: Program,
+    source: String,
+    message: Option<String>,
+    message_program: Option<Program>,
+    reason: Option<String>,
+    /// The field that is to blame, below the one with the rule.
+    blamed: Option<String>,
+    /// Whether it is about what was there before.
+    pub(super) is_transition: bool,
+    /// Whether it is also asked when there was nothing before.
+    pub(super) optional_old: bool,
+    /// How deep comprehensions are nested.
+    pub(super) depth: u32,
+}
+
+impl Rule {
+    /// Compiles a rule of a schema.
+    pub(in crate::schema) fn compile(rule: &Value, schema: &Value) -> Result<Self, String> {
+        let text = |field: &str| {
+            rule.get(field)
+                .and_then(Value::as_str)
+                .map(str::trim)
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
+        };
+        let source = text("rule").ok_or_else(|| "a rule without an expression".to_owned())?;
+        let program = parse(&source)?;
+        let message_program = text("messageExpression").as_deref().map(parse).transpose()?;
+        Ok(Self {
+            is_transition: program.references().has_variable("oldSelf"),
+            depth: cost::depth(program.expression()),
+            program,
+            message: text("message"),
+            message_program,
+            reason: text("reason"),
+            blamed: text("fieldPath").map(|path| normal_path(&path, schema)),
+            optional_old: rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
+            source,
+        })
+    }
+
+    /// How errors call it.
+    pub(super) fn name(&self) -> &str {
+        self.message.as_deref().unwrap_or(&self.source)
+    }
+
+    /// The fault of a value of which it does not hold.
+    pub(super) fn broken(
+        &self,
+        schema: &Schema,
+        value: &Value,
+        scope: &Context<'_>,
+        path: &FieldPath,
+    ) -> FieldError {
+        let at = self.blamed.as_deref().map_or_else(|| path.clone(), |blamed| path.child(blamed));
+        let detail = self.said(scope);
+        match (self.reason.as_deref(), &schema.kind) {
+            (Some("FieldValueForbidden"), _) => FieldError::forbidden(at, &detail),
+            (Some("FieldValueRequired"), _) => FieldError::required(at, &detail),
+            (Some("FieldValueDuplicate"), _) => FieldError::duplicate(at, value),
+            // The value of an object or list is not repeated.
+            (_, Kind::Object(_) | Kind::List(_)) => FieldError::invalid_unshown(at, &detail),
+            _ => FieldError::invalid(at, value, &detail),
+        }
+    }
+
+    /// The message: computed when that gives one line of text, else the fixed one.
+    fn said(&self, scope: &Context<'_>) -> String {
+        let computed = self.message_program.as_ref().and_then(|program| program.execute(scope).ok());
+        let computed = match computed {
+            Some(Cel::String(text)) => Some(text.trim().to_owned()),
+            _ => None,
+        };
+        let usable = computed.filter(|text| !text.is_empty() && !text.contains('\n'));
+        usable.unwrap_or_else(|| {
+            self.message.clone().unwrap_or_else(|| format!("failed rule: {}", self.source))
+        })
+    }
+}
+
+impl Schema {
+    /// The type's name, which errors show instead of a value.
+    pub(super) fn type_name(&self) -> &'static str {
+        match &self.kind {
+            Kind::Any | Kind::IntegerOrText(..) => "",
+            Kind::Object(_) => "object",
+            Kind::List(_) => "array",
+            Kind::Text(_) => "string",
+            Kind::Integer(_) => "integer",
+            Kind::Number(_) => "number",
+            Kind::Boolean => "boolean",
+        }
+    }
+}
+
+fn parse(source: &str) -> Result<Program, String> {
+    Program::compile(source).map_err(|error| format!("the expression {source:?}: {error}"))
+}
+
+/// A path such as `.spec['a.b'].c` as errors have it: known fields by dots, keys of maps in brackets.
+fn normal_path(path: &str, schema: &Value) -> String {
+    let mut found = String::new();
+    let mut at = Some(schema);
+    for segment in segments(path) {
+        let property = at.and_then(|schema| schema.get("properties")?.get(&segment));
+        if property.is_some() {
+            if !found.is_empty() {
+                found.push('.');
+            }
+            found.push_str(&segment);
+        } else {
+            found.push_str(&format!("[{segment}]"));
+        }
+        at = property.or_else(|| at.and_then(|schema| schema.get("additionalProperties")));
+    }
+    found
+}
+
+/// The names in a path, whichever way they are written.
+fn segments(path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some(quoted) = rest.strip_prefix("['") {
+            let (name, tail) = quoted.split_once("']").unwrap_or((quoted, ""));
+            found.push(name.replace("\\'", "'"));
+            rest = tail;
+        } else {
+            let plain = rest.strip_prefix('.').unwrap_or(rest);
+            let end = plain.find(['.', '[']).unwrap_or(plain.len());
+            let (name, tail) = plain.split_at_checked(end).unwrap_or((plain, ""));
+            if !name.is_empty() {
+                found.push(name.to_owned());
+            }
+            rest = tail;
+        }
+    }
+    found
+}

@@ -1,0 +1,165 @@
+use serde_json::{Value, json};
+
+use crate::field_errors::FieldPath;
+use crate::schema::Schema;
+
+fn faults(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
+    let schema = Schema::compile(schema).unwrap();
+    schema.validate(new, old, &FieldPath::new("spec")).iter().map(ToString::to_string).collect()
+}
+
+/// An object with one rule and a few fields.
+fn object(rule: &Value) -> Value {
+    json!({"type": "object", "x-kubernetes-validations": [rule], "properties": {
+        "least": {"type": "integer"}, "most": {"type": "integer"}, "name": {"type": "string"},
+        "share": {"type": "number"}, "in": {"type": "string"}, "a-b": {"type": "string"},
+        "wait": {"type": "string", "format": "duration"}, "since": {"type": "string", "format": "date-time"},
+        "any": {"x-kubernetes-int-or-string": true},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "tags": {"type": "array", "items": {"type": "string"}}}})
+}
+
+#[test]
+fn a_rule_that_does_not_hold_is_told_in_its_words() {
+    let value = json!({"least": 3, "most": 2, "labels": {"a.b": "c"}});
+    let table = [
+        (
+            json!({"rule": "self.least <= self.most"}),
+            "spec: Invalid value: failed rule: self.least <= self.most",
+        ),
+        (
+            json!({"rule": "self.least <= self.most", "message": " too small "}),
+            "spec: Invalid value: too small",
+        ),
+        (
+            json!({"rule": "self.least <= self.most", "messageExpression": "'at least ' + string(self.least)"}),
+            "spec: Invalid value: at least 3",
+        ),
+        (
+            json!({"rule": "self.least <= self.most", "message": "plain", "messageExpression": "self.name"}),
+            "spec: Invalid value: plain",
+        ),
+        (
+            json!({"rule": "false", "message": "m", "reason": "FieldValueForbidden", "fieldPath": ".least"}),
+            "spec.least: Forbidden: m",
+        ),
+        (
+            json!({"rule": "false", "message": "m", "reason": "FieldValueRequired", "fieldPath": ".name"}),
+            "spec.name: Required value: m",
+        ),
+        (
+            json!({"rule": "false", "message": "m", "fieldPath": ".labels['a.b']"}),
+            "spec.labels[a.b]: Invalid value: m",
+        ),
+    ];
+    for (rule, expected) in table {
+        assert_eq!(faults(&object(&rule), &value, None), [expected], "{rule}");
+    }
+}
+
+#[test]
+fn values_have_the_types_of_their_schema() {
+    let value = json!({"least": 1, "share": 1, "in": "x", "a-b": "y", "wait": "1h", "any": 5,
+        "since": "2026-11-21T06:00:00Z", "labels": {"a-b": "c", "in": "d"}, "tags": ["b", "a"]});
+    let rules = [
+        "self.share == 1.0",
+        "self.__in__ == 'x' && self.a__dash__b == 'y'",
+        "self.labels['a-b'] == 'c' && self.labels['in'] == 'd'",
+        "self.wait > duration('59m')",
+        "self.since < timestamp('2027-01-01T00:00:00Z')",
+        "self.any == 5",
+        "!has(self.name) && has(self.tags)",
+        "self.tags.all(tag, tag in ['a', 'b'])",
+        "self.tags.exists_one(tag, tag == 'a')",
+        "!self.tags.isSorted()",
+        "self.tags.map(tag, tag + '!').filter(tag, tag.startsWith('a')).size() == 1",
+        "self.labels.all(key, key.matches('^[a-z-]+$'))",
+        "'10.0.0.0/8' == string(cidr('10.0.0.0/8'))",
+        "quantity('1Gi').isGreaterThan(quantity('1M'))",
+    ];
+    for rule in rules {
+        assert_eq!(faults(&object(&json!({"rule": rule})), &value, None), Vec::<String>::new(), "{rule}");
+    }
+}
+
+#[test]
+fn rules_about_the_update_are_asked_of_updates() {
+    let region = json!({"rule": "(!has(self.name) && !has(oldSelf.name)) || self.name == oldSelf.name",
+        "message": "name is immutable"});
+    let (a, b) = (json!({"name": "a"}), json!({"name": "b"}));
+    assert_eq!(faults(&object(&region), &a, None), Vec::<String>::new());
+    assert_eq!(faults(&object(&region), &a, Some(&a)), Vec::<String>::new());
+    assert_eq!(faults(&object(&region), &b, Some(&a)), ["spec: Invalid value: name is immutable"]);
+    let once =
+        json!({"rule": "oldSelf.hasValue() || self.name == 'a'", "optionalOldSelf": true, "message": "m"});
+    assert_eq!(faults(&object(&once), &b, None), ["spec: Invalid value: m"]);
+    assert_eq!(faults(&object(&once), &b, Some(&b)), Vec::<String>::new());
+    assert_eq!(faults(&object(&once), &a, None), Vec::<String>::new());
+}
+
+#[test]
+fn what_did_not_change_is_not_held_against_an_update() {
+    let rule = json!({"rule": "self.least <= self.most", "message": "m"});
+    let schema =
+        json!({"type": "object", "properties": {"inner": object(&rule), "other": {"type": "string"}}});
+    let old = json!({"inner": {"least": 3, "most": 2}, "other": "a"});
+    let mut new = json!({"inner": {"least": 3, "most": 2}, "other": "b"});
+    assert_eq!(faults(&schema, &new, Some(&old)), Vec::<String>::new());
+    new["inner"]["name"] = json!("changed");
+    assert_eq!(faults(&schema, &new, Some(&old)), ["spec.inner: Invalid value: m"]);
+}
+
+#[test]
+fn entries_have_a_past_only_where_keys_tell_them_apart() {
+    let item = json!({"type": "object",
+        "x-kubernetes-validations": [{"rule": "self.size >= oldSelf.size", "message": "may not shrink"}],
+        "properties": {"id": {"type": "string"}, "size": {"type": "integer"}}});
+    let mut schema = json!({"type": "array", "items": item, "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["id"]});
+    let old = json!([{"id": "a", "size": 5}, {"id": "b", "size": 1}]);
+    let new = json!([{"id": "b", "size": 2}, {"id": "c", "size": 0}, {"id": "a", "size": 4}]);
+    assert_eq!(faults(&schema, &new, Some(&old)), ["spec[2]: Invalid value: may not shrink"]);
+    schema["x-kubernetes-list-type"] = json!("atomic");
+    assert_eq!(faults(&schema, &new, Some(&old)), Vec::<String>::new());
+}
+
+#[test]
+fn rules_wait_until_the_shape_is_right() {
+    let schema = object(&json!({"rule": "self.least <= self.most", "message": "m"}));
+    let expected = [
+        "spec.name: Invalid value: \"integer\": spec.name in body must be of type string: \"integer\"",
+        "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+    ];
+    assert_eq!(faults(&schema, &json!({"least": 3, "most": 2, "name": 1}), None), expected);
+}
+
+#[test]
+fn a_rule_that_cannot_be_evaluated_refuses() {
+    let schema = object(&json!({"rule": "self.least / self.most > 0", "message": "m"}));
+    let found = faults(&schema, &json!({"least": 1, "most": 0}), None);
+    assert_eq!(found.len(), 1);
+    let text = found.first().unwrap();
+    assert!(
+        text.starts_with("spec: Invalid value: \"object\": ") && text.ends_with(" evaluating rule: m"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_huge_list_does_not_stall_the_server() {
+    let schema = object(&json!({"rule": "self.tags.all(a, self.tags.all(b, self.tags.all(c, a + b != c)))"}));
+    let tags: Vec<String> = (0..5000).map(|number| number.to_string()).collect();
+    let started = std::time::Instant::now();
+    let expected = "spec: Invalid value: \"object\": validation failed due to running out of cost budget, no further validation rules will be run";
+    assert_eq!(faults(&schema, &json!({"tags": tags}), None), [expected]);
+    assert!(started.elapsed() < std::time::Duration::from_secs(5));
+    assert_eq!(faults(&schema, &json!({"tags": ["a", "b"]}), None), Vec::<String>::new());
+}
+
+#[test]
+fn a_rule_that_is_no_expression_is_a_mistake_of_the_type() {
+    let error = Schema::compile(
+        &json!({"type": "object", "properties": {"a": object(&json!({"rule": "self. ==="}))}}),
+    );
+    assert!(error.unwrap_err().to_string().contains("self. ==="));
+}

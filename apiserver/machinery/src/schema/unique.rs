@@ -1,0 +1,77 @@
+//! Uniqueness of list entries: of whole ones in sets, of their keys in maps.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{Kind, ListSchema, Schema, Uniqueness};
+use crate::field_errors::{FieldError, FieldPath};
+
+impl Schema {
+    /// Every entry that occurs twice. Old duplicates are not held against an update: they would
+    /// keep people from mending anything else.
+    pub(super) fn duplicates(&self, value: &Value, old: Option<&Value>, path: &FieldPath) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        self.find_duplicates(value, path, &mut faults);
+        if let (false, Some(old)) = (faults.is_empty(), old) {
+            let mut before = Vec::new();
+            self.find_duplicates(old, path, &mut before);
+            if !before.is_empty() {
+                return Vec::new();
+            }
+        }
+        faults
+    }
+
+    fn find_duplicates(&self, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+        match (&self.kind, value) {
+            (Kind::Object(object), Value::Object(map)) => {
+                for (name, field) in map {
+                    match object.properties.get(name) {
+                        Some(schema) => schema.find_duplicates(field, &path.child(name), faults),
+                        None => {
+                            if let Some(schema) = &object.additional {
+                                schema.find_duplicates(field, &path.key(name), faults);
+                            }
+                        }
+                    }
+                }
+            }
+            (Kind::List(list), Value::Array(items)) => {
+                list.check_unique(items, path, faults);
+                for (index, item) in items.iter().enumerate() {
+                    list.items.find_duplicates(item, &path.index(index), faults);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl ListSchema {
+    fn check_unique(&self, items: &[Value], path: &FieldPath, faults: &mut Vec<FieldError>) {
+        let mut seen: HashMap<String, u32> = HashMap::new();
+        for (index, item) in items.iter().enumerate() {
+            let identity = match &self.uniqueness {
+                Uniqueness::Atomic => return,
+                Uniqueness::Set => item.clone(),
+                Uniqueness::Map(_) if !item.is_object() && !item.is_null() => {
+                    let detail = "must be an object for an array of list-type map";
+                    return faults.push(FieldError::invalid(path.index(index), item, detail));
+                }
+                Uniqueness::Map(keys) => identity(item, keys),
+            };
+            let times = seen.entry(identity.to_string()).or_default();
+            *times += 1;
+            // Said once of each, at its second place.
+            if *times == 2 {
+                faults.push(FieldError::duplicate(path.index(index), &identity));
+            }
+        }
+    }
+}
+
+/// An entry's keys, those it has.
+pub(super) fn identity(item: &Value, keys: &[String]) -> Value {
+    keys.iter().filter_map(|key| item.get(key).map(|value| (key.clone(), value.clone()))).collect()
+}
