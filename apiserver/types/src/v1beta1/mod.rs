@@ -37,10 +37,12 @@ pub use kubeadm_config_template::*;
 pub use kubeadm_control_plane::*;
 pub use kubeadm_control_plane_template::*;
 mod open_stack_cluster;
+mod open_stack_cluster_status;
 mod open_stack_machine;
 mod open_stack_port;
 
 pub use open_stack_cluster::*;
+pub use open_stack_cluster_status::*;
 pub use open_stack_machine::*;
 pub use open_stack_port::*;
 pub use shared::*;
