@@ -55,6 +55,10 @@ pub(crate) fn value(schema: &Value, name: &str, width: Width) -> BoxedStrategy<V
         return proptest::sample::select(allowed.clone()).boxed();
     }
     if schema["x-kubernetes-int-or-string"] == true {
+        if schema.get("pattern").is_some() {
+            return prop_oneof![(0..100_i32).prop_map(Value::from), "[0-9]{1,2}Gi".prop_map(Value::from)]
+                .boxed();
+        }
         return prop_oneof![(0..100_i32).prop_map(Value::from), "[0-9]{1,2}%".prop_map(Value::from)].boxed();
     }
     match schema["type"].as_str() {

@@ -33,12 +33,14 @@ pub(super) fn object(schema: &Value, width: Width) -> BoxedStrategy<Value> {
         properties.iter().map(|(name, inner)| value(inner, name, width)).collect();
     let count = names.len();
     let one = least > 0 || width == Width::Usual;
+    // Of alternatives, of which just so many may be there, the one that must be.
+    let few = schema["maxProperties"].as_u64().is_some_and(|most| most < u64::try_from(count).unwrap());
     (values, vec(any::<bool>(), count), 0..count)
         .prop_map(move |(values, chosen, forced)| {
             let mut object = Map::new();
             for (index, (value, chosen)) in values.into_iter().zip(chosen).enumerate() {
                 let (name, always) = &names[index];
-                if *always || chosen || one && index == forced {
+                if *always || (chosen && !few) || (one || few) && index == forced {
                     object.insert(name.clone(), value);
                 }
             }

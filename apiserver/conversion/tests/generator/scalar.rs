@@ -12,6 +12,8 @@ const LONG: u64 = 12;
 pub(super) fn text(schema: &Value, width: Width) -> BoxedStrategy<Value> {
     match schema["format"].as_str() {
         Some("date-time") => return moment(),
+        Some("uuid") => return "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}".prop_map(Value::from).boxed(),
+        Some("ipv4") => return "10([.][1-9][0-9]){3}".prop_map(Value::from).boxed(),
         Some("byte") => return "([A-Za-z0-9+/]{4}){1,3}".prop_map(Value::from).boxed(),
         _ => {}
     }

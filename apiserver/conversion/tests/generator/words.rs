@@ -7,7 +7,7 @@ use super::{NAMESPACE, Width};
 
 /// Fields that people always set where they exist, and that another version requires.
 pub(super) const ALWAYS: &[&str] =
-    &["spec", "template", "infrastructure", "controlPlane", "apiGroup", "clusterName", "resources"];
+    &["spec", "template", "infrastructure", "controlPlane", "apiGroup", "clusterName", "resources", "flavor"];
 
 /// Fields of core's ObjectReference.
 const REFERENCE: [&str; 7] =
@@ -37,6 +37,9 @@ pub(super) fn known(schema: &Value, name: &str, width: Width) -> Option<BoxedStr
         }
         (Some("string"), None, "kind") => return Some("[A-Z][a-z]{2,8}".prop_map(Value::from).boxed()),
         _ => {}
+    }
+    if let Some(known) = open_stack(schema, name) {
+        return Some(known);
     }
     let properties = schema["properties"].as_object()?;
     if properties.len() == 1 && properties.contains_key("name") {
@@ -70,4 +73,40 @@ fn references() -> BoxedStrategy<Value> {
             json!({"apiVersion": format!("{group}/v1beta1"), "kind": kind, "name": name, "namespace": NAMESPACE})
         })
         .boxed()
+}
+
+/// What rules, and not types, say of the OpenStack kinds.
+fn open_stack(schema: &Value, name: &str) -> Option<BoxedStrategy<Value>> {
+    let one_of = |words: &[&str]| {
+        let words: Vec<Value> = words.iter().map(|word| Value::from(*word)).collect();
+        Some(proptest::sample::select(words).boxed())
+    };
+    match (schema["type"].as_str(), schema.get("pattern").or(schema.get("enum")), name) {
+        // Without an external network nothing else may ask for one.
+        (Some("boolean"), _, "enableExternalNetwork") => return Some(Just(json!(true)).boxed()),
+        (Some("boolean"), _, "disableExternalNetwork") => return Some(Just(json!(false)).boxed()),
+        // An older version takes any text for these.
+        (Some("string"), None, "status") => return one_of(&["True", "False", "Unknown"]),
+        (Some("string"), None, "reason") => return Some("[A-Z][a-z]{2,8}".prop_map(Value::from).boxed()),
+        _ => {}
+    }
+    let names: Vec<&str> = schema["properties"].as_object()?.keys().map(String::as_str).collect();
+    match names.as_slice() {
+        ["bool", "number", "string", "type"] => one_of_json(&[
+            json!({"type": "Bool", "bool": true}),
+            json!({"type": "Number", "number": 7}),
+            json!({"type": "String", "string": "rack"}),
+        ]),
+        ["from", "name"] => {
+            one_of_json(&[json!({"from": "Machine"}), json!({"from": "Name", "name": "az1"})])
+        }
+        ["type", "volume"] => {
+            one_of_json(&[json!({"type": "Local"}), json!({"type": "Volume", "volume": {"type": "ssd"}})])
+        }
+        _ => None,
+    }
+}
+
+fn one_of_json(values: &[Value]) -> Option<BoxedStrategy<Value>> {
+    Some(proptest::sample::select(values.to_vec()).boxed())
 }
