@@ -110,12 +110,6 @@ impl FieldError {
         Self { kind: FieldErrorKind::Invalid, field, body: format!("Invalid value: {value}: {detail}") }
     }
 
-    /// The number does not fit into 32 bits. Upstream's text, which names the field in its own way.
-    pub fn unchecked_integer(field: &FieldPath) -> Self {
-        let detail = format!("Checked value must be of type integer with format int32 in {field}");
-        Self::invalid(FieldPath::new("<nil>"), &Value::from(""), &detail)
-    }
-
     /// The value, which is not shown, is not allowed; `detail` says why.
     pub fn invalid_unshown(field: FieldPath, detail: &str) -> Self {
         Self { kind: FieldErrorKind::Invalid, field, body: format!("Invalid value: {detail}") }

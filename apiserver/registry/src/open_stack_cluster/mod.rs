@@ -7,7 +7,7 @@ use apiserver_machinery::strategy::Strategy;
 use serde_json::{Value, json};
 
 use crate::cluster::is_cidr;
-use crate::{immutable, open_stack_machine};
+use crate::immutable;
 
 /// OpenStackCluster's own rules.
 #[derive(Debug, Clone, Copy)]
@@ -15,46 +15,18 @@ pub(crate) struct OpenStackClusterStrategy;
 
 impl Strategy for OpenStackClusterStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = validate_shape(new);
+        let mut faults = validate_subnets(new);
         validate_bastion(new, old, &mut faults);
         security_groups::validate(new, old, &mut faults);
         if let Some(old) = old {
             faults.extend(immutable::spec(new, old, |now, before| allow(now, before, old)));
-            for identity in ["spec.identityRef", "spec.bastion.spec.identityRef"] {
-                faults.extend(open_stack_machine::region(new, old, identity));
-            }
         }
         faults
     }
 }
 
-fn validate_shape(new: &Value) -> Vec<FieldError> {
+fn validate_subnets(new: &Value) -> Vec<FieldError> {
     let mut faults = Vec::new();
-    for (field, path) in [("managedNetwork", "spec.managedNetwork"), ("managedRouter", "spec.managedRouter")]
-    {
-        let found = new.pointer(&format!("/spec/{field}"));
-        if found.and_then(Value::as_object).is_some_and(serde_json::Map::is_empty) {
-            faults.push(FieldError::invalid(
-                FieldPath::new(path),
-                &json!({}),
-                &format!("{field} must not be empty if set"),
-            ));
-        }
-    }
-    if new.pointer("/spec/enableExternalNetwork") == Some(&json!(false)) {
-        if new.pointer("/spec/apiServer/enableFloatingIP") == Some(&json!(true)) {
-            let detail = "apiServer.enableFloatingIP cannot be true when enableExternalNetwork is false";
-            faults.push(FieldError::invalid(
-                FieldPath::new("spec.apiServer.enableFloatingIP"),
-                &json!(true),
-                detail,
-            ));
-        }
-        if let Some(address) = new.pointer("/spec/bastion/floatingIP") {
-            let detail = "bastion floating IP cannot be set when enableExternalNetwork is false";
-            faults.push(FieldError::invalid(FieldPath::new("spec.bastion.floatingIP"), address, detail));
-        }
-    }
     let subnets = new.pointer("/spec/managedSubnets").and_then(Value::as_array);
     for (index, subnet) in subnets.into_iter().flatten().enumerate() {
         let cidr = subnet.get("cidr").cloned().unwrap_or_default();
@@ -71,17 +43,9 @@ fn validate_bastion(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldErro
         let bastion = object.pointer("/spec/bastion")?;
         Some(bastion.get("enabled") != Some(&json!(false)))
     };
-    let path = FieldPath::new("spec.bastion");
-    match new.pointer("/spec/bastion/spec") {
-        None if enabled(new) == Some(true) => {
-            faults.push(FieldError::required(path.child("spec"), "spec is required if bastion is enabled"));
-        }
-        Some(spec) => faults.extend(open_stack_machine::validate_spec(spec, &path.child("spec"))),
-        None => {}
-    }
     if old.and_then(enabled) == Some(true) && enabled(new).is_none() {
-        let detail = "cannot be removed while it is enabled. Set bastion.enabled to false first";
-        faults.push(FieldError::forbidden(path, detail));
+        let detail = "cannot be removed before disabling it";
+        faults.push(FieldError::forbidden(FieldPath::new("spec.bastion"), detail));
     }
 }
 
@@ -108,16 +72,20 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
             immutable::forget(subnet, "dnsNameservers");
         }
     }
+    // Groups may be made later, but not given up.
+    if before.get("managedSecurityGroups").is_none() && now.get("managedSecurityGroups") == Some(&json!({})) {
+        immutable::forget(now, "managedSecurityGroups");
+    }
     // What the controller fills in, once.
     let unset = |pointer: &str| old.pointer(pointer).is_none();
+    if old.pointer("/spec/controlPlaneEndpoint/host").is_none() {
+        immutable::forget(before, "controlPlaneEndpoint");
+        immutable::forget(now, "controlPlaneEndpoint");
+    }
     let floating = old.pointer("/spec/apiServer/enableFloatingIP") != Some(&json!(false));
-    let once = [
-        ("controlPlaneEndpoint", "/spec/controlPlaneEndpoint", true),
-        ("apiServer.fixedIP", "/spec/apiServer/fixedIP", !floating),
-        ("apiServer.port", "/spec/apiServer/port", !floating),
-    ];
-    for (path, pointer, condition) in once {
-        if condition && unset(pointer) {
+    let once = [("apiServer.fixedIP", "/spec/apiServer/fixedIP"), ("apiServer.port", "/spec/apiServer/port")];
+    for (path, pointer) in once {
+        if !floating && unset(pointer) {
             immutable::forget(now, path);
         }
     }
@@ -139,31 +107,33 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
 
 /// A filter may be replaced by the id that it found.
 fn pin_filters(now: &mut Value, before: &mut Value, old: &Value) {
-    let found = old.pointer("/status/network/id");
-    if found.is_some() && before.pointer("/network/filter").is_some() && now.pointer("/network/id") == found {
-        immutable::forget(now, "network");
-        immutable::forget(before, "network");
-    }
-    let ids: Vec<&Value> = old
-        .pointer("/status/network/subnets")
-        .and_then(Value::as_array)
-        .map(|list| list.iter().filter_map(|subnet| subnet.get("id")).collect())
-        .unwrap_or_default();
-    let (Some(after), Some(filters)) =
-        (now.get("subnets").and_then(Value::as_array), before.get("subnets").and_then(Value::as_array))
-    else {
+    let Some(network) = old.pointer("/status/network") else { return };
+    if now.get("network").is_none() || before.get("network").is_none() {
         return;
+    }
+    let subnets = |value: &Value, pointer: &str| -> Vec<Value> {
+        value.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default()
     };
-    let same = after.len() == filters.len()
-        && after
-            .iter()
-            .zip(filters)
-            .zip(&ids)
-            .all(|((after, filter), id)| after == filter || after.get("id") == Some(*id));
-    if same && ids.len() == after.len() {
+    let (after, filters) = (subnets(now, "/subnets"), subnets(before, "/subnets"));
+    let found = subnets(network, "/subnets");
+    let are_pinned = after.len() == filters.len()
+        && !found.is_empty()
+        && after.iter().zip(&filters).all(|(after, before)| is_pinned(after, before, &found));
+    if are_pinned {
         immutable::forget(now, "subnets");
         immutable::forget(before, "subnets");
     }
+    if network.get("id").is_some() && now.pointer("/network/id") == network.get("id") {
+        immutable::forget(now, "network");
+        immutable::forget(before, "network");
+    }
+}
+
+/// Whether a subnet is the same as before, or the one `found` by the name it had.
+fn is_pinned(after: &Value, before: &Value, found: &[Value]) -> bool {
+    let name = before.pointer("/filter/name");
+    let is_found = |subnet: &Value| subnet.get("name") == name && subnet.get("id") == after.get("id");
+    after == before || (name.is_some() && after.get("filter").is_none() && found.iter().any(is_found))
 }
 
 #[cfg(test)]
@@ -211,6 +181,11 @@ mod tests {
         assert_eq!(update(&old, |new| new["spec"]["network"] = json!({"id": "net-2"})), ["spec.network"]);
         assert_eq!(update(&old, |new| new["spec"]["tags"] = json!(["u"])), ["spec.tags"]);
         assert_eq!(update(&old, |new| new["spec"]["primarySubnet"] = json!({"id": "s"})), none);
+        assert_eq!(
+            update(&old, |new| new["spec"]["managedSecurityGroups"] =
+                json!({"allowAllInClusterTraffic": true})),
+            none
+        );
         let mut with_endpoint = old.clone();
         with_endpoint["spec"]["controlPlaneEndpoint"] = json!({"host": "h", "port": 1});
         assert_eq!(
@@ -220,35 +195,25 @@ mod tests {
     }
 
     #[test]
+    fn filters_are_pinned_to_what_they_found() {
+        let none = Vec::<String>::new();
+        let mut old = cluster();
+        old["spec"]["subnets"] = json!([{"filter": {"name": "a"}}, {"id": "s-2"}]);
+        old["status"]["network"]["subnets"] = json!([{"id": "s-2", "name": "b"}, {"id": "s-1", "name": "a"}]);
+        let subnets = |list: Value| update(&old, |new| new["spec"]["subnets"] = list);
+        assert_eq!(subnets(json!([{"id": "s-1"}, {"id": "s-2"}])), none);
+        assert_eq!(subnets(json!([{"id": "s-2"}, {"id": "s-2"}])), ["spec.subnets"]);
+        assert_eq!(subnets(json!([{"id": "s-1"}])), ["spec.subnets"]);
+        assert_eq!(subnets(json!([{"id": "s-1"}, {"filter": {"name": "b"}}])), ["spec.subnets"]);
+    }
+
+    #[test]
     fn a_bastion_is_disabled_before_it_is_removed() {
         let mut old = cluster();
         old["spec"]["bastion"] = json!({"enabled": true, "spec": {}});
         let gone = |new: &mut Value| immutable::forget(new, "spec.bastion");
         assert_eq!(update(&old, gone), ["spec.bastion"]);
-        old["spec"]["bastion"]["spec"]["identityRef"] = json!({"name": "b", "region": "r"});
-        assert_eq!(
-            update(&old, |new| new["spec"]["bastion"]["spec"]["identityRef"]["region"] = json!("x")),
-            ["spec.bastion.spec.identityRef.region"]
-        );
         old["spec"]["bastion"]["enabled"] = json!(false);
         assert_eq!(update(&old, gone), Vec::<String>::new());
-        assert_eq!(update(&old, |new| new["spec"]["bastion"] = json!({})), ["spec.bastion.spec"]);
-    }
-
-    #[test]
-    fn impossible_combinations_are_refused() {
-        let found = |spec: Value| -> Vec<String> {
-            let object = json!({"spec": spec});
-            OpenStackClusterStrategy
-                .validate(&object, None)
-                .iter()
-                .map(|fault| fault.field.to_string())
-                .collect()
-        };
-        assert_eq!(found(json!({"managedNetwork": {}})), ["spec.managedNetwork"]);
-        assert_eq!(
-            found(json!({"enableExternalNetwork": false, "apiServer": {"enableFloatingIP": true}})),
-            ["spec.apiServer.enableFloatingIP"]
-        );
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn validate(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldE
 fn validate_peers(rule: &Value, at: &FieldPath, faults: &mut Vec<FieldError>) {
     let peers = ["remoteGroupID", "remoteIPPrefix", "remoteManagedGroups"];
     if peers.iter().filter(|peer| rule.get(**peer).is_some()).count() > 1 {
-        let detail = "only one of remoteGroupID, remoteIPPrefix and remoteManagedGroups may be set";
+        let detail = "only one of remoteManagedGroups, remoteGroupID, or remoteIPPrefix can be set";
         faults.push(FieldError::forbidden(at.clone(), detail));
     }
     if let Some(prefix) = rule.get("remoteIPPrefix") {
