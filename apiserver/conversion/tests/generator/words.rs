@@ -18,7 +18,7 @@ const DURATIONS: [&str; 4] = ["Timeout", "timeout", "ttl", "timeoutForControlPla
 
 /// What the field is in practice, if its name or its shape says so.
 pub(super) fn known(schema: &Value, name: &str, width: Width) -> Option<BoxedStrategy<Value>> {
-    if width == Width::Schema {
+    if width == Width::Schema || schema.get("enum").is_some() {
         return None;
     }
     if schema["type"] == "string" && DURATIONS.iter().any(|end| name.ends_with(end)) {

@@ -58,7 +58,7 @@ fn holds<T: std::fmt::Debug>(
 ) {
     let asked = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let config = Config {
-        cases: asked("PROPTEST_CASES").unwrap_or(32),
+        cases: asked("PROPTEST_CASES").unwrap_or(12),
         rng_seed: RngSeed::Fixed(asked("CAPSTAN_SEED").map_or(1, u64::from)),
         failure_persistence: None,
         max_shrink_iters: 2000,
