@@ -58,13 +58,18 @@ fn validate_name(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     if name.is_empty() {
         faults.push(FieldError::required(path.child("name"), "name or generateName is required"));
     } else {
-        refuse(path.child("name"), &json!(name), subdomain_faults(name), faults);
+        refuse(&path.child("name"), &json!(name), subdomain_faults(name), faults);
     }
 }
 
 /// Adds what is wrong with one value.
-fn refuse(path: FieldPath, value: &Value, details: Vec<String>, faults: &mut Vec<FieldError>) {
-    faults.extend(details.iter().map(|detail| FieldError::invalid(path.clone(), value, detail)));
+fn refuse(
+    path: &FieldPath,
+    value: &Value,
+    details: impl IntoIterator<Item = String>,
+    faults: &mut Vec<FieldError>,
+) {
+    faults.extend(details.into_iter().map(|detail| FieldError::invalid(path.clone(), value, &detail)));
 }
 
 fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
@@ -80,8 +85,8 @@ fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, faults
 fn validate_labels(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let path = path.child("labels");
     for (key, value) in object::labels(new).into_iter().flatten() {
-        refuse(path.clone(), &json!(key), qualified_name_faults(key), faults);
-        refuse(path.clone(), value, label_value_faults(value.as_str().unwrap_or_default()), faults);
+        refuse(&path, &json!(key), qualified_name_faults(key), faults);
+        refuse(&path, value, label_value_faults(value.as_str().unwrap_or_default()), faults);
     }
 }
 
@@ -91,7 +96,7 @@ fn validate_annotations(new: &Value, path: &FieldPath, faults: &mut Vec<FieldErr
     for (key, value) in new.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten()
     {
         total += key.len() + value.as_str().map_or(0, str::len);
-        refuse(path.clone(), &json!(key), qualified_name_faults(&key.to_lowercase()), faults);
+        refuse(&path, &json!(key), qualified_name_faults(&key.to_lowercase()), faults);
     }
     if total > MOST_ANNOTATION_BYTES {
         faults.push(FieldError::too_long(path, u64::try_from(MOST_ANNOTATION_BYTES).unwrap_or(u64::MAX)));
@@ -102,7 +107,7 @@ fn validate_finalizers(new: &Value, old: Option<&Value>, path: &FieldPath, fault
     let path = path.child("finalizers");
     let finalizers = object::finalizers(new);
     for finalizer in &finalizers {
-        refuse(path.clone(), &json!(finalizer), qualified_name_faults(finalizer), faults);
+        refuse(&path, &json!(finalizer), qualified_name_faults(finalizer), faults);
     }
     if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";

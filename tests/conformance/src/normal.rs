@@ -98,7 +98,7 @@ impl Normal {
             body = Value::Object(
                 only.iter()
                     .map(|pointer| {
-                        (pointer.clone(), found(&body, pointer).cloned().unwrap_or(json!("<absent>")))
+                        (pointer.clone(), found(&body, pointer).cloned().unwrap_or_else(|| json!("<absent>")))
                     })
                     .collect(),
             );
