@@ -121,7 +121,7 @@ fn bad_fields_of_clusters_and_machines_are_named() {
             "status.conditions[0].lastTransitionTime",
         ),
         ("Machine", "/spec/clusterName", json!(""), "spec.clusterName"),
-        ("Machine", "/spec/deletion", json!({}), "spec.deletion"),
+        ("Machine", "/spec/deletion", json!([]), "spec.deletion"),
         (
             "Machine",
             "/spec/deletion/nodeDrainTimeoutSeconds",

@@ -78,7 +78,7 @@ mod tests {
             (
                 "/spec/template/metadata/labels",
                 json!({"cluster.x-k8s.io/set-name": "md-0-abc", "a": "b c"}),
-                "spec.template.metadata.labels[a]",
+                "spec.template.metadata.labels: Invalid value: \"b c\"",
             ),
             ("/spec/machineNaming", json!({"template": "{{ .cluster.name }}"}), "{{ .random }} is missing"),
             (
