@@ -28,6 +28,7 @@ pub(super) fn known(schema: &Value, name: &str, width: Width) -> Option<BoxedStr
     match name {
         "certificatesExpiryDays" => return Some((7..1000_i32).prop_map(Value::from).boxed()),
         "prefix" => return Some((0..=128_i32).prop_map(Value::from).boxed()),
+        "partitionType" => return Some(proptest::sample::select(vec![json!("Linux"), json!("LVM")]).boxed()),
         _ => {}
     }
     // An older version takes any text for these; what people write is what the newer one takes.
@@ -42,6 +43,11 @@ pub(super) fn known(schema: &Value, name: &str, width: Width) -> Option<BoxedStr
         return Some(known);
     }
     let properties = schema["properties"].as_object()?;
+    if properties.contains_key("diskLayout") {
+        return Some(partitions(
+            schema["required"].as_array().is_some_and(|all| all.contains(&json!("layout"))),
+        ));
+    }
     if properties.len() == 1 && properties.contains_key("name") {
         return Some("[a-z]{1,6}".prop_map(|name| json!({"name": name})).boxed());
     }
@@ -109,4 +115,17 @@ fn open_stack(schema: &Value, name: &str) -> Option<BoxedStrategy<Value>> {
 
 fn one_of_json(values: &[Value]) -> Option<BoxedStrategy<Value>> {
     Some(proptest::sample::select(values.to_vec()).boxed())
+}
+
+/// One partition over the disk, or a list of them; where `layout` is required it is said even so.
+fn partitions(required: bool) -> BoxedStrategy<Value> {
+    (any::<bool>(), "/dev/vd[b-f]", 1..=100_i32)
+        .prop_map(move |(listed, device, percentage)| match (listed, required) {
+            (false, _) => json!({"device": device, "layout": true}),
+            (true, false) => json!({"device": device, "diskLayout": [{"percentage": percentage}]}),
+            (true, true) => {
+                json!({"device": device, "layout": false, "diskLayout": [{"percentage": percentage}]})
+            }
+        })
+        .boxed()
 }

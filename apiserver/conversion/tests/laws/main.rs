@@ -47,7 +47,10 @@ fn pairs() -> Vec<Pair> {
         Some(Pair { older: *older, stored, conversion })
     };
     let pairs = all.iter().filter_map(pair);
-    pairs.filter(|pair| wanted.as_deref().is_none_or(|kind| kind == pair.older.kind)).collect()
+    let pairs: Vec<Pair> =
+        pairs.filter(|pair| wanted.as_deref().is_none_or(|kind| kind == pair.older.kind)).collect();
+    assert!(!pairs.is_empty(), "no kind {wanted:?} has an older version");
+    pairs
 }
 
 /// Tries a law with many objects; what breaks it is made as small as can be and shown.
