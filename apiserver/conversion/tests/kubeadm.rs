@@ -18,9 +18,9 @@ fn same(group: &str, kind: &str, older: Value, stored: Value) {
     assert_eq!(conversion.served(stored), older, "from the stored version");
 }
 
-fn configs(older: Value, stored: Value) {
+fn configs(older: &Value, stored: &Value) {
     let template = |spec: &Value| json!({"spec": {"template": {"spec": spec}}});
-    let (one, two) = (template(&older), template(&stored));
+    let (one, two) = (template(older), template(stored));
     same("bootstrap.cluster.x-k8s.io", "KubeadmConfig", json!({"spec": older}), json!({"spec": stored}));
     same("bootstrap.cluster.x-k8s.io", "KubeadmConfigTemplate", one, two);
 }
@@ -28,7 +28,7 @@ fn configs(older: Value, stored: Value) {
 #[test]
 fn flags_are_a_list() {
     configs(
-        json!({
+        &json!({
             "clusterConfiguration": {
                 "apiServer": {"extraArgs": {"cloud-provider": "external", "audit-log-maxage": "30"}, "certSANs": ["api.example"]},
                 "controllerManager": {"extraArgs": {"cloud-provider": "external"}},
@@ -37,7 +37,7 @@ fn flags_are_a_list() {
             "initConfiguration": {"nodeRegistration": {
                 "name": "{{ local_hostname }}", "kubeletExtraArgs": {"provider-id": "openstack:///'{{ instance_id }}'"}}},
             "joinConfiguration": {"nodeRegistration": {"kubeletExtraArgs": {"cloud-provider": "external"}, "taints": []}}}),
-        json!({
+        &json!({
             "clusterConfiguration": {
                 "apiServer": {
                     "extraArgs": [{"name": "audit-log-maxage", "value": "30"}, {"name": "cloud-provider", "value": "external"}],
@@ -57,11 +57,11 @@ fn flags_are_a_list() {
 #[test]
 fn timeouts_have_a_place_of_their_own() {
     configs(
-        json!({
+        &json!({
             "clusterConfiguration": {"apiServer": {"timeoutForControlPlane": "10m0s"}},
             "initConfiguration": {"bootstrapTokens": [{"token": "abcdef.0123456789abcdef", "ttl": "24h0m0s"}]},
             "joinConfiguration": {"discovery": {"timeout": "5m0s", "bootstrapToken": {"token": "t"}}}}),
-        json!({
+        &json!({
             "initConfiguration": {
                 "bootstrapTokens": [{"token": "abcdef.0123456789abcdef", "ttlSeconds": 86400}],
                 "timeouts": {"controlPlaneComponentHealthCheckSeconds": 600}},
@@ -84,10 +84,10 @@ fn what_is_done_to_a_machine_is_the_same() {
             "filesystems": [{"device": "/dev/vdb", "filesystem": "ext4", "label": "etcd_disk"}],
             "partitions": [{"device": "/dev/vdb", "layout": true, "tableType": "gpt"}]},
         "ignition": {"containerLinuxConfig": {"strict": true, "additionalConfig": "systemd: {}"}}});
-    configs(machine.clone(), machine);
+    configs(&machine, &machine);
     configs(
-        json!({"diskSetup": {"partitions": [{"device": "/dev/vdb", "layout": false, "diskLayout": [{"percentage": 100}]}]}}),
-        json!({"diskSetup": {"partitions": [{"device": "/dev/vdb", "diskLayout": [{"percentage": 100}]}]}}),
+        &json!({"diskSetup": {"partitions": [{"device": "/dev/vdb", "layout": false, "diskLayout": [{"percentage": 100}]}]}}),
+        &json!({"diskSetup": {"partitions": [{"device": "/dev/vdb", "diskLayout": [{"percentage": 100}]}]}}),
     );
 }
 
