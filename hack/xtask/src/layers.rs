@@ -10,8 +10,13 @@ use serde_json::Value;
 use crate::run;
 
 /// Crates and what they must never depend on, with the reason.
-const FORBIDDEN: [(&str, &[&str], &str); 7] = [
+const FORBIDDEN: [(&str, &[&str], &str); 8] = [
     ("apiserver-conversion", &["tokio", "hyper", "apiserver-", "storage-"], "it is functions on JSON"),
+    (
+        "apiserver-structured-merge",
+        &["tokio", "http", "hyper", "apiserver-", "storage-"],
+        "it is sets and JSON",
+    ),
     ("apiserver-types", &["tokio", "hyper", "etcd-client", "apiserver-"], "clients link it"),
     (
         "apiserver-machinery",

@@ -21,6 +21,11 @@ pub const VECTORS: &str = include_str!("../ssa-vectors.json");
 /// words, merge patches, as JSON.
 pub const CHANGES: &str = include_str!("../changes.json");
 
+/// What a kube-apiserver 1.36.3 answered to sequences of random requests about widgets, as JSON: after
+/// each request the code and the object or the error, without what differs from server to server. In
+/// owners, `time` says whether there is one.
+pub const RECORDED: &str = include_str!("../recorded.json");
+
 const GROUP: &str = "lab.example.io";
 
 /// `Widget` in `v1`, which is stored, and in `v1beta1`, which clients should leave.

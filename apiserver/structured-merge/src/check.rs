@@ -1,0 +1,116 @@
+//! Whether an applied configuration is what its schema declares.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::element::{Element, Path};
+use crate::go_text;
+use crate::list_order::identify;
+use crate::schema::{ListType, MapType, Relation, Scalar, Type};
+
+/// Every way in which a configuration is not what its schema declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch(pub Vec<String>);
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => write!(formatter, "{one}"),
+            several => {
+                write!(formatter, "errors:")?;
+                several.iter().try_for_each(|fault| write!(formatter, "\n  {fault}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+/// Checks a configuration before it is merged: nothing undeclared, nothing twice, nothing of
+/// another type. A null is right everywhere; whether it may stay is for validation to say.
+///
+/// # Errors
+/// [`Mismatch`] with every fault, in the order of the walk.
+pub(crate) fn check(of: &Type, value: &Value) -> Result<(), Mismatch> {
+    let mut walk = Walk { path: Path::default(), faults: Vec::new() };
+    walk.value(of, value);
+    if walk.faults.is_empty() { Ok(()) } else { Err(Mismatch(walk.faults)) }
+}
+
+struct Walk {
+    path: Path,
+    faults: Vec<String>,
+}
+
+impl Walk {
+    fn fault(&mut self, text: &str) {
+        self.faults.push(format!("{}: {text}", self.path));
+    }
+
+    fn step(&mut self, element: Element, then: impl FnOnce(&mut Self)) {
+        self.path.0.push(element);
+        then(self);
+        self.path.0.pop();
+    }
+
+    fn value(&mut self, of: &Type, value: &Value) {
+        match (of, value) {
+            (_, Value::Null) => {}
+            (Type::Scalar(scalar), value) => self.scalar(*scalar, value),
+            (Type::Map(map), Value::Object(fields)) => self.map(map, fields),
+            (Type::Map(_), other) => self.fault(&format!("expected map, got &{{{}}}", go_text::plain(other))),
+            (Type::List(list), Value::Array(items)) => self.list(list, items),
+            (Type::List(_), other) => {
+                self.fault(&format!("expected list, got &{{{}}}", go_text::plain(other)))
+            }
+            (Type::Deduced, _) => {}
+        }
+    }
+
+    fn scalar(&mut self, scalar: Scalar, value: &Value) {
+        // Each type has its own way of showing what came instead.
+        let shown = || format!("&{{{}}}", go_text::plain(value));
+        let fault = match scalar {
+            Scalar::Text if !value.is_string() => {
+                format!("string, got &value.valueUnstructured{{Value:{}}}", go_text::literal(value))
+            }
+            Scalar::Number if !value.is_number() => {
+                format!("numeric (int or float), got {}", go_text::type_name(value))
+            }
+            Scalar::Boolean if !value.is_boolean() => format!("boolean, got {}", shown()),
+            Scalar::Any if value.is_object() || value.is_array() => format!("any scalar, got {}", shown()),
+            _ => return,
+        };
+        self.fault(&format!("expected {fault}"));
+    }
+
+    fn map(&mut self, map: &MapType, fields: &Map<String, Value>) {
+        for (name, value) in fields {
+            let of = map.fields.get(name).or(map.element.as_ref());
+            self.step(Element::field(name), |walk| match of {
+                Some(of) => walk.value(of, value),
+                None => walk.fault("field not declared in schema"),
+            });
+        }
+    }
+
+    fn list(&mut self, list: &ListType, items: &[Value]) {
+        let mut seen = BTreeSet::new();
+        for (at, item) in items.iter().enumerate() {
+            let name = if list.relation == Relation::Atomic {
+                Element::Index(at)
+            } else {
+                match identify(list, item) {
+                    Ok(name) => name,
+                    Err(problem) => return self.fault(&format!("element {at}: {problem}")),
+                }
+            };
+            if !seen.insert(name.clone()) {
+                self.fault(&format!("duplicate entries for key {name}"));
+            }
+            self.step(name, |walk| walk.value(&list.element, item));
+        }
+    }
+}

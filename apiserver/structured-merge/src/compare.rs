@@ -1,0 +1,185 @@
+//! What is different between two states of an object.
+
+use serde_json::{Map, Value};
+
+use crate::element::Element;
+use crate::json_order::same;
+use crate::list_order::{Items, values};
+use crate::schema::{ListType, MapType, Type, View};
+use crate::set::{Node, Set};
+
+/// The parts that came, went, or are another than before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// What only the new state has.
+    pub added: Set,
+    /// What both have, and not the same.
+    pub modified: Set,
+    /// What only the old state has.
+    pub removed: Set,
+}
+
+impl Comparison {
+    /// Whether the two states own the same.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
+    }
+
+    /// Leaves out these parts, with all below them.
+    pub(crate) fn without(mut self, parts: &Set) -> Self {
+        for set in [&mut self.added, &mut self.modified, &mut self.removed] {
+            set.subtract_trees(parts);
+        }
+        self
+    }
+
+    /// What came or is another.
+    pub(crate) fn gained(&self) -> Set {
+        let mut gained = self.modified.clone();
+        gained.add(&self.added);
+        gained
+    }
+}
+
+/// The same three sets at one node.
+#[derive(Default)]
+struct Difference {
+    added: Node,
+    modified: Node,
+    removed: Node,
+}
+
+impl Difference {
+    fn put(self, element: Element, into: &mut Self) {
+        if !self.added.is_empty() {
+            into.added.below.put(element.clone(), self.added);
+        }
+        if !self.modified.is_empty() {
+            into.modified.below.put(element.clone(), self.modified);
+        }
+        if !self.removed.is_empty() {
+            into.removed.below.put(element, self.removed);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
+    }
+}
+
+/// What is different in `new`. The order of items is no difference.
+pub fn compare(of: &Type, old: &Value, new: &Value) -> Comparison {
+    let mut difference = Difference::default();
+    walk(of, Some(old), Some(new), &mut difference);
+    Comparison {
+        added: difference.added.below,
+        modified: difference.modified.below,
+        removed: difference.removed.below,
+    }
+}
+
+fn walk(of: &Type, old: Option<&Value>, new: Option<&Value>, to: &mut Difference) {
+    let whole = match (old.map(|old| of.view(old)), new.map(|new| of.view(new))) {
+        (None, None) => true,
+        (Some(view), None) => visit(view, old, new, to),
+        (None, Some(view)) => visit(view, old, new, to),
+        (Some(before), Some(after)) => {
+            if before != after {
+                visit(before, old, new, to);
+            }
+            visit(after, old, new, to)
+        }
+    };
+    if !whole {
+        to.added.member |= old.is_none();
+        to.removed.member |= new.is_none();
+    }
+}
+
+/// Compares in one way of looking; says whether the value was compared as a whole.
+fn visit(view: View<'_>, old: Option<&Value>, new: Option<&Value>, to: &mut Difference) -> bool {
+    match view {
+        View::Leaf => {}
+        View::Map(map) => {
+            let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+            if before.is_some_and(|map| !map.is_empty()) || after.is_some_and(|map| !map.is_empty()) {
+                maps(map, before, after, to);
+                return false;
+            }
+        }
+        View::List(list) => {
+            let (before, after) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
+            if before.is_some_and(|list| !list.is_empty()) || after.is_some_and(|list| !list.is_empty()) {
+                if before != after {
+                    lists(list, values(before), values(after), to);
+                }
+                return false;
+            }
+        }
+    }
+    match (old, new) {
+        (None, _) => to.added.member = true,
+        (_, None) => to.removed.member = true,
+        (Some(old), Some(new)) => to.modified.member |= !same(old, new),
+    }
+    true
+}
+
+fn maps(
+    map: &MapType,
+    old: Option<&Map<String, Value>>,
+    new: Option<&Map<String, Value>>,
+    to: &mut Difference,
+) {
+    let mut field = |name: &String, old: Option<&Value>, new: Option<&Value>| {
+        let mut below = Difference::default();
+        walk(map.field(name), old, new, &mut below);
+        if !below.is_empty() {
+            below.put(Element::field(name), to);
+        }
+    };
+    for (name, value) in old.into_iter().flatten() {
+        field(name, Some(value), new.and_then(|new| new.get(name)));
+    }
+    for (name, value) in new.into_iter().flatten() {
+        if old.is_none_or(|old| !old.contains_key(name)) {
+            field(name, None, Some(value));
+        }
+    }
+}
+
+fn lists(list: &ListType, old: &[Value], new: &[Value], to: &mut Difference) {
+    let (before, after) = (Items::of(list, old), Items::of(list, new));
+    let fresh = after.order.iter().filter(|name| !before.by_name.contains_key(name));
+    for name in before.order.iter().chain(fresh) {
+        let items = |side: &Items<'_>| side.by_name.get(name).map_or(0, Vec::len);
+        let mut below = Difference::default();
+        let mut single = |old, new| walk(&list.element, old, new, &mut below);
+        match (items(&before), items(&after)) {
+            (0 | 1, 0 | 1) => single(before.single(name), after.single(name)),
+            // Items called the same are compared as one value, which comes or goes as a whole.
+            (0 | 1, _) => {
+                if let Some(old) = before.single(name) {
+                    single(Some(old), None);
+                }
+                below.added.member = true;
+            }
+            (_, 0 | 1) => {
+                if let Some(new) = after.single(name) {
+                    single(None, Some(new));
+                }
+                below.removed.member = true;
+            }
+            _ => {
+                let (old, new) = (before.by_name.get(name), after.by_name.get(name));
+                let pairs = || old.into_iter().flatten().zip(new.into_iter().flatten());
+                let equal =
+                    old.map(Vec::len) == new.map(Vec::len) && pairs().all(|(old, new)| same(old, new));
+                below.modified.member = !equal;
+            }
+        }
+        if !below.is_empty() {
+            below.put(name.clone(), to);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Sets with the structs on the way to their members.
+
+use crate::element::Element;
+use crate::schema::Type;
+use crate::set::{Node, Set};
+
+/// `set` with every declared struct field on the way to a member. Items of lists and keys that no
+/// schema declares are not added: they exist by themselves.
+pub(crate) fn complete(of: &Type, set: &Set) -> Set {
+    let mut completed = Set::default();
+    for (element, node) in &set.nodes {
+        let below = complete(of.below(element), &node.below);
+        let member = node.member || (!below.is_empty() && is_declared(of, element));
+        completed.put(element.clone(), Node { member, below });
+    }
+    completed
+}
+
+fn is_declared(of: &Type, element: &Element) -> bool {
+    match (of, element) {
+        (Type::Map(map), Element::Field(name)) => map.fields.contains_key(name),
+        _ => false,
+    }
+}

@@ -1,0 +1,117 @@
+//! One step on the way to a part of an object, and the whole way.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::json_order::Item;
+
+/// One step: into a field, or to an item of a list.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Element {
+    /// A field of a struct or a key of a map.
+    Field(String),
+    /// The item with these key fields, sorted by name.
+    Key(Vec<(String, Item)>),
+    /// The item that is this value.
+    Value(Item),
+    /// The item at this place. Read, and never made by a merge: places shift.
+    Index(usize),
+}
+
+/// A key of `fieldsV1` that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("path element {text:?}: {problem}")]
+pub struct InvalidElement {
+    text: String,
+    problem: String,
+}
+
+impl Element {
+    /// A field.
+    pub fn field(name: impl Into<String>) -> Self {
+        Self::Field(name.into())
+    }
+
+    /// The item that is `value`.
+    pub fn value(value: Value) -> Self {
+        Self::Value(Item::new(value))
+    }
+
+    /// The item with these key fields, in any order.
+    pub fn key(fields: impl IntoIterator<Item = (String, Value)>) -> Self {
+        let mut fields: Vec<_> = fields.into_iter().map(|(name, value)| (name, Item::new(value))).collect();
+        fields.sort();
+        Self::Key(fields)
+    }
+
+    /// Reads a key of `fieldsV1`; `None` for a kind of element that is not known.
+    ///
+    /// # Errors
+    /// When the prefix or what stands after it cannot be read.
+    pub fn parse(text: &str) -> Result<Option<Self>, InvalidElement> {
+        let fault = |problem: String| InvalidElement { text: text.to_owned(), problem };
+        let Some((prefix, rest)) = text.split_once(':').filter(|(prefix, _)| prefix.len() == 1) else {
+            return Err(fault("it must begin with a letter and a colon".to_owned()));
+        };
+        let json = || serde_json::from_str::<Value>(rest).map_err(|error| fault(error.to_string()));
+        match prefix {
+            "f" => Ok(Some(Self::field(rest))),
+            "v" => Ok(Some(Self::value(json()?))),
+            "i" => rest.parse().map(|at| Some(Self::Index(at))).map_err(|_| fault("not an index".to_owned())),
+            "k" => match json()? {
+                Value::Object(fields) => Ok(Some(Self::key(fields))),
+                _ => Err(fault("a key must be a JSON object".to_owned())),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// The key of `fieldsV1` that says this.
+    pub fn wire(&self) -> String {
+        match self {
+            Self::Field(name) => format!("f:{name}"),
+            Self::Value(item) => format!("v:{}", item.value()),
+            Self::Index(at) => format!("i:{at}"),
+            Self::Key(fields) => {
+                let fields: Vec<String> = fields
+                    .iter()
+                    .map(|(name, item)| format!("{}:{}", Value::from(name.as_str()), item.value()))
+                    .collect();
+                format!("k:{{{}}}", fields.join(","))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(formatter, ".{name}"),
+            Self::Value(item) => write!(formatter, "[={}]", item.value()),
+            Self::Index(at) => write!(formatter, "[{at}]"),
+            Self::Key(fields) => {
+                let fields: Vec<String> =
+                    fields.iter().map(|(name, item)| format!("{name}={}", item.value())).collect();
+                write!(formatter, "[{}]", fields.join(","))
+            }
+        }
+    }
+}
+
+/// The way to one part of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path(pub Vec<Element>);
+
+impl Path {
+    /// A way through these fields.
+    pub fn of_fields<'a>(fields: impl IntoIterator<Item = &'a str>) -> Self {
+        Self(fields.into_iter().map(Element::field).collect())
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|element| write!(formatter, "{element}"))
+    }
+}

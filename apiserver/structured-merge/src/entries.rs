@@ -1,0 +1,164 @@
+//! `metadata.managedFields`.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value, json};
+
+use crate::fields_v1;
+use crate::owner::{Operation, Owner};
+use crate::set::Set;
+use crate::time;
+
+/// One owner with what is theirs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Whose.
+    pub owner: Owner,
+    /// When they last gained something, in seconds since 1970.
+    pub time: Option<i64>,
+    /// What.
+    pub fields: Set,
+}
+
+/// All owners of an object, each once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entries(Vec<Entry>);
+
+/// What stands in `managedFields` cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("metadata.managedFields[{index}]: {problem}")]
+pub struct InvalidEntries {
+    index: usize,
+    problem: String,
+}
+
+impl Entries {
+    /// Reads the list; what is absent or null is no entry.
+    ///
+    /// # Errors
+    /// When an entry cannot be read.
+    pub fn decode(list: Option<&Value>) -> Result<Self, InvalidEntries> {
+        let list = match list {
+            None | Some(Value::Null) => return Ok(Self::default()),
+            Some(Value::Array(list)) => list,
+            Some(_) => return Err(InvalidEntries { index: 0, problem: "not a list".to_owned() }),
+        };
+        let mut entries = Self::default();
+        for (index, value) in list.iter().enumerate() {
+            let entry = decode(value).map_err(|problem| InvalidEntries { index, problem })?;
+            entries.remove(&entry.owner);
+            entries.0.push(entry);
+        }
+        Ok(entries)
+    }
+
+    /// The list as the object carries it, sorted; `None` when nobody owns anything.
+    pub fn encode(&self) -> Option<Value> {
+        let mut sorted: Vec<&Entry> = self.0.iter().filter(|entry| !entry.fields.is_empty()).collect();
+        sorted.sort_by(|left, right| wire_order(left, right));
+        if sorted.is_empty() { None } else { Some(sorted.into_iter().map(encode).collect()) }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.0.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.0.iter_mut()
+    }
+
+    /// The entry of this owner.
+    pub fn get(&self, owner: &Owner) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.owner.is(owner))
+    }
+
+    pub(crate) fn get_mut(&mut self, owner: &Owner) -> Option<&mut Entry> {
+        self.0.iter_mut().find(|entry| entry.owner.is(owner))
+    }
+
+    pub(crate) fn remove(&mut self, owner: &Owner) -> Option<Entry> {
+        let at = self.0.iter().position(|entry| entry.owner.is(owner))?;
+        Some(self.0.remove(at))
+    }
+
+    pub(crate) fn push(&mut self, entry: Entry) {
+        self.0.push(entry);
+    }
+
+    /// Drops entries for which this does not hold.
+    pub(crate) fn retain(&mut self, keep: impl FnMut(&Entry) -> bool) {
+        self.0.retain(keep);
+    }
+
+    pub(crate) fn drop_empty(&mut self) {
+        self.retain(|entry| !entry.fields.is_empty());
+    }
+}
+
+fn decode(value: &Value) -> Result<Entry, String> {
+    let text = |field: &str| match value.get(field) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(_) => Err(format!("{field} is not a string")),
+    };
+    let operation = match text("operation")? {
+        "Apply" => Operation::Apply,
+        "Update" => Operation::Update,
+        other => return Err(format!("operation must be `Apply` or `Update`, not {other:?}")),
+    };
+    let api_version = text("apiVersion")?;
+    if api_version.is_empty() {
+        return Err("apiVersion must not be empty".to_owned());
+    }
+    match text("fieldsType")? {
+        "FieldsV1" => {}
+        "" => return Err("missing fieldsType".to_owned()),
+        other => return Err(format!("invalid fieldsType: {other:?}")),
+    }
+    let time = match text("time")? {
+        "" => None,
+        given => Some(time::read(given).ok_or_else(|| format!("time: {given:?} is not an RFC 3339 time"))?),
+    };
+    let fields = match value.get("fieldsV1") {
+        None | Some(Value::Null) => Set::default(),
+        Some(fields) => fields_v1::read(fields).map_err(|error| error.to_string())?,
+    };
+    let owner = Owner {
+        manager: text("manager")?.to_owned(),
+        operation,
+        api_version: api_version.to_owned(),
+        subresource: text("subresource")?.to_owned(),
+    };
+    Ok(Entry { owner, time, fields })
+}
+
+fn encode(entry: &Entry) -> Value {
+    let owner = &entry.owner;
+    let mut map = Map::new();
+    if !owner.manager.is_empty() {
+        map.insert("manager".to_owned(), json!(owner.manager));
+    }
+    map.insert("operation".to_owned(), json!(owner.operation.text()));
+    map.insert("apiVersion".to_owned(), json!(owner.api_version));
+    if let Some(time) = entry.time {
+        map.insert("time".to_owned(), json!(time::write(time)));
+    }
+    map.insert("fieldsType".to_owned(), json!("FieldsV1"));
+    map.insert("fieldsV1".to_owned(), fields_v1::write(&entry.fields));
+    if !owner.subresource.is_empty() {
+        map.insert("subresource".to_owned(), json!(owner.subresource));
+    }
+    Value::Object(map)
+}
+
+fn wire_order(left: &Entry, right: &Entry) -> Ordering {
+    let operation = left.owner.operation.cmp(&right.owner.operation);
+    let time = left.time.unwrap_or_default().cmp(&right.time.unwrap_or_default());
+    operation.then(time).then_with(|| left.owner.order(&right.owner))
+}

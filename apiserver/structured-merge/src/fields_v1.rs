@@ -1,0 +1,63 @@
+//! Sets as they stand in `fieldsV1`.
+
+use serde_json::{Map, Value, json};
+
+use crate::element::{Element, InvalidElement};
+use crate::set::{Node, Set};
+
+/// What stands in `fieldsV1` is no set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidFields {
+    /// A key cannot be read.
+    #[error(transparent)]
+    Element(#[from] InvalidElement),
+    /// A node is no JSON object.
+    #[error("a node of fieldsV1 is not a JSON object")]
+    NotAnObject,
+}
+
+/// Reads a set. What a newer server may have written and is not known here is left out.
+///
+/// # Errors
+/// When a key or a node cannot be read.
+pub fn read(value: &Value) -> Result<Set, InvalidFields> {
+    Ok(read_node(value)?.below)
+}
+
+fn read_node(value: &Value) -> Result<Node, InvalidFields> {
+    let empty = Map::new();
+    let map = match value {
+        Value::Object(map) => map,
+        Value::Null => &empty,
+        _ => return Err(InvalidFields::NotAnObject),
+    };
+    let mut node = Node { member: map.contains_key("."), below: Set::default() };
+    for (key, below) in map.iter().filter(|(key, _)| *key != ".") {
+        if let Some(element) = Element::parse(key)? {
+            node.below.put(element, read_node(below)?);
+        }
+    }
+    // With nothing below, the node itself must be what is meant.
+    node.member |= node.below.is_empty();
+    Ok(node)
+}
+
+/// Writes a set. The keys of every node are sorted by their bytes, so that the same set is always
+/// the same text.
+pub fn write(set: &Set) -> Value {
+    let mut nodes: Vec<(String, Value)> =
+        set.nodes.iter().map(|(element, node)| (element.wire(), write_node(node))).collect();
+    nodes.sort_by(|(left, _), (right, _)| left.cmp(right));
+    Value::Object(nodes.into_iter().collect())
+}
+
+fn write_node(node: &Node) -> Value {
+    let below = write(&node.below);
+    match below {
+        Value::Object(below) if node.member && !below.is_empty() => {
+            let own = std::iter::once((".".to_owned(), json!({})));
+            Value::Object(own.chain(below).collect())
+        }
+        below => below,
+    }
+}

@@ -1,0 +1,54 @@
+//! Who owns which field of an object, and how what one owner applies is merged with what the
+//! others hold: server-side apply, without a server.
+//!
+//! An object is a tree of JSON. Its [schema](Type) says which of its parts are owned as a whole and
+//! which field by field, key by key, item by item. A [`Set`] is a set of such parts; every owner of
+//! an object has one, and the object carries them in `metadata.managedFields` as [`Entries`]. A
+//! [`Tracker`] does what each write does to them.
+
+mod ancient;
+mod check;
+mod compare;
+mod complete;
+mod conflict;
+mod element;
+mod entries;
+mod fields_v1;
+mod go_text;
+mod json_order;
+mod last_applied;
+mod list_order;
+mod managed_fields;
+mod merge;
+mod owned;
+mod owner;
+mod prune;
+mod reconcile;
+mod remove;
+mod scale;
+mod schema;
+mod set;
+mod time;
+mod tracker;
+mod updater;
+mod versions;
+
+pub use check::Mismatch;
+pub use compare::{Comparison, compare};
+pub use conflict::{Conflict, Conflicts};
+pub use element::{Element, InvalidElement, Path};
+pub use entries::{Entries, Entry, InvalidEntries};
+pub use fields_v1::{InvalidFields, read, write};
+pub use json_order::Item;
+pub use managed_fields::{is_same, same_owners};
+pub use merge::merge;
+pub use owned::owned;
+pub use owner::{Operation, Owner};
+pub use scale::{ScalePaths, from_scale, to_scale};
+pub use schema::{InvalidSchema, Type};
+pub use set::Set;
+pub use tracker::{Applied, ApplyError, Tracker};
+pub use versions::{ConversionFault, Versions};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! `metadata.managedFields` as a field of an object among others.
+
+use serde_json::{Map, Value};
+
+const FIELD: &str = "managedFields";
+
+/// Takes the owners out of an object.
+pub(crate) fn take(object: &mut Value) -> Option<Value> {
+    object.get_mut("metadata")?.as_object_mut()?.remove(FIELD).filter(|list| !list.is_null())
+}
+
+/// Gives an object its owners; none when nobody owns anything.
+pub(crate) fn put(object: &mut Value, list: Option<Value>) {
+    let Some(root) = object.as_object_mut() else { return };
+    let Some(list) = list else {
+        if let Some(metadata) = root.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove(FIELD);
+        }
+        return;
+    };
+    let metadata = root.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.insert(FIELD.to_owned(), list);
+    }
+}
+
+/// Whether two objects are the same but for their owners.
+pub fn is_same(left: &Value, right: &Value) -> bool {
+    let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else { return left == right };
+    let all_but = |left: &Map<String, Value>, right: &Map<String, Value>, but: &str| {
+        let count = |map: &Map<String, Value>| map.len() - usize::from(map.contains_key(but));
+        count(left) == count(right)
+            && left
+                .iter()
+                .filter(|(name, _)| *name != but)
+                .all(|(name, value)| right.get(name) == Some(value))
+    };
+    all_but(left, right, "metadata")
+        && match (left.get("metadata"), right.get("metadata")) {
+            (Some(Value::Object(left)), Some(Value::Object(right))) => all_but(left, right, FIELD),
+            (left, right) => left == right,
+        }
+}
+
+/// Whether two objects have the same owners, whenever those wrote.
+pub fn same_owners(left: &Value, right: &Value) -> bool {
+    fn list(object: &Value) -> Vec<Vec<(&str, &Value)>> {
+        let list = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+        list.into_iter().flatten().map(timeless).collect()
+    }
+    list(left) == list(right)
+}
+
+fn timeless(entry: &Value) -> Vec<(&str, &Value)> {
+    let fields = entry.as_object().into_iter().flatten();
+    fields.filter(|(name, _)| *name != "time").map(|(name, value)| (name.as_str(), value)).collect()
+}

@@ -1,0 +1,84 @@
+//! Whose a set of fields is.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+/// How an owner came to own: by applying, or by any other write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Server-side apply.
+    Apply,
+    /// Create, update and the other patches.
+    Update,
+}
+
+impl Operation {
+    /// Its name on the wire.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// An owner. Whoever applies is one owner in whatever version they do it; whoever updates is
+/// another in every version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The name the client gave itself.
+    pub manager: String,
+    /// How it writes.
+    pub operation: Operation,
+    /// The version of its last write.
+    pub api_version: String,
+    /// The subresource it writes through, or empty.
+    pub subresource: String,
+}
+
+impl Owner {
+    /// Whether the two are one.
+    pub fn is(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    /// What makes it an owner, as the JSON that upstream sorts by.
+    pub(crate) fn identity(&self) -> String {
+        let version = if self.operation == Operation::Apply { "" } else { &self.api_version };
+        let fields = [
+            ("manager", self.manager.as_str()),
+            ("operation", self.operation.text()),
+            ("apiVersion", version),
+            ("subresource", &self.subresource),
+        ];
+        let fields: Vec<String> = fields
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| format!("\"{name}\":{}", Value::from(value)))
+            .collect();
+        format!("{{{}}}", fields.join(","))
+    }
+
+    pub(crate) fn order(&self, other: &Self) -> Ordering {
+        let parts =
+            |owner: &'_ Self| [owner.manager.clone(), owner.api_version.clone(), owner.subresource.clone()];
+        parts(self).cmp(&parts(other))
+    }
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:?}", self.manager)?;
+        if !self.subresource.is_empty() {
+            write!(formatter, " with subresource {:?}", self.subresource)?;
+        }
+        if self.operation == Operation::Update {
+            write!(formatter, " using {}", self.api_version)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! What a write does to the sets of all owners.
+
+use serde_json::Value;
+
+use crate::conflict::Conflicts;
+use crate::entries::{Entries, Entry};
+use crate::merge::merge;
+use crate::owned::owned;
+use crate::owner::Owner;
+use crate::prune::Pruning;
+use crate::reconcile::{is_outdated, reconcile};
+use crate::schema::Type;
+use crate::set::Set;
+use crate::tracker::ApplyError;
+use crate::versions::{Compared, ConversionFault, Versions};
+
+/// One write, in one version of the kind, through one endpoint.
+pub(crate) struct Updater<'a> {
+    pub(crate) versions: &'a dyn Versions,
+    pub(crate) version: &'a str,
+    /// The type in that version.
+    pub(crate) of: &'a Type,
+    /// What nobody owns through the endpoint.
+    pub(crate) reset: &'a Set,
+}
+
+impl Updater<'_> {
+    /// Drops the entries of versions that are no more, and reads the others as the schema of their
+    /// version is now.
+    pub(crate) fn reconcile(&self, entries: &mut Entries) {
+        entries.retain(|entry| self.versions.of_version(&entry.owner.api_version).is_some());
+        for entry in entries.iter_mut() {
+            let of = self.versions.of_version(&entry.owner.api_version);
+            if let Some(of) = of.filter(|of| is_outdated(of, &entry.fields)) {
+                entry.fields = reconcile(&of, std::mem::take(&mut entry.fields));
+            }
+        }
+    }
+
+    /// An update: everybody loses what has changed. Returns what the updater gained.
+    pub(crate) fn update(
+        &self,
+        old: &Value,
+        new: &Value,
+        entries: &mut Entries,
+    ) -> Result<Set, ConversionFault> {
+        let mut compared = Compared::new(self.versions, self.version, [old, new], self.reset);
+        for entry in entries.iter_mut() {
+            if let Some(change) = compared.within(&entry.owner.api_version)? {
+                entry.fields.subtract(&change.removed);
+                entry.fields.subtract(&change.modified);
+                entry.fields.subtract(&change.added);
+            }
+        }
+        entries.drop_empty();
+        Ok(compared.within(self.version)?.map(|change| change.gained()).unwrap_or_default())
+    }
+
+    /// An apply of `config` as `owner`. Returns the resulting object.
+    pub(crate) fn apply(
+        &self,
+        live: &Value,
+        config: &Value,
+        owner: &Owner,
+        entries: &mut Entries,
+        force: bool,
+    ) -> Result<Value, ApplyError> {
+        let merged = merge(self.of, live, config);
+        let mut fields = owned(self.of, config);
+        fields.subtract_trees(self.reset);
+        let last = entries.remove(owner);
+        let time = last.as_ref().and_then(|last| last.time);
+        entries.push(Entry { owner: owner.clone(), time, fields: fields.clone() });
+        let result = match &last {
+            Some(last) => {
+                let pruning = Pruning { versions: self.versions, version: self.version, entries };
+                pruning.prune(merged, last, &fields)?
+            }
+            None => merged,
+        };
+        self.take(live, &result, owner, entries, force)?;
+        Ok(result)
+    }
+
+    /// Takes from the others what the applier changes.
+    fn take(
+        &self,
+        live: &Value,
+        result: &Value,
+        owner: &Owner,
+        entries: &mut Entries,
+        force: bool,
+    ) -> Result<(), ApplyError> {
+        let mut compared = Compared::new(self.versions, self.version, [live, result], self.reset);
+        let mut conflicts = Vec::new();
+        for entry in entries.iter_mut().filter(|entry| !entry.owner.is(owner)) {
+            let Some(change) = compared.within(&entry.owner.api_version)? else { continue };
+            let conflict = entry.fields.intersection(&change.gained());
+            entry.fields.subtract(&change.removed);
+            if !conflict.is_empty() {
+                entry.fields.subtract(&conflict);
+                conflicts.push((entry.owner.clone(), conflict));
+            }
+        }
+        match Conflicts::of(conflicts).filter(|_| !force) {
+            Some(conflicts) => Err(ApplyError::Conflicts(conflicts)),
+            None => {
+                entries.drop_empty();
+                Ok(())
+            }
+        }
+    }
+}
