@@ -34,7 +34,10 @@ pub fn schema() -> Value {
         "ownerReferences": {"type": "array", "items": {"type": "object", "properties": {
             "apiVersion": text, "kind": text, "name": text, "uid": text,
             "controller": {"type": "boolean"}, "blockOwnerDeletion": {"type": "boolean"}}}},
-        "managedFields": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+        "managedFields": {"type": "array", "items": {"type": "object", "properties": {
+            "manager": text, "operation": text, "apiVersion": text, "time": time, "fieldsType": text,
+            "fieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "nullable": true},
+            "subresource": text}}},
     }})
 }
 

@@ -75,3 +75,33 @@ pub fn set_revision(object: &mut Value, revision: Revision) {
 pub fn timestamp(now: jiff::Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
+
+/// Writes every float that counts whole things as the integer it is, as upstream's encoder does: who
+/// sends `1.0` reads `1`.
+pub fn whole_numbers(value: &mut Value) {
+    // Beyond this not every whole number has a float of its own.
+    const SURE: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= SURE);
+            if let Some(whole) = float.and_then(|float| format!("{float:.0}").parse::<i64>().ok()) {
+                *value = Value::from(whole);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(map) => map.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_floats_become_integers_and_nothing_else_does() {
+        let mut value = json!({"a": [1.0, 1.5, -2.0, 1e300], "b": 9_007_199_254_740_993_i64});
+        whole_numbers(&mut value);
+        assert_eq!(value.to_string(), r#"{"a":[1,1.5,-2,1e+300],"b":9007199254740993}"#);
+    }
+}

@@ -114,6 +114,14 @@ impl ApiError {
         Self::new(409, "Conflict", message).about(resource, &resource.plural, name)
     }
 
+    /// Others own what an apply would change: each cause says who, and where.
+    pub fn apply_conflict(message: &str, causes: impl Iterator<Item = (String, String)>) -> Self {
+        let causes: Vec<Value> = causes
+            .map(|(message, field)| json!({"reason": "FieldManagerConflict", "message": message, "field": field}))
+            .collect();
+        Self::new(409, "Conflict", message).with_detail("causes", Value::Array(causes))
+    }
+
     /// A precondition of a deletion does not hold.
     pub fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
         let kind = resource.qualified_kind();
@@ -132,7 +140,12 @@ impl ApiError {
 
     /// Something that is not a stored object, e.g. request options, has these faults.
     pub fn invalid_kind(qualified_kind: &str, name: &str, errors: &[FieldError]) -> Self {
-        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let mut texts: Vec<String> = Vec::with_capacity(errors.len());
+        for text in errors.iter().map(ToString::to_string) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let text = match texts.as_slice() {
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),

@@ -11,9 +11,19 @@ impl Schema {
     /// It is done to what clients send and to what is read from the store alike: a default that
     /// came later shows in objects that were stored before.
     pub fn fill_in(&self, value: &mut Value) {
+        self.fill(value, false);
+    }
+
+    /// As [`Schema::fill_in`], and leaves every null without a default for validation to refuse:
+    /// who applies a null says null.
+    pub fn fill_in_defaults(&self, value: &mut Value) {
+        self.fill(value, true);
+    }
+
+    fn fill(&self, value: &mut Value, keep_nulls: bool) {
         match (&self.kind, value) {
             (Kind::Object(object), Value::Object(map)) => {
-                drop_nulls(map, |name| object.field(name));
+                settle_nulls(map, |name| object.field(name), keep_nulls);
                 for (name, schema) in &object.properties {
                     if let Some(default) = schema.default.as_ref().filter(|_| !map.contains_key(name)) {
                         map.insert(name.clone(), default.clone());
@@ -21,7 +31,7 @@ impl Schema {
                 }
                 for (name, field) in map.iter_mut() {
                     if let Some(schema) = object.field(name) {
-                        schema.fill_in(field);
+                        schema.fill(field, keep_nulls);
                     }
                 }
             }
@@ -30,7 +40,7 @@ impl Schema {
                     if let (true, Some(default)) = (list.items.forbids(item), &list.items.default) {
                         item.clone_from(default);
                     }
-                    list.items.fill_in(item);
+                    list.items.fill(item, keep_nulls);
                 }
             }
             _ => {}
@@ -43,13 +53,18 @@ impl Schema {
     }
 }
 
-/// Drops nulls that may not be there, or puts the defaults of free keys in their place.
-fn drop_nulls<'a>(map: &mut Map<String, Value>, schema: impl Fn(&str) -> Option<&'a Schema>) {
+/// Puts defaults in the place of nulls that may not be there, and drops those without, unless they are
+/// to be kept.
+fn settle_nulls<'a>(
+    map: &mut Map<String, Value>,
+    schema: impl Fn(&str) -> Option<&'a Schema>,
+    keep_nulls: bool,
+) {
     map.retain(|name, field| {
         let Some(schema) = schema(name).filter(|schema| schema.forbids(field)) else { return true };
         if let Some(default) = &schema.default {
             field.clone_from(default);
         }
-        schema.default.is_some()
+        schema.default.is_some() || keep_nulls
     });
 }

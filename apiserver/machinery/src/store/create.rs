@@ -3,10 +3,11 @@
 use serde_json::Value;
 use storage_contract::StoreError;
 
-use super::{Kind, ObjectStore, WriteOptions, Written, check_fields, check_type, now, text};
-use crate::field_errors::FieldPath;
+use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, check_fields, check_type, now, text};
+use crate::field_errors::{FieldError, FieldPath};
 use crate::metadata;
 use crate::object;
+use crate::schema::Schema;
 use crate::status::{ApiError, ApiResult};
 
 /// Tries for a free name out of a `generateName`: upstream's number. With 27^5 suffixes more means
@@ -38,14 +39,18 @@ impl ObjectStore {
         object::remove_meta(&mut object, "resourceVersion");
         set_namespace(kind, namespace, &mut object)?;
         let mut warnings = check_fields(kind.resource, &mut object, options.field_validation)?;
-        warnings.extend(prepare(kind, &mut object));
+        kind.resource.schema.fill_in(&mut object);
+        warnings.extend(tidy(&mut object));
+        warnings.extend(metadata::finalizer_warnings(&object));
+        self.own(kind, None, &mut object, Target::Object, &options);
+        prepare(kind, &mut object);
         let generate = object::meta(&object, "generateName").to_owned();
         let generated = object::name(&object).is_empty() && !generate.is_empty();
         for _ in 0..NAME_ATTEMPTS {
             if generated {
                 object::set_meta(&mut object, "name", generate_name(&generate));
             }
-            match self.create_once(kind, namespace, object.clone(), options).await {
+            match self.create_once(kind, namespace, object.clone(), Origin::Sent, options.dry_run).await {
                 Err(error) if generated && error.code == 409 => {}
                 other => return other.map(|object| Written { object, warnings }),
             }
@@ -53,14 +58,32 @@ impl ObjectStore {
         Err(ApiError::name_exhausted(kind.resource, object::name(&object)))
     }
 
+    /// Creates what an apply makes of nothing.
+    pub(super) async fn create_applied(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> ApiResult<Written> {
+        object::remove_meta(&mut object, "resourceVersion");
+        set_namespace(kind, namespace, &mut object)?;
+        let mut warnings = tidy(&mut object);
+        warnings.extend(metadata::finalizer_warnings(&object));
+        prepare(kind, &mut object);
+        let object = self.create_once(kind, namespace, object, Origin::Applied, options.dry_run).await?;
+        Ok(Written { object, warnings })
+    }
+
     async fn create_once(
         &self,
         kind: Kind<'_>,
         namespace: &str,
         mut object: Value,
-        options: WriteOptions,
+        origin: Origin,
+        dry_run: bool,
     ) -> ApiResult<Value> {
-        prepare_by_kind(kind, &mut object, None)?;
+        prepare_by_kind(kind, &mut object, None, origin)?;
         let name = object::name(&object).to_owned();
         check(kind, &object, None)?;
         self.check_namespace(kind, namespace, &name).await?;
@@ -69,11 +92,16 @@ impl ObjectStore {
         if let Some((existing, _)) = existing {
             return Err(ApiError::already_exists(kind.resource, &name, object::is_deleting(&existing)));
         }
-        if options.dry_run {
+        if dry_run {
             return Ok(object);
         }
         let value = self.encode(kind, &key, &object)?;
-        match self.store.create(&key, value).await {
+        let mut outcome = self.store.create(&key, value).await;
+        if matches!(outcome, Err(StoreError::TooLarge { .. })) && origin == Origin::Sent {
+            object::remove_meta(&mut object, "managedFields");
+            outcome = self.store.create(&key, self.encode(kind, &key, &object)?).await;
+        }
+        match outcome {
             Ok(revision) => {
                 object::set_revision(&mut object, revision);
                 Ok(object)
@@ -100,10 +128,8 @@ impl ObjectStore {
 }
 
 /// What the server sets on every new object, and what it takes away.
-fn prepare(kind: Kind<'_>, object: &mut Value) -> Vec<String> {
-    for field in
-        ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"]
-    {
+fn prepare(kind: Kind<'_>, object: &mut Value) {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
         object::remove_meta(object, field);
     }
     object::set_meta(object, "uid", uuid::Uuid::new_v4().to_string());
@@ -114,36 +140,43 @@ fn prepare(kind: Kind<'_>, object: &mut Value) -> Vec<String> {
     if let Some(root) = object.as_object_mut().filter(|_| kind.resource.status_subresource) {
         root.remove("status");
     }
-    warnings(object)
 }
 
-/// Normalises metadata and returns what the writer should know.
-pub(super) fn warnings(object: &mut Value) -> Vec<String> {
+/// Normalises metadata and returns what the writer should know of that.
+pub(super) fn tidy(object: &mut Value) -> Vec<String> {
     metadata::drop_empty(object);
     let dropped = metadata::dedup_owners(object);
-    let mut warnings = metadata::finalizer_warnings(object);
-    if !dropped.is_empty() {
-        warnings.push(format!(
-            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
-             may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
-            dropped.join(", ")
-        ));
+    if dropped.is_empty() {
+        return Vec::new();
     }
-    warnings
+    vec![format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
+             may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        dropped.join(", ")
+    )]
 }
 
 /// What the kind itself sets, and the defaults. The kind's own rules know its stored version alone.
-pub(super) fn prepare_by_kind(kind: Kind<'_>, new: &mut Value, old: Option<&Value>) -> ApiResult<()> {
+pub(super) fn prepare_by_kind(
+    kind: Kind<'_>,
+    new: &mut Value,
+    old: Option<&Value>,
+    origin: Origin,
+) -> ApiResult<()> {
+    let fill_in = |schema: &Schema, object: &mut Value| match origin {
+        Origin::Sent => schema.fill_in(object),
+        Origin::Applied => schema.fill_in_defaults(object),
+    };
     if kind.resource.conversion.is_none() {
         kind.stored.strategy.prepare(new, old);
-        kind.stored.schema.fill_in(new);
+        fill_in(&kind.stored.schema, new);
         return Ok(());
     }
-    kind.resource.schema.fill_in(new);
+    fill_in(&kind.resource.schema, new);
     let mut stored = kind.as_stored(new)?.into_owned();
     let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
     kind.stored.strategy.prepare(&mut stored, stored_old.as_deref());
-    kind.stored.schema.fill_in(&mut stored);
+    fill_in(&kind.stored.schema, &mut stored);
     *new = kind.served(stored)?;
     Ok(())
 }

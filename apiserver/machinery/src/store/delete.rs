@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use storage_contract::StoreError;
 
-use super::{Kind, ObjectStore, create, is_held, now};
+use super::{Kind, ObjectStore, Origin, create, is_held, now};
 use crate::field_errors::{FieldError, FieldPath};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
@@ -200,7 +200,7 @@ fn marked(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> ApiR
             let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
             object::set_meta(&mut new, "generation", generation + 1);
         }
-        create::prepare_by_kind(kind, &mut new, Some(old))?;
+        create::prepare_by_kind(kind, &mut new, Some(old), Origin::Sent)?;
     }
     Ok(new)
 }

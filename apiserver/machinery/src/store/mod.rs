@@ -3,6 +3,7 @@
 //! One file per verb, named as HTTP calls it. Reads are served from the watch cache as ready-made
 //! bytes; every write is one compare-and-swap of the key's revision.
 
+mod apply;
 mod cached;
 mod create;
 mod delete;
@@ -11,6 +12,7 @@ mod get;
 mod list;
 mod lock;
 mod namespaces;
+mod owners;
 mod scale;
 mod update;
 mod watch;
@@ -33,6 +35,7 @@ use crate::object;
 use crate::resource::{ROOT, Registry, Resource};
 use crate::status::{ApiError, ApiResult};
 
+pub use apply::{AppliedObject, Configuration};
 pub use cached::{CachedObject, EventKind};
 pub use delete::{DeleteOptions, Deletion, Propagation};
 pub use get::Freshness;
@@ -61,13 +64,27 @@ pub enum FieldValidation {
     Strict,
 }
 
+/// Who writes when the server writes by itself.
+pub const SERVER: &str = "capstan";
+
 /// How a write is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WriteOptions {
     /// Everything but the storing.
     pub dry_run: bool,
     /// Unknown fields.
     pub field_validation: FieldValidation,
+    /// Who comes to own what is written.
+    pub manager: String,
+}
+
+/// What an object about to be stored was made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// What a client sent as the whole, or as a change to it. A null there means nothing.
+    Sent,
+    /// What a client applied. A null there means null.
+    Applied,
 }
 
 /// A written object and what its writer should be told.
@@ -87,6 +104,7 @@ pub struct ObjectStore {
     cache: Arc<Cache<CachedObject>>,
     encryption: Arc<Encryption>,
     namespaces: Arc<dyn NamespaceSource>,
+    owners: owners::Owners,
 }
 
 /// One registered kind in the version of a request, and how it is kept.
@@ -137,7 +155,8 @@ impl ObjectStore {
         let prefixes: Vec<String> = registry.stored().iter().map(|resource| resource.prefix()).collect();
         let projection = Arc::new(cached::ToBytes::new(Arc::clone(&registry), Arc::clone(&encryption)));
         let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, shutdown);
-        Self { registry, store, cache, encryption, namespaces }
+        let owners = owners::Owners::new(&registry);
+        Self { registry, store, cache, encryption, namespaces, owners }
     }
 
     /// The kinds.
@@ -289,6 +308,7 @@ fn check_fields(
     object: &mut Value,
     validation: FieldValidation,
 ) -> ApiResult<Vec<String>> {
+    object::whole_numbers(object);
     let mut unknown = resource.schema.prune(object, &FieldPath::default());
     // Upstream decodes metadata by itself, and names the rest in order.
     unknown.sort_by_key(|path| (!path.to_string().starts_with("metadata."), path.to_string()));

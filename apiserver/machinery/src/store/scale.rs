@@ -1,11 +1,30 @@
 //! The subresource `scale`: one number of the object, written as any other update.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use apiserver_structured_merge::{
+    ConversionFault, Entries, Path, ScalePaths, Set, Tracker, Type, Versions, from_scale, to_scale,
+};
+use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Kind, ObjectStore, Target, WriteOptions, Written};
+use super::apply::{check_kind, refusal};
+use super::update::{Method, Modification, check_uid};
+use super::{Configuration, Kind, ObjectStore, Origin, Target, WriteOptions, Written};
+use crate::object;
 use crate::resource::Scale;
 use crate::scale;
 use crate::status::ApiResult;
+
+/// Nothing is exempt in a Scale.
+static NOTHING: LazyLock<Set> = LazyLock::new(Set::default);
+
+static TYPE: LazyLock<Arc<Type>> =
+    LazyLock::new(|| Arc::new(Type::of_object(&scale::schema()).unwrap_or(Type::Deduced)));
+
+/// What a write makes of a Scale that has its owners.
+type Change<'a> = dyn FnMut(&Value) -> ApiResult<Value> + Send + 'a;
 
 impl ObjectStore {
     /// Writes the Scale that `change` makes of the present one; the answer's object is the Scale.
@@ -21,11 +40,114 @@ impl ObjectStore {
         options: WriteOptions,
         mut change: impl FnMut(&Value) -> ApiResult<Value> + Send,
     ) -> ApiResult<Written> {
-        let change = |old: &Value| {
-            let wanted = change(&scale::of(scale, old)?.0)?;
-            Ok(scale::carry_over(scale, old, &wanted))
+        let api_version = api_version();
+        let mut owned = |old: &Value| {
+            let mut new = change(&without_owners(old))?;
+            tracker(&api_version, &options.manager).update(Some(old), &mut new);
+            Ok(new)
         };
-        let written = self.modify(kind, namespace, name, Target::Object, options.dry_run, change).await?;
+        self.rescale(kind, scale, (namespace, name), &options, &mut owned).await
+    }
+
+    /// Applies a configuration to the Scale of an object; the answer's object is the Scale.
+    ///
+    /// # Errors
+    /// 400, 404, 409, 413, 422, 500 (a configuration that is no Scale), 503.
+    pub async fn apply_scale(
+        &self,
+        kind: Kind<'_>,
+        scale: &Scale,
+        namespace: &str,
+        name: &str,
+        configuration: &Configuration,
+        options: &WriteOptions,
+    ) -> ApiResult<Written> {
+        let (api_version, fields) = (api_version(), &configuration.fields);
+        check_kind(fields, &api_version, scale::KIND)?;
+        let mut applied = |old: &Value| {
+            let applied =
+                tracker(&api_version, &options.manager).apply(Some(old), fields, configuration.force);
+            let applied = applied.map_err(|error| refusal(fields, &api_version, scale::KIND, &error))?;
+            Ok(applied.object)
+        };
+        self.rescale(kind, scale, (namespace, name), options, &mut applied).await
+    }
+
+    async fn rescale(
+        &self,
+        kind: Kind<'_>,
+        scale: &Scale,
+        (namespace, name): (&str, &str),
+        options: &WriteOptions,
+        change: &mut Change<'_>,
+    ) -> ApiResult<Written> {
+        let (replicas, api_version) = (self.replicas(kind), kind.resource.api_version());
+        let paths = ScalePaths { replicas: &replicas, api_version: &api_version };
+        let change = |old: &Value| {
+            let owners = old.pointer("/metadata/managedFields");
+            // Owners that cannot be read own nothing here.
+            let owners = Entries::decode(owners).unwrap_or_default();
+            let mut present = scale::of(scale, old)?.0;
+            set_owners(&mut present, &to_scale(&owners, &paths));
+            let wanted = change(&present)?;
+            let mut new = scale::carry_over(scale, old, &wanted);
+            check_uid(kind, &new, old, Method::Put)?;
+            let scalers = Entries::decode(wanted.pointer("/metadata/managedFields")).unwrap_or_default();
+            set_owners(&mut new, &from_scale(&owners, &scalers, &paths));
+            Ok(new)
+        };
+        let how = Modification { target: Target::Object, options, origin: Origin::Sent, owned: true };
+        let written = self.modify(kind, namespace, name, how, change).await?;
         Ok(Written { object: scale::shown(scale, &written.object)?, warnings: written.warnings })
+    }
+
+    /// Where the number stands, in every version of the kind.
+    fn replicas(&self, kind: Kind<'_>) -> BTreeMap<String, Path> {
+        let resources = self.registry.resources().iter();
+        let same =
+            |group: &str, plural: &str| (group, plural) == (&*kind.resource.group, &*kind.resource.plural);
+        let versions = resources.filter(|resource| same(&resource.group, &resource.plural));
+        versions
+            .filter_map(|resource| {
+                let path = resource.scale.as_ref()?.spec_replicas.trim_start_matches('.');
+                Some((resource.api_version(), Path::of_fields(path.split('.'))))
+            })
+            .collect()
+    }
+}
+
+/// Scale as the only version of a kind of its own.
+struct ScaleVersion;
+
+impl Versions for ScaleVersion {
+    fn of_version(&self, api_version: &str) -> Option<Arc<Type>> {
+        (api_version == self::api_version()).then(|| Arc::clone(&TYPE))
+    }
+
+    fn convert(&self, object: Value, _: &str, _: &str) -> Result<Value, ConversionFault> {
+        Ok(object)
+    }
+}
+
+fn api_version() -> String {
+    format!("{}/{}", scale::GROUP, scale::VERSION)
+}
+
+fn tracker<'a>(api_version: &'a str, manager: &'a str) -> Tracker<'a> {
+    let now = Timestamp::now().as_second();
+    Tracker { versions: &ScaleVersion, api_version, manager, subresource: "scale", reset: &NOTHING, now }
+}
+
+/// Clients do not see the owners of a Scale.
+fn without_owners(scale: &Value) -> Value {
+    let mut scale = scale.clone();
+    object::remove_meta(&mut scale, "managedFields");
+    scale
+}
+
+fn set_owners(object: &mut Value, owners: &Entries) {
+    match owners.encode() {
+        Some(owners) => object::set_meta(object, "managedFields", owners),
+        None => object::remove_meta(object, "managedFields"),
     }
 }

@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 use storage_contract::{Entry, Key, StoreError};
 
 use super::{
-    FieldValidation, Kind, ObjectStore, WriteOptions, Written, check_fields, check_type, create, is_held,
+    FieldValidation, Kind, ObjectStore, Origin, WriteOptions, Written, check_fields, check_type, create, is_held,
+    owners,
 };
 use crate::field_errors::{FieldError, FieldPath};
+use crate::metadata;
 use crate::object;
 use crate::patch::Patch;
 use crate::status::{ApiError, ApiResult};
@@ -26,6 +28,34 @@ pub enum Target {
     Finalizers,
 }
 
+impl Target {
+    /// The subresource it is written through; empty for the object itself.
+    pub fn subresource(self) -> &'static str {
+        match self {
+            Self::Object => "",
+            Self::Status => "status",
+            Self::Finalizers => "finalize",
+        }
+    }
+}
+
+/// How an object is changed.
+#[derive(Clone, Copy)]
+pub(super) struct Modification<'a> {
+    pub(super) target: Target,
+    pub(super) options: &'a WriteOptions,
+    pub(super) origin: Origin,
+    /// Whether what the change makes has its owners already.
+    pub(super) owned: bool,
+}
+
+/// What a client says the object to be, and by which method.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Put,
+    Patch,
+}
+
 impl ObjectStore {
     /// Replaces an object with `new`, which names the revision it was made from.
     ///
@@ -42,8 +72,12 @@ impl ObjectStore {
     ) -> ApiResult<Written> {
         check_type(kind.resource, &mut new)?;
         let warnings = check_fields(kind.resource, &mut new, options.field_validation)?;
-        let mut written =
-            self.modify(kind, namespace, name, target, options.dry_run, |_| Ok(new.clone())).await?;
+        let modification = Modification { target, options: &options, origin: Origin::Sent, owned: false };
+        let change = |old: &Value| {
+            check_uid(kind, &new, old, Method::Put)?;
+            Ok(new.clone())
+        };
+        let mut written = self.modify(kind, namespace, name, modification, change).await?;
         written.warnings.splice(0..0, warnings);
         Ok(written)
     }
@@ -74,7 +108,8 @@ impl ObjectStore {
                 .map_err(|error| strict_patch_error(&patched, &error))?;
             Ok(new)
         };
-        let mut written = self.modify(kind, namespace, name, target, options.dry_run, change).await?;
+        let modification = Modification { target, options: &options, origin: Origin::Sent, owned: false };
+        let mut written = self.modify(kind, namespace, name, modification, change).await?;
         written.warnings.splice(0..0, warnings);
         Ok(written)
     }
@@ -84,8 +119,7 @@ impl ObjectStore {
         kind: Kind<'_>,
         namespace: &str,
         name: &str,
-        target: Target,
-        dry_run: bool,
+        how: Modification<'_>,
         mut change: impl FnMut(&Value) -> ApiResult<Value> + Send,
     ) -> ApiResult<Written> {
         let key = self.key(kind, namespace, name)?;
@@ -95,14 +129,34 @@ impl ObjectStore {
             };
             let mut new = change(&old)?;
             check_identity(kind, &new, &old)?;
-            settle(kind, &mut new, &old, target)?;
-            let warnings = create::warnings(&mut new);
+            let mut warnings = create::tidy(&mut new);
+            if !how.owned {
+                kind.resource.schema.fill_in(&mut new);
+                self.own(kind, Some(&old), &mut new, how.target, how.options);
+            }
+            settle(kind, &mut new, &old, how)?;
+            warnings.extend(metadata::finalizer_warnings(&new));
             create::check(kind, &new, Some(&old))?;
-            if let Some(object) = self.swap(kind, &key, entry, &old, new, dry_run).await? {
+            if let Some(object) = self.swap(kind, &key, entry, &old, new, how).await? {
                 return Ok(Written { object, warnings });
             }
         }
         Err(ApiError::modified(kind.resource, name))
+    }
+
+    /// Gives `new` its owners: those of `old`, but for what the writer has changed.
+    pub(super) fn own(
+        &self,
+        kind: Kind<'_>,
+        old: Option<&Value>,
+        new: &mut Value,
+        target: Target,
+        options: &WriteOptions,
+    ) {
+        let api_version = kind.resource.api_version();
+        if let Some(tracker) = self.owners.write(kind, &api_version, &options.manager, target) {
+            tracker.update(old, new);
+        }
     }
 
     /// Stores `new` if nobody was faster; `None` when somebody was.
@@ -113,16 +167,23 @@ impl ObjectStore {
         entry: Entry,
         old: &Value,
         mut new: Value,
-        dry_run: bool,
+        how: Modification<'_>,
     ) -> ApiResult<Option<Value>> {
+        let dry_run = how.options.dry_run;
         if object::is_deleting(&new) && !is_held(kind.resource, &new) {
             return self.finish_deletion(kind, key, entry, new, dry_run).await;
         }
+        owners::keep_times(&mut new, old);
         if dry_run || (new == *old && self.is_current(kind, &entry)) {
             return Ok(Some(new));
         }
         let value = self.encode(kind, key, &new)?;
-        match self.store.update(key, entry.modified, value).await {
+        let mut outcome = self.store.update(key, entry.modified, value).await;
+        if matches!(outcome, Err(StoreError::TooLarge { .. })) && how.origin == Origin::Sent {
+            object::remove_meta(&mut new, "managedFields");
+            outcome = self.store.update(key, entry.modified, self.encode(kind, key, &new)?).await;
+        }
+        match outcome {
             Ok(revision) => {
                 object::set_revision(&mut new, revision);
                 Ok(Some(new))
@@ -202,12 +263,23 @@ fn check_identity(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
     if !revision.is_empty() && revision != object::meta(old, "resourceVersion") {
         return Err(ApiError::modified(kind.resource, name));
     }
+    check_uid(kind, new, old, Method::Patch)
+}
+
+/// Whoever names a uid means that very object.
+pub(super) fn check_uid(kind: Kind<'_>, new: &Value, old: &Value, method: Method) -> ApiResult<()> {
     let (uid, given) = (object::meta(old, "uid"), object::meta(new, "uid"));
-    if !given.is_empty() && given != uid {
-        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
-        return Err(ApiError::conflict(kind.resource, name, &why));
+    if given.is_empty() || given == uid {
+        return Ok(());
     }
-    Ok(())
+    if method == Method::Put {
+        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
+        return Err(ApiError::conflict(kind.resource, object::name(old), &why));
+    }
+    let field = FieldPath::new("metadata.uid");
+    let fault = FieldError::invalid(field, &Value::from(given), "field is immutable");
+    // Upstream finds it twice, in two of its layers.
+    Err(ApiError::invalid(kind.resource, object::name(old), &[fault.clone(), fault]))
 }
 
 /// A patch may not lead to another version.
@@ -234,8 +306,13 @@ fn check_deletion(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
 }
 
 /// Restores what this write may not change, sets what the server keeps.
-fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) -> ApiResult<()> {
-    restore_other_parts(kind, new, old, target);
+fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modification<'_>) -> ApiResult<()> {
+    let owners = new.pointer_mut("/metadata/managedFields").map(Value::take);
+    restore_other_parts(kind, new, old, how.target);
+    match owners {
+        Some(owners) => object::set_meta(new, "managedFields", owners),
+        None => object::remove_meta(new, "managedFields"),
+    }
     for field in [
         "uid",
         "creationTimestamp",
@@ -250,10 +327,8 @@ fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) -> ApiRe
             None => object::remove_meta(new, field),
         }
     }
-    for field in ["selfLink", "managedFields"] {
-        object::remove_meta(new, field);
-    }
-    create::prepare_by_kind(kind, new, Some(old))?;
+    object::remove_meta(new, "selfLink");
+    create::prepare_by_kind(kind, new, Some(old), how.origin)?;
     if kind.resource.generation && is_new_generation(kind, new, old) {
         let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
         object::set_meta(new, "generation", generation + 1);

@@ -1,0 +1,187 @@
+//! Server-side apply: say what you want, and own it.
+
+use apiserver_structured_merge::{Applied, ApplyError, Conflicts};
+use serde_json::Value;
+
+use super::update::Modification;
+use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written};
+use crate::admission::{Action, Creation};
+use crate::object;
+use crate::resource::Resource;
+use crate::status::{ApiError, ApiResult};
+
+/// Lost races between creating and changing before an apply gives up.
+const ATTEMPTS: usize = 20;
+
+/// What somebody wants an object to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    /// The fields they have an opinion about.
+    pub fields: Value,
+    /// Whether it is taken from others what they own and think otherwise about.
+    pub force: bool,
+}
+
+/// What an apply came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AppliedObject {
+    /// The object and what its writer should be told.
+    pub written: Written,
+    /// Whether there was none before.
+    pub created: bool,
+}
+
+impl ObjectStore {
+    /// Applies a configuration to an object, which is created when there is none. Done again on the
+    /// newest object when somebody else was faster.
+    ///
+    /// # Errors
+    /// 400, 403 (creating), 404, 409, 413, 422, 500 (a configuration that the schema does not know),
+    /// 503.
+    pub async fn apply(
+        &self,
+        kind: Kind<'_>,
+        name: &str,
+        configuration: &Configuration,
+        target: Target,
+        options: &WriteOptions,
+        creation: &Creation<'_>,
+    ) -> ApiResult<AppliedObject> {
+        let (api_version, name_of_kind) = (kind.resource.api_version(), &kind.resource.kind);
+        check_kind(&configuration.fields, &api_version, name_of_kind)?;
+        for _ in 0..ATTEMPTS {
+            match self.apply_to_existing(kind, name, configuration, target, options, creation).await {
+                Err(error) if error.code == 404 && target == Target::Object => {}
+                other => return other.map(|written| AppliedObject { written, created: false }),
+            }
+            match self.apply_to_nothing(kind, name, configuration, options, creation).await {
+                Err(error) if error.reason == "AlreadyExists" => {}
+                other => return other.map(|written| AppliedObject { written, created: true }),
+            }
+        }
+        Err(ApiError::modified(kind.resource, name))
+    }
+
+    async fn apply_to_existing(
+        &self,
+        kind: Kind<'_>,
+        name: &str,
+        configuration: &Configuration,
+        target: Target,
+        options: &WriteOptions,
+        creation: &Creation<'_>,
+    ) -> ApiResult<Written> {
+        let modification = Modification { target, options, origin: Origin::Applied, owned: true };
+        let change = |live: &Value| {
+            self.merge(kind, Some(live), configuration, target, options).map(|applied| applied.object)
+        };
+        self.modify(kind, creation.namespace, name, modification, change).await
+    }
+
+    async fn apply_to_nothing(
+        &self,
+        kind: Kind<'_>,
+        name: &str,
+        configuration: &Configuration,
+        options: &WriteOptions,
+        creation: &Creation<'_>,
+    ) -> ApiResult<Written> {
+        let resource = kind.resource;
+        creation.permissions.require(create_action(resource, name, creation.namespace)).await?;
+        let mut object = self.merge(kind, None, configuration, Target::Object, options)?.object;
+        check_name(&object, name)?;
+        let uid = object::meta(&object, "uid");
+        if !uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(ApiError::conflict(resource, name, &why));
+        }
+        kind.stored.strategy.admit(&mut object, creation).await?;
+        self.create_applied(kind, creation.namespace, object, options).await
+    }
+
+    /// The live object with the configuration in it.
+    fn merge(
+        &self,
+        kind: Kind<'_>,
+        live: Option<&Value>,
+        configuration: &Configuration,
+        target: Target,
+        options: &WriteOptions,
+    ) -> ApiResult<Applied> {
+        let api_version = kind.resource.api_version();
+        let tracker = self.owners.write(kind, &api_version, &options.manager, target);
+        let tracker = tracker.ok_or_else(|| ApiError::internal(format!("{api_version} is not served")))?;
+        let fields = &configuration.fields;
+        let applied = tracker.apply(live, fields, configuration.force);
+        applied.map_err(|error| refusal(fields, &api_version, &kind.resource.kind, &error))
+    }
+}
+
+/// A configuration must be of the kind and version of its URL, and may not say who owns what.
+pub(super) fn check_kind(fields: &Value, api_version: &str, kind: &str) -> ApiResult<()> {
+    let part = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+    let given = (part("apiVersion"), part("kind"));
+    if given != (api_version, kind) {
+        return Err(ApiError::bad_request(format!("invalid object type: {}", kind_text(given.0, given.1))));
+    }
+    if fields.pointer("/metadata/managedFields").is_some_and(|owners| !owners.is_null()) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    Ok(())
+}
+
+/// A kind as upstream prints it: `group/version, Kind=Name`.
+fn kind_text(api_version: &str, kind: &str) -> String {
+    let slash = if api_version.contains('/') { "" } else { "/" };
+    format!("{slash}{api_version}, Kind={kind}")
+}
+
+fn check_name(object: &Value, name: &str) -> ApiResult<()> {
+    let given = object::name(object);
+    if given.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if given != name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    Ok(())
+}
+
+fn create_action<'a>(resource: &'a Resource, name: &'a str, namespace: &'a str) -> Action<'a> {
+    Action {
+        verb: "create",
+        group: &resource.group,
+        version: &resource.version,
+        resource: &resource.plural,
+        subresource: "",
+        namespace,
+        name,
+    }
+}
+
+pub(super) fn refusal(fields: &Value, api_version: &str, kind: &str, error: &ApplyError) -> ApiError {
+    match error {
+        ApplyError::Conflicts(conflicts) => conflict(conflicts),
+        ApplyError::Mismatch(mismatch) => {
+            let (namespace, name) = (object::namespace(fields), object::name(fields));
+            let kind = kind_text(api_version, kind);
+            let text =
+                format!("failed to create typed patch object ({namespace}/{name}; {kind}): {mismatch}");
+            ApiError::untyped(500, text)
+        }
+        other => ApiError::untyped(500, other.to_string()),
+    }
+}
+
+fn conflict(conflicts: &Conflicts) -> ApiError {
+    let causes = conflicts
+        .iter()
+        .map(|conflict| (format!("conflict with {}", conflict.owner), conflict.path.to_string()));
+    ApiError::apply_conflict(&conflicts.to_string(), causes)
+}
