@@ -162,7 +162,7 @@ pub(crate) fn decode(
             ]));
         }
     };
-    if depth(&value) > DEEPEST {
+    if is_too_deep(&value) {
         return Err(malformed(&format!("nested more than {DEEPEST} deep")));
     }
     Ok(Decoded { value, duplicates })
@@ -243,6 +243,11 @@ fn summary(body: &[u8]) -> String {
 /// Paths of fields that occur twice, as upstream reports them.
 pub(crate) fn duplicate_texts(duplicates: &[String]) -> Vec<String> {
     duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
+}
+
+/// Whether a body is nested deeper than is read.
+pub(crate) fn is_too_deep(value: &Value) -> bool {
+    depth(value) > DEEPEST
 }
 
 fn depth(value: &Value) -> usize {

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use apiserver_access::User;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use tower::Service;
 
@@ -29,6 +30,13 @@ impl InProcess {
     }
 }
 
+/// What a client of ours that does not say is called, e.g. in the owners of what it writes: the last
+/// part of its user's name.
+fn program(user: &User) -> Option<HeaderValue> {
+    let name = user.name.rsplit(':').next()?;
+    HeaderValue::from_str(name).ok()
+}
+
 impl<B> Service<Request<B>> for InProcess
 where
     B: Body<Data = Bytes> + Send + 'static,
@@ -42,8 +50,11 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let Self { server, connection } = self.clone();
+        if let Some(program) = connection.internal.as_deref().and_then(program) {
+            request.headers_mut().entry(USER_AGENT).or_insert(program);
+        }
         Box::pin(async move { Ok(server.handle(request, &connection).await) })
     }
 }

@@ -105,7 +105,8 @@ impl Query {
         if !faults.is_empty() {
             return Err(ApiError::invalid_kind(&format!("{options}.meta.k8s.io"), "", &faults));
         }
-        Ok(WriteOptions { dry_run: !dry.is_empty(), field_validation })
+        let manager = self.text("fieldManager").to_owned();
+        Ok(WriteOptions { dry_run: !dry.is_empty(), field_validation, manager })
     }
 
     /// Upstream's bound on a manager's name, so that manifests refused there are refused here.

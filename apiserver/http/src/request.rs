@@ -2,9 +2,11 @@
 
 use apiserver_access::User;
 use apiserver_machinery::status::ApiResult;
+use apiserver_machinery::store::WriteOptions;
 use apiserver_machinery::verb::Caller;
 use bytes::Bytes;
 use http::HeaderMap;
+use http::header::USER_AGENT;
 use hyper::upgrade::OnUpgrade;
 
 use crate::negotiation::{self, Form};
@@ -39,8 +41,47 @@ impl Call {
         negotiation::form(&self.headers, &self.query, list)
     }
 
+    /// How a write is to be done, and who does it: the field manager, or what the client calls itself.
+    /// `options` names the options' kind in errors.
+    pub(crate) fn write_options(&self, options: &str) -> ApiResult<WriteOptions> {
+        let mut write = self.query.write_options(options)?;
+        if write.manager.is_empty() {
+            write.manager = manager_of(self.header(&USER_AGENT));
+        }
+        Ok(write)
+    }
+
     /// A header as text; empty when absent.
     pub(crate) fn header(&self, name: &http::header::HeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// The program in a user agent, without its version: at most 128 bytes that can be printed.
+fn manager_of(user_agent: &str) -> String {
+    const LONGEST: usize = 128;
+    let program = user_agent.split('/').next().unwrap_or_default();
+    let mut manager = String::new();
+    for character in program.chars().filter(|character| !character.is_control()) {
+        if manager.len() + character.len_utf8() > LONGEST {
+            break;
+        }
+        manager.push(character);
+    }
+    if manager.is_empty() { "unknown".to_owned() } else { manager }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::manager_of;
+
+    #[test]
+    fn a_client_without_a_manager_is_called_by_its_program() {
+        assert_eq!(manager_of("kubectl/v1.36.3 (linux/amd64) kubernetes/abc"), "kubectl");
+        assert_eq!(manager_of("curl"), "curl");
+        assert_eq!(manager_of(""), "unknown");
+        assert_eq!(manager_of("/1.0"), "unknown");
+        assert_eq!(manager_of("a\tb"), "ab");
+        assert_eq!(manager_of(&"\u{e9}".repeat(100)).len(), 128);
     }
 }

@@ -11,7 +11,7 @@ use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy};
 use apiserver_http::{ApiServer, Identity, Parts, Settings};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{
-    FieldValidation, NamespaceSource, ObjectStore, OwnNamespaces, WriteOptions,
+    FieldValidation, NamespaceSource, ObjectStore, OwnNamespaces, SERVER, WriteOptions,
 };
 use prometheus_client::registry::Registry;
 use serde_json::json;
@@ -223,7 +223,11 @@ async fn make_namespaces(objects: &ObjectStore, names: &[String]) -> anyhow::Res
     let Some(kind) = objects.kind("", "v1", "namespaces") else { return Ok(()) };
     for name in names {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let options = WriteOptions { dry_run: false, field_validation: FieldValidation::Strict };
+        let options = WriteOptions {
+            dry_run: false,
+            field_validation: FieldValidation::Strict,
+            manager: SERVER.to_owned(),
+        };
         match objects.create(kind, "", object, options).await {
             Ok(_) => {}
             Err(error) if error.code == 409 => {}

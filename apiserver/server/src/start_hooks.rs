@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use apiserver_http::Check;
-use apiserver_machinery::store::{FieldValidation, ObjectStore, WriteOptions};
+use apiserver_machinery::store::{FieldValidation, ObjectStore, SERVER, WriteOptions};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -70,7 +70,11 @@ async fn make_namespaces(objects: &ObjectStore) -> anyhow::Result<()> {
     let Some(kind) = objects.kind("", "v1", "namespaces") else { return Ok(()) };
     for name in ["default", "capstan-system"] {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let options = WriteOptions { dry_run: false, field_validation: FieldValidation::Strict };
+        let options = WriteOptions {
+            dry_run: false,
+            field_validation: FieldValidation::Strict,
+            manager: SERVER.to_owned(),
+        };
         match objects.create(kind, "", object, options).await {
             Ok(_) => {}
             Err(error) if error.code == 409 => {}

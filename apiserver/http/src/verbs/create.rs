@@ -19,7 +19,7 @@ pub(super) async fn serve(
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
     let form = call.form(false)?;
-    let options = call.query.write_options("CreateOptions")?;
+    let options = call.write_options("CreateOptions")?;
     let (mut object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };
     let creation = Creation { namespace: &path.namespace, caller: call.caller(), permissions: &permissions };

@@ -1,5 +1,6 @@
 //! From a resolved, permitted request to the generic store and back.
 
+mod apply;
 mod create;
 mod delete;
 mod frames;

@@ -6,7 +6,7 @@ use apiserver_machinery::resource::Resource;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{
-    FieldValidation, Freshness, Kind, ListRequest, Lock, ObjectStore, RevisionMatch, WriteOptions,
+    FieldValidation, Freshness, Kind, ListRequest, Lock, ObjectStore, RevisionMatch, SERVER, WriteOptions,
 };
 use apiserver_machinery::verb::Objects;
 use async_trait::async_trait;
@@ -65,7 +65,8 @@ impl Objects for ThroughStore {
         object: Value,
         dry_run: bool,
     ) -> ApiResult<Value> {
-        let options = WriteOptions { dry_run, field_validation: FieldValidation::Strict };
+        let options =
+            WriteOptions { dry_run, field_validation: FieldValidation::Strict, manager: SERVER.to_owned() };
         self.0
             .create(self.kind(group, plural)?, namespace, object, options)
             .await

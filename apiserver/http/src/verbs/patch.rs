@@ -7,12 +7,16 @@ use apiserver_machinery::store::{FieldValidation, Kind, Target};
 use http::header::CONTENT_TYPE;
 use serde_json::json;
 
-use super::view;
+use super::{apply, view};
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
 use crate::{body, json as decoder};
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 pub(super) async fn serve(
     server: &ApiServer,
@@ -31,8 +35,11 @@ pub(super) async fn part(
     path: &ResourcePath,
     target: Target,
 ) -> ApiResult<Answer> {
+    if apply::is_meant(call) {
+        return apply::serve(server, call, kind, path, target).await;
+    }
     let form = call.form(false)?;
-    let options = call.query.write_options("PatchOptions")?;
+    let options = call.write_options("PatchOptions")?;
     let (patch, duplicates) = read(call, kind, options.field_validation)?;
     let written =
         server.parts.objects.patch(kind, &path.namespace, &path.name, &patch, target, options).await?;
@@ -57,18 +64,11 @@ pub(super) fn read(
     }
     let media = call.header(&CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
     let patch = match media.as_str() {
-        "application/json-patch+json" => Patch::json(&call.body)?,
-        "application/merge-patch+json" => Patch::merge(&call.body)?,
+        JSON => Patch::json(&call.body)?,
+        MERGE => Patch::merge(&call.body)?,
         // kubectl sends this for the kinds that are compiled into it, and for no others.
-        "application/strategic-merge-patch+json" if !kind.resource.hosted => Patch::strategic(&call.body)?,
-        // Server-side apply is not offered yet; clients fall back to a merge patch.
-        _ => {
-            return Err(ApiError::unsupported_media_type(&[
-                "application/json-patch+json",
-                "application/merge-patch+json",
-                "application/apply-patch+yaml",
-            ]));
-        }
+        STRATEGIC if !kind.resource.hosted => Patch::strategic(&call.body)?,
+        _ => return Err(ApiError::unsupported_media_type(&[JSON, MERGE, apply::MEDIA_TYPE])),
     };
     let duplicates = duplicates(&media, call, validation)?;
     Ok((patch, duplicates))
@@ -79,7 +79,7 @@ pub(super) fn read(
 /// # Errors
 /// 422 naming them, when they are not to be.
 fn duplicates(media: &str, call: &Call, validation: FieldValidation) -> ApiResult<Vec<String>> {
-    if validation == FieldValidation::Ignore || media == "application/json-patch+json" {
+    if validation == FieldValidation::Ignore || media == JSON {
         return Ok(Vec::new());
     }
     let (patch, duplicates) = decoder::parse(&call.body)

@@ -9,7 +9,7 @@ use apiserver_machinery::{object, scale, table};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use super::{list_options, patch, view};
+use super::{apply, list_options, patch, view};
 use crate::body::{self, Decoded};
 use crate::negotiation::{Form, View};
 use crate::request::Call;
@@ -55,7 +55,7 @@ async fn get(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
 
 async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
     let form = call.form(false)?;
-    let options = call.query.write_options("UpdateOptions")?;
+    let options = call.write_options("UpdateOptions")?;
     let (fields, media) = (None, call.header(&CONTENT_TYPE));
     let Decoded { value: mut wanted, duplicates } = body::decode(media, &call.body, scale::KIND, fields)?;
     let mut faults = body::duplicate_texts(&duplicates);
@@ -63,14 +63,25 @@ async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer
     if options.field_validation == FieldValidation::Strict && !faults.is_empty() {
         return Err(undecodable(&format!("strict decoding error: {}", faults.join(", "))));
     }
-    let (written, mut answer) = write(server, call, of, options, form, |_| Ok(wanted.clone())).await?;
-    response::warn(&mut answer, &[told(options, faults), written].concat());
+    let (written, mut answer) =
+        write(server, call, of, options.clone(), form, |_| Ok(wanted.clone())).await?;
+    response::warn(&mut answer, &[told(&options, faults), written].concat());
     Ok(answer)
 }
 
 async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
     let form = call.form(false)?;
-    let options = call.query.write_options("PatchOptions")?;
+    if apply::is_meant(call) {
+        let (configuration, options, duplicates) = apply::read(call)?;
+        let (namespace, name) = (&of.path.namespace, &of.path.name);
+        let objects = &server.parts.objects;
+        let written =
+            objects.apply_scale(of.kind, of.scale, namespace, name, &configuration, &options).await?;
+        let mut answer = show(call, &written.object, form)?;
+        response::warn(&mut answer, &[duplicates, written.warnings].concat());
+        return Ok(answer);
+    }
+    let options = call.write_options("PatchOptions")?;
     let (patch, duplicates) = patch::read(call, of.kind, options.field_validation)?;
     let strict = options.field_validation == FieldValidation::Strict;
     let mut unknown = Vec::new();
@@ -85,8 +96,8 @@ async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer>
         }
         Ok(new)
     };
-    let (written, mut answer) = write(server, call, of, options, form, change).await?;
-    response::warn(&mut answer, &[duplicates, told(options, unknown), written].concat());
+    let (written, mut answer) = write(server, call, of, options.clone(), form, change).await?;
+    response::warn(&mut answer, &[duplicates, told(&options, unknown), written].concat());
     Ok(answer)
 }
 
@@ -105,7 +116,7 @@ async fn write(
     Ok((written.warnings, show(call, &written.object, form)?))
 }
 
-fn told(options: WriteOptions, faults: Vec<String>) -> Vec<String> {
+fn told(options: &WriteOptions, faults: Vec<String>) -> Vec<String> {
     if options.field_validation == FieldValidation::Warn { faults } else { Vec::new() }
 }
 

@@ -58,7 +58,7 @@ async fn invoke(
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
     let form = call.form(false)?;
-    let options = call.query.write_options("CreateOptions")?;
+    let options = call.write_options("CreateOptions")?;
     let body = body_of(call, verb.as_ref())?;
     let objects = ThroughStore(Arc::clone(&server.parts.objects));
     let (verb, caller, dry_run) = (Arc::clone(verb), call.caller(), options.dry_run);

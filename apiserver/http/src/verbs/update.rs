@@ -28,7 +28,7 @@ pub(super) async fn part(
     target: Target,
 ) -> ApiResult<Answer> {
     let form = call.form(false)?;
-    let options = call.query.write_options("UpdateOptions")?;
+    let options = call.write_options("UpdateOptions")?;
     let (object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let written =
         server.parts.objects.update(kind, &path.namespace, &path.name, object, target, options).await?;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy, User};
+use apiserver_access::{Attributes, Authenticator, Authorizer, Chain, Decision, LocalPolicy, Rules, User};
 use apiserver_http::{ApiServer, Check, Identity, InProcess, Parts, ResponseBody, Settings};
 use apiserver_machinery::conversion::{Conversion, ConversionError};
 use apiserver_machinery::encryption::Encryption;
@@ -142,7 +142,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             settings: Settings::default(),
-            authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
+            authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy), Arc::new(PatchAlone)])),
             namespaces: Arc::new(OwnNamespaces),
             checks: Vec::new(),
             shutdown: CancellationToken::new(),
@@ -150,11 +150,39 @@ impl Default for Setup {
     }
 }
 
+const PATCHER: &str = "patcher";
+
+#[derive(Debug)]
+struct PatchAlone;
+
+#[async_trait::async_trait]
+impl Authorizer for PatchAlone {
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        let may = attributes.user.name == PATCHER && ["get", "patch"].contains(&attributes.verb.as_str());
+        if may { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+    }
+
+    async fn rules(&self, _: &User, _: &str) -> Rules {
+        Rules::default()
+    }
+}
+
 impl Server {
     pub(crate) async fn start() -> Self {
+        Self::of(kinds()).await
+    }
+
+    /// A server of widgets, for which there are answers of a real server.
+    pub(crate) async fn of_widgets() -> Self {
+        let mut kinds = tests_widget::resources().unwrap();
+        kinds.push(resource("", "Namespace", false));
+        Self::of(kinds).await
+    }
+
+    async fn of(kinds: Vec<Resource>) -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
-        Self { _directory: Some(directory), ..Self::start_on(store).await }
+        Self { _directory: Some(directory), ..Self::serve(kinds, store, Setup::default()).await }
     }
 
     pub(crate) async fn start_with(setup: Setup) -> Self {
@@ -169,7 +197,10 @@ impl Server {
     }
 
     async fn set_up_on(store: Arc<dyn Store>, setup: Setup) -> Self {
-        let kinds = kinds();
+        Self::serve(kinds(), store, setup).await
+    }
+
+    async fn serve(kinds: Vec<Resource>, store: Arc<dyn Store>, setup: Setup) -> Self {
         let objects = Arc::new(ObjectStore::open(
             Arc::new(Registry::new(kinds)),
             store,
@@ -224,6 +255,11 @@ impl Server {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         self.door.clone().call(request).await.unwrap()
+    }
+
+    /// The same server, seen by a user who may get and patch, and nothing else.
+    pub(crate) fn as_patcher(&self) -> Self {
+        self.as_user(User::authenticated(PATCHER, []))
     }
 
     pub(crate) async fn request(
@@ -288,6 +324,12 @@ impl Server {
         let media =
             if kind == "json" { "application/json-patch+json" } else { "application/merge-patch+json" };
         self.send("PATCH", path, &[("content-type", media)], &body.to_string()).await
+    }
+
+    /// Applies as `manager`, with more of the query after that.
+    pub(crate) async fn apply(&self, path: &str, manager: &str, body: &Value) -> (u16, Value) {
+        let headers = [("content-type", "application/apply-patch+yaml")];
+        self.send("PATCH", &format!("{path}?fieldManager={manager}"), &headers, &body.to_string()).await
     }
 
     pub(crate) async fn watch(&self, path: &str) -> Watch {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use storage_contract::{Entry, Key, StoreError};
 
 use super::{
-    FieldValidation, Kind, ObjectStore, Origin, WriteOptions, Written, check_fields, check_type, create, is_held,
-    owners,
+    FieldValidation, Kind, ObjectStore, Origin, WriteOptions, Written, check_fields, check_type, create,
+    is_held, owners,
 };
 use crate::field_errors::{FieldError, FieldPath};
 use crate::metadata;
