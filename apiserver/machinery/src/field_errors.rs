@@ -65,6 +65,7 @@ pub enum FieldErrorKind {
     TypeInvalid,
 }
 
+impl FieldErrorKind {
     /// The word on the wire.
     pub const fn reason(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use serde_json::Value;
 use storage_contract::StoreError;
 
 use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, check_fields, check_type, now, text};
-use crate::field_errors::{FieldError, FieldPath};
+use crate::field_errors::FieldPath;
 use crate::metadata;
 use crate::object;
 use crate::schema::Schema;
