@@ -70,7 +70,7 @@ fn from_stored(cluster: &mut Value) {
     }
     with(cluster, "spec.topology", topology::from_stored);
     rename_as(cluster, "status.failureDomains", "status.failureDomains", |domains| domain_map(&domains));
-    STATUS.from_stored(cluster);
+    STATUS.to_older(cluster);
 }
 
 /// A map of failure domains as a list of named ones.

@@ -105,14 +105,14 @@ fn from_stored(class: &mut Value) {
         check_from_stored(control_plane);
     });
     each(class, DEPLOYMENTS, |worker| {
-        STRATEGY.from_stored(worker);
+        STRATEGY.to_older(worker);
         worker_from_stored(worker, &own);
         check_from_stored(worker);
     });
     each(class, POOLS, |worker| worker_from_stored(worker, &own));
     each(class, "spec.patches", |patch| EXTENSIONS.iter().for_each(|(old, new)| rename(patch, new, old)));
     variables(class, "deprecatedV1Beta1Metadata", "metadata");
-    CONDITIONS.from_stored(class);
+    CONDITIONS.to_older(class);
 }
 
 /// What control planes and workers have in common.

@@ -31,7 +31,7 @@ impl Words {
         status::to_stored(object, self.deprecated, self.modern);
     }
 
-    pub(crate) fn from_stored(self, object: &mut Value) {
+    pub(crate) fn to_older(self, object: &mut Value) {
         for (old, milestone) in self.milestones {
             rename(object, &format!("status.initialization.{milestone}"), &format!("status.{old}"));
         }

@@ -50,5 +50,5 @@ fn from_stored(machine: &mut Value) {
     if get(machine, "status.phase") == Some(&json!("Updating")) {
         put(machine, "status.phase", json!("Running"));
     }
-    STATUS.from_stored(machine);
+    STATUS.to_older(machine);
 }

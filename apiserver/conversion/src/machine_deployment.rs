@@ -48,8 +48,8 @@ fn to_stored(deployment: &mut Value) {
 
 fn from_stored(deployment: &mut Value) {
     rename(deployment, "spec.rollout.after", "spec.rolloutAfter");
-    with(deployment, "spec", |spec| STRATEGY.from_stored(spec));
+    with(deployment, "spec", |spec| STRATEGY.to_older(spec));
     drop_empty(deployment, "spec.remediation");
     replicas::from_stored(deployment);
-    STATUS.from_stored(deployment);
+    STATUS.to_older(deployment);
 }

@@ -23,5 +23,5 @@ fn to_stored(check: &mut Value) {
 
 fn from_stored(check: &mut Value) {
     with(check, "spec", health_check::from_stored);
-    CONDITIONS.from_stored(check);
+    CONDITIONS.to_older(check);
 }

@@ -38,5 +38,5 @@ fn to_stored(pool: &mut Value) {
 
 fn from_stored(pool: &mut Value) {
     replicas::from_stored(pool);
-    STATUS.from_stored(pool);
+    STATUS.to_older(pool);
 }

@@ -39,5 +39,5 @@ fn from_stored(set: &mut Value) {
     rename(set, "spec.deletion.order", "spec.deletePolicy");
     take(set, "spec.deletion");
     replicas::from_stored(set);
-    STATUS.from_stored(set);
+    STATUS.to_older(set);
 }

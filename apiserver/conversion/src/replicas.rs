@@ -50,7 +50,7 @@ impl Strategy {
         take(spec, "strategy");
     }
 
-    pub(crate) fn from_stored(self, spec: &mut Value) {
+    pub(crate) fn to_older(self, spec: &mut Value) {
         for (to, from) in self.moves() {
             rename(spec, from, to);
         }

@@ -1,6 +1,11 @@
 //! Manifests of `cluster.x-k8s.io` as people write them, in both versions: each is the conversion of
 //! the other, and nothing is written into an annotation.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a test says what is wrong by panicking"
+)]
 
 use apiserver_conversion::{Lossless, conversion};
 use serde_json::{Value, json};

@@ -44,7 +44,7 @@ pub(super) fn from_stored(topology: &mut Value) {
         check_from_stored(control_plane);
     });
     each(topology, "workers.machineDeployments", |pool| {
-        STRATEGY.from_stored(pool);
+        STRATEGY.to_older(pool);
         timeouts::from_stored(pool);
         check_from_stored(pool);
     });
