@@ -31,5 +31,5 @@ fn to_stored(object: &mut Value) {
 
 fn from_stored(object: &mut Value) {
     with(object, "spec", kubeadm::from_stored);
-    STATUS.from_stored(object);
+    STATUS.to_older(object);
 }

@@ -75,7 +75,7 @@ fn from_stored(object: &mut Value) {
         settings_from_stored(spec);
     });
     rename(object, "status.lastRemediation.time", "status.lastRemediation.timestamp");
-    STATUS.from_stored(object);
+    STATUS.to_older(object);
     // Ready is what v1beta1 calls a control plane of which any machine is.
     if let Some(count) = get(object, "status.readyReplicas").and_then(Value::as_i64) {
         put(object, "status.ready", json!(count > 0));

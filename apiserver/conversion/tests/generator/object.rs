@@ -59,8 +59,10 @@ pub(super) fn list(schema: &Value, name: &str, width: Width) -> BoxedStrategy<Va
         .flatten()
         .filter_map(|key| key.as_str().map(str::to_owned))
         .collect();
-    let is_set =
-        schema["x-kubernetes-list-type"] == "set" || schema.get("x-kubernetes-validations").is_some();
+    // Nobody says one of few words twice.
+    let is_set = schema["x-kubernetes-list-type"] == "set"
+        || schema.get("x-kubernetes-validations").is_some()
+        || width == Width::Usual && schema["items"].get("enum").is_some();
     vec(value(&schema["items"], name, width), least..=most)
         .prop_map(move |mut items| {
             let mut seen = HashSet::new();
