@@ -51,8 +51,11 @@ const INVERTED: [(&str, &str); 3] = [
     ("disablePortSecurity", "managedNetwork.enablePortSecurity"),
 ];
 
+/// A field and what stands in it when nothing was said.
+type Unsaid = (&'static str, fn() -> Value);
+
 /// What v1beta1 has in an endpoint where v1beta2 has nothing.
-const NO_ENDPOINT: [(&str, fn() -> Value); 2] =
+const NO_ENDPOINT: [Unsaid; 2] =
     [("controlPlaneEndpoint.host", || json!("")), ("controlPlaneEndpoint.port", || json!(0))];
 
 fn cluster_to_stored(object: &mut Value) {

@@ -10,6 +10,7 @@ const WIDGETS: &str = "/apis/lab.example.io/v1/namespaces/default/widgets";
 const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
 const OLD_GADGETS: &str = "/apis/toys.example.com/v1beta1/namespaces/default/gadgets";
 
+#[allow(clippy::needless_pass_by_value, reason = "written out where it is called")]
 fn widget(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "lab.example.io/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }

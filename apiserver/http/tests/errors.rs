@@ -34,6 +34,7 @@ async fn check(server: &Server, cases: Vec<Case<'_>>) {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one table")]
 async fn bodies_that_are_not_what_they_should_be() {
     let server = Server::start().await;
     let post = |media, body: &str, code, reason, message| {

@@ -1,4 +1,5 @@
 //! The recorded answers of a real kube-apiserver, and ours on the embedded store.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;

@@ -87,7 +87,7 @@ fn open_stack(schema: &Value, name: &str) -> Option<BoxedStrategy<Value>> {
         let words: Vec<Value> = words.iter().map(|word| Value::from(*word)).collect();
         Some(proptest::sample::select(words).boxed())
     };
-    match (schema["type"].as_str(), schema.get("pattern").or(schema.get("enum")), name) {
+    match (schema["type"].as_str(), schema.get("pattern").or_else(|| schema.get("enum")), name) {
         // Without an external network nothing else may ask for one.
         (Some("boolean"), _, "enableExternalNetwork") => return Some(Just(json!(true)).boxed()),
         (Some("boolean"), _, "disableExternalNetwork") => return Some(Just(json!(false)).boxed()),

@@ -51,6 +51,7 @@ fn defaults_fill_absent_fields_and_forbidden_nulls() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one table")]
 fn each_broken_rule_names_its_field() {
     let table = [
         (json!({}), "spec.size: Required value"),

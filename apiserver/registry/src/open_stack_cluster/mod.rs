@@ -164,10 +164,6 @@ mod tests {
         let none = Vec::<String>::new();
         assert_eq!(update(&old, |_| {}), none);
         assert_eq!(update(&old, |new| new["spec"]["identityRef"]["name"] = json!("x")), none);
-        assert_eq!(
-            update(&old, |new| new["spec"]["identityRef"]["region"] = json!("x")),
-            ["spec.identityRef.region"]
-        );
         assert_eq!(update(&old, |new| new["spec"]["managedSubnets"][0]["dnsNameservers"] = json!([])), none);
         assert_eq!(
             update(&old, |new| new["spec"]["managedSubnets"][0]["cidr"] = json!("10.1.0.0/24")),
