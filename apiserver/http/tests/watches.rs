@@ -43,6 +43,8 @@ async fn a_watch_begins_as_its_options_say() {
     server.post(GADGETS, &gadget("a")).await;
     let (_, b) = server.post(GADGETS, &gadget("b")).await;
     let last = revision(&b);
+    // Revision 0 is whatever is at hand: after a consistent read that is all of it.
+    assert_eq!(server.get(GADGETS).await.1["items"].as_array().unwrap().len(), 2);
     let table = [
         ("", vec!["ADDED a", "ADDED b"]),
         ("&resourceVersion=0", vec!["ADDED a", "ADDED b"]),
