@@ -10,11 +10,8 @@ use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy};
 use apiserver_http::{ApiServer, Identity, Parts, Settings};
 use apiserver_machinery::encryption::Encryption;
-use apiserver_machinery::store::{
-    FieldValidation, NamespaceSource, ObjectStore, OwnNamespaces, SERVER, WriteOptions,
-};
+use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
 use prometheus_client::registry::Registry;
-use serde_json::json;
 use storage_contract::Store;
 use storage_embedded::EmbeddedStore;
 use storage_etcd::EtcdConfiguration;
@@ -88,7 +85,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let stopper = tokio::spawn(stop_on_signal(shutdown.clone(), hurry));
     let registry = Arc::new(assembly.registry()?);
     let objects = open_objects(registry, &store, &encryption.encryption, host.as_ref())?;
-    let hooks = StartHooks::start(&objects, &shutdown);
+    let hooks = StartHooks::start(&objects, assembly.namespaces.clone(), &shutdown);
     hooks.settle(&objects).await;
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("{listen} cannot be served on; if another program has the port, give another with --listen")
@@ -108,7 +105,6 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         shutdown: shutdown.clone(),
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
-    make_namespaces(&objects, &assembly.namespaces).await?;
     let encryption_file = encryption.path.display().to_string();
     tokio::spawn(followed.follow(shutdown.clone()));
     tokio::spawn(encryption.follow(shutdown.clone()));
@@ -216,25 +212,6 @@ fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
         identity,
         ..Default::default()
     })
-}
-
-/// The namespaces that clients count on.
-async fn make_namespaces(objects: &ObjectStore, names: &[String]) -> anyhow::Result<()> {
-    let Some(kind) = objects.kind("", "v1", "namespaces") else { return Ok(()) };
-    for name in names {
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let options = WriteOptions {
-            dry_run: false,
-            field_validation: FieldValidation::Strict,
-            manager: SERVER.to_owned(),
-        };
-        match objects.create(kind, "", object, options).await {
-            Ok(_) => {}
-            Err(error) if error.code == 409 => {}
-            Err(error) => bail!("namespace {name:?} cannot be made: {error}"),
-        }
-    }
-    Ok(())
 }
 
 /// Begins to stop at the first SIGTERM or SIGINT. SIGINT is somebody at a terminal, and nobody waits for

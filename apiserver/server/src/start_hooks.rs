@@ -25,11 +25,15 @@ pub(crate) struct StartHooks {
 
 impl StartHooks {
     /// Sets about it. Ends when it is done, or with `shutdown`.
-    pub(crate) fn start(objects: &Arc<ObjectStore>, shutdown: &CancellationToken) -> Self {
+    pub(crate) fn start(
+        objects: &Arc<ObjectStore>,
+        namespaces: Vec<String>,
+        shutdown: &CancellationToken,
+    ) -> Self {
         let hooks = Self::default();
         let (objects, shutdown, done) = (Arc::clone(objects), shutdown.clone(), hooks.clone());
         tokio::spawn(async move {
-            while let Err(error) = make_namespaces(&objects).await {
+            while let Err(error) = make_namespaces(&objects, &namespaces).await {
                 tracing::warn!("{error:#}; trying again");
                 tokio::select! {
                     () = shutdown.cancelled() => return,
@@ -66,9 +70,9 @@ impl StartHooks {
 }
 
 /// The namespaces that clients count on.
-async fn make_namespaces(objects: &ObjectStore) -> anyhow::Result<()> {
+async fn make_namespaces(objects: &ObjectStore, names: &[String]) -> anyhow::Result<()> {
     let Some(kind) = objects.kind("", "v1", "namespaces") else { return Ok(()) };
-    for name in ["default", "capstan-system"] {
+    for name in names {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let options = WriteOptions {
             dry_run: false,
