@@ -9,8 +9,25 @@ use super::lab::{Lab, until};
 use crate::run;
 
 /// Group-versions the host serves through us.
-const GROUP_VERSIONS: [&str; 3] =
-    ["cluster.x-k8s.io/v1beta2", "infrastructure.cluster.x-k8s.io/v1beta2", "capstan.dev/v1alpha1"];
+const GROUP_VERSIONS: [&str; 17] = [
+    "cluster.x-k8s.io/v1beta2",
+    "cluster.x-k8s.io/v1beta1",
+    "bootstrap.cluster.x-k8s.io/v1beta2",
+    "bootstrap.cluster.x-k8s.io/v1beta1",
+    "controlplane.cluster.x-k8s.io/v1beta2",
+    "controlplane.cluster.x-k8s.io/v1beta1",
+    "addons.cluster.x-k8s.io/v1beta2",
+    "addons.cluster.x-k8s.io/v1beta1",
+    "ipam.cluster.x-k8s.io/v1beta2",
+    "ipam.cluster.x-k8s.io/v1beta1",
+    "ipam.cluster.x-k8s.io/v1alpha1",
+    "runtime.cluster.x-k8s.io/v1beta2",
+    "runtime.cluster.x-k8s.io/v1alpha1",
+    "infrastructure.cluster.x-k8s.io/v1beta2",
+    "infrastructure.cluster.x-k8s.io/v1beta1",
+    "infrastructure.cluster.x-k8s.io/v1alpha1",
+    "capstan.dev/v1alpha1",
+];
 
 const OBJECTS: &str = "
 apiVersion: cluster.x-k8s.io/v1beta2
@@ -46,13 +63,13 @@ pub(super) fn no_duplicates(lab: &Lab) -> anyhow::Result<()> {
         crd.pointer("/spec/versions/0/served") == Some(&Value::Bool(false)),
         "the CRD object serves something"
     );
-    for group in ["cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"] {
+    for (group, kinds) in [("cluster.x-k8s.io", 8), ("infrastructure.cluster.x-k8s.io", 7)] {
         let names = lab.kubectl("admin", &["api-resources", "--api-group", group, "-o", "name"])?;
         let mut lines: Vec<&str> = names.lines().collect();
         let count = lines.len();
         lines.sort_unstable();
         lines.dedup();
-        ensure!(count == 2 && lines.len() == 2, "{group} has {names:?} instead of two kinds");
+        ensure!(count == kinds && lines.len() == kinds, "{group} has {names:?} instead of {kinds} kinds");
     }
     // The aggregator fetches our documents about once a minute.
     until("the host's OpenAPI has our kinds", || {
@@ -61,9 +78,10 @@ pub(super) fn no_duplicates(lab: &Lab) -> anyhow::Result<()> {
         let Some(definitions) = document.get("definitions").and_then(Value::as_object) else {
             return Ok(false);
         };
-        let machines = definitions.keys().filter(|name| name.ends_with(".Machine")).count();
-        ensure!(machines < 2, "the host's OpenAPI has Machine {machines} times");
-        Ok(machines == 1)
+        let machines = |version| definitions.keys().filter(|name| name.ends_with(version)).count();
+        let (newer, older) = (machines(".v1beta2.Machine"), machines(".v1beta1.Machine"));
+        ensure!(newer < 2 && older < 2, "the host's OpenAPI has Machine {newer} and {older} times");
+        Ok(newer == 1 && older == 1)
     })
 }
 
