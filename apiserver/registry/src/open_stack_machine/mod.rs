@@ -14,10 +14,9 @@ impl Strategy for OpenStackMachineStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let Some(old) = old else { return validate_new(new) };
         immutable::spec(new, old, |now, before| {
-            if before.get("providerID").is_none() {
-                immutable::forget(now, "providerID");
-            }
             for value in [now, before] {
+                // Upstream lets it be set once; here a Machine may get another server.
+                immutable::forget(value, "providerID");
                 immutable::forget(value, "identityRef");
                 for port in value.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
                     immutable::forget(port, "allowedAddressPairs");
@@ -86,7 +85,7 @@ mod tests {
         assert_eq!(faults(&made, &old), Vec::<String>::new());
         let mut other = made.clone();
         other["spec"]["providerID"] = json!("openstack:///2");
-        assert_eq!(faults(&other, &made), ["spec.providerID"]);
+        assert_eq!(faults(&other, &made), Vec::<String>::new(), "its server was replaced");
         assert_eq!(faults(&with("/spec/ports/0/description", json!("y")), &old), ["spec.ports"]);
     }
 }
