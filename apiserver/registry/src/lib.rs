@@ -41,7 +41,7 @@ mod secret;
 mod shape;
 mod version;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use apiserver_machinery::metadata;
 use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
@@ -54,6 +54,16 @@ use apiserver_types::Descriptor;
 /// # Errors
 /// When a type's schema is not structural, which is a mistake in the type.
 pub fn registry() -> Result<Registry, InvalidSchema> {
+    // Compiled once: schemas and their rules are the same for every server of a process.
+    static SERVED: OnceLock<Registry> = OnceLock::new();
+    if let Some(served) = SERVED.get() {
+        return Ok(served.clone());
+    }
+    let served = compile()?;
+    Ok(SERVED.get_or_init(|| served).clone())
+}
+
+fn compile() -> Result<Registry, InvalidSchema> {
     let resources = apiserver_types::descriptors().into_iter().map(|descriptor| match descriptor.kind {
         "Cluster" => served(descriptor, cluster::ClusterStrategy),
         "ClusterClass" => served(descriptor, cluster_class::ClusterClassStrategy),

@@ -12,7 +12,7 @@ use crate::worker::{Plan, Worker};
 
 /// The cloud needs longer for a soft reboot than it may take by the operations' clock, and by the
 /// real one long enough for everything that is done meanwhile.
-const REBOOT_TIME: Duration = Duration::from_secs(3);
+const REBOOT_TIME: Duration = Duration::from_secs(10);
 
 /// Workers side by side: each mostly waits.
 const WORKERS: usize = 4;
