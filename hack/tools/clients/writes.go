@@ -31,7 +31,7 @@ func conflictRetries(ctx context.Context, lab lab) error {
 	if _, err := objects.Create(ctx, machine(lab.namespace, name), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	backoff := retry.DefaultBackoff
+	backoff := retry.DefaultRetry
 	backoff.Steps = 50
 	var all sync.WaitGroup
 	failures := make(chan error, writers)
@@ -61,8 +61,10 @@ func conflictRetries(ctx context.Context, lab lab) error {
 	if err != nil {
 		return err
 	}
-	if len(read.GetLabels()) != writers+1 {
-		return fmt.Errorf("of %d labels %d are there", writers+1, len(read.GetLabels()))
+	for number := range writers {
+		if label := fmt.Sprintf("writer-%d", number); read.GetLabels()[label] != "was-here" {
+			return fmt.Errorf("%s is lost; there are %v", label, read.GetLabels())
+		}
 	}
 	return remove(ctx, dynamicClient, machines, lab.namespace, name)
 }

@@ -83,6 +83,9 @@ pub(crate) struct Arguments {
     /// the OpenStack
     #[arg(long)]
     only: Option<Part>,
+    /// Only scenarios with this in their sentence; those behind the kube-apiserver build on earlier ones
+    #[arg(long, default_value = "")]
+    scenario: String,
 }
 
 /// A part of the tests.
@@ -124,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     walk::mint(&lab, "direct", "system:masters")?;
     walk::available(&lab)?;
     for (part, scenarios) in [(Part::Host, &SCENARIOS[..]), (Part::Clients, &CLIENT_SCENARIOS[..])] {
-        for (name, scenario) in scenarios.iter().filter(|_| wants(part)) {
+        for (name, scenario) in scenarios.iter().filter(|(name, _)| wants(part) && name.contains(&arguments.scenario)) {
             one(&lab, name, || scenario(&lab))?;
             passed += 1;
         }

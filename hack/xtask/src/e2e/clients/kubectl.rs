@@ -83,6 +83,10 @@ fn cluster(name: &str, pods: &str) -> String {
     )
 }
 
+fn list(items: &[String]) -> String {
+    format!("{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{}]}}", items.join(", "))
+}
+
 impl Walk<'_> {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
@@ -154,10 +158,7 @@ fn client_side(walk: &Walk<'_>) -> anyhow::Result<()> {
     walk.says(&["apply", "-f", &second], "configured")?;
     let misspelt = walk.file("bad.json", &cluster("x", "10.0.0.0/16").replace("paused", "pausd"))?;
     walk.fails(&["apply", "-f", &misspelt], "unknown field \"spec.pausd\"")?;
-    let list = format!(
-        "{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{}]}}",
-        cluster("listed", "10.0.0.0/16")
-    );
+    let list = list(&[cluster("listed", "10.0.0.0/16")]);
     walk.says(&["apply", "-f", &walk.file("list.json", &list)?], "created")
 }
 
@@ -240,11 +241,9 @@ fn wait(walk: &Walk<'_>) -> anyhow::Result<()> {
 }
 
 fn prune(walk: &Walk<'_>) -> anyhow::Result<()> {
-    let both = format!("{}\n---\n{}", cluster("kept", "10.0.0.0/16"), cluster("pruned", "10.0.0.0/16"));
-    let (both, one) = (
-        walk.file("both.yaml", &both.replace("walk", "set"))?,
-        walk.file("one.yaml", &cluster("kept", "10.0.0.0/16").replace("walk", "set"))?,
-    );
+    let member = |name| cluster(name, "10.0.0.0/16").replace("walk", "set");
+    let both = walk.file("both.json", &list(&[member("kept"), member("pruned")]))?;
+    let one = walk.file("one.json", &member("kept"))?;
     let allowed = "--prune-allowlist=cluster.x-k8s.io/v1beta2/Cluster";
     walk.says(
         &["apply", "-f", &both, "--prune", "-l", "app=set", allowed],
