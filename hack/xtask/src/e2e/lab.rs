@@ -102,20 +102,26 @@ impl Lab {
 
     /// Starts Capstan, or starts it again.
     pub(super) fn start_capstan(&self) -> anyhow::Result<()> {
-        let mut command = self.tools.capstan();
-        let listen = format!("127.0.0.1:{}", self.capstan_port);
-        command.args(["serve", "--listen", &listen, "--etcd-endpoints", &self.etcd_url]);
         // There is no other to take over.
-        command.args(["--shutdown-delay", "0s"]);
+        let process = self.replica("capstan", self.capstan_port, "0s")?;
+        *self.capstan.borrow_mut() = Some(process);
+        Ok(())
+    }
+
+    /// Starts one more Capstan on the same store and with the same keys.
+    pub(super) fn replica(&self, name: &str, port: u16, shutdown_delay: &str) -> anyhow::Result<Process> {
+        let mut command = self.tools.capstan();
+        let listen = format!("127.0.0.1:{port}");
+        command.args(["serve", "--listen", &listen, "--etcd-endpoints", &self.etcd_url]);
+        command.args(["--shutdown-delay", shutdown_delay]);
         command.args(["--host-kubeconfig", &self.certificates.path("capstan.kubeconfig")]);
         command.arg("--data-dir").arg(self.data());
-        let mut process = Process::start("capstan", &mut command, &self.home.join("log/capstan.log"))?;
+        let mut process = Process::start(name, &mut command, &self.home.join(format!("log/{name}.log")))?;
         until("capstan serves", || {
             process.check().with_context(|| format!("its log is in {}", self.keep_logs()))?;
             Ok(std::net::TcpStream::connect(&listen).is_ok())
         })?;
-        *self.capstan.borrow_mut() = Some(process);
-        Ok(())
+        Ok(process)
     }
 
     /// Stops Capstan in an orderly way.

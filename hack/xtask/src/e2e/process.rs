@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-/// Longest a program may take to end in an orderly way.
-const GRACE: Duration = Duration::from_secs(15);
+/// Longest a program may take to end in an orderly way: our server ends its watches over 10 s.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// A running program. Ended when dropped.
 pub(crate) struct Process {
@@ -40,6 +40,9 @@ impl Process {
 
     /// Asks the program to end, and sees that it does.
     pub(crate) fn stop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let end = Instant::now() + GRACE;
         while Instant::now() < end {

@@ -30,7 +30,10 @@ pub(in crate::e2e) fn describe(lab: &Lab) -> anyhow::Result<()> {
         lab.kubectl(HOST.user, &["apply", "-f", &file])?;
     }
     let tree = clusterctl(lab, &["describe", "cluster", "c", "--show-conditions", "all"])?;
-    ensure!(tree.contains("Cluster described/c") && tree.contains("Machine described/worker-0"), "describe says\n{tree}");
+    ensure!(
+        tree.contains("Cluster described/c") && tree.contains("Machine described/worker-0"),
+        "describe says\n{tree}"
+    );
     let kubeconfig = clusterctl(lab, &["get", "kubeconfig", "c"])?;
     ensure!(kubeconfig.contains("kind: Config"), "get kubeconfig says\n{kubeconfig}");
     Ok(())

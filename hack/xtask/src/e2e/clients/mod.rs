@@ -4,8 +4,10 @@ mod clusterctl;
 mod go;
 mod helm;
 mod host_controllers;
+mod kube_rs;
 mod kubectl;
 mod python;
+mod rolling;
 
 use super::lab::Lab;
 
@@ -13,8 +15,10 @@ pub(super) use clusterctl::describe;
 pub(super) use go::{checks_directly, checks_through_host};
 pub(super) use helm::{directly as helm_directly, through_host as helm_through_host};
 pub(super) use host_controllers::{collects, outage};
+pub(super) use kube_rs::{directly as kube_rs_directly, through_host as kube_rs_through_host};
 pub(super) use kubectl::{current, older};
 pub(super) use python::{directly as python_directly, through_host as python_through_host};
+pub(super) use rolling::restart;
 
 /// A way to reach Capstan, with a namespace to work in.
 struct Face {
