@@ -43,9 +43,7 @@ impl Query {
     pub(crate) fn number(&self, name: &str) -> ApiResult<Option<i64>> {
         match self.text(name) {
             "" => Ok(None),
-            text => text.parse().map(Some).map_err(|_| {
-                ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-            }),
+            text => integer(text).map(Some),
         }
     }
 
@@ -85,7 +83,6 @@ impl Query {
     /// How a write is to be done. `options` names the options' kind in errors.
     pub(crate) fn write_options(&self, options: &str) -> ApiResult<WriteOptions> {
         let mut faults = Vec::new();
-        // Deletions have no manager and no fields, but these parameters do them no harm.
         faults.extend(self.check_field_manager().err());
         let dry: Vec<&str> = self.all("dryRun").collect();
         if dry.iter().any(|value| *value != "All") {
@@ -125,6 +122,19 @@ impl Query {
             None => Ok(()),
         }
     }
+}
+
+/// A number as queries have it, in Go's words when it is none.
+///
+/// # Errors
+/// 400.
+pub(crate) fn integer(text: &str) -> ApiResult<i64> {
+    text.parse().map_err(|_| {
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let why = if is_number { "value out of range" } else { "invalid syntax" };
+        ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+    })
 }
 
 /// What upstream takes for a no; anything else is a yes.

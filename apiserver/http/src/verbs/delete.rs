@@ -1,7 +1,7 @@
 //! Delete and deletecollection.
 
 use apiserver_machinery::protobuf;
-use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::{DeleteOptions, Deletion, Kind};
 use apiserver_machinery::{object, resource::Resource};
 use http::header::CONTENT_TYPE;
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{list, view};
 use crate::body;
+use crate::query;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
@@ -24,7 +25,10 @@ pub(super) async fn one(
     let options = options(call)?;
     match server.parts.objects.delete(kind, &path.namespace, &path.name, &options).await? {
         Deletion::Gone(gone) => response::value(200, &success(kind.resource, &gone), form.encoding),
-        Deletion::Pending(pending) => view::object(200, kind.resource, &pending, form, &call.query),
+        Deletion::Pending(pending) => {
+            let code = if options.cascades { 202 } else { 200 };
+            view::object(code, kind.resource, &pending, form, &call.query)
+        }
     }
 }
 
@@ -41,29 +45,40 @@ pub(super) async fn collection(
     view::list(kind.resource, &deleted, form, &call.query)
 }
 
-/// From the body when there is one, else from the query.
+/// From the body when there is one, else from the query. A dry run is one whichever of them says so: it is no
+/// guess to delete nothing.
 fn options(call: &Call) -> ApiResult<DeleteOptions> {
-    let dry_run = call.query.write_options("DeleteOptions")?.dry_run;
+    let from_query =
+        DeleteOptions::from_value(&json!({"dryRun": call.query.all("dryRun").collect::<Vec<_>>()}))?;
     if call.body.is_empty() {
-        let mut value = json!({});
-        if call.query.has("propagationPolicy") {
-            value["propagationPolicy"] = json!(call.query.text("propagationPolicy"));
-        }
-        if call.query.has("orphanDependents") {
-            value["orphanDependents"] = json!(call.query.flag("orphanDependents"));
-        }
-        let options = DeleteOptions::from_value(&value)?;
-        return Ok(DeleteOptions { dry_run, ..options });
+        return DeleteOptions::from_value(&query(call)?);
     }
     let fields = Some(protobuf::DELETE_OPTIONS);
     let value = body::decode(call.header(&CONTENT_TYPE), &call.body, "DeleteOptions", fields)?.value;
-    if !value.is_object() {
-        return Err(ApiError::bad_request(
-            "the object provided is unrecognized (must be of type DeleteOptions)",
-        ));
-    }
     let options = DeleteOptions::from_value(&value)?;
-    Ok(DeleteOptions { dry_run: dry_run || options.dry_run, ..options })
+    Ok(DeleteOptions { dry_run: from_query.dry_run || options.dry_run, ..options })
+}
+
+/// The options that a query can say, as a body says them. Preconditions are there without their parent.
+fn query(call: &Call) -> ApiResult<Value> {
+    let query = &call.query;
+    let mut value = json!({"dryRun": query.all("dryRun").collect::<Vec<_>>(), "preconditions": {}});
+    if query.has("gracePeriodSeconds") {
+        value["gracePeriodSeconds"] = json!(query::integer(query.text("gracePeriodSeconds"))?);
+    }
+    if query.has("propagationPolicy") {
+        value["propagationPolicy"] = json!(query.text("propagationPolicy"));
+    }
+    if query.has("orphanDependents") {
+        value["orphanDependents"] = json!(query.flag("orphanDependents"));
+    }
+    for name in ["uid", "resourceVersion"] {
+        match query.text(name) {
+            "" => {}
+            text => value["preconditions"][name] = json!(text),
+        }
+    }
+    Ok(value)
 }
 
 fn success(resource: &Resource, gone: &Value) -> Value {

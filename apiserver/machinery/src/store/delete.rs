@@ -1,97 +1,16 @@
 //! Delete.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use storage_contract::StoreError;
 
-use super::{Kind, ObjectStore, Origin, create, is_held, now};
-use crate::field_errors::{FieldError, FieldPath};
+use super::{DeleteOptions, Kind, ObjectStore, Origin, Propagation, create, is_held, now};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 
 /// Lost races in a row before a deletion gives up, see the same number for patches.
 const ATTEMPTS: usize = 200;
 
-/// What becomes of what the object owns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Propagation {
-    /// Deleted afterwards.
-    Background,
-    /// Deleted first.
-    Foreground,
-    /// Left, without the owner.
-    Orphan,
-}
-
-/// `metav1.DeleteOptions`, decoded.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeleteOptions {
-    /// What becomes of what the object owns; `None` is background.
-    pub propagation: Option<Propagation>,
-    /// Delete only this very object.
-    pub uid: Option<String>,
-    /// Delete only this very version.
-    pub resource_version: Option<String>,
-    /// Everything but the deleting.
-    pub dry_run: bool,
-}
-
 impl DeleteOptions {
-    /// Reads a decoded body or the query's equivalents.
-    ///
-    /// # Errors
-    /// 400 for another kind, 422 naming the field.
-    pub fn from_value(value: &Value) -> ApiResult<Self> {
-        let text = |name: &str| value.get(name).and_then(Value::as_str);
-        if text("kind").is_some_and(|kind| kind != "DeleteOptions") {
-            return Err(ApiError::bad_request(
-                "the object provided is unrecognized (must be of type DeleteOptions)",
-            ));
-        }
-        let fault = |error| ApiError::invalid_kind("DeleteOptions.meta.k8s.io", "", &[error]);
-        let orphan = value.get("orphanDependents").and_then(Value::as_bool);
-        let propagation = match text("propagationPolicy") {
-            None | Some("") => {
-                orphan.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background })
-            }
-            Some(_) if orphan.is_some() => {
-                let detail = "orphanDependents and deletionPropagation cannot be both set";
-                return Err(fault(FieldError::invalid(
-                    FieldPath::new("propagationPolicy"),
-                    &json!(text("propagationPolicy")),
-                    detail,
-                )));
-            }
-            Some("Background") => Some(Propagation::Background),
-            Some("Foreground") => Some(Propagation::Foreground),
-            Some("Orphan") => Some(Propagation::Orphan),
-            Some(other) => {
-                let supported = ["Foreground", "Background", "Orphan", "nil"];
-                return Err(fault(FieldError::not_supported(
-                    FieldPath::new("propagationPolicy"),
-                    &json!(other),
-                    &supported,
-                )));
-            }
-        };
-        let dry_run = match value.get("dryRun") {
-            None | Some(Value::Null) => false,
-            Some(Value::Array(list)) if list.is_empty() => false,
-            Some(Value::Array(list)) if list.iter().all(|entry| entry == "All") => true,
-            Some(other) => {
-                return Err(fault(FieldError::not_supported(FieldPath::new("dryRun"), other, &["All"])));
-            }
-        };
-        let precondition = |name: &str| {
-            value.pointer(&format!("/preconditions/{name}")).and_then(Value::as_str).map(str::to_owned)
-        };
-        Ok(Self {
-            propagation,
-            uid: precondition("uid"),
-            resource_version: precondition("resourceVersion"),
-            dry_run,
-        })
-    }
-
     fn check(&self, kind: Kind<'_>, object: &Value) -> ApiResult<()> {
         let name = object::name(object);
         if let Some(why) = kind.resource.strategy.refuse_deletion(object) {

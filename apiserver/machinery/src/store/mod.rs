@@ -8,6 +8,7 @@ mod cached;
 mod create;
 mod delete;
 mod delete_collection;
+mod delete_options;
 mod get;
 mod list;
 mod lock;
@@ -37,7 +38,8 @@ use crate::status::{ApiError, ApiResult};
 
 pub use apply::{AppliedObject, Configuration};
 pub use cached::{CachedObject, EventKind};
-pub use delete::{DeleteOptions, Deletion, Propagation};
+pub use delete::Deletion;
+pub use delete_options::{DeleteOptions, Propagation};
 pub use get::Freshness;
 pub use list::{ListRequest, Listing, RevisionMatch};
 pub use lock::Lock;
