@@ -179,8 +179,11 @@ pub(crate) fn decode_object(
     validation: FieldValidation,
 ) -> ApiResult<(Value, Vec<String>)> {
     let content_type = call.header(&CONTENT_TYPE);
-    let Decoded { value, duplicates } =
+    let Decoded { mut value, duplicates } =
         decode(content_type, &call.body, &resource.kind, resource.strategy.protobuf())?;
+    if !resource.hosted {
+        name_kind(&mut value, resource);
+    }
     check_kind(&value, &call.body, &resource.kind)?;
     let mut texts = duplicate_texts(&duplicates);
     if texts.is_empty() || validation == FieldValidation::Ignore {
@@ -196,6 +199,17 @@ pub(crate) fn decode_object(
         "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
         texts.join(", ")
     )))
+}
+
+/// Has a body of a core kind say what it is by where it was sent, as every server of those does.
+fn name_kind(value: &mut Value, resource: &Resource) {
+    let Some(root) = value.as_object_mut() else { return };
+    for (field, default) in [("apiVersion", resource.api_version()), ("kind", resource.kind.clone())] {
+        let is_missing = |value: &Value| value.is_null() || *value == "";
+        if root.get(field).is_none_or(is_missing) {
+            root.insert(field.to_owned(), Value::String(default));
+        }
+    }
 }
 
 /// Checks that a body says what it is; whether that is what is wanted is the store's to check.

@@ -85,6 +85,7 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Answer {
     if let Some(seconds) = error.retry_after() {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    warn(&mut answer, &error.warnings);
     answer
 }
 

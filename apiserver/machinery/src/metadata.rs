@@ -57,6 +57,12 @@ pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Fi
 }
 
 fn validate_name(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let prefix = object::meta(new, "generateName");
+    if !prefix.is_empty() {
+        // A hyphen at its end is followed by more.
+        let begun = prefix.strip_suffix('-').filter(|text| !text.is_empty()).unwrap_or(prefix);
+        refuse(&path.child("generateName"), &json!(prefix), subdomain_faults(begun), faults);
+    }
     let name = object::name(new);
     if name.is_empty() {
         faults.push(FieldError::required(path.child("name"), "name or generateName is required"));
@@ -130,18 +136,29 @@ fn validate_finalizers(new: &Value, old: Option<&Value>, path: &FieldPath, fault
     }
 }
 
-/// Drops lists and maps that are empty: they mean what their absence means, and are not stored.
-pub fn drop_empty(object: &mut Value) {
-    let is_empty = |value: &Value| match value {
-        Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.is_empty(),
-        other => other.is_null(),
-    };
-    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
-        if object.get("metadata").and_then(|meta| meta.get(field)).is_some_and(is_empty) {
-            object::remove_meta(object, field);
+/// Gives metadata the one form that they have: what is empty or null means what its absence means, and is not stored;
+/// a label or an annotation that is null is empty.
+pub fn normalize(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    for field in ["labels", "annotations"] {
+        let entries = metadata.get_mut(field).and_then(Value::as_object_mut);
+        for value in entries.into_iter().flat_map(|entries| entries.values_mut()) {
+            if value.is_null() {
+                *value = json!("");
+            }
         }
     }
+    let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
+    for owner in owners.into_iter().flatten().filter_map(Value::as_object_mut) {
+        owner.retain(|_, value| !value.is_null());
+    }
+    metadata.retain(|field, value| match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty() || field == "managedFields",
+        Value::Object(map) => !map.is_empty(),
+        Value::String(text) => !text.is_empty() || field == "name",
+        _ => true,
+    });
 }
 
 /// Drops owner references that occur twice; returns the uids of those dropped.
@@ -162,12 +179,13 @@ pub fn dedup_owners(object: &mut Value) -> Vec<String> {
     dropped
 }
 
-/// Finalizers that deserve the warning upstream gives for unqualified names.
-pub fn finalizer_warnings(object: &Value) -> Vec<String> {
+/// New finalizers that deserve the warning upstream gives for unqualified names.
+pub fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
+    let known = old.map(object::finalizers).unwrap_or_default();
     let exempt = ["orphan", "foregroundDeletion", "kubernetes"];
     object::finalizers(object)
         .into_iter()
-        .filter(|finalizer| !finalizer.contains('/') && !exempt.contains(finalizer))
+        .filter(|finalizer| !finalizer.contains('/') && !exempt.contains(finalizer) && !known.contains(finalizer))
         .map(|finalizer| {
             let better = if finalizer.contains('.') {
                 "prefer a domain-qualified finalizer name including a path (/)"

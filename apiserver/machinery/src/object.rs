@@ -49,7 +49,11 @@ pub fn labels(object: &Value) -> Option<&Map<String, Value>> {
 /// Its `metadata`, made when absent.
 pub fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
     let root = object.as_object_mut()?;
-    root.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
+    let metadata = root.entry("metadata").or_insert_with(|| json!({}));
+    if metadata.is_null() {
+        *metadata = json!({});
+    }
+    metadata.as_object_mut()
 }
 
 /// Sets a field of `metadata`.
@@ -63,6 +67,15 @@ pub fn set_meta(object: &mut Value, field: &str, value: impl Into<Value>) {
 pub fn remove_meta(object: &mut Value, field: &str) {
     if let Some(meta) = metadata_mut(object) {
         meta.remove(field);
+    }
+}
+
+/// Removes a nested field.
+pub fn remove_at(object: &mut Value, path: &[&str]) {
+    let Some((field, parents)) = path.split_last() else { return };
+    let parent = parents.iter().try_fold(object, |value, name| value.get_mut(*name));
+    if let Some(map) = parent.and_then(Value::as_object_mut) {
+        map.remove(*field);
     }
 }
 

@@ -24,6 +24,8 @@ pub struct ApiError {
     pub details: Value,
     /// `metadata.continue`: how to go on with a list whose page has expired; empty otherwise.
     pub continue_token: String,
+    /// What the client is to be told beside the refusal, each as one `Warning` header.
+    pub warnings: Vec<String>,
 }
 
 impl std::fmt::Display for ApiError {
@@ -36,7 +38,22 @@ impl std::error::Error for ApiError {}
 
 impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Value::Null, continue_token: String::new() }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Value::Null,
+            continue_token: String::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The same error, after what else the client is to be told.
+    #[must_use]
+    pub fn after(mut self, mut warnings: Vec<String>) -> Self {
+        warnings.append(&mut self.warnings);
+        self.warnings = warnings;
+        self
     }
 
     #[must_use]

@@ -22,6 +22,10 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         Ok(())
     }
 
+    /// Gives what a client sent the one form that the kind has: what is done here is the client's own doing, and its
+    /// to own. Must not fail.
+    fn decoded(&self, _new: &mut Value) {}
+
     /// Sets what clients need not set and restores what they may not change. Must not fail.
     fn prepare(&self, _new: &mut Value, _old: Option<&Value>) {}
 
@@ -39,6 +43,16 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     /// Whether `spec.finalizers` hold its objects as `metadata.finalizers` do, and are written
     /// through the subresource `finalize` alone: so it is with namespaces.
     fn has_spec_finalizers(&self) -> bool {
+        false
+    }
+
+    /// Whether an update of what does not exist creates it.
+    fn creates_on_update(&self) -> bool {
+        false
+    }
+
+    /// Whether an update need not say which version it was made from.
+    fn updates_blindly(&self) -> bool {
         false
     }
 

@@ -52,7 +52,8 @@ pub(super) async fn serve(
     let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };
     let creation = Creation { namespace: &path.namespace, caller: call.caller(), permissions: &permissions };
     let objects = &server.parts.objects;
-    let applied = objects.apply(kind, &path.name, &configuration, target, &options, &creation).await?;
+    let applied = objects.apply(kind, &path.name, &configuration, target, &options, &creation).await;
+    let applied = applied.map_err(|error| error.after(duplicates.clone()))?;
     let code = if applied.created { 201 } else { 200 };
     let mut answer = view::object(code, kind.resource, &applied.written.object, form, &call.query)?;
     response::warn(&mut answer, &[duplicates, applied.written.warnings].concat());

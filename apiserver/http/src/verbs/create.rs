@@ -1,8 +1,10 @@
 //! Create.
 
-use apiserver_machinery::admission::Creation;
+use apiserver_machinery::admission::{Action, Creation, Permissions};
+use apiserver_machinery::object;
 use apiserver_machinery::status::ApiResult;
-use apiserver_machinery::store::Kind;
+use apiserver_machinery::store::{Kind, WriteOptions, Written};
+use serde_json::Value;
 
 use super::view;
 use crate::body;
@@ -24,8 +26,34 @@ pub(super) async fn serve(
     let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };
     let creation = Creation { namespace: &path.namespace, caller: call.caller(), permissions: &permissions };
     kind.resource.strategy.admit(&mut object, &creation).await?;
-    let written = server.parts.objects.create(kind, &path.namespace, object, options).await?;
+    let created = server.parts.objects.create(kind, &path.namespace, object, options).await;
+    let written = Written::told(created, duplicates)?;
     let mut answer = view::object(201, kind.resource, &written.object, form, &call.query)?;
-    response::warn(&mut answer, &[duplicates, written.warnings].concat());
+    response::warn(&mut answer, &written.warnings);
     Ok(answer)
+}
+
+/// Creates what was to be updated and is not there, for who may create it.
+pub(super) async fn in_its_place(
+    server: &ApiServer,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+    mut object: Value,
+    options: WriteOptions,
+) -> ApiResult<Written> {
+    let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };
+    let resource = kind.resource;
+    let action = Action {
+        verb: "create",
+        group: &resource.group,
+        version: &resource.version,
+        resource: &resource.plural,
+        subresource: "",
+        namespace: &path.namespace,
+        name: &path.name,
+    };
+    permissions.require(action).await?;
+    object::remove_meta(&mut object, "resourceVersion");
+    server.parts.objects.create(kind, &path.namespace, object, options).await
 }

@@ -3,7 +3,7 @@
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::patch::Patch;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::{FieldValidation, Kind, Target};
+use apiserver_machinery::store::{FieldValidation, Kind, Target, Written};
 use http::header::CONTENT_TYPE;
 use serde_json::json;
 
@@ -41,10 +41,11 @@ pub(super) async fn part(
     let form = call.form(false)?;
     let options = call.write_options("PatchOptions")?;
     let (patch, duplicates) = read(call, kind, options.field_validation)?;
-    let written =
-        server.parts.objects.patch(kind, &path.namespace, &path.name, &patch, target, options).await?;
+    let patched =
+        server.parts.objects.patch(kind, &path.namespace, &path.name, &patch, target, options).await;
+    let written = Written::told(patched, duplicates)?;
     let mut answer = view::object(200, kind.resource, &written.object, form, &call.query)?;
-    response::warn(&mut answer, &[duplicates, written.warnings].concat());
+    response::warn(&mut answer, &written.warnings);
     Ok(answer)
 }
 

@@ -1,9 +1,9 @@
 //! Update.
 
 use apiserver_machinery::status::ApiResult;
-use apiserver_machinery::store::{Kind, Target};
+use apiserver_machinery::store::{Kind, Target, Written};
 
-use super::view;
+use super::{create, view};
 use crate::body;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
@@ -30,9 +30,20 @@ pub(super) async fn part(
     let form = call.form(false)?;
     let options = call.write_options("UpdateOptions")?;
     let (object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
-    let written =
-        server.parts.objects.update(kind, &path.namespace, &path.name, object, target, options).await?;
-    let mut answer = view::object(200, kind.resource, &written.object, form, &call.query)?;
-    response::warn(&mut answer, &[duplicates, written.warnings].concat());
+    let objects = &server.parts.objects;
+    let (new, how) = (object.clone(), options.clone());
+    let (code, written) = match objects.update(kind, &path.namespace, &path.name, new, target, how).await {
+        Err(error) if error.code == 404 && may_create(kind, target) => {
+            (201, create::in_its_place(server, call, kind, path, object, options).await)
+        }
+        updated => (200, updated),
+    };
+    let written = Written::told(written, duplicates)?;
+    let mut answer = view::object(code, kind.resource, &written.object, form, &call.query)?;
+    response::warn(&mut answer, &written.warnings);
     Ok(answer)
+}
+
+fn may_create(kind: Kind<'_>, target: Target) -> bool {
+    target == Target::Object && kind.stored.strategy.creates_on_update()
 }

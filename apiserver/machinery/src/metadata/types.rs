@@ -117,8 +117,7 @@ fn check_item(
 }
 
 fn wrong_time(text: &str) -> Option<String> {
-    // An empty text is no time.
-    if text.is_empty() || text.parse::<jiff::Timestamp>().is_ok() {
+    if text.parse::<jiff::Timestamp>().is_ok() {
         return None;
     }
     let layout = "2006-01-02T15:04:05Z07:00";

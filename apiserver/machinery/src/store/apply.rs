@@ -3,7 +3,7 @@
 use apiserver_structured_merge::{Applied, ApplyError, Conflicts};
 use serde_json::Value;
 
-use super::update::Modification;
+use super::update::{Modification, check_name};
 use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written};
 use crate::admission::{Action, Creation};
 use crate::object;
@@ -48,6 +48,9 @@ impl ObjectStore {
         creation: &Creation<'_>,
     ) -> ApiResult<AppliedObject> {
         let (api_version, name_of_kind) = (kind.resource.api_version(), &kind.resource.kind);
+        if target != Target::Object {
+            self.require(kind, creation.namespace, name).await?;
+        }
         check_kind(&configuration.fields, &api_version, name_of_kind)?;
         for _ in 0..ATTEMPTS {
             match self.apply_to_existing(kind, name, configuration, target, options, creation).await {
@@ -136,21 +139,6 @@ pub(super) fn check_kind(fields: &Value, api_version: &str, kind: &str) -> ApiRe
 fn kind_text(api_version: &str, kind: &str) -> String {
     let slash = if api_version.contains('/') { "" } else { "/" };
     format!("{slash}{api_version}, Kind={kind}")
-}
-
-fn check_name(object: &Value, name: &str) -> ApiResult<()> {
-    let given = object::name(object);
-    if given.is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )));
-    }
-    if given != name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({name})"
-        )));
-    }
-    Ok(())
 }
 
 fn create_action<'a>(resource: &'a Resource, name: &'a str, namespace: &'a str) -> Action<'a> {

@@ -33,16 +33,28 @@ impl ObjectStore {
         options: WriteOptions,
     ) -> ApiResult<Written> {
         check_type(kind.resource, &mut object)?;
-        if !matches!(object::meta(&object, "resourceVersion"), "" | "0") {
-            return Err(ApiError::untyped(500, "resourceVersion should not be set on objects to be created"));
-        }
-        object::remove_meta(&mut object, "resourceVersion");
         set_namespace(kind, namespace, &mut object)?;
         let mut warnings = check_fields(kind.resource, &mut object, options.field_validation)?;
-        kind.resource.schema.fill_in(&mut object);
         warnings.extend(tidy(&mut object));
-        warnings.extend(metadata::finalizer_warnings(&object));
-        self.own(kind, None, &mut object, Target::Object, &options);
+        let created = self.create_decoded(kind, namespace, object, &options).await;
+        Written::told(created.map(with_advice), warnings)
+    }
+
+    async fn create_decoded(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> ApiResult<Value> {
+        self.check_namespace(kind, namespace, object::name(&object)).await?;
+        // What is no number says no version.
+        let versioned =
+            object::meta(&object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0);
+        object::remove_meta(&mut object, "resourceVersion");
+        kind.resource.schema.fill_in(&mut object);
+        kind.resource.strategy.decoded(&mut object);
+        self.own(kind, None, &mut object, Target::Object, options);
         prepare(kind, &mut object);
         let generate = object::meta(&object, "generateName").to_owned();
         let generated = object::name(&object).is_empty() && !generate.is_empty();
@@ -50,9 +62,15 @@ impl ObjectStore {
             if generated {
                 object::set_meta(&mut object, "name", generate_name(&generate));
             }
-            match self.create_once(kind, namespace, object.clone(), Origin::Sent, options.dry_run).await {
+            // What else is wrong with the object is said first.
+            let dry_run = options.dry_run || versioned;
+            match self.create_once(kind, namespace, object.clone(), Origin::Sent, dry_run).await {
                 Err(error) if generated && error.code == 409 => {}
-                other => return other.map(|object| Written { object, warnings }),
+                Ok(_) if versioned && !options.dry_run => {
+                    let why = "resourceVersion should not be set on objects to be created";
+                    return Err(ApiError::untyped(500, why));
+                }
+                other => return other,
             }
         }
         Err(ApiError::name_exhausted(kind.resource, object::name(&object)))
@@ -68,11 +86,12 @@ impl ObjectStore {
     ) -> ApiResult<Written> {
         object::remove_meta(&mut object, "resourceVersion");
         set_namespace(kind, namespace, &mut object)?;
-        let mut warnings = tidy(&mut object);
-        warnings.extend(metadata::finalizer_warnings(&object));
+        self.check_namespace(kind, namespace, object::name(&object)).await?;
+        let warnings = tidy(&mut object);
+        kind.resource.strategy.decoded(&mut object);
         prepare(kind, &mut object);
-        let object = self.create_once(kind, namespace, object, Origin::Applied, options.dry_run).await?;
-        Ok(Written { object, warnings })
+        let created = self.create_once(kind, namespace, object, Origin::Applied, options.dry_run).await;
+        Written::told(created.map(with_advice), warnings)
     }
 
     async fn create_once(
@@ -86,7 +105,6 @@ impl ObjectStore {
         prepare_by_kind(kind, &mut object, None, origin)?;
         let name = object::name(&object).to_owned();
         check(kind, &object, None)?;
-        self.check_namespace(kind, namespace, &name).await?;
         let key = self.key(kind, namespace, &name)?;
         let existing = self.read(kind, &key).await?;
         if let Some((existing, _)) = existing {
@@ -127,6 +145,12 @@ impl ObjectStore {
     }
 }
 
+/// A new object, and what is better done otherwise.
+fn with_advice(object: Value) -> Written {
+    let warnings = metadata::finalizer_warnings(&object, None);
+    Written { object, warnings }
+}
+
 /// What the server sets on every new object, and what it takes away.
 fn prepare(kind: Kind<'_>, object: &mut Value) {
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
@@ -144,7 +168,7 @@ fn prepare(kind: Kind<'_>, object: &mut Value) {
 
 /// Normalises metadata and returns what the writer should know of that.
 pub(super) fn tidy(object: &mut Value) -> Vec<String> {
-    metadata::drop_empty(object);
+    metadata::normalize(object);
     let dropped = metadata::dedup_owners(object);
     if dropped.is_empty() {
         return Vec::new();

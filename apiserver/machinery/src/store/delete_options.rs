@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::field_errors::{FieldError, FieldPath};
+use crate::metadata::word;
 use crate::status::{ApiError, ApiResult};
 
 /// What becomes of what the object owns.
@@ -87,7 +88,7 @@ fn check_kind(value: &Value) -> ApiResult<()> {
         return Err(ApiError::bad_request(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion \
              string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            name_of(value)
+            word(value)
         )));
     }
     let Some(kind) = value.get("kind") else {
@@ -101,7 +102,7 @@ fn check_kind(value: &Value) -> ApiResult<()> {
         None => Err(ApiError::bad_request(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .kind of type \
              string",
-            name_of(kind)
+            word(kind)
         ))),
     }
 }
@@ -146,23 +147,12 @@ fn check_type(found: &Value, field: &str, wanted: Type) -> ApiResult<()> {
     }
     let found = match found {
         Value::Number(number) if wanted.name == NUMBER.name => format!("number {number}"),
-        other => name_of(other).to_owned(),
+        other => word(other).to_owned(),
     };
     Err(ApiError::bad_request(format!(
         "json: cannot unmarshal {found} into Go struct field {field} of type {}",
         wanted.name
     )))
-}
-
-fn name_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 #[cfg(test)]

@@ -98,6 +98,22 @@ pub struct Written {
     pub warnings: Vec<String>,
 }
 
+impl Written {
+    /// How a write ended, after what else its writer is to be told: of a refusal, too.
+    ///
+    /// # Errors
+    /// The write's own.
+    pub fn told(result: ApiResult<Self>, mut warnings: Vec<String>) -> ApiResult<Self> {
+        match result {
+            Ok(mut written) => {
+                warnings.append(&mut written.warnings);
+                Ok(Self { warnings, ..written })
+            }
+            Err(error) => Err(error.after(warnings)),
+        }
+    }
+}
+
 /// The objects of all registered kinds.
 #[derive(Debug)]
 pub struct ObjectStore {
@@ -245,6 +261,12 @@ impl ObjectStore {
         let Some(entry) = entry else { return Ok(None) };
         let object = self.decode(kind, &entry)?;
         Ok(Some((object, entry)))
+    }
+
+    /// Refuses what is asked of an object that is not there, before it is looked at.
+    async fn require(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<()> {
+        let found = self.read(kind, &self.key(kind, namespace, name)?).await?;
+        found.map(|_| ()).ok_or_else(|| ApiError::not_found(kind.resource, name))
     }
 
     /// The object behind an entry, in the request's version.

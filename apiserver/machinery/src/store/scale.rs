@@ -15,7 +15,7 @@ use super::{Configuration, Kind, ObjectStore, Origin, Target, WriteOptions, Writ
 use crate::object;
 use crate::resource::Scale;
 use crate::scale;
-use crate::status::ApiResult;
+use crate::status::{ApiError, ApiResult};
 
 /// Nothing is exempt in a Scale.
 static NOTHING: LazyLock<Set> = LazyLock::new(Set::default);
@@ -23,8 +23,12 @@ static NOTHING: LazyLock<Set> = LazyLock::new(Set::default);
 static TYPE: LazyLock<Arc<Type>> =
     LazyLock::new(|| Arc::new(Type::of_object(&scale::schema()).unwrap_or(Type::Deduced)));
 
-/// What a write makes of a Scale that has its owners.
-type Change<'a> = dyn FnMut(&Value) -> ApiResult<Value> + Send + 'a;
+/// What a write makes of a Scale that has its owners, and that says how many replicas are wanted or does not.
+type Change<'a> = dyn FnMut(&Value, bool) -> ApiResult<Value> + Send + 'a;
+
+/// What a patch finds where the object does not say how many replicas it wants: no number that anybody wants, so that
+/// a patch which leaves it says nothing either.
+const UNSAID: i64 = i32::MIN as i64;
 
 impl ObjectStore {
     /// Writes the Scale that `change` makes of the present one; the answer's object is the Scale.
@@ -41,8 +45,22 @@ impl ObjectStore {
         mut change: impl FnMut(&Value) -> ApiResult<Value> + Send,
     ) -> ApiResult<Written> {
         let api_version = api_version();
-        let mut owned = |old: &Value| {
-            let mut new = change(&without_owners(old))?;
+        let mut owned = |old: &Value, says: bool| {
+            let mut shown = without_owners(old);
+            if !says {
+                shown["spec"]["replicas"] = Value::from(UNSAID);
+            }
+            let mut new = change(&shown)?;
+            if new.pointer("/spec/replicas").is_some_and(|replicas| *replicas == UNSAID) {
+                let path = &scale.spec_replicas;
+                return Err(ApiError::bad_request(format!(
+                    "the spec replicas field {path:?} cannot be empty"
+                )));
+            }
+            // A Scale does not say zero, so that nobody owns it: whoever scales to it leaves the number to others.
+            if new.pointer("/spec/replicas").is_some_and(|replicas| *replicas == 0) {
+                object::remove_at(&mut new, &["spec", "replicas"]);
+            }
             tracker(&api_version, &options.manager).update(Some(old), &mut new);
             Ok(new)
         };
@@ -63,8 +81,9 @@ impl ObjectStore {
         options: &WriteOptions,
     ) -> ApiResult<Written> {
         let (api_version, fields) = (api_version(), &configuration.fields);
+        self.require(kind, namespace, name).await?;
         check_kind(fields, &api_version, scale::KIND)?;
-        let mut applied = |old: &Value| {
+        let mut applied = |old: &Value, _: bool| {
             let applied =
                 tracker(&api_version, &options.manager).apply(Some(old), fields, configuration.force);
             let applied = applied.map_err(|error| refusal(fields, &api_version, scale::KIND, &error))?;
@@ -87,9 +106,9 @@ impl ObjectStore {
             let owners = old.pointer("/metadata/managedFields");
             // Owners that cannot be read own nothing here.
             let owners = Entries::decode(owners).unwrap_or_default();
-            let mut present = scale::of(scale, old)?.0;
+            let (mut present, says) = scale::of(scale, old)?;
             set_owners(&mut present, &to_scale(&owners, &paths));
-            let wanted = change(&present)?;
+            let wanted = change(&present, says)?;
             let mut new = scale::carry_over(scale, old, &wanted);
             check_uid(kind, &new, old, Method::Put)?;
             let scalers = Entries::decode(wanted.pointer("/metadata/managedFields")).unwrap_or_default();

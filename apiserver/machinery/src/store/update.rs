@@ -70,16 +70,21 @@ impl ObjectStore {
         target: Target,
         options: WriteOptions,
     ) -> ApiResult<Written> {
+        if target != Target::Object {
+            // Of the rest only the names are looked at.
+            new["kind"] = json!(kind.resource.kind);
+        }
         check_type(kind.resource, &mut new)?;
+        check_name(&new, name)?;
+        check_namespace(&new, namespace)?;
         let warnings = check_fields(kind.resource, &mut new, options.field_validation)?;
         let modification = Modification { target, options: &options, origin: Origin::Sent, owned: false };
         let change = |old: &Value| {
             check_uid(kind, &new, old, Method::Put)?;
             Ok(new.clone())
         };
-        let mut written = self.modify(kind, namespace, name, modification, change).await?;
-        written.warnings.splice(0..0, warnings);
-        Ok(written)
+        let updated = self.modify(kind, namespace, name, modification, change).await;
+        Written::told(updated, warnings)
     }
 
     /// Patches an object; tried again on the newest object when somebody else was faster, unless
@@ -109,9 +114,8 @@ impl ObjectStore {
             Ok(new)
         };
         let modification = Modification { target, options: &options, origin: Origin::Sent, owned: false };
-        let mut written = self.modify(kind, namespace, name, modification, change).await?;
-        written.warnings.splice(0..0, warnings);
-        Ok(written)
+        let patched = self.modify(kind, namespace, name, modification, change).await;
+        Written::told(patched, warnings)
     }
 
     pub(super) async fn modify(
@@ -128,15 +132,18 @@ impl ObjectStore {
                 return Err(ApiError::not_found(kind.resource, name));
             };
             let mut new = change(&old)?;
-            check_identity(kind, &new, &old)?;
+            check_identity(kind, &new, &old, how.target)?;
             let mut warnings = create::tidy(&mut new);
             if !how.owned {
                 kind.resource.schema.fill_in(&mut new);
+                kind.resource.strategy.decoded(&mut new);
                 self.own(kind, Some(&old), &mut new, how.target, how.options);
             }
             settle(kind, &mut new, &old, how)?;
-            warnings.extend(metadata::finalizer_warnings(&new));
-            create::check(kind, &new, Some(&old))?;
+            if let Err(error) = create::check(kind, &new, Some(&old)) {
+                return Err(error.after(warnings));
+            }
+            warnings.extend(metadata::finalizer_warnings(&new, Some(&old)));
             if let Some(object) = self.swap(kind, &key, entry, &old, new, how).await? {
                 return Ok(Written { object, warnings });
             }
@@ -230,31 +237,19 @@ impl ObjectStore {
 }
 
 /// Checks that `new` is a version of `old` and not another object.
-fn check_identity(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
-    let (name, given) = (object::name(old), object::name(new));
-    if given.is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )));
+fn check_identity(kind: Kind<'_>, new: &Value, old: &Value, target: Target) -> ApiResult<()> {
+    let name = object::name(old);
+    check_name(new, name)?;
+    check_namespace(new, object::namespace(old))?;
+    if target == Target::Object {
+        check_deletion(kind, new, old)?;
     }
-    if given != name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({name})"
-        )));
-    }
-    let namespace = object::namespace(new);
-    if !namespace.is_empty() && namespace != object::namespace(old) {
-        return Err(ApiError::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    check_deletion(kind, new, old)?;
     let revision = object::meta(new, "resourceVersion");
     if !revision.is_empty() && revision.parse::<u64>().is_err() {
         let message = format!("strconv.ParseUint: parsing {revision:?}: invalid syntax");
         return Err(ApiError::untyped(500, message));
     }
-    if matches!(revision, "" | "0") && kind.resource.generation {
+    if matches!(revision, "" | "0") && !kind.stored.strategy.updates_blindly() {
         let field = FieldPath::new("metadata.resourceVersion");
         let fault = FieldError::invalid(field, &Value::from(0), "must be specified for an update");
         // Here, and nowhere else, upstream names the plural.
@@ -273,7 +268,12 @@ pub(super) fn check_uid(kind: Kind<'_>, new: &Value, old: &Value, method: Method
         return Ok(());
     }
     if method == Method::Put {
-        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
+        let key = format!("{}{}/{}", kind.resource.prefix(), object::namespace(old), object::name(old));
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID \
+             in precondition: {given}, UID in object meta: {uid}",
+            key.replace("//", "/")
+        );
         return Err(ApiError::conflict(kind.resource, object::name(old), &why));
     }
     let field = FieldPath::new("metadata.uid");
@@ -296,13 +296,49 @@ fn check_version(kind: Kind<'_>, new: &Value) -> ApiResult<()> {
 
 /// Deletion is asked for with DELETE, and once begun it stays as it is.
 fn check_deletion(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
-    let given = object::meta(new, "deletionTimestamp");
-    if given.is_empty() || given == object::meta(old, "deletionTimestamp") {
+    let of = |object: &Value, field: &str| {
+        object.pointer(&format!("/metadata/{field}")).filter(|value| !value.is_null()).cloned()
+    };
+    let mut faults = Vec::new();
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let (given, there) = (of(new, field), of(old, field));
+        // When it is to go is not asked again, and so is nobody refused for another moment.
+        let is_settled = field == "deletionTimestamp" && there.is_some();
+        if let Some(given) = given.filter(|given| !is_settled && Some(given) != there.as_ref()) {
+            let field = FieldPath::new("metadata").child(field);
+            faults.push(FieldError::invalid(field, &given, "field is immutable"));
+        }
+    }
+    // Upstream finds them twice, in two of its layers.
+    let faults = [faults.clone(), faults].concat();
+    if faults.is_empty() { Ok(()) } else { Err(ApiError::invalid(kind.resource, object::name(old), &faults)) }
+}
+
+/// Checks that an object is in the namespace that it was sent to, or does not say.
+fn check_namespace(object: &Value, namespace: &str) -> ApiResult<()> {
+    let given = object::namespace(object);
+    if given.is_empty() || given == namespace {
         return Ok(());
     }
-    let field = FieldPath::new("metadata.deletionTimestamp");
-    let fault = FieldError::invalid(field, &Value::from(given), "field is immutable");
-    Err(ApiError::invalid(kind.resource, object::name(old), &[fault]))
+    Err(ApiError::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ))
+}
+
+/// Checks that an object has the name that it was sent to.
+pub(super) fn check_name(object: &Value, name: &str) -> ApiResult<()> {
+    let given = object::name(object);
+    if given.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if given != name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    Ok(())
 }
 
 /// Restores what this write may not change, sets what the server keeps.

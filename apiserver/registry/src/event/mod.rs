@@ -21,6 +21,14 @@ const CLUSTER_SCOPED: [&str; 2] = ["default", "kube-system"];
 pub(crate) struct EventStrategy;
 
 impl Strategy for EventStrategy {
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+
+    fn updates_blindly(&self) -> bool {
+        true
+    }
+
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
         let mut faults = Vec::new();
         let dated = new.get("eventTime").is_some_and(|time| !time.is_null());

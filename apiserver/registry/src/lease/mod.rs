@@ -10,6 +10,10 @@ use serde_json::Value;
 pub(crate) struct LeaseStrategy;
 
 impl Strategy for LeaseStrategy {
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
         let mut faults = Vec::new();
         let path = FieldPath::new("spec");

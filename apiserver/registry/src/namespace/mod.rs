@@ -21,15 +21,18 @@ const LASTING: [&str; 2] = ["default", "capstan-system"];
 pub(crate) struct NamespaceStrategy;
 
 impl Strategy for NamespaceStrategy {
+    /// Selectors of namespaces count on the name's label; who names a namespace gives it.
+    fn decoded(&self, new: &mut Value) {
+        let name = object::name(new).to_owned();
+        if !name.is_empty() {
+            label(new, &name);
+        }
+    }
+
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         let name = object::name(new).to_owned();
         let phase = if object::is_deleting(new) { "Terminating" } else { "Active" };
-        if let Some(metadata) = object::metadata_mut(new) {
-            let labels = metadata.entry("labels").or_insert_with(|| json!({}));
-            if let Some(labels) = labels.as_object_mut() {
-                labels.insert("kubernetes.io/metadata.name".to_owned(), json!(name));
-            }
-        }
+        label(new, &name);
         if let Some(root) = new.as_object_mut() {
             root.insert("status".to_owned(), json!({"phase": phase}));
         }
@@ -56,12 +59,24 @@ impl Strategy for NamespaceStrategy {
         LASTING.contains(&name).then_some("this namespace may not be deleted")
     }
 
+    fn updates_blindly(&self) -> bool {
+        true
+    }
+
     fn has_spec_finalizers(&self) -> bool {
         true
     }
 
     fn protobuf(&self) -> Option<&'static [Field]> {
         Some(MESSAGE)
+    }
+}
+
+fn label(namespace: &mut Value, name: &str) {
+    let Some(metadata) = object::metadata_mut(namespace) else { return };
+    let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+    if let Some(labels) = labels.as_object_mut() {
+        labels.insert("kubernetes.io/metadata.name".to_owned(), json!(name));
     }
 }
 

@@ -18,24 +18,25 @@ pub(crate) struct SecretStrategy;
 
 impl Strategy for SecretStrategy {
     /// Plain texts are written into the encoded data; what is stored has one form. A type that was
-    /// left out is the one it has, or `Opaque`.
-    fn prepare(&self, new: &mut Value, old: Option<&Value>) {
+    /// left out is `Opaque`.
+    fn decoded(&self, new: &mut Value) {
         let Some(root) = new.as_object_mut() else { return };
         if root.get("type").and_then(Value::as_str).is_none_or(str::is_empty) {
-            let kept = old.and_then(|old| old.get("type")).cloned();
-            root.insert("type".to_owned(), kept.unwrap_or_else(|| json!("Opaque")));
+            root.insert("type".to_owned(), json!("Opaque"));
         }
         let plain = root.remove("stringData");
         if let Some(data) = root.get_mut("data").and_then(Value::as_object_mut) {
             data.values_mut().for_each(unwrap_lines);
         }
-        let Some(Value::Object(plain)) = plain else { return };
-        let data = root.entry("data").or_insert_with(|| Value::Object(Map::new()));
-        if let Some(data) = data.as_object_mut() {
+        if let Some(Value::Object(plain)) = plain.filter(|plain| plain != &json!({})) {
+            let data = root.entry("data").or_insert_with(|| Value::Object(Map::new()));
             for (key, value) in plain {
                 let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
-                data.insert(key, json!(encoded));
+                data[key] = json!(encoded);
             }
+        }
+        if root.get("data") == Some(&json!({})) {
+            root.remove("data");
         }
     }
 
@@ -49,6 +50,10 @@ impl Strategy for SecretStrategy {
             validate_change(new, old, &mut faults);
         }
         faults
+    }
+
+    fn updates_blindly(&self) -> bool {
+        true
     }
 
     fn protobuf(&self) -> Option<&'static [Field]> {
@@ -131,7 +136,7 @@ mod tests {
     #[test]
     fn plain_text_becomes_data_and_faults_show_no_value() {
         let mut secret = json!({"stringData": {"a": "hunter2"}, "data": {"b": "***"}});
-        SecretStrategy.prepare(&mut secret, None);
+        SecretStrategy.decoded(&mut secret);
         assert_eq!(secret, json!({"type": "Opaque", "data": {"a": "aHVudGVyMg==", "b": "***"}}));
         let faults = SecretStrategy.validate(&secret, None);
         assert_eq!(faults.len(), 1);
@@ -142,19 +147,17 @@ mod tests {
     #[test]
     fn wrapped_base64_is_taken_and_stored_in_one_line() {
         let mut secret = json!({"data": {"a": "aHVu\n dGVy", "b": "aHVu\r\ndGVyMg==\n"}});
-        SecretStrategy.prepare(&mut secret, None);
+        SecretStrategy.decoded(&mut secret);
         assert_eq!(secret["data"]["b"], "aHVudGVyMg==");
         let faults = SecretStrategy.validate(&secret, None);
         assert_eq!(faults.iter().map(|fault| fault.field.as_str()).collect::<Vec<_>>(), ["data[a]"]);
     }
 
     #[test]
-    fn a_type_left_out_is_kept_and_another_is_refused() {
-        let old = json!({"type": "capstan.dev/cloud", "data": {}});
+    fn another_type_is_refused_and_one_left_out_is_opaque() {
+        let old = json!({"type": "capstan.dev/cloud"});
         let mut new = json!({"data": {"a": "YQ=="}});
-        SecretStrategy.prepare(&mut new, Some(&old));
-        assert_eq!(faults(&new, &old), Vec::<String>::new());
-        new["type"] = json!("Opaque");
+        SecretStrategy.decoded(&mut new);
         assert_eq!(faults(&new, &old), ["type: Invalid value: \"Opaque\": field is immutable"]);
     }
 
