@@ -123,14 +123,5 @@ impl ObjectSchema {
     }
 }
 
-impl ListSchema {
-    /// The old entry that stands for the same thing. Only keys say so: an index does not.
-    pub(crate) fn counterpart<'a>(&self, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-        let Uniqueness::Map(keys) = &self.uniqueness else { return None };
-        let identity = unique::identity(item, keys);
-        old?.as_array()?.iter().find(|entry| unique::identity(entry, keys) == identity)
-    }
-}
-
 #[cfg(test)]
 mod tests;

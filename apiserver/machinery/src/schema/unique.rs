@@ -48,6 +48,37 @@ impl Schema {
     }
 }
 
+/// The entries of an old list, to be found by those of the new one.
+pub(crate) struct Counterparts<'a> {
+    /// By the text of their keys; empty where no keys say what an entry stands for: an index does not.
+    entries: HashMap<String, &'a Value>,
+    keys: &'a [String],
+}
+
+impl<'a> Counterparts<'a> {
+    /// The old entry that stands for the same thing.
+    pub(crate) fn of(&self, item: &Value) -> Option<&'a Value> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        self.entries.get(&identity(item, self.keys).to_string()).copied()
+    }
+}
+
+impl ListSchema {
+    /// Looks through the old list once, however many will ask.
+    pub(crate) fn counterparts<'a>(&'a self, old: Option<&'a Value>) -> Counterparts<'a> {
+        let (Uniqueness::Map(keys), Some(old)) = (&self.uniqueness, old.and_then(Value::as_array)) else {
+            return Counterparts { entries: HashMap::new(), keys: &[] };
+        };
+        let mut entries = HashMap::with_capacity(old.len());
+        for entry in old {
+            entries.entry(identity(entry, keys).to_string()).or_insert(entry);
+        }
+        Counterparts { entries, keys }
+    }
+}
+
 impl ListSchema {
     fn check_unique(&self, items: &[Value], path: &FieldPath, faults: &mut Vec<FieldError>) {
         let mut seen: HashMap<String, u32> = HashMap::new();

@@ -127,8 +127,9 @@ impl ListSchema {
             let detail = format!("{path} in body should have at least {least} items");
             faults.push(FieldError::invalid(path.clone(), &Value::from(size), &detail));
         }
+        let counterparts = self.counterparts(old);
         for (index, item) in items.iter().enumerate() {
-            self.items.walk(item, self.counterpart(item, old), &path.index(index), faults);
+            self.items.walk(item, counterparts.of(item), &path.index(index), faults);
         }
     }
 }

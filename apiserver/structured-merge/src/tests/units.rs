@@ -246,6 +246,7 @@ fn what_is_not_as_declared_is_refused_in_known_words() {
     let text =
         |config: Value| tracker("a", &reset).apply(None, &spec(config), false).unwrap_err().to_string();
     assert_eq!(text(json!({"nope": 1})), ".spec.nope: field not declared in schema");
+    assert_eq!(text(json!({"nope": 1, "nor": 2})), ".spec.nope: field not declared in schema");
     assert_eq!(
         text(json!({"items": [{}]})),
         ".spec.items: element 0: associative list with keys has an element that omits all key fields [\"name\"] \

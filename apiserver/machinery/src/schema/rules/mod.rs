@@ -79,8 +79,9 @@ impl Schema {
                 }
             }
             (Kind::List(list), Value::Array(items)) if list.items.has_rules => {
+                let counterparts = list.counterparts(place.old);
                 for (index, item) in items.iter().enumerate() {
-                    let inner = place.inner(item, list.counterpart(item, place.old));
+                    let inner = place.inner(item, counterparts.of(item));
                     list.items.run_rules(inner, &path.index(index), run);
                 }
             }
