@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use apiserver_machinery::field_errors::FieldPath;
 use apiserver_machinery::metadata;
+use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{self, Field};
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -27,9 +28,6 @@ pub(crate) const LARGEST: usize = 3 * 1024 * 1024;
 /// How much of a body that is too large is still read, and thrown away: a client that is answered
 /// while it sends takes that for a broken connection and never sees the answer.
 const LARGEST_DRAINED: usize = 16 * 1024 * 1024;
-
-/// Deepest nesting of a body. Kinds of ours nest some 20 deep; the parser itself stops at 128.
-const DEEPEST: usize = 100;
 
 /// What typed clients send for the kinds they know.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -162,8 +160,8 @@ pub(crate) fn decode(
             ]));
         }
     };
-    if is_too_deep(&value) {
-        return Err(malformed(&format!("nested more than {DEEPEST} deep")));
+    if object::is_too_deep(&value) {
+        return Err(malformed(&format!("nested more than {} deep", object::DEEPEST)));
     }
     Ok(Decoded { value, duplicates })
 }
@@ -257,17 +255,4 @@ fn summary(body: &[u8]) -> String {
 /// Paths of fields that occur twice, as upstream reports them.
 pub(crate) fn duplicate_texts(duplicates: &[String]) -> Vec<String> {
     duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
-}
-
-/// Whether a body is nested deeper than is read.
-pub(crate) fn is_too_deep(value: &Value) -> bool {
-    depth(value) > DEEPEST
-}
-
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
-        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or_default(),
-        _ => 0,
-    }
 }

@@ -107,9 +107,59 @@ pub fn whole_numbers(value: &mut Value) {
     }
 }
 
+/// Deepest nesting of an object. Kinds of ours nest some 20 deep; the parser itself stops at 128.
+pub const DEEPEST: usize = 100;
+
+/// Deepest nesting of what is said in an object of the owners of its fields, which have a place in the
+/// object and are as deep as it is themselves. In a list of objects it is still read.
+const DEEPEST_OWNERS: usize = 110;
+
+/// Whether an object is nested deeper than is read.
+pub fn is_too_deep(object: &Value) -> bool {
+    let Value::Object(root) = object else { return measure(object).0 > DEEPEST };
+    root.iter().any(|(field, value)| match value {
+        Value::Object(metadata) if field == "metadata" => metadata.iter().any(|(field, value)| {
+            let deepest = if field == "managedFields" { DEEPEST_OWNERS } else { DEEPEST };
+            measure(value).0 + 2 > deepest
+        }),
+        _ => measure(value).0 + 1 > DEEPEST,
+    })
+}
+
+/// How deep a value is nested, and how many values it is made of, itself included.
+pub fn measure(value: &Value) -> (usize, usize) {
+    fn all<'a>(parts: impl Iterator<Item = &'a Value>) -> (usize, usize) {
+        let measured = parts.map(measure);
+        measured.fold((1, 1), |(deepest, values), (depth, more)| (deepest.max(1 + depth), values + more))
+    }
+    match value {
+        Value::Array(items) => all(items.iter()),
+        Value::Object(map) => all(map.values()),
+        _ => (0, 1),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn nested(depth: usize) -> Value {
+        (0..depth).fold(json!(1), |inside, _| json!([inside]))
+    }
+
+    #[test]
+    fn values_are_measured_and_owners_may_be_deeper() {
+        for (value, expected) in
+            [(json!(1), (0, 1)), (json!({}), (1, 1)), (json!({"a": [1, [2]], "b": 1}), (3, 6))]
+        {
+            assert_eq!(measure(&value), expected, "{value}");
+        }
+        assert!(!is_too_deep(&json!({"spec": nested(DEEPEST - 1)})));
+        assert!(is_too_deep(&json!({"spec": nested(DEEPEST)})));
+        let owned = |depth| json!({"spec": {}, "metadata": {"managedFields": nested(depth)}});
+        assert!(!is_too_deep(&owned(DEEPEST_OWNERS - 2)));
+        assert!(is_too_deep(&owned(DEEPEST_OWNERS - 1)));
+    }
 
     #[test]
     fn whole_floats_become_integers_and_nothing_else_does() {

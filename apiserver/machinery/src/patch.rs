@@ -1,8 +1,14 @@
 //! JSON patch and JSON merge patch.
 
+mod effort;
+
+use effort::{Effort, TooMuch};
+use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
+use crate::field_errors::{FieldError, FieldPath};
 use crate::metadata::word;
+use crate::object;
 use crate::status::{ApiError, ApiResult};
 
 /// Most operations of one JSON patch: upstream's limit.
@@ -89,23 +95,22 @@ impl Patch {
         let mut patched = object.clone();
         match self {
             Self::Json(patch) => {
-                for operation in &patch.0 {
-                    carry_out(&mut patched, operation).map_err(|_| ApiError::unprocessable_patch())?;
-                }
+                let mut effort = Effort::default();
+                patch.0.iter().try_for_each(|operation| carry_out(&mut patched, operation, &mut effort))?;
             }
             Self::Merge(patch) => json_patch::merge(&mut patched, patch),
+        }
+        if object::is_too_deep(&patched) {
+            return Err(refused(TooMuch::Deep));
         }
         if patched.is_object() { Ok(patched) } else { Err(ApiError::unprocessable_patch()) }
     }
 }
 
-/// Carries out one operation. What is replaced and is not there is added, as upstream does it.
-fn carry_out(
-    object: &mut Value,
-    operation: &json_patch::PatchOperation,
-) -> Result<(), json_patch::PatchError> {
-    use json_patch::{AddOperation, Patch, PatchOperation};
-
+/// Carries out one operation, unless all of them together cost too much. What is replaced and is not
+/// there is added, as upstream does it. After an error the object is of no use.
+fn carry_out(object: &mut Value, operation: &PatchOperation, effort: &mut Effort) -> ApiResult<()> {
+    check(object, operation, effort).map_err(refused)?;
     let added = match operation {
         PatchOperation::Replace(replace) if is_absent_field(object, replace.path.as_str()) => {
             let (path, value) = (replace.path.clone(), replace.value.clone());
@@ -113,7 +118,45 @@ fn carry_out(
         }
         _ => None,
     };
-    json_patch::patch(object, &Patch(vec![added.unwrap_or_else(|| operation.clone())]))
+    let operation = std::slice::from_ref(added.as_ref().unwrap_or(operation));
+    json_patch::patch_unsafe(object, operation).map_err(|_| ApiError::unprocessable_patch())
+}
+
+/// Counts what an operation is going to cost.
+fn check(object: &Value, operation: &PatchOperation, effort: &mut Effort) -> Result<(), TooMuch> {
+    match operation {
+        PatchOperation::Add(add) => {
+            effort.put(add.path.as_str(), &add.value)?;
+            effort.shift(object, add.path.as_str())
+        }
+        PatchOperation::Replace(replace) => effort.put(replace.path.as_str(), &replace.value),
+        PatchOperation::Remove(remove) => effort.shift(object, remove.path.as_str()),
+        PatchOperation::Move(moved) => {
+            if let Some(value) = object.pointer(moved.from.as_str()) {
+                effort.put(moved.path.as_str(), value)?;
+            }
+            effort.shift(object, moved.from.as_str())?;
+            effort.shift(object, moved.path.as_str())
+        }
+        PatchOperation::Copy(copy) => {
+            if let Some(value) = object.pointer(copy.from.as_str()) {
+                effort.put(copy.path.as_str(), value)?;
+                effort.copy(value)?;
+            }
+            effort.shift(object, copy.path.as_str())
+        }
+        PatchOperation::Test(_) => Ok(()),
+    }
+}
+
+/// Upstream has a limit for copies, and answers so; it has none for the others.
+fn refused(why: TooMuch) -> ApiError {
+    let detail = match why {
+        TooMuch::Copied => return ApiError::unprocessable_patch(),
+        TooMuch::Deep => format!("it nests the object more than {} deep", object::DEEPEST),
+        TooMuch::Touched => "it moves too much about: send several patches".to_owned(),
+    };
+    ApiError::invalid_kind("", "", &[FieldError::forbidden(FieldPath::new("patch"), &detail)])
 }
 
 /// Whether a pointer names a field that an object could have, and has not.
@@ -164,6 +207,38 @@ mod tests {
         for body in [r#"{"data":{"$patch":"replace"}}"#, r#"{"metadata":{"finalizers":["a"]}}"#] {
             assert_eq!(Patch::strategic(body.as_bytes()).unwrap_err().code, 422, "{body}");
         }
+    }
+
+    #[test]
+    fn a_patch_cannot_make_much_of_little() {
+        let object = json!({"l": [], "d": {}});
+        let many = |prefix: &str, often: &str, times: usize| {
+            let patch = format!("[{prefix}{}]", vec![often; times].join(","));
+            Patch::json(patch.as_bytes()).unwrap().apply(&object)
+        };
+        let double = r#"{"op":"copy","from":"/l","path":"/l/-"}"#;
+        assert!(many("", double, 15).is_ok());
+        assert_eq!(many("", double, 40), Err(ApiError::unprocessable_patch()));
+        let nest = r#"{"op":"move","from":"/d","path":"/l/0"},{"op":"add","path":"/d","value":{}},
+            {"op":"move","from":"/l/0","path":"/d/d"}"#;
+        assert!(many("", nest, 90).is_ok());
+        let deep = many("", nest, 3000).unwrap_err();
+        assert_eq!(
+            deep.message,
+            r#" "" is invalid: patch: Forbidden: it nests the object more than 100 deep"#
+        );
+        let long = format!(r#"{{"op":"add","path":"/l","value":[{}0]}},"#, "0,".repeat(100_000));
+        let shift = r#"{"op":"add","path":"/l/0","value":0}"#;
+        assert!(many(&long, shift, 100).is_ok());
+        assert_eq!(many(&long, shift, 9000).unwrap_err().code, 422);
+    }
+
+    #[test]
+    fn a_merge_patch_does_not_nest_deeper_than_is_read() {
+        let nested = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        let merged = |depth| Patch::merge(nested(depth).as_bytes()).unwrap().apply(&json!({}));
+        assert!(merged(100).is_ok());
+        assert_eq!(merged(101).unwrap_err().code, 422);
     }
 
     #[test]

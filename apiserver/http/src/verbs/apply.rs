@@ -11,11 +11,11 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::view;
 use crate::filters::authorization::UserPermissions;
+use crate::json as decoder;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, json as decoder};
 
 /// The form of a configuration.
 pub(super) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
@@ -110,7 +110,7 @@ fn checked(mut value: Value) -> ApiResult<Value> {
     object::whole_numbers(&mut value);
     let found = match &value {
         Value::Null => return Ok(json!({})),
-        Value::Object(_) if body::is_too_deep(&value) => {
+        Value::Object(_) if object::is_too_deep(&value) => {
             return Err(malformed(&"nested too deep"));
         }
         Value::Object(_) => return Ok(value),
