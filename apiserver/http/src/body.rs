@@ -19,8 +19,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::exchange::Watched;
-use crate::json;
 use crate::request::Call;
+use crate::{json, yaml};
 
 /// Largest request body: upstream's limit, so that what passes there passes here.
 pub(crate) const LARGEST: usize = 3 * 1024 * 1024;
@@ -142,10 +142,7 @@ pub(crate) fn decode(
         })?,
         ("application/yaml", _) => {
             let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
-            // Without the lines around the fault: they may be a Secret's.
-            let mut options = serde_saphyr::Options::default();
-            options.with_snippet = false;
-            let value = serde_saphyr::from_str_with_options(text, options)
+            let value = serde_saphyr::from_str_with_options(text, yaml::options())
                 .map_err(|error| unrecognized(kind, body, &format!("yaml: {error}")))?;
             (value, Vec::new())
         }

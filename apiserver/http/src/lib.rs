@@ -31,6 +31,7 @@ mod settings;
 mod storage_health;
 mod tls;
 mod verbs;
+mod yaml;
 
 pub use audit::{AuditFile, AuditLog, Stage};
 pub use body::ResponseBody;

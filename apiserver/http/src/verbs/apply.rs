@@ -11,11 +11,11 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::view;
 use crate::filters::authorization::UserPermissions;
-use crate::json as decoder;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
+use crate::{json as decoder, yaml as reader};
 
 /// The form of a configuration.
 pub(super) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
@@ -85,9 +85,7 @@ fn decode(body: &[u8], validation: FieldValidation) -> ApiResult<(Value, Vec<Str
 }
 
 fn yaml(text: &str, duplicates: DuplicateKeyPolicy) -> Result<Value, serde_saphyr::Error> {
-    let mut options = serde_saphyr::Options::default();
-    // Without the lines around a fault: they may be a Secret's.
-    options.with_snippet = false;
+    let mut options = reader::options();
     options.legacy_octal_numbers = true;
     options.duplicate_keys = duplicates;
     serde_saphyr::from_str_with_options(text, options)

@@ -1,0 +1,35 @@
+//! How YAML is read.
+
+use serde_saphyr::Options;
+
+/// Most that all aliases of a body may stand for together: a few hundred bytes of aliases of aliases can
+/// stand for gigabytes. Manifests of people use a handful. Unit: events, about two for each value.
+const MOST_BY_ALIAS: usize = 50_000;
+
+/// How every body in YAML is read.
+pub(crate) fn options() -> Options {
+    let mut options = Options::default();
+    // Without the lines around a fault: they may be a Secret's.
+    options.with_snippet = false;
+    options.alias_limits.max_total_replayed_events = MOST_BY_ALIAS;
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn aliases_are_read_unless_they_stand_for_too_much() {
+        let read = |text: &str| serde_saphyr::from_str_with_options::<Value>(text, options());
+        let some = read("a: &a [1, 2]\nb: *a").unwrap();
+        assert_eq!(some["a"], some["b"]);
+        let mut bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
+        for (last, next) in ["ab", "bc", "cd", "de", "ef"].map(|pair| pair.split_at(1)) {
+            bomb += &format!("{next}: &{next} [{}]\n", [format!("*{last}").as_str(); 9].join(","));
+        }
+        assert!(read(&bomb).is_err());
+    }
+}
