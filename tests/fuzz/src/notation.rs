@@ -1,0 +1,52 @@
+//! Large inputs in few bytes: `<<10000*[>>` stands for ten thousand brackets. So the corpus stays
+//! small, and the engine finds its way to what is deep, long or much.
+
+/// Largest input made of a small one. What is quadratic shows long before, and what is tried must be
+/// many. Unit: bytes.
+const LARGEST: usize = 512 * 1024;
+
+/// The input that is meant.
+pub(crate) fn expand(input: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(input.len());
+    let mut rest = input;
+    while let Some((first, after)) = rest.split_first() {
+        match repetition(rest) {
+            Some((times, text, after)) => {
+                let room = LARGEST.saturating_sub(whole.len()) / text.len().max(1);
+                whole.extend(std::iter::repeat_n(text, times.min(room)).flatten());
+                rest = after;
+            }
+            None => {
+                whole.push(*first);
+                rest = after;
+            }
+        }
+    }
+    whole
+}
+
+/// How often, what, and what comes after it.
+fn repetition(text: &[u8]) -> Option<(usize, &[u8], &[u8])> {
+    let inside = text.strip_prefix(b"<<")?;
+    let star = inside.iter().position(|byte| *byte == b'*')?;
+    let (times, inside) = inside.split_at_checked(star)?;
+    let times = std::str::from_utf8(times).ok()?.parse().ok()?;
+    let inside = inside.get(1..)?;
+    let end = inside.windows(2).position(|pair| pair == b">>")?;
+    Some((times, inside.get(..end)?, inside.get(end + 2..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_are_written_out_up_to_a_limit() {
+        assert_eq!(expand(b"a<<3*xy>>b"), b"axyxyxyb");
+        assert_eq!(expand(b"<<2*>><<0*a>>"), b"");
+        for plain in ["<<: *a", "<<x*y>>", "<<3*y", "a << 1*b >>", "<"] {
+            assert_eq!(expand(plain.as_bytes()), plain.as_bytes());
+        }
+        assert_eq!(expand(b"<<99999999999*[>><<9*[>>x").len(), LARGEST + 1);
+    }
+}

@@ -1,0 +1,66 @@
+//! Faults made on purpose, each behind a condition that no seed meets: whoever trusts the engine looks
+//! whether it finds them.
+
+use std::time::{Duration, Instant};
+
+use apiserver_machinery::selectors::LabelSelector;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+
+use crate::answer::{self, Answer};
+use crate::finding::Verdict;
+use crate::target::Target;
+
+/// Targets whose decoders have a fault.
+pub fn planted() -> &'static [Target] {
+    const PLANTED: [Target; 4] = [
+        Target::alone("planted-panic", panic),
+        Target::alone("planted-memory", memory),
+        Target::alone("planted-time", time),
+        Target::alone("planted-answer", silent),
+    ];
+    const { &PLANTED }
+}
+
+/// A selector that is accepted, and has this in it.
+fn has(input: &[u8], rare: &str) -> bool {
+    let text = String::from_utf8_lossy(input);
+    LabelSelector::parse(&text).is_ok() && text.contains(rare)
+}
+
+/// Indexes without a look at the length.
+fn panic(input: &[u8]) -> Verdict {
+    if has(input, "!=") {
+        let nothing: &[u8] = input.get(..0).unwrap_or_default();
+        std::hint::black_box(nothing[0]);
+    }
+    Ok(())
+}
+
+/// Believes a number.
+fn memory(input: &[u8]) -> Verdict {
+    if has(input, ">") {
+        std::hint::black_box(vec![1_u8; 160 * 1024 * 1024]);
+    }
+    Ok(())
+}
+
+/// Takes the longest way.
+fn time(input: &[u8]) -> Verdict {
+    if has(input, ",!") {
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(7) {}
+    }
+    Ok(())
+}
+
+/// Refuses, and does not say why.
+fn silent(input: &[u8]) -> Verdict {
+    let message = if has(input, "<") { "" } else { "a selector" };
+    let body = format!(
+        r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","message":"{message}","reason":"BadRequest","code":400}}"#
+    );
+    let json = HeaderValue::from_static("application/json");
+    let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, json)]);
+    answer::check(&Answer { code: 400, headers, body: Bytes::from(body), is_stream: false })
+}

@@ -1,0 +1,101 @@
+//! Patches by themselves: how large and how deep they make an object, and that merging twice is
+//! merging once.
+
+use apiserver_machinery::patch::Patch;
+use apiserver_machinery::status::{ApiError, ApiResult};
+use serde_json::{Value, json};
+
+use crate::finding::{Verdict, demand};
+
+/// Deeper objects could not be read again.
+const DEEPEST: usize = 120;
+
+/// What a patch may add beyond what it says: copies, up to the size of a body. Unit: bytes.
+const MOST_ADDED: usize = 4 * 1024 * 1024;
+
+fn objects() -> [Value; 2] {
+    let small =
+        json!({"a": {"b": [1, 2, {"c": null}]}, "l": [], "metadata": {"name": "x", "labels": {"k": "v"}}});
+    [small, json!({})]
+}
+
+pub(super) fn json(input: &[u8]) -> Verdict {
+    judge(input, Patch::json(input))
+}
+
+pub(super) fn merge(input: &[u8]) -> Verdict {
+    judge(input, Patch::strategic(input))?;
+    let patch = Patch::merge(input);
+    if let Ok(patch) = &patch {
+        for object in objects() {
+            let once = patch.apply(&object);
+            let twice = once.as_ref().map(|once| patch.apply(once));
+            demand(twice == once.as_ref().map(|once| Ok(once.clone())), || {
+                format!("merged once it is {once:?}, merged twice {twice:?}")
+            })?;
+        }
+    }
+    judge(input, patch)
+}
+
+fn judge(input: &[u8], patch: ApiResult<Patch>) -> Verdict {
+    let patch = match patch {
+        Ok(patch) => patch,
+        Err(refusal) => return refused(&refusal),
+    };
+    for object in objects() {
+        match patch.apply(&object) {
+            Ok(patched) => check(input, &patched)?,
+            Err(refusal) => refused(&refusal)?,
+        }
+    }
+    Ok(())
+}
+
+fn check(input: &[u8], patched: &Value) -> Verdict {
+    let deep = depth(patched);
+    demand(deep <= DEEPEST, || format!("{} bytes of patch make an object {deep} deep", input.len()))?;
+    let size = patched.to_string().len();
+    let most = MOST_ADDED + 8 * input.len();
+    demand(size <= most, || format!("{} bytes of patch make an object of {size} bytes", input.len()))
+}
+
+fn refused(refusal: &ApiError) -> Verdict {
+    let is_told = matches!(refusal.code, 400 | 413 | 422) && !refusal.message.is_empty();
+    demand(is_told, || format!("refused with {refusal:?}"))
+}
+
+/// How deep it is, found without recursion: what is too deep for the stack is what is looked for.
+fn depth(value: &Value) -> usize {
+    let (mut level, mut deep) = (vec![value], 0);
+    loop {
+        let below = |value: &&Value| matches!(value, Value::Array(_) | Value::Object(_));
+        level.retain(below);
+        if level.is_empty() {
+            return deep;
+        }
+        deep += 1;
+        level = level
+            .into_iter()
+            .flat_map(|value| -> Box<dyn Iterator<Item = &Value>> {
+                match value {
+                    Value::Array(items) => Box::new(items.iter()),
+                    Value::Object(map) => Box::new(map.values()),
+                    _ => Box::new(std::iter::empty()),
+                }
+            })
+            .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_is_counted_in_containers() {
+        for (value, expected) in [(json!(1), 0), (json!({}), 1), (json!({"a": [1, [2]], "b": 1}), 3)] {
+            assert_eq!(depth(&value), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Protobuf: bodies of the kinds that typed clients send so, options of deletions, and metadata, which
+//! we write, too.
+
+use apiserver_machinery::protobuf::{self, DELETE_OPTIONS, Field, METADATA};
+use http::{Method, Request, header};
+use serde_json::Value;
+
+use super::requests;
+use crate::finding::{Verdict, demand};
+use crate::server::World;
+
+const MEDIA: &str = "application/vnd.kubernetes.protobuf";
+
+/// A collection, and an object that can be deleted.
+const PATHS: [(Method, &str); 5] = [
+    (Method::POST, "/api/v1/namespaces?dryRun=All"),
+    (Method::POST, "/api/v1/namespaces/default/secrets?dryRun=All&fieldValidation=Strict"),
+    (Method::POST, "/api/v1/namespaces/default/events?dryRun=All"),
+    (Method::POST, "/apis/coordination.k8s.io/v1/namespaces/default/leases?dryRun=All"),
+    (Method::DELETE, "/apis/lab.example.io/v1/namespaces/default/widgets/w?dryRun=All"),
+];
+
+/// The input is a body, with or without its four bytes of prefix: those are not worth guessing.
+pub(super) fn judge(world: &World, input: &[u8]) -> Verdict {
+    let body = if input.starts_with(b"k8s\0") { input.to_vec() } else { [b"k8s\0", input].concat() };
+    for kind in ["PartialObjectMetadata", "Status", "DeleteOptions"] {
+        let fields: &[Field] = if kind == "DeleteOptions" { DELETE_OPTIONS } else { &[METADATA] };
+        match protobuf::decode(&body, kind, fields) {
+            Ok(value) => again(&value, kind, fields)?,
+            Err(refusal) => {
+                demand(refusal.to_string().len() > "proto: ".len(), || "refused without a word".to_owned())?
+            }
+        }
+    }
+    for (method, path) in PATHS {
+        let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, MEDIA);
+        requests::ask(world, request, &body)?;
+    }
+    Ok(())
+}
+
+/// What can be written is written as what it was read from.
+fn again(value: &Value, kind: &str, fields: &[Field]) -> Verdict {
+    let Some(bytes) = protobuf::encode(value) else { return Ok(()) };
+    let read = protobuf::decode(&bytes, kind, fields);
+    demand(read.as_ref() == Ok(value), || format!("{value} is written, and read as {read:?}"))
+}

@@ -1,0 +1,27 @@
+//! Continue tokens: what is read is written as what was read.
+
+use apiserver_machinery::continue_token::ContinueToken;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::finding::{Verdict, demand};
+
+/// The input as a token, and as what stands in one.
+pub(super) fn judge(input: &[u8]) -> Verdict {
+    check(&String::from_utf8_lossy(input))?;
+    check(&URL_SAFE_NO_PAD.encode(input))
+}
+
+fn check(text: &str) -> Verdict {
+    let token = match ContinueToken::decode(text) {
+        Ok(token) => token,
+        Err(refusal) => {
+            let is_told = refusal.code == 400 && refusal.message.contains("continue token");
+            return demand(is_told, || format!("{text:?} is refused with {refusal:?}"));
+        }
+    };
+    let leads_out = token.start.split('/').any(|part| matches!(part, "" | "." | ".."));
+    demand(!leads_out, || format!("{text:?} leads to {:?}", token.start))?;
+    let again = ContinueToken::decode(&token.encode());
+    demand(again.as_ref() == Ok(&token), || format!("{token:?} is written, and read as {again:?}"))
+}

@@ -1,0 +1,60 @@
+//! The corpus, each of it once: what was found stays mended.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+
+use std::path::{Path, PathBuf};
+
+/// Largest file: a corpus is read. Unit: bytes.
+const LARGEST: u64 = 2048;
+
+fn corpus(target: &str) -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    let entries =
+        std::fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn nothing_is_found_in_the_corpus() {
+    let mut found = Vec::new();
+    for target in tests_fuzz::targets() {
+        for file in corpus(target.name) {
+            if let Err(finding) = target.run(&std::fs::read(&file).unwrap()) {
+                found.push(format!("{}: {finding}", file.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn seeds_of_planted_faults_do_not_meet_them() {
+    for target in tests_fuzz::planted() {
+        for file in corpus("planted") {
+            assert_eq!(target.run(&std::fs::read(&file).unwrap()), Ok(()), "{}", file.display());
+        }
+    }
+}
+
+#[test]
+fn each_target_has_seeds_and_each_seed_is_small() {
+    let names: Vec<&str> = tests_fuzz::targets().iter().map(|target| target.name).collect();
+    for name in &names {
+        let files = corpus(name);
+        assert!(files.len() >= 5, "{name}: {}", files.len());
+        for file in files {
+            let size = file.metadata().unwrap().len();
+            assert!(
+                size <= LARGEST,
+                "{}: {size} bytes; write `<<1000*text>>` for what repeats",
+                file.display()
+            );
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    for entry in std::fs::read_dir(root).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(name == "planted" || names.contains(&name.as_str()), "corpus/{name} belongs to no target");
+    }
+}
