@@ -4,6 +4,7 @@ mod check;
 mod conformance;
 mod dev;
 mod e2e;
+mod fuzz;
 mod layers;
 mod prerequisites;
 mod run;
@@ -29,6 +30,8 @@ enum Command {
     Conformance(conformance::Arguments),
     /// Run every test that needs only cargo and etcd
     Test,
+    /// Try what clients may send, made by machine from a corpus
+    Fuzz(fuzz::Arguments),
     /// Run the tests behind a real kube-apiserver and in a real OpenStack
     E2e(e2e::Arguments),
     /// Check form, lints, docs, layers, dependencies and generated files
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Dev(arguments) => dev::run(&arguments),
         Command::Conformance(arguments) => conformance::run(&arguments),
         Command::Test => test::run(),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::E2e(arguments) => e2e::run(&arguments),
         Command::Check => check::run(),
         Command::Generate => layers::generate(),

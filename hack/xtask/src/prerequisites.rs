@@ -28,6 +28,9 @@ const LAB: [Package; 2] = [
     Package { name: "curl", proof: "/usr/bin/curl" },
 ];
 
+/// What libFuzzer is built with.
+const COMPILER: [Package; 1] = [Package { name: "g++", proof: "/usr/bin/g++" }];
+
 /// The distribution's etcd.
 const ETCD: Package = Package { name: "etcd-server", proof: "/usr/bin/etcd" };
 
@@ -43,6 +46,11 @@ pub(crate) fn build() -> anyhow::Result<()> {
 /// Makes sure that the end-to-end lab can be built.
 pub(crate) fn lab() -> anyhow::Result<()> {
     if run::is_there("openssl") && run::is_there("curl") { Ok(()) } else { install(&LAB) }
+}
+
+/// Makes sure that C++ can be built.
+pub(crate) fn compiler() -> anyhow::Result<()> {
+    if run::is_there("c++") { Ok(()) } else { install(&COMPILER) }
 }
 
 /// Whether a real OpenStack can be brought up here; if not, why.

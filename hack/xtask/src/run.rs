@@ -32,6 +32,14 @@ pub(crate) fn target() -> anyhow::Result<PathBuf> {
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into))
 }
 
+/// The machine that is built on, and for.
+pub(crate) fn host() -> anyhow::Result<String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = output(Command::new(rustc).arg("-vV").current_dir(root()?))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc does not say what it builds for")
+}
+
 /// A cargo command in the checkout.
 pub(crate) fn cargo(arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
