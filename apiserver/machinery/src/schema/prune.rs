@@ -5,6 +5,22 @@ use serde_json::Value;
 use super::{Kind, Schema};
 use crate::field_errors::FieldPath;
 
+/// Removes every field of a value that is to have none: whatever it should have been, its fields are unknown.
+fn drop_fields(value: &mut Value, path: &FieldPath, unknown: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            unknown.extend(map.keys().map(|name| path.child(name).to_string()));
+            map.clear();
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                drop_fields(item, &path.index(index), unknown);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// What an embedded object has beside what its schema says.
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
@@ -40,6 +56,7 @@ impl Schema {
                     list.items.prune_into(item, &path.index(index), kept, unknown);
                 }
             }
+            (_, value) if !kept => drop_fields(value, path, unknown),
             _ => {}
         }
     }
