@@ -6,12 +6,14 @@ use std::sync::Arc;
 use apiserver_access::User;
 use apiserver_host::{HostEvents, HostSecrets};
 use apiserver_http::{ApiServer, InProcess};
+use apiserver_machinery::resource::Resource;
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_operations::{OperationContext, SystemClock};
 use controllers_reconcilers::{
-    GarbageCollector, cluster, event_expiry, machine, namespace, open_stack_cluster, open_stack_machine,
+    CollectedKind, GarbageCollector, cluster, event_expiry, machine, namespace, open_stack_cluster,
+    open_stack_machine,
 };
 use controllers_runtime::{ApiSecrets, ControllerContext, Recorder, SecretSource, ServerLists};
 use k8s_openapi::api::core::v1::Secret;
@@ -45,7 +47,7 @@ pub(crate) fn start(
 fn start_controllers(clients: &Clients, host: Option<&Client>, term: &CancellationToken) -> JoinSet<()> {
     let around = Surroundings::new(clients, host);
     let mut running = JoinSet::new();
-    let collector = GarbageCollector::new(clients.of("garbage-collector"), clients.kinds(|_| true));
+    let collector = GarbageCollector::new(clients.of("garbage-collector"), clients.collected());
     running.spawn(collector.run(term.clone()));
     running.spawn(event_expiry::run(clients.of("event-expiry"), term.clone()));
     running.spawn(cluster::run(around.context("cluster-controller"), term.clone()));
@@ -60,7 +62,7 @@ fn start_controllers(clients: &Clients, host: Option<&Client>, term: &Cancellati
         }
         // A host empties its namespaces itself.
         None => {
-            let kinds = clients.kinds(|resource| resource.namespaced);
+            let kinds = clients.namespaced();
             running.spawn(namespace::run(clients.of("namespace-controller"), kinds, term.clone()));
         }
     }
@@ -142,16 +144,35 @@ impl Clients {
         Client::new(InProcess::new(Arc::clone(&self.0), user), "default")
     }
 
-    /// The kinds that are meant, each in its stored version.
-    fn kinds(&self, meant: impl Fn(&apiserver_machinery::resource::Resource) -> bool) -> Vec<ApiResource> {
-        let resources = self.0.registry().stored().iter().filter(|resource| meant(resource));
-        let kinds = resources.map(|resource| ApiResource {
-            group: resource.group.clone(),
-            version: resource.version.clone(),
-            api_version: resource.api_version(),
-            kind: resource.kind.clone(),
-            plural: resource.plural.clone(),
+    /// The namespaced kinds, each in its stored version.
+    fn namespaced(&self) -> Vec<ApiResource> {
+        let stored = self.0.registry().stored().iter();
+        stored.filter(|resource| resource.namespaced).map(|resource| api_resource(resource)).collect()
+    }
+
+    /// All kinds, and in which versions they are served.
+    fn collected(&self) -> Vec<CollectedKind> {
+        let registry = self.0.registry();
+        let versions = |kind: &Resource| {
+            let all = registry.resources().iter();
+            let of_kind = all.filter(|other| other.group == kind.group && other.kind == kind.kind);
+            of_kind.map(|other| other.version.clone()).collect()
+        };
+        let kinds = registry.stored().iter().map(|kind| CollectedKind {
+            resource: api_resource(kind),
+            namespaced: kind.namespaced,
+            versions: versions(kind),
         });
         kinds.collect()
+    }
+}
+
+fn api_resource(resource: &Resource) -> ApiResource {
+    ApiResource {
+        group: resource.group.clone(),
+        version: resource.version.clone(),
+        api_version: resource.api_version(),
+        kind: resource.kind.clone(),
+        plural: resource.plural.clone(),
     }
 }

@@ -18,7 +18,7 @@ mod ownership;
 mod paused;
 mod queries;
 
-pub use garbage_collector::GarbageCollector;
+pub use garbage_collector::{CollectedKind, GarbageCollector};
 
 /// Whether an object is deleted because it was moved to another server: then the cloud stays as it is.
 pub(crate) fn moved<K: kube::Resource>(object: &K) -> bool {

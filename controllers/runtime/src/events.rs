@@ -66,16 +66,37 @@ impl Recorder {
     where
         K: Resource<DynamicType = ()>,
     {
-        let namespace = object.namespace().unwrap_or_default();
-        let (kind, name) = (K::kind(&()), object.name_any());
+        let about = ObjectReference {
+            api_version: Some(K::api_version(&()).into_owned()),
+            kind: Some(K::kind(&()).into_owned()),
+            name: object.meta().name.clone(),
+            namespace: object.namespace(),
+            uid: object.uid(),
+            ..ObjectReference::default()
+        };
+        self.record_about(&about, severity, reason, message).await;
+    }
+
+    /// Likewise, of an object whose type is not known here. What has no namespace is told of in
+    /// `default`, where upstream's tools look for it.
+    pub async fn record_about(
+        &self,
+        object: &ObjectReference,
+        severity: Severity,
+        reason: &str,
+        message: &str,
+    ) {
+        let namespace = object.namespace.as_deref().unwrap_or("default");
+        let kind = object.kind.as_deref().unwrap_or_default();
+        let name = object.name.as_deref().unwrap_or_default();
         match severity {
             Severity::Normal => tracing::info!(%kind, namespace, name, reason, "{message}"),
             Severity::Warning => tracing::warn!(%kind, namespace, name, reason, "{message}"),
         }
-        let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         // A request id is another each time; what happened is the same.
         let gist = message.split(" (request ").next().unwrap_or(message);
-        let key = (object.uid().unwrap_or_default(), reason.to_owned(), gist.to_owned());
+        let key = (object.uid.clone().unwrap_or_default(), reason.to_owned(), gist.to_owned());
         let known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let written = match known {
             Some((name, count)) => {
@@ -101,7 +122,7 @@ impl Recorder {
                 tracing::debug!(%status, reason, "an event was not recorded");
             }
             Err(error) => {
-                tracing::warn!(%error, reason, object = object.name_any(), "an event was not recorded")
+                tracing::warn!(%error, reason, object = name, "an event was not recorded")
             }
         }
     }
@@ -114,34 +135,24 @@ impl Recorder {
         seen.insert(key, written);
     }
 
-    async fn create<K>(
+    async fn create(
         &self,
         api: &Api<Event>,
-        object: &K,
+        object: &ObjectReference,
         severity: Severity,
         reason: &str,
         message: &str,
-    ) -> Result<String, kube::Error>
-    where
-        K: Resource<DynamicType = ()>,
-    {
+    ) -> Result<String, kube::Error> {
         let now = Timestamp::now();
         let message = short(message);
-        let name = format!("{}.{:x}", object.name_any(), now.as_nanosecond());
+        let name = format!("{}.{:x}", object.name.as_deref().unwrap_or_default(), now.as_nanosecond());
         let event = Event {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
-                namespace: object.namespace(),
+                namespace: Some(object.namespace.clone().unwrap_or_else(|| "default".to_owned())),
                 ..ObjectMeta::default()
             },
-            involved_object: ObjectReference {
-                api_version: Some(K::api_version(&()).into_owned()),
-                kind: Some(K::kind(&()).into_owned()),
-                name: object.meta().name.clone(),
-                namespace: object.namespace(),
-                uid: object.uid(),
-                ..ObjectReference::default()
-            },
+            involved_object: object.clone(),
             reason: Some(reason.to_owned()),
             message: Some(message),
             type_: Some(format!("{severity:?}")),

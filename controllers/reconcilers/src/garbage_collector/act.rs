@@ -1,5 +1,7 @@
 //! Carrying out one step.
 
+use controllers_runtime::Severity;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::{Error, ResourceExt};
 use serde_json::json;
@@ -13,15 +15,17 @@ impl GarbageCollector {
         match step {
             Step::DeleteUnowned(uid, owners) => {
                 let Some(node) = graph.get(uid) else { return Ok(()) };
+                self.tell_of_those_elsewhere(graph, node, owners).await;
                 for owner in owners {
                     if !self.is_gone(node, owner).await? {
                         return Ok(());
                     }
                 }
-                self.delete(node, DeleteParams::background()).await
+                self.delete(node, as_it_says(node)).await
             }
             Step::StrikeAbsent(uid, owners) => {
                 let Some(node) = graph.get(uid) else { return Ok(()) };
+                self.tell_of_those_elsewhere(graph, node, owners).await;
                 for owner in owners {
                     if self.is_gone(node, owner).await? {
                         self.strike(node, &owner.uid).await?;
@@ -31,7 +35,11 @@ impl GarbageCollector {
             }
             Step::DeleteForOwner(uid, first) => match graph.get(uid) {
                 Some(node) if *first => self.delete(node, DeleteParams::foreground()).await,
-                Some(node) => self.delete(node, DeleteParams::background()).await,
+                Some(node) => self.delete(node, as_it_says(node)).await,
+                None => Ok(()),
+            },
+            Step::Unblock(uid) => match graph.get(uid) {
+                Some(node) => self.unblock(node).await,
                 None => Ok(()),
             },
             Step::Strike(dependent, owner) => match graph.get(dependent) {
@@ -47,7 +55,7 @@ impl GarbageCollector {
 
     fn api(&self, node: &Node) -> Option<Api<DynamicObject>> {
         let kind = self.kinds.get(node.kind)?;
-        Some(self.api_in(kind, node.namespace.as_deref()))
+        Some(self.api_in(&kind.resource, node.namespace.as_deref()))
     }
 
     fn api_in(&self, kind: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
@@ -58,21 +66,38 @@ impl GarbageCollector {
     }
 
     /// Asks the server whether an owner is gone. Of a kind that is not served here nothing can be
-    /// said: it may live in a host.
+    /// said: it may live in a host. Nor can it of one in a namespace when the dependent has none:
+    /// whoever wrote that reference did not say in which.
     async fn is_gone(&self, node: &Node, owner: &Owner) -> Result<bool, Error> {
-        let kind =
-            self.kinds.iter().find(|kind| kind.api_version == owner.api_version && kind.kind == owner.kind);
-        let Some(kind) = kind else { return Ok(false) };
-        let same_namespace = self.api_in(kind, node.namespace.as_deref());
-        let found = match same_namespace.get_metadata_opt(&owner.name).await {
-            // A namespaced path to a kind that has none: look where it is.
-            Err(Error::Api(status)) if status.code == 404 => {
-                self.api_in(kind, None).get_metadata_opt(&owner.name).await?
-            }
-            Ok(None) => self.api_in(kind, None).get_metadata_opt(&owner.name).await.unwrap_or_default(),
-            other => other?,
-        };
+        let Some(kind) = self.kinds.iter().find(|kind| kind.is_meant_by(owner)) else { return Ok(false) };
+        let namespace = node.namespace.as_deref().filter(|_| kind.namespaced);
+        if kind.namespaced && namespace.is_none() {
+            return Ok(false);
+        }
+        let found = self.api_in(&kind.resource, namespace).get_metadata_opt(&owner.name).await?;
         Ok(found.is_none_or(|found| found.uid().as_deref() != Some(owner.uid.as_str())))
+    }
+
+    /// Tells people that an owner they meant is in another namespace.
+    async fn tell_of_those_elsewhere(&self, graph: &Graph, node: &Node, owners: &[Owner]) {
+        let Some(kind) = self.kinds.get(node.kind) else { return };
+        let about = ObjectReference {
+            api_version: Some(kind.resource.api_version.clone()),
+            kind: Some(kind.resource.kind.clone()),
+            name: Some(node.name.clone()),
+            namespace: node.namespace.clone(),
+            uid: Some(node.uid.clone()),
+            ..ObjectReference::default()
+        };
+        let namespace = node.namespace.as_deref().unwrap_or_default();
+        for owner in owners.iter().filter(|owner| graph.is_owner_elsewhere(node, owner)) {
+            let Owner { uid, api_version, kind, name, blocks: _ } = owner;
+            let message = format!(
+                "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] \
+                 does not exist in namespace {namespace:?}"
+            );
+            self.events.record_about(&about, Severity::Warning, "OwnerRefInvalidNamespace", &message).await;
+        }
     }
 
     /// Deletes this very object. One that is gone, or was made anew, is as wanted.
@@ -95,6 +120,20 @@ impl GarbageCollector {
         )
     }
 
+    async fn unblock(&self, node: &Node) -> Result<(), Error> {
+        let Some(api) = self.api(node) else { return Ok(()) };
+        let Some(current) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
+        let mut owners = current.owner_references().to_vec();
+        for owner in &mut owners {
+            owner.block_owner_deletion = owner.block_owner_deletion.map(|_| false);
+        }
+        let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(),
+            "ownerReferences": owners}});
+        settled(
+            api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| ()),
+        )
+    }
+
     async fn remove_finalizer(&self, node: &Node, finalizer: &str) -> Result<(), Error> {
         let Some(api) = self.api(node) else { return Ok(()) };
         let Some(current) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
@@ -104,6 +143,17 @@ impl GarbageCollector {
         settled(
             api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| ()),
         )
+    }
+}
+
+/// The deletion that its own finalizers ask for: whoever set them wanted its dependents treated so.
+fn as_it_says(node: &Node) -> DeleteParams {
+    if node.has_finalizer("orphan") {
+        DeleteParams::orphan()
+    } else if node.has_finalizer("foregroundDeletion") {
+        DeleteParams::foreground()
+    } else {
+        DeleteParams::background()
     }
 }
 

@@ -9,8 +9,10 @@ pub(super) enum Step {
     DeleteUnowned(Uid, Vec<Owner>),
     /// Ask for these owners, absent from the graph while others are there; strike those that are gone.
     StrikeAbsent(Uid, Vec<Owner>),
-    /// The owner waits for this object: delete it. With its own dependents first, if they block it.
+    /// The owner waits for this object: delete it. With its own dependents first, if it has any.
     DeleteForOwner(Uid, bool),
+    /// Something that this object owns waits for it, too: let no owner wait for it any longer.
+    Unblock(Uid),
     /// Strike the owner from this dependent.
     Strike(Uid, Uid),
     /// The owner has nothing left to wait for.
@@ -48,36 +50,53 @@ fn as_dependent(graph: &Graph, node: &Node) -> Option<Step> {
     if node.owners.is_empty() {
         return None;
     }
-    let absent: Vec<Owner> =
-        node.owners.iter().filter(|owner| graph.get(&owner.uid).is_none()).cloned().collect();
-    let present: Vec<&Node> = node.owners.iter().filter_map(|owner| graph.get(&owner.uid)).collect();
-    if present.is_empty() {
-        return Some(Step::DeleteUnowned(node.uid.clone(), absent));
+    let (mut absent, mut waiting, mut stays) = (Vec::new(), None, false);
+    for owner in &node.owners {
+        match graph.owner(node, owner) {
+            None => absent.push(owner.clone()),
+            Some(found) if found.waits_for_dependents() => waiting = Some(found),
+            Some(_) => stays = true,
+        }
     }
-    let all_wait = present.iter().all(|owner| owner.waits_for_dependents());
-    if all_wait && absent.is_empty() {
-        let own = graph.dependents(&node.uid);
-        let blocked = own.iter().filter_map(|uid| graph.get(uid));
-        let blocked = blocked
-            .flat_map(|dependent| &dependent.owners)
-            .any(|owner| owner.uid == node.uid && owner.blocks);
-        return Some(Step::DeleteForOwner(node.uid.clone(), blocked));
+    match waiting {
+        // It stays with another owner, and whoever waits need not wait for it.
+        Some(owner) if stays => Some(Step::Strike(node.uid.clone(), owner.uid.clone())),
+        Some(_) if absent.is_empty() => Some(for_owner(graph, node)),
+        None if !stays => Some(Step::DeleteUnowned(node.uid.clone(), absent)),
+        _ => (!absent.is_empty()).then(|| Step::StrikeAbsent(node.uid.clone(), absent)),
     }
-    (!absent.is_empty()).then(|| Step::StrikeAbsent(node.uid.clone(), absent))
+}
+
+/// An owner waits for this object, and nothing else keeps it.
+fn for_owner(graph: &Graph, node: &Node) -> Step {
+    let own = graph.dependents(&node.uid);
+    let waits = |uid: &Uid| graph.get(uid).is_some_and(Node::waits_for_dependents);
+    // A circle would wait for ever.
+    if node.owners.iter().any(|owner| owner.blocks) && own.iter().any(waits) {
+        return Step::Unblock(node.uid.clone());
+    }
+    Step::DeleteForOwner(node.uid.clone(), !own.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
+    use kube::api::ApiResource;
+
+    use super::super::kind::CollectedKind;
     use super::*;
 
     fn node(uid: &str, owners: &[(&str, bool)], finalizers: &[&str]) -> Node {
         let owner = |(uid, blocks): &(&str, bool)| Owner {
             uid: (*uid).to_owned(),
+            api_version: "g/v1".to_owned(),
+            kind: "Thing".to_owned(),
+            name: (*uid).to_owned(),
             blocks: *blocks,
-            ..Owner::default()
         };
         Node {
             uid: uid.to_owned(),
+            name: uid.to_owned(),
+            namespace: Some("ns".to_owned()),
             owners: owners.iter().map(owner).collect(),
             deleting: !finalizers.is_empty(),
             finalizers: finalizers.iter().map(|name| (*name).to_owned()).collect(),
@@ -86,7 +105,15 @@ mod tests {
     }
 
     fn step(nodes: &[Node], uid: &str) -> String {
-        let mut graph = Graph::default();
+        let resource = ApiResource {
+            group: "g".to_owned(),
+            version: "v2".to_owned(),
+            api_version: "g/v2".to_owned(),
+            kind: "Thing".to_owned(),
+            plural: "things".to_owned(),
+        };
+        let versions = vec!["v2".to_owned(), "v1".to_owned()];
+        let mut graph = Graph::of([CollectedKind { resource, namespaced: true, versions }].into());
         nodes.iter().for_each(|node| graph.put(node.clone()));
         match next_step(&graph, uid) {
             None => "nothing".to_owned(),
@@ -95,6 +122,7 @@ mod tests {
             Some(Step::DeleteForOwner(uid, first)) => {
                 format!("delete {uid} for its owner, foreground {first}")
             }
+            Some(Step::Unblock(uid)) => format!("unblock {uid}"),
             Some(Step::Strike(dependent, owner)) => format!("strike {owner} from {dependent}"),
             Some(Step::RemoveFinalizer(uid, name)) => format!("remove {name} from {uid}"),
         }
@@ -103,7 +131,7 @@ mod tests {
     #[test]
     fn each_situation_has_its_step() {
         let foreground = ["foregroundDeletion"];
-        let table: [(&str, Vec<Node>, &str, &str); 10] = [
+        let table: [(&str, Vec<Node>, &str, &str); 12] = [
             ("nobody owns it by design", vec![node("a", &[], &[])], "a", "nothing"),
             ("its owner is there", vec![node("o", &[], &[]), node("a", &[("o", true)], &[])], "a", "nothing"),
             ("its owner is gone", vec![node("a", &[("o", true)], &[])], "a", "delete a if unowned"),
@@ -130,14 +158,26 @@ mod tests {
                 "delete a for its owner, foreground true",
             ),
             (
-                "one of two owners waits",
+                "its owner waits for it, and one that is gone is named, too",
+                vec![node("o", &[], &foreground), node("a", &[("o", true), ("p", true)], &[])],
+                "a",
+                "strike absent from a",
+            ),
+            (
+                "its owner waits for it, and what it owns waits for it",
+                vec![node("o", &[("a", true)], &foreground), node("a", &[("o", true)], &[])],
+                "a",
+                "unblock a",
+            ),
+            (
+                "one of two owners waits, the other stays",
                 vec![
                     node("o", &[], &foreground),
                     node("p", &[], &[]),
                     node("a", &[("o", true), ("p", true)], &[]),
                 ],
                 "a",
-                "nothing",
+                "strike o from a",
             ),
             (
                 "an owner waits",
@@ -162,5 +202,25 @@ mod tests {
             assert_eq!(step(&nodes, uid), expected, "{case}");
         }
         assert_eq!(step(&[node("o", &[], &["orphan"])], "o"), "remove orphan from o");
+    }
+    #[test]
+    fn a_circle_is_deleted_once_nothing_waits_in_it() {
+        let nodes = [node("o", &[("a", true)], &["foregroundDeletion"]), node("a", &[("o", false)], &[])];
+        assert_eq!(step(&nodes, "o"), "remove foregroundDeletion from o");
+        assert_eq!(step(&nodes, "a"), "delete a for its owner, foreground true");
+    }
+
+    #[test]
+    fn a_reference_means_one_name_of_one_kind_in_its_own_namespace() {
+        let case = |change: fn(&mut Node)| {
+            let mut owner = node("o", &[], &[]);
+            change(&mut owner);
+            step(&[owner, node("a", &[("o", true)], &[])], "a")
+        };
+        assert_eq!(case(|_| {}), "nothing");
+        assert_eq!(case(|owner| owner.namespace = None), "nothing");
+        assert_eq!(case(|owner| owner.namespace = Some("other".to_owned())), "delete a if unowned");
+        assert_eq!(case(|owner| owner.name = "p".to_owned()), "delete a if unowned");
+        assert_eq!(case(|owner| owner.kind = 1), "delete a if unowned");
     }
 }

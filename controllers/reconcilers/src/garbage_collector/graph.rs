@@ -1,9 +1,12 @@
 //! Who owns whom, as the watches have told.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use kube::ResourceExt;
 use kube::api::{DynamicObject, PartialObjectMeta};
+
+use super::kind::CollectedKind;
 
 /// An object's uid.
 pub(super) type Uid = String;
@@ -64,11 +67,29 @@ impl Node {
 /// All objects.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
+    kinds: Arc<[CollectedKind]>,
     nodes: BTreeMap<Uid, Node>,
     dependents: BTreeMap<Uid, BTreeSet<Uid>>,
 }
 
 impl Graph {
+    pub(super) fn of(kinds: Arc<[CollectedKind]>) -> Self {
+        Self { kinds, ..Self::default() }
+    }
+
+    /// The owner that a reference names. One of the same uid under another name, of another kind or
+    /// in another namespace is not it: a reference does not reach across namespaces.
+    pub(super) fn owner(&self, dependent: &Node, owner: &Owner) -> Option<&Node> {
+        let found = self.get(&owner.uid).filter(|found| found.name == owner.name)?;
+        let is_kind = self.kinds.get(found.kind).is_some_and(|kind| kind.is_meant_by(owner));
+        (is_kind && !is_elsewhere(dependent, found)).then_some(found)
+    }
+
+    /// Whether the owner of this uid lives in a namespace that is not the dependent's.
+    pub(super) fn is_owner_elsewhere(&self, dependent: &Node, owner: &Owner) -> bool {
+        self.get(&owner.uid).is_some_and(|found| is_elsewhere(dependent, found))
+    }
+
     pub(super) fn get(&self, uid: &str) -> Option<&Node> {
         self.nodes.get(uid)
     }
@@ -101,4 +122,8 @@ impl Graph {
         }
         Some(node)
     }
+}
+
+fn is_elsewhere(dependent: &Node, owner: &Node) -> bool {
+    owner.namespace.is_some() && owner.namespace != dependent.namespace
 }

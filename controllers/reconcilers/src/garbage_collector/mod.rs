@@ -2,7 +2,7 @@
 //!
 //! - *Background*: an object whose owners are all gone is deleted.
 //! - *Foreground*: an owner with the finalizer `foregroundDeletion` goes after the dependents that
-//!   block it.
+//!   block it. One with another owner that stays loses the reference instead.
 //! - *Orphan*: an owner with the finalizer `orphan` goes after it was struck from its dependents.
 //!
 //! Level-triggered: the graph is what the watches have told, and `decide` compares. Nothing is
@@ -12,18 +12,22 @@
 mod act;
 mod decide;
 mod graph;
+mod kind;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use controllers_runtime::Recorder;
 use futures::StreamExt;
 use futures::stream::select_all;
-use kube::api::{Api, ApiResource, DynamicObject, PartialObjectMeta};
+use kube::api::{Api, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use graph::{Graph, Node, Uid};
+pub use kind::CollectedKind;
 
 /// Pause before a failed step is tried again: long enough for a blip to pass.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -31,8 +35,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// A collector over a list of kinds.
 pub struct GarbageCollector {
     client: Client,
-    kinds: Vec<ApiResource>,
+    kinds: Arc<[CollectedKind]>,
+    events: Recorder,
 }
+
+/// What the collector's Events come from: upstream's name, by which people look for them.
+const COMPONENT: &str = "garbage-collector-controller";
 
 impl std::fmt::Debug for GarbageCollector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -45,14 +53,15 @@ type Told = (usize, Event<PartialObjectMeta<DynamicObject>>);
 
 impl GarbageCollector {
     /// A collector of these kinds.
-    pub fn new(client: Client, kinds: Vec<ApiResource>) -> Self {
-        Self { client, kinds }
+    pub fn new(client: Client, kinds: Vec<CollectedKind>) -> Self {
+        Self { events: Recorder::new(client.clone(), COMPONENT), client, kinds: kinds.into() }
     }
 
     /// Collects until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
         let streams = self.kinds.iter().enumerate().map(|(index, kind)| {
-            let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client.clone(), kind);
+            let api: Api<PartialObjectMeta<DynamicObject>> =
+                Api::all_with(self.client.clone(), &kind.resource);
             let stream = watcher(api, watcher::Config::default());
             // Each watch starts again by itself; here only its pace is bounded.
             Box::pin(stream.filter_map(move |item| async move {
@@ -67,7 +76,7 @@ impl GarbageCollector {
             }))
         });
         let mut told = select_all(streams);
-        let mut state = State::new(self.kinds.len());
+        let mut state = State::new(&self.kinds);
         loop {
             tokio::select! {
                 biased;
@@ -105,12 +114,12 @@ struct State {
 }
 
 impl State {
-    fn new(kinds: usize) -> Self {
+    fn new(kinds: &Arc<[CollectedKind]>) -> Self {
         Self {
-            graph: Graph::default(),
+            graph: Graph::of(Arc::clone(kinds)),
             queue: BTreeSet::new(),
-            listed: vec![false; kinds],
-            seen_in_list: vec![BTreeSet::new(); kinds],
+            listed: vec![false; kinds.len()],
+            seen_in_list: vec![BTreeSet::new(); kinds.len()],
             not_before: None,
         }
     }
