@@ -142,7 +142,7 @@ const RULES: &[Rule] = &[
     Rule {
         user: "system:capstan:namespace-controller",
         groups: &[""],
-        resources: &["namespaces/finalize"],
+        resources: &["namespaces/finalize", "namespaces/status"],
         verbs: &["update"],
     },
     Rule {

@@ -2,6 +2,9 @@
 
 use apiserver_machinery::resource::{Registry, Resource};
 
+/// Namespaces that a real server has from the start; where there is a host, it has them.
+const KUBERNETES: [&str; 3] = ["kube-node-lease", "kube-public", "kube-system"];
+
 /// What is served beside the product's kinds, and what runs.
 #[derive(Debug, Clone)]
 pub struct Assembly {
@@ -22,6 +25,17 @@ impl Default for Assembly {
 }
 
 impl Assembly {
+    /// Namespaces that are there from the start.
+    pub(crate) fn namespaces(&self, hosted: bool) -> Vec<String> {
+        let mut all = self.namespaces.clone();
+        for name in KUBERNETES.into_iter().filter(|_| !hosted) {
+            if !all.iter().any(|known| known == name) {
+                all.push(name.to_owned());
+            }
+        }
+        all
+    }
+
     /// Every kind that is served.
     pub(crate) fn registry(&self) -> anyhow::Result<Registry> {
         let own = apiserver_registry::registry()?;

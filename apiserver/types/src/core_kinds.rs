@@ -80,7 +80,13 @@ const EVENT_COLUMNS: &[Column] = &[
 
 fn namespace() -> Value {
     let spec = json!({"type": "object", "properties": {"finalizers": {"type": "array", "items": {"type": "string"}}}});
-    let status = json!({"type": "object", "properties": {"phase": {"type": "string"}}});
+    let text = json!({"type": "string"});
+    let time = json!({"type": "string", "format": "date-time"});
+    let condition = json!({"type": "object", "required": ["type", "status"], "properties": {"type": text,
+        "status": text, "lastTransitionTime": time, "reason": text, "message": text}});
+    let conditions = json!({"type": "array", "items": condition, "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"]});
+    let status = json!({"type": "object", "properties": {"phase": text, "conditions": conditions}});
     object("A namespace: where objects of one owner are.", Some(spec), Some(status), false)
 }
 

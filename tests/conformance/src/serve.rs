@@ -7,9 +7,6 @@ use anyhow::Context;
 use apiserver_server::Assembly;
 use clap::Args;
 
-/// What a real server makes by itself.
-const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
-
 /// How long the client certificate is good.
 const LIFETIME: Duration = Duration::from_secs(365 * 86_400);
 
@@ -53,7 +50,8 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<()> {
 /// # Errors
 /// When it cannot.
 pub fn capstan(arguments: Vec<String>) -> anyhow::Result<()> {
-    let namespaces = NAMESPACES.map(str::to_owned).to_vec();
+    // Those that a real server makes by itself, and not our own.
+    let namespaces = vec!["default".to_owned()];
     let assembly = Assembly { kinds: tests_widget::resources()?, namespaces, controllers: false };
     apiserver_server::run(std::iter::once("capstan".to_owned()).chain(arguments), &assembly)
 }

@@ -14,7 +14,7 @@ const LONGEST_NAME: usize = 63;
 const FINALIZER: &str = "kubernetes";
 
 /// What clients and the server itself count on: upstream keeps such namespaces, too.
-const LASTING: [&str; 2] = ["default", "capstan-system"];
+const LASTING: [&str; 4] = ["default", "kube-system", "kube-public", "capstan-system"];
 
 /// Namespace's own rules.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,13 @@ impl Strategy for NamespaceStrategy {
         let phase = if object::is_deleting(new) { "Terminating" } else { "Active" };
         label(new, &name);
         if let Some(root) = new.as_object_mut() {
-            root.insert("status".to_owned(), json!({"phase": phase}));
+            // What a deletion waits for; nothing to tell of a namespace that has just begun.
+            let conditions = root.get("status").and_then(|status| status.get("conditions")).cloned();
+            let mut status = json!({"phase": phase});
+            if let Some(conditions) = conditions.filter(|_| old.is_some()) {
+                status["conditions"] = conditions;
+            }
+            root.insert("status".to_owned(), status);
         }
         if old.is_none() {
             hold(new);
@@ -103,8 +109,20 @@ fn finalizer_faults(namespace: &Value) -> Vec<FieldError> {
 const MESSAGE: &[Field] = &[
     METADATA,
     Field::new(2, "spec", Shape::Message(&[Field::list(1, "finalizers", Shape::Text)])),
-    Field::new(3, "status", Shape::Message(&[Field::new(1, "phase", Shape::Text)])),
+    Field::new(3, "status", Shape::Message(&[Field::new(1, "phase", Shape::Text), CONDITIONS])),
 ];
+
+const CONDITIONS: Field = Field::list(
+    2,
+    "conditions",
+    Shape::Message(&[
+        Field::new(1, "type", Shape::Text),
+        Field::new(2, "status", Shape::Text),
+        Field::new(4, "lastTransitionTime", Shape::Time),
+        Field::new(5, "reason", Shape::Text),
+        Field::new(6, "message", Shape::Text),
+    ]),
+);
 
 #[cfg(test)]
 mod tests {
@@ -122,6 +140,9 @@ mod tests {
         let old = namespace.clone();
         NamespaceStrategy.prepare(&mut namespace, Some(&old));
         assert_eq!(namespace["status"], json!({"phase": "Terminating"}));
+        namespace["status"]["conditions"] = json!([{"type": "A", "status": "True"}]);
+        NamespaceStrategy.prepare(&mut namespace, Some(&old));
+        assert_eq!(namespace["status"]["conditions"], json!([{"type": "A", "status": "True"}]));
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //! In an order that lets everything be undone: Clusters take their Machines and networks with them,
 //! then whatever else is left, and what others need for their undoing (credentials) last.
 
+mod conditions;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use controllers_runtime::Trouble;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PartialObjectMeta, PostParams};
 use kube::runtime::controller::Controller;
 use kube::runtime::watcher;
@@ -15,6 +18,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::drive;
+use conditions::Remains;
 
 /// What a namespace keeps until it is empty.
 const FINALIZER: &str = "kubernetes";
@@ -66,13 +70,11 @@ impl NamespaceReconciler {
         if namespace.metadata.deletion_timestamp.is_none() || !ours {
             return Ok(None);
         }
-        match self.empty(namespace).await {
-            Ok(true) => {}
-            Ok(false) => return Ok(Some(WAITING)),
-            Err(Trouble::Api(error)) => return Err(error),
-            Err(_) => return Ok(Some(WAITING)),
+        let remains = self.empty(namespace).await;
+        let Some(mut done) = self.report(namespace, &remains).await? else { return Ok(None) };
+        if !remains.is_nothing() {
+            return Ok(Some(WAITING));
         }
-        let mut done = namespace.clone();
         done.metadata.managed_fields = None;
         if let Some(spec) = &mut done.spec {
             spec.finalizers = Some(finalizers.iter().filter(|it| *it != FINALIZER).cloned().collect());
@@ -85,32 +87,75 @@ impl NamespaceReconciler {
         }
     }
 
-    /// Deletes what is left, turn by turn. Says whether nothing was.
-    async fn empty(&self, namespace: &Namespace) -> Result<bool, Trouble> {
+    /// Writes what is left into the namespace's conditions. `None` when it is gone.
+    async fn report(
+        &self,
+        namespace: &Namespace,
+        remains: &Remains,
+    ) -> Result<Option<Namespace>, kube::Error> {
+        let status = namespace.status.clone().unwrap_or_default();
+        let old = status.conditions.as_deref().unwrap_or_default();
+        let Some(conditions) = remains.conditions(old, &Time(Timestamp::now())) else {
+            return Ok(Some(namespace.clone()));
+        };
+        let mut told = namespace.clone();
+        told.metadata.managed_fields = None;
+        told.status = Some(NamespaceStatus { conditions: Some(conditions), ..status });
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        match api.replace_status(&namespace.name_any(), &PostParams::default(), &told).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            result => result.map(Some),
+        }
+    }
+
+    /// Deletes what is left, turn by turn, and says what is left then.
+    async fn empty(&self, namespace: &Namespace) -> Remains {
         let mut waiting_for = None;
+        let mut remains = Remains::default();
         for kind in &self.kinds {
             let turn = turn(&kind.group, &kind.kind);
             let early = waiting_for.is_some_and(|waiting| waiting < turn);
-            if early && turn > ALONGSIDE {
-                break;
-            }
             let api: Api<DynamicObject> =
                 Api::namespaced_with(self.client.clone(), &namespace.name_any(), kind);
-            let left = api.list_metadata(&ListParams::default()).await?;
-            if left.items.is_empty() {
-                continue;
+            let left = match self.delete_all(&api, kind, early, turn).await {
+                Ok(left) => left,
+                // What others wait for must not go before it is known whether they are there.
+                Err(error) => {
+                    tracing::warn!(%error, namespace = namespace.name_any(), kind = kind.kind, "not emptied");
+                    remains.failed(&error);
+                    waiting_for.get_or_insert(turn);
+                    continue;
+                }
+            };
+            if !left.is_empty() {
+                waiting_for.get_or_insert(turn);
             }
-            waiting_for.get_or_insert(turn);
-            if early {
-                self.delete_ownerless(&api, &left.items).await?;
-                continue;
-            }
-            if left.items.iter().any(|object| object.metadata.deletion_timestamp.is_none()) {
-                tracing::info!(namespace = namespace.name_any(), kind = kind.kind, "emptying a namespace");
-                api.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
-            }
+            remains.count(kind, &left);
         }
-        Ok(waiting_for.is_none())
+        remains
+    }
+
+    /// Deletes the objects of a kind, as far as it is their turn. Says which are left.
+    async fn delete_all(
+        &self,
+        api: &Api<DynamicObject>,
+        kind: &ApiResource,
+        early: bool,
+        turn: u8,
+    ) -> Result<Vec<PartialObjectMeta<DynamicObject>>, kube::Error> {
+        let left = api.list_metadata(&ListParams::default()).await?.items;
+        let is_alive =
+            |object: &PartialObjectMeta<DynamicObject>| object.metadata.deletion_timestamp.is_none();
+        if !left.iter().any(is_alive) || (early && turn > ALONGSIDE) {
+            return Ok(left);
+        }
+        if early {
+            self.delete_ownerless(api, &left).await?;
+        } else {
+            tracing::info!(kind = kind.kind, "emptying a namespace");
+            api.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
+        }
+        Ok(api.list_metadata(&ListParams::default()).await?.items)
     }
 }
 
