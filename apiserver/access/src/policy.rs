@@ -5,11 +5,13 @@ use async_trait::async_trait;
 use crate::authorizer::{self, Attributes, Authorizer, Decision, Rules};
 use crate::user::{AUTHENTICATED, MASTERS, User};
 
-/// Paths that everybody may read: health says nothing about anything.
-const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+/// Paths that everybody may read, as with upstream's role `system:public-info-viewer`: these and
+/// nothing below them.
+const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
-/// Paths that everybody who is known may read: what is served, not what it holds.
-const DISCOVERY: [&str; 5] = ["/api", "/apis", "/openapi", "/version", "/.well-known"];
+/// Paths that everybody who is known may read, with all that is below them, as with upstream's role
+/// `system:discovery`: what is served, not what it holds.
+const DISCOVERY: [&str; 3] = ["/api", "/apis", "/openapi"];
 
 /// Questions about oneself, which everybody who is known may ask, by group.
 const OWN_QUESTIONS: [(&str, &[&str]); 2] = [
@@ -201,7 +203,9 @@ fn allows(attributes: &Attributes) -> bool {
             })
         };
         let reading = attributes.verb == "get";
-        return reading && (below(&HEALTH) || (user.is_in(AUTHENTICATED) && below(&DISCOVERY)));
+        return reading
+            && (PUBLIC.contains(&attributes.path.as_str())
+                || (user.is_in(AUTHENTICATED) && below(&DISCOVERY)));
     }
     if user.is_in(AUTHENTICATED) && asks_about_oneself(attributes) {
         return true;
@@ -232,7 +236,8 @@ fn rules(user: &User) -> Vec<authorizer::Rule> {
         paths: roots.iter().flat_map(|root| [(*root).to_owned(), format!("{root}/*")]).collect(),
         ..authorizer::Rule::default()
     };
-    let mut rules = vec![reads(&HEALTH)];
+    let public = authorizer::Rule { verbs: texts(&["get"]), paths: texts(&PUBLIC), ..Default::default() };
+    let mut rules = vec![public];
     if user.is_in(AUTHENTICATED) {
         rules.extend(OWN_QUESTIONS.iter().map(|(group, questions)| on(&["create"], &[group], questions)));
         rules.push(reads(&DISCOVERY));
@@ -320,7 +325,12 @@ mod tests {
             ("bob discovers", ask(bob(), "get", "", "/apis/cluster.x-k8s.io/v1beta2"), true),
             ("bob reads metrics", ask(bob(), "get", "", "/metrics"), false),
             ("bob looks alike", ask(bob(), "get", "", "/apisx"), false),
-            ("nobody checks health", ask(User::anonymous(), "get", "", "/readyz/etcd"), true),
+            ("nobody checks health", ask(User::anonymous(), "get", "", "/readyz"), true),
+            ("nobody looks closer", ask(User::anonymous(), "get", "", "/readyz/etcd"), false),
+            ("bob looks closer", ask(bob(), "get", "", "/livez/ping"), false),
+            ("nobody asks for the version", ask(User::anonymous(), "get", "", "/version"), true),
+            ("nobody asks for more", ask(User::anonymous(), "get", "", "/version/x"), false),
+            ("bob looks for tokens' keys", ask(bob(), "get", "", "/.well-known/openid-configuration"), false),
             ("nobody discovers", ask(User::anonymous(), "get", "", "/apis"), false),
             ("nobody posts health", ask(User::anonymous(), "post", "", "/readyz"), false),
             ("controller patches", ask(controller(), "patch", "machines", ""), true),
