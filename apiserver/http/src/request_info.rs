@@ -30,6 +30,14 @@ pub struct ResourcePath {
     pub subresource: String,
 }
 
+impl ResourcePath {
+    /// The namespace that permission is asked for in: a namespace is itself in the one of its name,
+    /// so that a Role there may allow to read it.
+    pub fn namespace_of_permission(&self) -> &str {
+        if self.resource == "namespaces" && self.namespace.is_empty() { &self.name } else { &self.namespace }
+    }
+}
+
 /// A resolved request: what authorization, metrics and routing go by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestInfo {
@@ -44,13 +52,14 @@ pub struct RequestInfo {
 
 impl RequestInfo {
     /// Resolves a request. `watch` says that the query asks for a watch; `named` is the one name a
-    /// field selector asks for.
+    /// field selector asks for, which is that of what is listed or watched, and not of what is
+    /// deleted: who may delete an object may not for that reason delete a collection.
     pub fn resolve(method: &Method, path: &str, watch: bool, named: Option<&str>) -> Self {
         let path = &percent_decode(path);
         match resource_path(path) {
             Some((mut resource, is_old_watch)) => {
                 let verb = if is_old_watch { "watch" } else { verb(method, &resource, watch) };
-                if resource.name.is_empty() && matches!(verb, "list" | "watch" | "deletecollection") {
+                if resource.name.is_empty() && matches!(verb, "list" | "watch") {
                     named.unwrap_or_default().clone_into(&mut resource.name);
                     let verb_path =
                         Self { verb, path: path.to_owned(), subject: Subject::Resource(resource) };

@@ -88,7 +88,7 @@ fn attributes(info: &RequestInfo, query: &Query, user: &User) -> Attributes {
             attributes.version.clone_from(&path.version);
             attributes.resource.clone_from(&path.resource);
             attributes.subresource.clone_from(&path.subresource);
-            attributes.namespace.clone_from(&path.namespace);
+            path.namespace_of_permission().clone_into(&mut attributes.namespace);
             attributes.name.clone_from(&path.name);
             if matches!(info.verb, "list" | "watch" | "deletecollection") {
                 query.text("fieldSelector").clone_into(&mut attributes.field_selector);
