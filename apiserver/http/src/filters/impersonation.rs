@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use apiserver_access::{Attributes, User};
+use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use http::HeaderMap;
 
@@ -44,8 +45,13 @@ pub(crate) async fn act_as(
         return Err(ApiError::forbidden_path(&why));
     }
     let wanted = Wanted::read(headers);
+    remove(headers);
+    if wanted == Wanted::default() {
+        return Ok(user);
+    }
     if wanted.user.is_empty() {
-        return Err(ApiError::bad_request(format!("requested {wanted:?} without impersonating a user name")));
+        let why = format!("requested {} without impersonating a user name", wanted.in_go());
+        return Err(ApiError::bad_request(why));
     }
     for (group, resource, subresource, namespace, name) in wanted.permissions() {
         let attributes = Attributes {
@@ -61,11 +67,14 @@ pub(crate) async fn act_as(
         };
         authorization::require(server, &attributes, proxied).await?;
     }
+    Ok(wanted.into_user())
+}
+
+fn remove(headers: &mut HeaderMap) {
     let names: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with(PREFIX)).cloned().collect();
     for name in names {
         headers.remove(name);
     }
-    Ok(wanted.into_user())
 }
 
 impl Wanted {
@@ -87,8 +96,29 @@ impl Wanted {
         wanted
     }
 
+    /// Namespace and name, where the user is a service account: with names that one can have.
     fn service_account(&self) -> Option<(&str, &str)> {
-        self.user.strip_prefix("system:serviceaccount:")?.split_once(':')
+        let (namespace, name) = self.user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+        let is_good = is_subdomain(name) && is_subdomain(namespace) && !namespace.contains('.');
+        is_good.then_some((namespace, name))
+    }
+
+    /// As upstream prints it, which clients have seen: in Go's form.
+    fn in_go(&self) -> String {
+        let list = |values: &[String]| {
+            let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
+            format!("[]string{{{}}}", quoted.join(", "))
+        };
+        let groups = if self.groups.is_empty() { "[]string(nil)".to_owned() } else { list(&self.groups) };
+        let extra: Vec<String> =
+            self.extra.iter().map(|(key, values)| format!("{key:?}:{}", list(values))).collect();
+        let extra = if extra.is_empty() {
+            "map[string][]string(nil)".to_owned()
+        } else {
+            format!("map[string][]string{{{}}}", extra.join(", "))
+        };
+        let uid = self.uid.as_deref().unwrap_or_default();
+        format!("&user.DefaultInfo{{Name:{:?}, UID:{uid:?}, Groups:{groups}, Extra:{extra}}}", self.user)
     }
 
     /// Group, resource, subresource, namespace and name of each thing that the user must be allowed
@@ -129,5 +159,43 @@ impl Wanted {
         user.uid = self.uid;
         user.extra = self.extra;
         user
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(headers: &[(&'static str, &str)]) -> Wanted {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        let wanted = Wanted::read(&map);
+        remove(&mut map);
+        assert!(map.is_empty(), "{map:?}");
+        wanted
+    }
+
+    #[test]
+    fn headers_that_ask_for_nobody_are_nothing() {
+        assert_eq!(wanted(&[(USER, ""), ("impersonate-foo", "x")]), Wanted::default());
+        let nameless = wanted(&[(GROUP, "dev"), ("impersonate-extra-scopes", "a")]);
+        let expected = "&user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"dev\"}, \
+                        Extra:map[string][]string{\"scopes\":[]string{\"a\"}}}";
+        assert_eq!(nameless.in_go(), expected);
+        let expected = "&user.DefaultInfo{Name:\"\", UID:\"7\", Groups:[]string(nil), \
+                        Extra:map[string][]string(nil)}";
+        assert_eq!(wanted(&[(UID, "7")]).in_go(), expected);
+    }
+
+    #[test]
+    fn only_what_can_be_a_service_account_gets_their_groups() {
+        let groups = |user: &str| wanted(&[(USER, user)]).into_user().groups;
+        let account = ["system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"];
+        assert_eq!(groups("system:serviceaccount:a:b"), account);
+        for user in ["system:serviceaccount:a:b:c", "system:serviceaccount:a:", "system:serviceaccount:A:b"] {
+            assert_eq!(groups(user), ["system:authenticated"], "{user}");
+        }
     }
 }
