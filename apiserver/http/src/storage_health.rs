@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// takes an etcd less, and who asks meanwhile is better off waiting for it.
 const GIVEN_UP: Duration = Duration::from_secs(5);
 
+/// How often somebody who waits for storage looks whether that is of use: rarely enough to cost nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
 /// After so long the server itself may be what is broken, and starting it anew may help.
 const HOPELESS: Duration = Duration::from_secs(30);
 
@@ -71,6 +74,13 @@ impl StorageHealth {
     /// Whether it has been silent for so long that waiting for it is of no use.
     pub(crate) fn is_given_up(&self) -> bool {
         self.silent_for().is_some_and(|silent| silent >= GIVEN_UP)
+    }
+
+    /// Waits until waiting for it is of no use any more.
+    pub(crate) async fn given_up(&self) {
+        while !self.is_given_up() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     /// Whether it has been silent for so long that this server may be the reason.

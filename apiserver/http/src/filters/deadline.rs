@@ -9,6 +9,7 @@ use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::task::JoinError;
 
+use super::availability;
 use super::limits::Turn;
 use crate::fairness::Seat;
 use crate::request::Call;
@@ -42,7 +43,7 @@ pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call, turn: Turn) -> (S
     } else if turn.is_heavy {
         heavy_read(server, call, turn.seat).await
     } else {
-        let reading = AssertUnwindSafe(verbs::serve(server, call)).catch_unwind();
+        let reading = AssertUnwindSafe(read(server, call)).catch_unwind();
         (reading.await.ok(), turn.seat)
     };
     let Some(answer) = served else {
@@ -50,6 +51,12 @@ pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call, turn: Turn) -> (S
         return (Served::Panicked(response::panicked()), seat);
     };
     (Served::Answered(answer), seat)
+}
+
+async fn read(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
+    let needs_storage =
+        call.info.resource().is_some() && availability::needs_storage(&call.info, &call.query);
+    availability::while_storage_answers(server, needs_storage, verbs::serve(server, call)).await
 }
 
 /// `None` after a panic.
@@ -72,7 +79,7 @@ async fn heavy_read(
     let (server, runtime) = (Arc::clone(server), Handle::current());
     let read = tokio::task::spawn_blocking(move || {
         let answer = runtime.block_on(async {
-            let done = tokio::time::timeout(LONGEST, verbs::serve(&server, call)).await;
+            let done = tokio::time::timeout(LONGEST, read(&server, call)).await;
             done.unwrap_or_else(|_| Err(ApiError::timeout()))
         });
         (answer, seat)

@@ -15,6 +15,7 @@ use super::frames::Frames;
 use super::list_options::ListOptions;
 use super::{view, web_socket};
 use crate::body::ResponseBody;
+use crate::filters::availability;
 use crate::negotiation;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
@@ -68,9 +69,11 @@ pub(super) async fn serve(
     // what the watch begins with is at hand.
     let objects = Arc::clone(&server.parts.objects);
     let (group, version, plural) = (path.group.clone(), path.version.clone(), path.resource.clone());
+    let needs_storage = availability::needs_storage(&call.info, &call.query);
     tokio::spawn(async move {
         if let Some(kind) = objects.kind(&group, &version, &plural) {
-            match objects.watch(kind, request).await {
+            let opening = objects.watch(kind, request);
+            match availability::while_storage_answers(&stream.server, needs_storage, opening).await {
                 Ok(watch) => stream.run(watch).await,
                 Err(error) => {
                     let frame = stream.frames.error(&error);
