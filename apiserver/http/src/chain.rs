@@ -73,10 +73,10 @@ fn open<B>(
     let content_type = request.headers().get(http::header::CONTENT_TYPE);
     let apply = content_type.is_some_and(|value| value.as_bytes().starts_with(APPLY.as_bytes()));
     let labels = RequestLabels::new(server, info, query, apply);
-    let is_audited =
-        server.settings.audit.is_some() && audit::is_audited(info, connection.internal.is_some());
-    let record = is_audited
-        .then(|| audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info));
+    let quiet = audit::is_quiet(info, connection.internal.is_some());
+    let record = server.settings.audit.as_ref().map(|_| {
+        audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info).quiet(quiet)
+    });
     Exchange::open(server, labels, record)
 }
 
@@ -97,7 +97,10 @@ where
         Ok(asked) => asked
             .filter(|_| !info.is_long_running())
             .map_or(deadline::LONGEST, |asked| asked.min(deadline::LONGEST)),
-        Err(error) => return response::error(&error, encoding),
+        Err(error) => {
+            exchange.stopped_early();
+            return response::error(&error, encoding);
+        }
     };
     let serving = serve(server, request, connection, query, info, exchange);
     let served = tokio::time::timeout(longest, serving).await;
@@ -153,7 +156,8 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (mut head, incoming) = request.into_parts();
-    let user = authentication::authenticate(server, connection, &mut head.headers).await?;
+    let found = authentication::authenticate(server, connection, &mut head.headers).await;
+    let user = found.inspect_err(|_| exchange.stopped_early())?;
     exchange.known_as(&user);
     let proxied = connection.peer.as_ref().is_some_and(|peer| peer.is_front_proxy);
     let user = impersonation::act_as(server, &mut head.headers, user, proxied).await?;
@@ -167,6 +171,7 @@ where
     decided.result?;
     availability::check(server, &info, &query)?;
     let body = body::read(incoming).await?;
+    exchange.brought(info.verb, &body);
     let upgrade = head.extensions.remove();
     let call = Call { headers: head.headers, query, info, user, proxied, body, upgrade };
     Ok(Admitted::Call(Box::new(call), turn))

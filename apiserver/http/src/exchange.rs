@@ -8,14 +8,13 @@ use std::time::Duration;
 use apiserver_access::User;
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use http_body_util::BodyExt;
 
 use crate::audit::{Outcome, Record, Stage};
 use crate::body::ResponseBody;
 use crate::fairness::Seat;
 use crate::filters::authorization::Decided;
 use crate::metrics::RequestLabels;
-use crate::response::{Answer, Refusal};
+use crate::response::{Answer, Told};
 use crate::server::ApiServer;
 
 /// What is gathered until the answer goes out.
@@ -27,6 +26,7 @@ pub(crate) struct Exchange {
     is_known: bool,
     outcome: Outcome,
     panicked: bool,
+    is_stopped_early: bool,
     seat: Option<Seat>,
 }
 
@@ -39,6 +39,7 @@ impl Exchange {
             is_known: false,
             outcome: Outcome::default(),
             panicked: false,
+            is_stopped_early: false,
             seat: None,
         };
         exchange.write(Stage::RequestReceived, None);
@@ -79,6 +80,18 @@ impl Exchange {
         self.seat = seat;
     }
 
+    /// Refused before it was known who asks.
+    pub(crate) fn stopped_early(&mut self) {
+        self.is_stopped_early = true;
+    }
+
+    /// The body has come, which may name what the path does not.
+    pub(crate) fn brought(&mut self, verb: &str, body: &[u8]) {
+        if let Some(record) = self.record.as_mut().filter(|_| matches!(verb, "create" | "update")) {
+            record.set_body(body);
+        }
+    }
+
     pub(crate) fn panicked(&mut self) {
         self.panicked = true;
     }
@@ -87,7 +100,7 @@ impl Exchange {
     pub(crate) fn finish(mut self, mut answer: Answer, took: Duration) -> Answer {
         self.seat = None;
         let code = answer.status().as_u16();
-        self.outcome = Outcome { code, refusal: answer.extensions_mut().remove::<Refusal>() };
+        self.outcome = Outcome { code, told: answer.extensions_mut().remove::<Told>() };
         if code == 504 {
             self.server.metrics.terminated(&self.labels, code);
         }
@@ -105,27 +118,21 @@ impl Exchange {
             self.write(Stage::Panic, Some(&self.outcome));
             return answer;
         }
-        let answer = if code == 201 { self.look_at(answer) } else { answer };
+        // One stage, as upstream: nothing of it was begun.
+        if self.is_stopped_early {
+            self.write(Stage::ResponseStarted, Some(&self.outcome));
+            return answer;
+        }
+        if self.labels.is_long_running() {
+            self.write(Stage::ResponseStarted, Some(&self.outcome));
+        }
         self.write(Stage::ResponseComplete, Some(&self.outcome));
         answer
     }
 
-    /// Reads off what was created.
-    fn look_at(&mut self, answer: Answer) -> Answer {
-        let Some(record) = &mut self.record else { return answer };
-        let (head, body) = answer.into_parts();
-        let ResponseBody::Full(full) = body else { return Answer::from_parts(head, body) };
-        let bytes = futures::FutureExt::now_or_never(full.collect());
-        let bytes = bytes.and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        if let Ok(created) = serde_json::from_slice(&bytes) {
-            record.set_created(&created);
-        }
-        Answer::from_parts(head, ResponseBody::full(bytes))
-    }
-
     fn write(&self, stage: Stage, outcome: Option<&Outcome>) {
         let (Some(record), Some(log)) = (&self.record, &self.server.settings.audit) else { return };
-        if !log.takes(stage) {
+        if !log.takes(stage) || !record.is_told(outcome) {
             return;
         }
         if log.write(record.line(stage, outcome)) {

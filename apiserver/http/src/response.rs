@@ -67,11 +67,15 @@ pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> ApiResult<A
     Ok(bytes(code, encoding.content_type(), encoding.encode(value)?))
 }
 
-/// Why an answer is a refusal, for whoever writes down what happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+/// What an answer that is a `Status` says, for whoever writes down what happened.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Told {
+    /// `Success` or `Failure`.
+    pub(crate) status: &'static str,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
+    /// `Null` when there are none.
+    pub(crate) details: Value,
 }
 
 /// A refusal or failure. A `Status` can be written in every encoding.
@@ -81,7 +85,8 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Answer {
     if error.code == 403 {
         no_sniffing(&mut answer);
     }
-    answer.extensions_mut().insert(Refusal { reason: error.reason, message: error.message.clone() });
+    let ApiError { reason, message, details, .. } = error.clone();
+    answer.extensions_mut().insert(Told { status: "Failure", reason, message, details });
     if let Some(seconds) = error.retry_after() {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -6,11 +6,12 @@ use apiserver_access::User;
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Stage;
 use crate::request_info::RequestInfo;
-use crate::response::Refusal;
+use crate::response::Told;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
@@ -19,11 +20,11 @@ const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 const LONGEST_AGENT: usize = 1024;
 
 /// How it ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) code: u16,
-    /// Why, if it was refused.
-    pub(crate) refusal: Option<Refusal>,
+    /// What was said instead of an object.
+    pub(crate) told: Option<Told>,
 }
 
 /// What is known of a request, gathered on its way.
@@ -39,6 +40,7 @@ pub(crate) struct Record {
     user: User,
     impersonated: Option<User>,
     decision: Option<(&'static str, String)>,
+    is_quiet: bool,
 }
 
 impl Record {
@@ -62,7 +64,19 @@ impl Record {
             user: User::default(),
             impersonated: None,
             decision: None,
+            is_quiet: false,
         }
+    }
+
+    /// The same, worth a line only when it is refused.
+    pub(crate) fn quiet(mut self, is_quiet: bool) -> Self {
+        self.is_quiet = is_quiet;
+        self
+    }
+
+    /// Whether there is a line for a stage with this end.
+    pub(crate) fn is_told(&self, outcome: Option<&Outcome>) -> bool {
+        !self.is_quiet || outcome.is_some_and(|outcome| matches!(outcome.code, 401 | 403))
     }
 
     pub(crate) fn set_user(&mut self, user: &User) {
@@ -79,13 +93,16 @@ impl Record {
         self.decision = Some((decision, reason.to_owned()));
     }
 
-    /// What a creation made, which the request does not always name.
-    pub(crate) fn set_created(&mut self, created: &Value) {
+    /// What the body of a request says of the object, as far as the path does not.
+    pub(crate) fn set_body(&mut self, body: &[u8]) {
         let Some(object) = &mut self.object else { return };
-        for field in ["name", "uid", "resourceVersion"] {
-            let value = created.get("metadata").and_then(|metadata| metadata.get(field));
-            if let Some(value) = value.filter(|_| !object.contains_key(field)) {
-                object.insert(field.to_owned(), value.clone());
+        // What is no JSON says nothing here: this is what a line tells in addition.
+        let Ok(Named { metadata }) = serde_json::from_slice::<Named>(body) else { return };
+        let fields =
+            [("name", metadata.name), ("uid", metadata.uid), ("resourceVersion", metadata.resource_version)];
+        for (field, value) in fields {
+            if let Some(value) = value.filter(|value| !value.is_empty() && !object.contains_key(field)) {
+                object.insert(field.to_owned(), json!(value));
             }
         }
     }
@@ -127,17 +144,23 @@ impl Record {
     }
 
     fn status(&self, outcome: &Outcome) -> Value {
-        let mut status = json!({"metadata": {}, "code": outcome.code});
-        let Some(Refusal { reason, message }) = &outcome.refusal else { return status };
-        status["status"] = json!("Failure");
+        let mut answer = json!({"metadata": {}, "code": outcome.code});
+        let Some(Told { status, reason, message, details }) = &outcome.told else { return answer };
+        answer["status"] = json!(status);
         if !reason.is_empty() {
-            status["reason"] = json!(reason);
+            answer["reason"] = json!(reason);
         }
-        // A refusal may quote the value that is wrong, and in a Secret that is the secret.
-        if !self.is_about("secrets") {
-            status["message"] = json!(message);
+        // What is wrong with a body may be quoted, and in a Secret that is the secret.
+        if self.is_about("secrets") && matches!(outcome.code, 400 | 422) {
+            return answer;
         }
-        status
+        if !message.is_empty() {
+            answer["message"] = json!(message);
+        }
+        if details.as_object().is_some_and(|details| !details.is_empty()) {
+            answer["details"] = details.clone();
+        }
+        answer
     }
 
     fn is_about(&self, resource: &str) -> bool {
@@ -146,11 +169,25 @@ impl Record {
     }
 }
 
+/// As much of a body as a line tells.
+#[derive(Deserialize)]
+struct Named {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
 fn object(info: &RequestInfo) -> Option<Map<String, Value>> {
     let path = info.resource()?;
     let fields = [
-        ("resource", &path.resource),
-        ("namespace", &path.namespace),
+        ("resource", path.resource.as_str()),
+        ("namespace", path.namespace_of_permission()),
         ("name", &path.name),
         ("apiGroup", &path.group),
         ("apiVersion", &path.version),
@@ -230,8 +267,8 @@ mod tests {
         alice.extra.insert("scopes".to_owned(), vec!["a".to_owned()]);
         record.set_user(&alice);
         record.set_decision("allow", "RBAC: allowed by RoleBinding");
-        record.set_created(&json!({"metadata": {"name": "other", "uid": "7"}}));
-        let outcome = Outcome { code: 201, refusal: None };
+        record.set_body(br#"{"metadata": {"name": "other", "uid": "7", "labels": {}}}"#);
+        let outcome = Outcome { code: 201, told: None };
         let mut found = event(&record, Stage::ResponseComplete, Some(&outcome));
         for field in ["requestReceivedTimestamp", "stageTimestamp"] {
             let time = found[field].as_str().unwrap().to_owned();
@@ -255,15 +292,21 @@ mod tests {
     #[test]
     fn a_refusal_is_told_but_not_what_it_quotes_of_a_secret() {
         let message = "data: Invalid value: \"hunter2\"".to_owned();
-        let refusal = Some(Refusal { reason: "Invalid", message });
-        let outcome = Outcome { code: 422, refusal };
+        let details = json!({"causes": [{"message": "Invalid value: \"hunter2\""}]});
+        let invalid = Told { status: "Failure", reason: "Invalid", message, details };
+        let outcome = Outcome { code: 422, told: Some(invalid) };
         let machine = record(&Method::PUT, "/apis/g/v1/namespaces/n/machines/m", &[]);
         let found = event(&machine, Stage::ResponseComplete, Some(&outcome));
         assert_eq!(found["responseStatus"]["reason"], "Invalid");
         assert!(found["responseStatus"]["message"].as_str().unwrap().contains("hunter2"));
+        assert!(found["responseStatus"]["details"]["causes"].is_array());
         let secret = record(&Method::PUT, "/api/v1/namespaces/n/secrets/s", &[]);
         let line = secret.line(Stage::ResponseComplete, Some(&outcome));
         assert!(line.contains("\"Invalid\"") && !line.contains("hunter2"), "{line}");
+        let missing =
+            Told { status: "Failure", reason: "NotFound", message: "none".into(), ..Told::default() };
+        let line = secret.line(Stage::ResponseComplete, Some(&Outcome { code: 404, told: Some(missing) }));
+        assert!(line.contains("\"none\""), "nothing secret is in a name: {line}");
     }
 
     #[test]

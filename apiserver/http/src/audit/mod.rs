@@ -44,12 +44,9 @@ impl Stage {
     }
 }
 
-/// Whether a request is worth a line. What is served to everybody alike is not, nor is what our own
-/// controllers read all the time.
-pub(crate) fn is_audited(info: &RequestInfo, internal: bool) -> bool {
-    match &info.subject {
-        Subject::Path if health::is_health(&info.path) => false,
-        Subject::Path => !info.is_read_only() || info.path == "/metrics",
-        Subject::Resource(_) => !(internal && info.is_read_only()),
-    }
+/// Whether a request is worth a line only when it is refused: health, which is asked for all the time,
+/// and what our own controllers read all the time.
+pub(crate) fn is_quiet(info: &RequestInfo, internal: bool) -> bool {
+    let is_health = info.subject == Subject::Path && health::is_health(&info.path);
+    is_health || (internal && info.is_read_only())
 }

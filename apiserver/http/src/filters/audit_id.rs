@@ -6,8 +6,8 @@ use crate::response::Answer;
 
 const HEADER: &str = "audit-id";
 
-/// Longest id taken over from a caller: upstream's.
-const LONGEST: usize = 64;
+/// Longest id taken over from a caller. Upstream takes any; none that means something is longer.
+const LONGEST: usize = 4096;
 
 /// The caller's id when it has one (a host sends its own), else a new one.
 pub(crate) fn of(headers: &HeaderMap) -> String {

@@ -12,7 +12,7 @@ use crate::body;
 use crate::query;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
-use crate::response::{self, Answer};
+use crate::response::{self, Answer, Told};
 use crate::server::ApiServer;
 
 pub(super) async fn one(
@@ -24,7 +24,13 @@ pub(super) async fn one(
     let form = call.form(false)?;
     let options = options(call)?;
     match server.parts.objects.delete(kind, &path.namespace, &path.name, &options).await? {
-        Deletion::Gone(gone) => response::value(200, &success(kind.resource, &gone), form.encoding),
+        Deletion::Gone(gone) => {
+            let status = success(kind.resource, &gone);
+            let mut answer = response::value(200, &status, form.encoding)?;
+            let details = status["details"].clone();
+            answer.extensions_mut().insert(Told { status: "Success", details, ..Told::default() });
+            Ok(answer)
+        }
         Deletion::Pending(pending) => {
             let code = if options.cascades { 202 } else { 200 };
             view::object(code, kind.resource, &pending, form, &call.query)

@@ -38,15 +38,21 @@ async fn it_tells_of_every_change_and_every_watch_and_of_no_secret() {
         panic!("{text}");
     };
     assert_eq!(event["auditID"], created.header("audit-id"));
-    assert_eq!((&event["stage"], &event["objectRef"]["name"]), (&"ResponseComplete".into(), &name.into()));
+    assert_eq!(
+        (&event["stage"], &event["responseStatus"]["code"]),
+        (&"ResponseComplete".into(), &201.into())
+    );
+    assert_eq!(event["objectRef"]["name"], Value::Null, "{name} was generated: the request does not name it");
     assert_eq!((&event["responseStatus"]["code"], &event["level"]), (&201.into(), &"Metadata".into()));
     assert_eq!(event["annotations"]["authorization.k8s.io/decision"], "allow");
     assert_eq!(event["sourceIPs"], serde_json::json!(["127.0.0.1"]));
     let missing = mine(&format!("{SECRETS}/none"));
-    assert_eq!(missing[0]["responseStatus"]["reason"], "NotFound");
+    let told = &missing[0]["responseStatus"];
+    assert_eq!((&told["reason"], &told["details"]["kind"]), (&"NotFound".into(), &"secrets".into()));
     let stages: Vec<&Value> = mine("/api/v1/namespaces?watch").iter().map(|event| &event["stage"]).collect();
     assert_eq!(stages, ["ResponseStarted", "ResponseComplete"]);
-    assert!(mine("/apis").iter().all(|event| event["requestURI"] != "/apis"), "discovery is not audited");
+    assert_eq!(mine("/apis").len(), 1, "discovery is told, too");
+    assert!(events.iter().all(|event| event["requestURI"] != "/readyz"), "health is not");
     assert!(
         events.iter().any(|event| event["user"]["username"] == "system:capstan:leader-election"),
         "what our own controllers change is"
