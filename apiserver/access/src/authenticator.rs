@@ -1,5 +1,7 @@
 //! From what a request shows to who it is.
 
+mod token;
+
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -7,8 +9,9 @@ use async_trait::async_trait;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::peer::PeerIdentity;
+use crate::peer::{Peer, PeerIdentity};
 use crate::user::User;
+use token::Shown;
 
 /// A credential was shown and nobody is known by it. (Nothing shown is anonymous, not this.)
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,32 +89,31 @@ impl Authenticator {
     /// so that nothing behind can mistake them.
     ///
     /// # Errors
-    /// [`Unauthenticated`] when a credential was shown that is not good, or not known to be.
-    pub async fn authenticate(
-        &self,
-        peer: Option<&PeerIdentity>,
-        headers: &mut HeaderMap,
-    ) -> Result<User, Unauthenticated> {
+    /// [`Unauthenticated`] when a credential was shown that is not good, or not known to be, and no
+    /// other is: a token beside a certificate that nobody vouches for is enough.
+    pub async fn authenticate(&self, peer: &Peer, headers: &mut HeaderMap) -> Result<User, Unauthenticated> {
         let rules = self.headers.load_full();
-        let proxied = peer
+        let identity = peer.identity();
+        let proxied = identity
             .filter(|peer| peer.is_front_proxy)
             .filter(|peer| rules.allowed_names.is_empty() || rules.allowed_names.contains(&peer.common_name))
             .and_then(|_| rules.read(headers));
-        let token = bearer(headers);
+        let shown = token::take(headers);
         strip(&rules, headers);
         if let Some(user) = proxied {
             return Ok(without_our_own(user));
         }
-        if let Some(peer) = peer.filter(|peer| peer.is_client) {
-            return Ok(without_our_own(certified(peer)));
+        if let Some(client) = identity.filter(|peer| peer.is_client) {
+            return Ok(without_our_own(certified(client)));
         }
-        match (token, &self.tokens) {
-            (Some(token), Some(tokens)) => {
+        match (shown, &self.tokens) {
+            (Shown::Token(token), Some(tokens)) => {
                 let user = tokens.review(&token).await?;
                 user.map(without_our_own).ok_or(Unauthenticated::Refused)
             }
-            (Some(_), None) => Err(Unauthenticated::Refused),
-            (None, _) => Ok(User::anonymous()),
+            (Shown::Token(_), None) | (Shown::NoToken, _) => Err(Unauthenticated::Refused),
+            (Shown::Nothing, _) if peer.is_refused() => Err(Unauthenticated::Refused),
+            (Shown::Nothing, _) => Ok(User::anonymous()),
         }
     }
 }
@@ -127,12 +129,6 @@ fn certified(peer: &PeerIdentity) -> User {
     let credential = format!("X509SHA256={}", peer.fingerprint);
     user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), vec![credential]);
     user
-}
-
-fn bearer(headers: &HeaderMap) -> Option<String> {
-    let text = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = text.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
 }
 
 fn strip(rules: &RequestHeaders, headers: &mut HeaderMap) {

@@ -11,6 +11,6 @@ mod user;
 
 pub use authenticator::{Authenticator, RequestHeaders, TokenSource, Unanswered, Unauthenticated};
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, Rule, Rules};
-pub use peer::{CertificatePools, PeerIdentity, PoolError};
+pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::LocalPolicy;
 pub use user::User;

@@ -36,17 +36,54 @@ impl CertificatePools {
         Ok(Self { client: verifier(client)?, request_header: verifier(request_header)? })
     }
 
-    /// What the certificate chain of a connection proves: `None` when neither pool vouches for it.
-    pub fn classify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Option<PeerIdentity> {
-        let (leaf, intermediates) = chain.split_first()?;
+    /// What the certificate chain of a connection proves.
+    pub fn classify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Peer {
+        let Some((leaf, intermediates)) = chain.split_first() else { return Peer::Nobody };
         let vouched = |pool: &Option<Arc<dyn ClientCertVerifier>>| {
             pool.as_ref().is_some_and(|pool| pool.verify_client_cert(leaf, intermediates, now).is_ok())
         };
         let (client, request_header) = (vouched(&self.client), vouched(&self.request_header));
         if !client && !request_header {
-            return None;
+            return Peer::Stranger;
         }
-        PeerIdentity::read(leaf, client, request_header)
+        PeerIdentity::read(leaf, client, request_header).map_or(Peer::Nobody, Peer::Known)
+    }
+}
+
+/// Who is at the other end of a connection, by the certificate shown there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Peer {
+    /// None was shown, or a good one that names nobody.
+    #[default]
+    Nobody,
+    /// One that nobody vouches for: foreign, over, or meant for something else. Other credentials may
+    /// still be good.
+    Stranger,
+    /// One that somebody vouches for.
+    Known(PeerIdentity),
+}
+
+impl Peer {
+    /// What the certificate proves.
+    pub fn identity(&self) -> Option<&PeerIdentity> {
+        match self {
+            Self::Known(identity) => Some(identity),
+            Self::Nobody | Self::Stranger => None,
+        }
+    }
+
+    /// Whether it is a front proxy's.
+    pub fn is_front_proxy(&self) -> bool {
+        self.identity().is_some_and(|peer| peer.is_front_proxy)
+    }
+
+    /// Whether a certificate was shown that makes nobody a client.
+    pub(crate) fn is_refused(&self) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::Stranger => true,
+            Self::Known(identity) => !identity.is_client,
+        }
     }
 }
 

@@ -159,7 +159,7 @@ where
     let found = authentication::authenticate(server, connection, &mut head.headers).await;
     let user = found.inspect_err(|_| exchange.stopped_early())?;
     exchange.known_as(&user);
-    let proxied = connection.peer.as_ref().is_some_and(|peer| peer.is_front_proxy);
+    let proxied = connection.peer.is_front_proxy();
     let user = impersonation::act_as(server, &mut head.headers, user, proxied).await?;
     exchange.acts_as(&user);
     let turn = match limits::admit(server, &info, &query, &user, exchange.labels()).await {
@@ -178,11 +178,17 @@ where
 }
 
 /// Has a connection closed after this answer: some, when that is wanted to spread clients over servers
-/// anew; and those of clients that are nobody, who might open streams without end.
+/// anew; and those of clients that are nobody, who might open streams without end. On these nothing
+/// more is taken, whether the client heeds that it is to end or not. A front proxy is somebody, whoever
+/// is behind it.
 fn close_some(server: &ApiServer, connection: &Connection, version: Version, is_known: bool) {
     let chance = server.settings.goaway_chance;
     let drawn = chance > 0.0 && random_fraction() < chance;
-    if version == Version::HTTP_2 && (drawn || !is_known) {
+    let is_over = !is_known && connection.peer.identity().is_none();
+    if version == Version::HTTP_2 && (drawn || is_over) {
+        if is_over {
+            connection.underway.close();
+        }
         connection.close.cancel();
     }
 }

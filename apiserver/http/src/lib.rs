@@ -30,7 +30,9 @@ mod server;
 mod settings;
 mod storage_health;
 mod tls;
+mod underway;
 mod verbs;
+mod well_formed;
 mod yaml;
 
 pub use audit::{AuditFile, AuditLog, Stage};
@@ -42,4 +44,4 @@ pub use listener::serve;
 pub use request_info::{RequestInfo, Subject};
 pub use server::{ApiServer, Identity, Parts};
 pub use settings::Settings;
-pub use tls::{ReloadableTls, TlsMaterial};
+pub use tls::{NamedCertificate, ReloadableTls, TlsMaterial};

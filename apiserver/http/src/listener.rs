@@ -1,12 +1,17 @@
 //! Accepting connections and serving HTTP/1.1 and HTTP/2 on them.
 
+use std::future::Future;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use rustls::pki_types::UnixTime;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -16,16 +21,19 @@ use tokio_util::task::TaskTracker;
 use crate::connection::Connection;
 use crate::server::ApiServer;
 use crate::tls::ReloadableTls;
+use crate::underway::Underway;
+use crate::well_formed;
 
 /// A handshake takes milliseconds; who needs longer is not a client.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Longest a request's headers may take: upstream's limit. Whoever sends them byte by byte holds up
+/// Longest a request's headers may take, and a connection's first request: upstream's limit. Whoever sends them byte by byte holds up
 /// nobody but itself, and not for long.
 const HEADERS: Duration = Duration::from_secs(32);
 
 /// Largest headers of a request. A host tells all of a user's groups, each in a header of its own.
-const LARGEST_HEADERS: u16 = u16::MAX;
+/// Upstream's limit.
+const LARGEST_HEADERS: usize = 1 << 20;
 
 /// Most headers of a request in HTTP/1.1, likewise.
 const MOST_HEADERS: usize = 1000;
@@ -35,6 +43,9 @@ const STREAMS: u32 = 1000;
 
 /// Dead peers are noticed after two of these.
 const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// How long a client that is to go has to take what was sent to it.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Pause after a failed accept, e.g. without file descriptors: long enough for some to be freed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -111,37 +122,100 @@ async fn connection(
         .await
         .map_err(|_| "the handshake took too long".to_owned())?
         .map_err(|error| error.to_string())?;
-    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let peer = loaded.pools.classify(chain, UnixTime::now()).map(Arc::new);
+    let session = stream.get_ref().1;
+    let chain = session.peer_certificates().unwrap_or_default();
+    let peer = Arc::new(loaded.pools.classify(chain, UnixTime::now()));
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
     // Closed by itself, or with all.
     let close = ending.child_token();
-    let connection = Connection { peer, internal: None, address: Some(from), close: close.clone() };
-    let service = service_fn(move |request| {
-        let (server, connection) = (Arc::clone(&server), connection.clone());
-        async move { Ok::<_, std::convert::Infallible>(server.handle(request, &connection).await) }
-    });
-    let builder = builder();
-    let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    tokio::pin!(serving);
-    tokio::select! {
-        result = serving.as_mut() => return result.map_err(|error| error.to_string()),
-        () = close.cancelled() => serving.as_mut().graceful_shutdown(),
+    let underway = TaskTracker::new();
+    let connection = Connection { peer, internal: None, address: Some(from), close, underway };
+    let begun = Arc::new(AtomicBool::new(false));
+    let service = {
+        let (connection, begun) = (connection.clone(), Arc::clone(&begun));
+        service_fn(move |request| {
+            begun.store(true, Ordering::Relaxed);
+            answer(Arc::clone(&server), connection.clone(), request)
+        })
+    };
+    if is_http2 {
+        let serving = http2().serve_connection(TokioIo::new(stream), service);
+        let stop = |serving: Pin<&mut http2::Connection<_, _, _>>| serving.graceful_shutdown();
+        drive(serving, stop, &connection, &begun).await
+    } else {
+        let serving = http1().serve_connection(TokioIo::new(stream), service).with_upgrades();
+        let stop = |serving: Pin<&mut http1::UpgradeableConnection<_, _>>| serving.graceful_shutdown();
+        drive(serving, stop, &connection, &begun).await
     }
-    serving.await.map_err(|error| error.to_string())
 }
 
-fn builder() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+/// Serves a connection until its end. `stop` tells it to take nothing more.
+async fn drive<S>(
+    serving: S,
+    stop: impl FnOnce(Pin<&mut S>),
+    connection: &Connection,
+    begun: &AtomicBool,
+) -> Result<(), String>
+where
+    S: Future<Output = Result<(), hyper::Error>>,
+{
+    let mut serving = std::pin::pin!(serving);
+    let silent = async {
+        tokio::time::sleep(HEADERS).await;
+        if begun.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        // That it is to end should be told before the answer after which it does.
+        biased;
+        () = connection.close.cancelled() => stop(serving.as_mut()),
+        result = serving.as_mut() => return result.map_err(|error| error.to_string()),
+        () = silent => return Err("no request came".to_owned()),
+    }
+    let over = async {
+        // Closed only when nothing more is to be taken on it.
+        connection.underway.wait().await;
+        tokio::time::sleep(LAST_WORDS).await;
+    };
+    tokio::select! {
+        result = serving => result.map_err(|error| error.to_string()),
+        () = over => Ok(()),
+    }
+}
+
+async fn answer(
+    server: Arc<ApiServer>,
+    connection: Connection,
+    request: Request<Incoming>,
+) -> Result<Response<Underway>, h2::Error> {
+    if connection.underway.is_closed() {
+        // Nothing of it was looked at: a client may send it again on another connection.
+        return Err(h2::Reason::REFUSED_STREAM.into());
+    }
+    let token = connection.underway.token();
+    let answer = match well_formed::refusal(&request) {
+        Some(refusal) => refusal,
+        None => server.handle(request, &connection).await,
+    };
+    Ok(answer.map(|body| Underway { body, _token: token }))
+}
+
+fn http1() -> http1::Builder {
+    let mut builder = http1::Builder::new();
     builder
-        .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)
         .max_headers(MOST_HEADERS)
-        .max_buf_size(usize::from(LARGEST_HEADERS));
+        .max_buf_size(LARGEST_HEADERS);
     builder
-        .http2()
+}
+
+fn http2() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
         .timer(TokioTimer::new())
-        .max_header_list_size(u32::from(LARGEST_HEADERS))
+        .max_header_list_size(u32::try_from(LARGEST_HEADERS).unwrap_or(u32::MAX))
         .max_concurrent_streams(STREAMS)
         .keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE);

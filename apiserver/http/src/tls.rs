@@ -1,12 +1,19 @@
 //! Server certificates and client CAs, replaceable while serving.
 
+mod clients;
+mod names;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apiserver_access::CertificatePools;
 use arc_swap::ArcSwap;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::sign::CertifiedKey;
+use rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
+
+use clients::AnyCertificate;
+use names::ByName;
 
 /// What TLS is served with.
 #[derive(Debug)]
@@ -15,10 +22,23 @@ pub struct TlsMaterial {
     pub chain: Vec<CertificateDer<'static>>,
     /// Its key.
     pub key: PrivateKeyDer<'static>,
+    /// Certificates for clients that ask for a name. Of several for one name the first is shown.
+    pub named: Vec<NamedCertificate>,
     /// CAs of people and programs.
     pub client_cas: Vec<CertificateDer<'static>>,
     /// CAs of front proxies.
     pub request_header_cas: Vec<CertificateDer<'static>>,
+}
+
+/// A certificate for clients that ask for one of its names.
+#[derive(Debug)]
+pub struct NamedCertificate {
+    /// The names; one may begin with `*.` for any one label.
+    pub names: Vec<String>,
+    /// The certificate and its chain.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// Its key.
+    pub key: PrivateKeyDer<'static>,
 }
 
 #[derive(Debug)]
@@ -55,23 +75,40 @@ impl ReloadableTls {
 }
 
 fn load(material: TlsMaterial) -> Result<Loaded, String> {
-    let TlsMaterial { chain, key, client_cas, request_header_cas } = material;
+    let TlsMaterial { chain, key, named, client_cas, request_header_cas } = material;
     let pools = CertificatePools::new(&client_cas, &request_header_cas).map_err(|error| error.to_string())?;
-    // The handshake takes a certificate that either pool vouches for; which one it was is asked
-    // again afterwards, of each pool by itself.
     let mut roots = RootCertStore::empty();
     for ca in client_cas.into_iter().chain(request_header_cas) {
         roots.add(ca).map_err(|error| format!("a client CA cannot be used: {error}"))?;
     }
     let builder = ServerConfig::builder();
+    let certificates = certificates(&builder, chain, key, named)?;
     let builder = if roots.is_empty() {
         builder.with_no_client_auth()
     } else {
-        let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build();
-        builder.with_client_cert_verifier(verifier.map_err(|error| error.to_string())?)
+        builder.with_client_cert_verifier(AnyCertificate::new(&roots))
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(|error| error.to_string())?;
+    let mut config = builder.with_cert_resolver(Arc::new(certificates));
     // HTTP/1.1 must stay on offer: upgrades need it.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Loaded { config: Arc::new(config), pools })
+}
+
+fn certificates(
+    builder: &ConfigBuilder<ServerConfig, WantsVerifier>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    named: Vec<NamedCertificate>,
+) -> Result<ByName, String> {
+    let certified = |chain, key| CertifiedKey::from_der(chain, key, builder.crypto_provider()).map(Arc::new);
+    let default = certified(chain, key).map_err(|error| error.to_string())?;
+    let mut by_name = BTreeMap::new();
+    for NamedCertificate { names, chain, key } in named {
+        let certified = certified(chain, key)
+            .map_err(|error| format!("the certificate for {}: {error}", names.join(", ")))?;
+        for name in names {
+            by_name.entry(name.to_ascii_lowercase()).or_insert_with(|| Arc::clone(&certified));
+        }
+    }
+    Ok(ByName { named: by_name, default })
 }

@@ -169,6 +169,23 @@ pub(crate) fn certificates(pem: &str, what: &str) -> anyhow::Result<Vec<Certific
     Ok(found)
 }
 
+/// The names that a certificate is good for.
+pub(crate) fn names(chain: &[CertificateDer<'static>]) -> anyhow::Result<Vec<String>> {
+    let leaf = chain.first().context("holds no certificate")?;
+    let (_, certificate) = X509Certificate::from_der(leaf).context("is no X.509 certificate")?;
+    let found = certificate.subject_alternative_name().context("its names cannot be read")?;
+    let names =
+        found.into_iter().flat_map(|found| &found.value.general_names).filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some((*name).to_owned()),
+            _ => None,
+        });
+    let names: Vec<String> = names.collect();
+    if names.is_empty() {
+        bail!("a certificate in tls.sniCertificates has no DNS name: give `names`");
+    }
+    Ok(names)
+}
+
 /// The key in a PEM text.
 pub(crate) fn key(pem: &str, what: &str) -> anyhow::Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| anyhow::anyhow!("{what}: holds no private key"))

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use apiserver_host::FrontProxy;
-use apiserver_http::{ReloadableTls, TlsMaterial};
+use apiserver_http::{NamedCertificate, ReloadableTls, TlsMaterial};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::ServerConfiguration;
+use crate::config::{ServerConfiguration, SniCertificate};
 use crate::pki::{self, Authority};
 
 /// How often the files are looked at. Renewals come hours before the old certificate ends.
@@ -33,8 +33,18 @@ pub(crate) struct Sources {
 struct Texts {
     chain: String,
     key: String,
+    named: Vec<NamedTexts>,
     client_cas: String,
     request_header_cas: Option<String>,
+}
+
+/// A certificate for certain names, in PEM.
+#[derive(Clone, PartialEq, Eq)]
+struct NamedTexts {
+    /// Empty for those in the certificate.
+    names: Vec<String>,
+    chain: String,
+    key: String,
 }
 
 /// TLS settings that follow their sources.
@@ -73,12 +83,16 @@ impl Sources {
                 (pair.certificate, pair.key)
             }
         };
+        let named = match &self.configuration.tls {
+            Some(tls) => tls.sni_certificates.iter().map(NamedTexts::read).collect::<Result<_, _>>()?,
+            None => Vec::new(),
+        };
         let client_cas = match &self.configuration.client_ca_file {
             Some(path) => pki::read(path)?,
             None => authority.certificate().to_owned(),
         };
         let request_header_cas = self.front_proxy.as_ref().map(|proxy| proxy.borrow().ca.clone());
-        Ok(Texts { chain, key, client_cas, request_header_cas })
+        Ok(Texts { chain, key, named, client_cas, request_header_cas })
     }
 
     /// Names the server's own certificate is good for.
@@ -96,6 +110,19 @@ impl Sources {
     }
 }
 
+impl NamedTexts {
+    fn read(configured: &SniCertificate) -> anyhow::Result<Self> {
+        let SniCertificate { cert_file, key_file, names } = configured;
+        Ok(Self { names: names.clone(), chain: pki::read(cert_file)?, key: pki::read(key_file)? })
+    }
+
+    fn material(&self) -> anyhow::Result<NamedCertificate> {
+        let chain = pki::certificates(&self.chain, "a certificate in tls.sniCertificates")?;
+        let names = if self.names.is_empty() { pki::names(&chain)? } else { self.names.clone() };
+        Ok(NamedCertificate { names, chain, key: pki::key(&self.key, "a key in tls.sniCertificates")? })
+    }
+}
+
 impl Texts {
     fn material(&self) -> anyhow::Result<TlsMaterial> {
         let request_header_cas = match &self.request_header_cas {
@@ -105,6 +132,7 @@ impl Texts {
         Ok(TlsMaterial {
             chain: pki::certificates(&self.chain, "the serving certificate")?,
             key: pki::key(&self.key, "the serving key")?,
+            named: self.named.iter().map(NamedTexts::material).collect::<Result<_, _>>()?,
             client_cas: pki::certificates(&self.client_cas, "the CA of clients")?,
             request_header_cas,
         })
@@ -186,7 +214,11 @@ mod tests {
         let [old, new] = &mut pairs;
         std::fs::write(&cert_file, &old.certificate).unwrap();
         std::fs::write(&key_file, &old.key).unwrap();
-        let tls = Some(Tls { cert_file: cert_file.clone(), key_file: key_file.clone() });
+        let tls = Some(Tls {
+            cert_file: cert_file.clone(),
+            key_file: key_file.clone(),
+            sni_certificates: Vec::new(),
+        });
         let sources = Sources {
             configuration: ServerConfiguration { tls, ..ServerConfiguration::default() },
             data: data.path().to_owned(),

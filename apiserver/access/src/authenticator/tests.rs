@@ -3,6 +3,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 
 use super::*;
 use crate::CertificatePools;
+use crate::peer::Peer;
 
 fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
@@ -53,9 +54,9 @@ fn block<T>(future: impl Future<Output = T>) -> T {
 #[test]
 fn the_front_proxy_is_believed() {
     let world = world();
-    let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now()).unwrap();
+    let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
     let mut headers = forged();
-    let user = block(Authenticator::default().authenticate(Some(&peer), &mut headers)).unwrap();
+    let user = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
     assert_eq!(user.name, "root");
     assert_eq!(user.groups, ["system:masters", "others", "system:authenticated"]);
     assert_eq!(user.extra.get("scopes.example/x"), Some(&vec!["a".to_owned()]));
@@ -65,9 +66,9 @@ fn the_front_proxy_is_believed() {
 #[test]
 fn anybody_else_who_sends_its_headers_is_who_their_certificate_says() {
     let world = world();
-    let peer = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now()).unwrap();
+    let peer = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now());
     let mut headers = forged();
-    let user = block(Authenticator::default().authenticate(Some(&peer), &mut headers)).unwrap();
+    let user = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
     assert_eq!(user.name, "bob");
     assert_eq!(user.groups, ["dev", "system:authenticated"]);
     assert!(headers.is_empty(), "{headers:?}");
@@ -77,29 +78,32 @@ fn anybody_else_who_sends_its_headers_is_who_their_certificate_says() {
 fn nobody_outside_is_one_of_our_controllers() {
     let world = world();
     let certificate = leaf(&world.client, "system:capstan:garbage-collector", "system:capstan:controllers");
-    let peer = world.pools.classify(&[certificate], UnixTime::now()).unwrap();
-    let user = block(Authenticator::default().authenticate(Some(&peer), &mut HeaderMap::new())).unwrap();
+    let peer = world.pools.classify(&[certificate], UnixTime::now());
+    let user = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new())).unwrap();
     assert_eq!(user.groups, ["system:authenticated"]);
 }
 
 #[test]
-fn a_proxy_certificate_with_another_name_is_nobody() {
+fn a_proxy_certificate_with_another_name_is_refused() {
     let world = world();
-    let peer = world.pools.classify(&[leaf(&world.proxy, "other", "x")], UnixTime::now()).unwrap();
+    let peer = world.pools.classify(&[leaf(&world.proxy, "other", "x")], UnixTime::now());
     let rules = RequestHeaders { allowed_names: vec!["front".to_owned()], ..RequestHeaders::default() };
     let authenticator = Authenticator::new(rules, None);
-    let user = block(authenticator.authenticate(Some(&peer), &mut forged())).unwrap();
-    assert_eq!(user, User::anonymous());
+    let refused = block(authenticator.authenticate(&peer, &mut forged()));
+    assert_eq!(refused, Err(Unauthenticated::Refused));
 }
 
 #[test]
 fn strangers_certificates_and_bad_tokens_are_refused() {
     let world = world();
     let stranger = authority("stranger-ca");
-    assert_eq!(world.pools.classify(&[leaf(&stranger, "eve", "system:masters")], UnixTime::now()), None);
+    let peer = world.pools.classify(&[leaf(&stranger, "eve", "system:masters")], UnixTime::now());
+    assert_eq!(peer, Peer::Stranger);
+    let refused = block(Authenticator::default().authenticate(&peer, &mut forged()));
+    assert_eq!(refused, Err(Unauthenticated::Refused));
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, "Bearer nope".parse().unwrap());
-    let refused = block(Authenticator::default().authenticate(None, &mut headers));
+    let refused = block(Authenticator::default().authenticate(&Peer::Nobody, &mut headers));
     assert_eq!(refused, Err(Unauthenticated::Refused));
     assert!(headers.is_empty());
 }
@@ -126,7 +130,7 @@ fn a_token_is_who_its_source_says_and_never_one_of_our_controllers() {
     let with = |token: &str| {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
-        let found = block(authenticator.authenticate(None, &mut headers));
+        let found = block(authenticator.authenticate(&Peer::Nobody, &mut headers));
         assert!(headers.is_empty(), "{headers:?}");
         found
     };
@@ -135,6 +139,10 @@ fn a_token_is_who_its_source_says_and_never_one_of_our_controllers() {
         (user.name.as_str(), user.groups),
         ("carol", vec!["dev".to_owned(), "system:authenticated".to_owned()])
     );
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, "Bearer good".parse().unwrap());
+    let beside = block(authenticator.authenticate(&Peer::Stranger, &mut headers));
+    assert_eq!(beside.unwrap().name, "carol", "a token beside a stranger's certificate");
     assert_eq!(with("bad"), Err(Unauthenticated::Refused));
     assert_eq!(with("other").unwrap_err().to_string(), "ask again");
 }

@@ -15,8 +15,7 @@ pub(crate) async fn authenticate(
     if let Some(user) = &connection.internal {
         return Ok(User::clone(user));
     }
-    let peer = connection.peer.as_deref();
-    let found = server.parts.authenticator.authenticate(peer, headers).await;
+    let found = server.parts.authenticator.authenticate(&connection.peer, headers).await;
     found.map_err(|error| match error {
         Unauthenticated::Refused => ApiError::unauthorized(),
         // Not 401: the token may be good, and a client that is refused throws it away.

@@ -3,6 +3,7 @@
 mod audit;
 mod limits;
 mod shutdown;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::cli::ServeArguments;
 pub(crate) use audit::Audit;
 pub(crate) use limits::Limits;
 pub(crate) use shutdown::Shutdown;
+pub(crate) use tls::{SniCertificate, Tls};
 
 /// `capstan.dev/v1alpha1 ServerConfiguration`. Unknown fields are refused.
 ///
@@ -81,16 +83,6 @@ pub(crate) struct Etcd {
     pub(crate) cert_file: Option<PathBuf>,
     /// Its key, in PEM. Default: none.
     pub(crate) key_file: Option<PathBuf>,
-}
-
-/// A serving certificate.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Tls {
-    /// The certificate and its chain, in PEM.
-    pub(crate) cert_file: PathBuf,
-    /// Its key, in PEM.
-    pub(crate) key_file: PathBuf,
 }
 
 /// A host cluster.
@@ -183,6 +175,7 @@ impl ServerConfiguration {
         self.audit.check()?;
         self.limits.check()?;
         self.shutdown.check()?;
+        self.tls.as_ref().map_or(Ok(()), Tls::check)?;
         match self.logging.format.as_deref() {
             None | Some("text" | "json") => Ok(()),
             Some(other) => bail!("logging.format: must be text or json, not {other:?}"),
@@ -236,6 +229,10 @@ mod tests {
             ("audit: {maxSizeMegabytes: 0}", "audit.maxSizeMegabytes: "),
             ("limits: {readsAtOnce: 0}", "limits.readsAtOnce: "),
             ("limits: {goawayChance: 0.5}", "limits.goawayChance: "),
+            (
+                "tls: {certFile: a, keyFile: b, sniCertificates: [{certFile: c, keyFile: d, names: [a.*.b]}]}",
+                "tls.sniCertificates[0].names: ",
+            ),
             ("shutdown: {delay: soon}", "shutdown.delay: "),
             ("shutdown: {watchGrace: -1s}", "shutdown.watchGrace: "),
         ];

@@ -1,0 +1,48 @@
+//! `tls`: serving certificates.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use serde::Deserialize;
+
+/// A serving certificate.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Tls {
+    /// The certificate and its chain, in PEM.
+    pub(crate) cert_file: PathBuf,
+    /// Its key, in PEM.
+    pub(crate) key_file: PathBuf,
+    /// Others, for clients that ask for their names. Default: none.
+    #[serde(default)]
+    pub(crate) sni_certificates: Vec<SniCertificate>,
+}
+
+/// A serving certificate for certain names.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SniCertificate {
+    /// The certificate and its chain, in PEM.
+    pub(crate) cert_file: PathBuf,
+    /// Its key, in PEM.
+    pub(crate) key_file: PathBuf,
+    /// The names; one may begin with `*.` for any one label. Default: the DNS names in the certificate.
+    #[serde(default)]
+    pub(crate) names: Vec<String>,
+}
+
+impl Tls {
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        for (index, certificate) in self.sni_certificates.iter().enumerate() {
+            let is_name = |name: &str| {
+                let name = name.strip_prefix("*.").unwrap_or(name);
+                !name.is_empty()
+                    && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))
+            };
+            if let Some(bad) = certificate.names.iter().find(|name| !is_name(name)) {
+                bail!("tls.sniCertificates[{index}].names: {bad:?} is not a DNS name, nor `*.` and one");
+            }
+        }
+        Ok(())
+    }
+}
