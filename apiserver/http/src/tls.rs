@@ -86,7 +86,7 @@ fn load(material: TlsMaterial) -> Result<Loaded, String> {
     let builder = if roots.is_empty() {
         builder.with_no_client_auth()
     } else {
-        builder.with_client_cert_verifier(AnyCertificate::new(&roots))
+        builder.with_client_cert_verifier(AnyCertificate::verifier(&roots))
     };
     let mut config = builder.with_cert_resolver(Arc::new(certificates));
     // HTTP/1.1 must stay on offer: upgrades need it.

@@ -239,6 +239,42 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_for_a_name_is_followed_as_well() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let data = tempfile::tempdir().unwrap();
+        let authority = Authority::open(data.path()).unwrap();
+        let (cert_file, key_file) = (data.path().join("tls.crt"), data.path().join("tls.key"));
+        let write = |name: &str| {
+            let pair = authority.serving(&[name.to_owned()]).unwrap();
+            std::fs::write(&cert_file, pair.certificate).unwrap();
+            std::fs::write(&key_file, pair.key).unwrap();
+        };
+        write("one.example");
+        let one = |names: Vec<String>| SniCertificate {
+            cert_file: cert_file.clone(),
+            key_file: key_file.clone(),
+            names,
+        };
+        let sni_certificates = vec![one(Vec::new()), one(vec!["*.two.example".to_owned()])];
+        let tls = Some(Tls { cert_file: cert_file.clone(), key_file: key_file.clone(), sni_certificates });
+        let sources = Sources {
+            configuration: ServerConfiguration { tls, ..ServerConfiguration::default() },
+            data: data.path().to_owned(),
+            listen: "127.0.0.1:7443".parse().unwrap(),
+            front_proxy: None,
+        };
+        let mut followed = sources.open().unwrap();
+        let names = |followed: &Followed| -> Vec<Vec<String>> {
+            let named = followed.last.material().unwrap().named;
+            named.into_iter().map(|certificate| certificate.names).collect()
+        };
+        assert_eq!(names(&followed), [["one.example"], ["*.two.example"]]);
+        write("three.example");
+        assert_eq!(followed.look(), Look::Replaced);
+        assert_eq!(names(&followed), [["three.example"], ["*.two.example"]]);
+    }
+
+    #[test]
     fn a_new_front_proxy_is_followed() {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -24,7 +24,7 @@ pub(super) struct AnyCertificate {
 }
 
 impl AnyCertificate {
-    pub(super) fn new(roots: &RootCertStore) -> Arc<dyn ClientCertVerifier> {
+    pub(super) fn verifier(roots: &RootCertStore) -> Arc<dyn ClientCertVerifier> {
         let provider = CryptoProvider::get_default().cloned();
         let provider = provider.unwrap_or_else(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
         let algorithms = provider.signature_verification_algorithms;

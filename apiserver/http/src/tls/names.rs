@@ -14,17 +14,39 @@ pub(super) struct ByName {
     pub(super) default: Arc<CertifiedKey>,
 }
 
-impl ByName {
-    fn of(&self, name: &str) -> &Arc<CertifiedKey> {
-        let name = name.trim_end_matches('.').to_ascii_lowercase();
-        let wildcard = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
-        let found = self.named.get(&name);
-        found.or_else(|| self.named.get(&wildcard?)).unwrap_or(&self.default)
-    }
+/// What is there for a name: for itself, else for any name with another first label.
+fn find<'a, T>(named: &'a BTreeMap<String, T>, name: &str) -> Option<&'a T> {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    named.get(&name).or_else(|| {
+        let (_, parent) = name.split_once('.')?;
+        named.get(&format!("*.{parent}"))
+    })
 }
 
 impl ResolvesServerCert for ByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(self.of(hello.server_name().unwrap_or_default())))
+        let named = hello.server_name().and_then(|name| find(&self.named, name));
+        Some(Arc::clone(named.unwrap_or(&self.default)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_its_own_certificate_or_that_of_its_siblings() {
+        let named = ["one.example", "*.two.example"].map(|name| (name.to_owned(), name));
+        let named = BTreeMap::from(named);
+        for (asked, expected) in [
+            ("one.example", Some("one.example")),
+            ("ONE.example.", Some("one.example")),
+            ("a.two.example", Some("*.two.example")),
+            ("a.b.two.example", None),
+            ("two.example", None),
+            ("", None),
+        ] {
+            assert_eq!(find(&named, asked).copied(), expected, "{asked}");
+        }
     }
 }
