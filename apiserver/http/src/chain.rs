@@ -162,10 +162,12 @@ where
     let proxied = connection.peer.is_front_proxy();
     let user = impersonation::act_as(server, &mut head.headers, user, proxied).await?;
     exchange.acts_as(&user);
+    let asked = Instant::now();
     let turn = match limits::admit(server, &info, &query, &user, exchange.labels()).await {
         Ok(turn) => turn,
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };
+    exchange.waited(asked.elapsed());
     let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
     exchange.decided(&decided);
     decided.result?;

@@ -27,6 +27,7 @@ pub(crate) struct Exchange {
     outcome: Outcome,
     panicked: bool,
     is_stopped_early: bool,
+    waited: Duration,
     seat: Option<Seat>,
 }
 
@@ -40,6 +41,7 @@ impl Exchange {
             outcome: Outcome::default(),
             panicked: false,
             is_stopped_early: false,
+            waited: Duration::ZERO,
             seat: None,
         };
         exchange.write(Stage::RequestReceived, None);
@@ -75,6 +77,11 @@ impl Exchange {
         }
     }
 
+    /// It has waited for its turn.
+    pub(crate) fn waited(&mut self, waited: Duration) {
+        self.waited = waited;
+    }
+
     /// Holds a place until the answer goes out.
     pub(crate) fn keep(&mut self, seat: Option<Seat>) {
         self.seat = seat;
@@ -105,7 +112,7 @@ impl Exchange {
             self.server.metrics.terminated(&self.labels, code);
         }
         let size = answer.body().size_hint().exact();
-        self.server.metrics.observe(&self.labels, code, took, size);
+        self.server.metrics.observe(&self.labels, code, took, self.waited, size);
         tracing::debug!(verb = self.labels.verb, resource = self.labels.resource, code, "request");
         if size.is_none() && self.labels.is_long_running() {
             self.write(Stage::ResponseStarted, Some(&self.outcome));

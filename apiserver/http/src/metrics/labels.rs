@@ -35,11 +35,11 @@ impl RequestLabels {
             verb: verb(info.verb, apply),
             dry_run: if query.text("dryRun") == "All" { "All" } else { "" },
             scope: scope(info.verb, &path),
+            component: if path.resource.is_empty() { "" } else { COMPONENT },
             group: path.group,
             version: path.version,
             resource: path.resource,
             subresource,
-            component: COMPONENT,
         }
     }
 
@@ -121,7 +121,6 @@ impl CodeLabels {
     pub(super) fn new(request: &RequestLabels, code: u16) -> Self {
         let RequestLabels { verb, dry_run, group, version, resource, subresource, scope, component } =
             request.clone();
-        let component = if component.is_empty() { COMPONENT } else { component };
         Self { verb, dry_run, group, version, resource, subresource, scope, component, code: u32::from(code) }
     }
 }
@@ -161,6 +160,50 @@ impl LongRunningLabels {
         let SizeLabels { verb, group, version, resource, subresource, scope, component } =
             SizeLabels::new(request);
         Self { verb, group, version, resource, subresource, scope, component }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct TerminationLabels {
+    verb: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: &'static str,
+    component: &'static str,
+    code: u32,
+}
+
+impl TerminationLabels {
+    pub(super) fn new(request: &RequestLabels, code: u16) -> Self {
+        let SizeLabels { verb, group, version, resource, subresource, scope, component: _ } =
+            SizeLabels::new(request);
+        Self {
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            scope,
+            component: COMPONENT,
+            code: u32::from(code),
+        }
+    }
+}
+
+/// What a watch tells of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct WatchedLabels {
+    group: String,
+    version: String,
+    resource: String,
+}
+
+impl WatchedLabels {
+    pub(super) fn new(request: &RequestLabels) -> Self {
+        let RequestLabels { group, version, resource, .. } = request.clone();
+        Self { group, version, resource }
     }
 }
 
@@ -205,6 +248,20 @@ pub(super) struct LevelLabels {
 impl LevelLabels {
     pub(super) fn new(priority_level: &'static str) -> Self {
         Self { priority_level, flow_schema: FLOWS }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct WaitLabels {
+    priority_level: &'static str,
+    flow_schema: &'static str,
+    /// Whether the request was served in the end.
+    execute: &'static str,
+}
+
+impl WaitLabels {
+    pub(super) fn new(priority_level: &'static str) -> Self {
+        Self { priority_level, flow_schema: FLOWS, execute: "true" }
     }
 }
 

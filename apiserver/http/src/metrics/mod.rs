@@ -21,13 +21,19 @@ use crate::server::ApiServer;
 pub(crate) use labels::RequestLabels;
 use labels::{
     CodeLabels, KindLabels, LevelLabels, LongRunningLabels, PluginLabels, RefusalLabels, RequestKindLabels,
-    ResourceLabels, SizeLabels,
+    ResourceLabels, SizeLabels, TerminationLabels, WaitLabels, WatchedLabels,
 };
 
 /// Upstream's, from a cache hit to the longest deadline. Unit: seconds.
 const DURATIONS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0, 45.0, 60.0,
+];
+
+/// Upstream's for what service levels are made of. Unit: seconds.
+const SLI_DURATIONS: [f64; 21] = [
+    0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
 ];
 
 /// Upstream's. Unit: bytes.
@@ -47,17 +53,18 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: Counters<CodeLabels>,
     durations: Histograms<RequestLabels>,
+    sli_durations: Histograms<SizeLabels>,
     sizes: Histograms<SizeLabels>,
     long_running: Family<LongRunningLabels, Gauge>,
     in_flight: Family<RequestKindLabels, Gauge>,
     queued: Family<RequestKindLabels, Gauge>,
     executing: Family<LevelLabels, Gauge>,
     waiting: Family<LevelLabels, Gauge>,
-    waits: Histograms<LevelLabels>,
+    waits: Histograms<WaitLabels>,
     refusals: Counters<RefusalLabels>,
-    terminations: Counters<CodeLabels>,
-    watch_events: Counters<KindLabels>,
-    watch_event_sizes: Histograms<KindLabels>,
+    terminations: Counters<TerminationLabels>,
+    watch_events: Counters<WatchedLabels>,
+    watch_event_sizes: Histograms<WatchedLabels>,
     storage_objects: Family<ResourceLabels, Gauge>,
     resource_objects: Family<KindLabels, Gauge>,
     kept_changes: Family<KindLabels, Gauge>,
@@ -73,6 +80,7 @@ impl Metrics {
             registry,
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
+            sli_durations: Family::new_with_constructor(|| Histogram::new(SLI_DURATIONS)),
             sizes: Family::new_with_constructor(|| Histogram::new(ANSWER_SIZES)),
             long_running: Family::default(),
             in_flight: Family::default(),
@@ -101,9 +109,9 @@ impl Metrics {
     /// What has not happened yet is shown as zero, so that its first time is seen as a change.
     fn begin(&self) {
         drop(self.audit_errors.get_or_create(&PluginLabels { plugin: "log" }));
-        drop(self.terminations.get_or_create(&CodeLabels::new(&RequestLabels::default(), 429)));
+        drop(self.terminations.get_or_create(&TerminationLabels::new(&RequestLabels::default(), 429)));
         for level in LEVELS {
-            drop(self.waits.get_or_create(&LevelLabels::new(level)));
+            drop(self.waits.get_or_create(&WaitLabels::new(level)));
             for why in [Refusal::QueueFull, Refusal::TimedOut] {
                 drop(self.refusals.get_or_create(&RefusalLabels::new(level, why.word())));
             }
@@ -118,6 +126,11 @@ impl Metrics {
             "apiserver_request_duration_seconds",
             "Time to answer, without watches",
             self.durations.clone(),
+        );
+        registry.register(
+            "apiserver_request_sli_duration_seconds",
+            "Time to answer, without watches and without waiting for a turn",
+            self.sli_durations.clone(),
         );
         registry.register("apiserver_response_sizes", "Bytes of an answer", self.sizes.clone());
         registry.register("apiserver_longrunning_requests", "Watches open", self.long_running.clone());
@@ -190,13 +203,23 @@ impl Metrics {
         );
     }
 
-    /// An answer was given after `took`; `size` is that of its body, when that is known.
-    pub(crate) fn observe(&self, request: &RequestLabels, code: u16, took: Duration, size: Option<u64>) {
+    /// An answer was given after `took`, `waited` of it for a turn; `size` is that of its body, when that
+    /// is known.
+    pub(crate) fn observe(
+        &self,
+        request: &RequestLabels,
+        code: u16,
+        took: Duration,
+        waited: Duration,
+        size: Option<u64>,
+    ) {
         self.requests.get_or_create(&CodeLabels::new(request, code)).inc();
         if request.is_long_running() {
             return;
         }
         self.durations.get_or_create(request).observe(took.as_secs_f64());
+        let served = took.saturating_sub(waited);
+        self.sli_durations.get_or_create(&SizeLabels::new(request)).observe(served.as_secs_f64());
         if let Some(size) = size {
             // Up to 2^53 bytes are counted exactly.
             #[allow(clippy::as_conversions, reason = "there is no lossless way, and none is needed")]
@@ -206,11 +229,11 @@ impl Metrics {
 
     /// A request was refused or cut short to protect the server.
     pub(crate) fn terminated(&self, request: &RequestLabels, code: u16) {
-        self.terminations.get_or_create(&CodeLabels::new(request, code)).inc();
+        self.terminations.get_or_create(&TerminationLabels::new(request, code)).inc();
     }
 
     pub(crate) fn waited(&self, level: &'static str, wait: Duration) {
-        self.waits.get_or_create(&LevelLabels::new(level)).observe(wait.as_secs_f64());
+        self.waits.get_or_create(&WaitLabels::new(level)).observe(wait.as_secs_f64());
     }
 
     pub(crate) fn refused(&self, level: &'static str, why: Refusal) {
@@ -226,7 +249,7 @@ impl Metrics {
     }
 
     pub(crate) fn watch_event(&self, request: &RequestLabels, size: usize) {
-        let kind = KindLabels { group: request.group.clone(), resource: request.resource.clone() };
+        let kind = WatchedLabels::new(request);
         self.watch_events.get_or_create(&kind).inc();
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         self.watch_event_sizes.get_or_create(&kind).observe(f64::from(size));

@@ -16,16 +16,32 @@ pub(super) fn prometheus(encoded: &str) -> String {
             }
             text.push_str(&format!("# TYPE {name}{suffix} {kind}\n"));
         } else if !line.starts_with('#') && !line.is_empty() {
-            text.push_str(line);
+            push_sample(&mut text, line);
             text.push('\n');
         }
     }
     text
 }
 
+/// Whoever asks for a bucket writes its bound as Prometheus' own libraries do: `le="1"`, not `1.0`.
+fn push_sample(text: &mut String, line: &str) {
+    let bound = line.split_once("le=\"").and_then(|(before, rest)| Some((before, rest.split_once(".0\"")?)));
+    match bound.filter(|(_, (bound, _))| bound.bytes().all(|byte| byte.is_ascii_digit())) {
+        Some((before, (bound, after))) => text.push_str(&format!("{before}le=\"{bound}\"{after}")),
+        None => text.push_str(line),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_whole_bound_is_written_without_a_point() {
+        let encoded = "a_bucket{le=\"1.0\",code=\"2\"} 3\na_bucket{le=\"1.25\"} 3\nb{version=\"1.0\"} 1.5\n";
+        let expected = "a_bucket{le=\"1\",code=\"2\"} 3\na_bucket{le=\"1.25\"} 3\nb{version=\"1.0\"} 1.5\n";
+        assert_eq!(prometheus(encoded), expected);
+    }
 
     #[test]
     fn counters_are_described_by_their_whole_name() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::process::Capstan;
 
 /// What dashboards for Kubernetes ask for, with labels they group by.
-const EXPECTED: [(&str, &[&str]); 19] = [
+const EXPECTED: [(&str, &[&str]); 20] = [
     (
         "apiserver_request_total",
         &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"],
@@ -15,6 +15,10 @@ const EXPECTED: [(&str, &[&str]); 19] = [
     (
         "apiserver_request_duration_seconds",
         &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"],
+    ),
+    (
+        "apiserver_request_sli_duration_seconds",
+        &["verb", "group", "version", "resource", "subresource", "scope", "component"],
     ),
     (
         "apiserver_response_sizes",
@@ -28,8 +32,8 @@ const EXPECTED: [(&str, &[&str]); 19] = [
     ("apiserver_current_inqueue_requests", &["request_kind"]),
     ("apiserver_flowcontrol_current_executing_requests", &["priority_level", "flow_schema"]),
     ("apiserver_flowcontrol_current_inqueue_requests", &["priority_level", "flow_schema"]),
-    ("apiserver_watch_events_total", &["group", "resource"]),
-    ("apiserver_watch_events_sizes", &["group", "resource"]),
+    ("apiserver_watch_events_total", &["group", "version", "resource"]),
+    ("apiserver_watch_events_sizes", &["group", "version", "resource"]),
     ("apiserver_storage_objects", &["resource"]),
     ("apiserver_resource_objects", &["group", "resource"]),
     ("watch_cache_capacity", &["group", "resource"]),
