@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy};
@@ -62,6 +62,7 @@ fn start_logging(configuration: &ServerConfiguration) -> anyhow::Result<()> {
 }
 
 async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyhow::Result<()> {
+    let begun = Instant::now();
     let data = configuration.data_directory()?;
     pki::private_directory(&data)?;
     let listen: SocketAddr =
@@ -86,7 +87,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let registry = Arc::new(assembly.registry()?);
     let objects = open_objects(registry, &store, &encryption.encryption, host.as_ref())?;
     let hooks = StartHooks::start(&objects, assembly.namespaces(host.is_some()), &shutdown);
-    hooks.settle(&objects).await;
+    hooks.settle(&objects, begun).await;
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("{listen} cannot be served on; if another program has the port, give another with --listen")
     })?;

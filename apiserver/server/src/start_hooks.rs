@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use apiserver_http::Check;
@@ -56,14 +56,15 @@ impl StartHooks {
         vec![Check { name: "poststarthook/capstan-namespaces", is_well }]
     }
 
-    /// Waits until everything is done and the objects are read, but not for ever.
-    pub(crate) async fn settle(&self, objects: &ObjectStore) {
+    /// Waits until everything is done and the objects are read, but not for ever: what the start itself
+    /// has taken counts.
+    pub(crate) async fn settle(&self, objects: &ObjectStore, begun: Instant) {
         let settled = async {
             while !(self.are_done() && objects.is_ready()) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        if tokio::time::timeout(PATIENCE, settled).await.is_err() {
+        if tokio::time::timeout(PATIENCE.saturating_sub(begun.elapsed()), settled).await.is_err() {
             tracing::warn!("storage does not answer: health and discovery are served, all else gets 503");
         }
     }
