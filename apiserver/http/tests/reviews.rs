@@ -37,6 +37,13 @@ async fn users_learn_what_they_may() {
     let (code, me) = bob.post(SELF, &json!({})).await;
     let info = json!({"username": "bob", "groups": ["dev", "system:authenticated"]});
     assert_eq!((code, &me["status"]["userInfo"]), (201, &info));
+    assert!(me.get("spec").is_none() && me["metadata"]["creationTimestamp"].is_string(), "{me}");
+    assert_eq!(rules["spec"], json!({}), "{rules}");
+    let local = json!({"spec": {"user": "bob", "resourceAttributes": {"namespace": "default", "verb": ""}}});
+    let (_, asked) =
+        server.post(&format!("{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews"), &local).await;
+    assert_eq!(asked["metadata"], json!({"namespace": "default"}));
+    assert_eq!(asked["spec"]["resourceAttributes"], json!({"namespace": "default"}));
 }
 
 #[tokio::test]
@@ -79,6 +86,40 @@ async fn questions_come_in_protobuf_and_are_checked() {
             json!({"spec": {"user": "b", "nonResourceAttributes": {"verb": "get", "path": "/"}}}),
             422,
             "disallowed on this kind of request",
+        ),
+        (
+            &path,
+            json!({"spec": {"resourceAttributes": {}, "nonResourceAttributes": {"verb": "get", "path": "/"}}}),
+            422,
+            "spec.nonResourceAttributes: Invalid value: {\"Path\":\"/\",\"Verb\":\"get\"}: cannot be specified in \
+             combination with resourceAttributes",
+        ),
+        (
+            &path,
+            json!({"spec": {"resourceAttributes": {"verb": "get", "fieldSelector": {}}}}),
+            422,
+            "spec.resourceAttributes.fieldSelector.requirements: Required value: when \
+             spec.resourceAttributes.fieldSelector is specified, requirements or rawSelector is required",
+        ),
+        (
+            &path,
+            json!({"spec": {"resourceAttributes": {"labelSelector": {"rawSelector": "a=b", "requirements": [{}]}}}}),
+            422,
+            "spec.resourceAttributes.labelSelector.rawSelector: Invalid value: \"a=b\": may not specified at the same \
+             time as requirements",
+        ),
+        (
+            &path,
+            json!({"metadata": {"name": "x"}, "spec": {"resourceAttributes": {}}}),
+            422,
+            "metadata: Invalid value: {\"name\":\"x\"}: must be empty",
+        ),
+        (
+            &path,
+            json!({"spec": {"resourceAttributes": "x"}}),
+            400,
+            "json: cannot unmarshal string into Go struct field \
+             SelfSubjectAccessReviewSpec.spec.resourceAttributes of type v1.ResourceAttributes",
         ),
         (&path, json!({"kind": "Foo"}), 400, "kind must be"),
         (&path, json!([1]), 400, "unrecognized"),

@@ -1,6 +1,8 @@
 //! Who am I, and may I: answered from the server's own authorizer, on the direct face alone. A host
 //! answers these questions itself.
 
+mod faults;
+
 use apiserver_access::{Attributes, Decision, Rules, User};
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::object;
@@ -66,7 +68,10 @@ pub(super) async fn serve(
     review: &Review,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    if !path.name.is_empty() || review.namespaced == path.namespace.is_empty() {
+    if !path.name.is_empty() {
+        return Err(ApiError::no_such_resource());
+    }
+    if review.namespaced == path.namespace.is_empty() {
         return Ok(response::not_found());
     }
     if call.info.verb != "create" {
@@ -85,10 +90,11 @@ pub(super) async fn serve(
             listed(server.parts.authorizer.rules(&call.user, &namespace).await)
         }
         _ => {
-            let attributes = attributes(call, review, &question["spec"], path)?;
+            let attributes = attributes(call, review, &question, path)?;
             decided(server.parts.authorizer.authorize(&attributes).await)
         }
     };
+    answered(&mut question, review, path);
     question["status"] = status;
     match form.view {
         View::Whole => response::value(201, &question, form.encoding),
@@ -96,6 +102,29 @@ pub(super) async fn serve(
             response::value(201, &super::view::partial(&question, version), form.encoding)
         }
         View::Table(_) => Err(ApiError::not_acceptable(crate::negotiation::ACCEPTED)),
+    }
+}
+
+/// Makes of a question what is echoed of it.
+fn answered(question: &mut Value, review: &Review, path: &ResourcePath) {
+    if review.namespaced {
+        question["metadata"]["namespace"] = json!(path.namespace);
+    }
+    match review.kind {
+        "SelfSubjectReview" => {
+            let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            question["metadata"]["creationTimestamp"] = json!(now);
+            if let Some(root) = question.as_object_mut() {
+                root.remove("spec");
+            }
+        }
+        "SelfSubjectRulesReview" => question["spec"] = json!({}),
+        _ => {
+            let parts = question["spec"].as_object_mut().into_iter().flat_map(|spec| spec.values_mut());
+            for part in parts.filter_map(Value::as_object_mut) {
+                part.retain(|_, value| value != "");
+            }
+        }
     }
 }
 
@@ -133,22 +162,26 @@ fn decode(call: &Call, review: &Review) -> ApiResult<Value> {
 }
 
 /// What is asked, about the caller or about whom the question names.
-fn attributes(call: &Call, review: &Review, spec: &Value, path: &ResourcePath) -> ApiResult<Attributes> {
+fn attributes(call: &Call, review: &Review, question: &Value, path: &ResourcePath) -> ApiResult<Attributes> {
+    let (metadata, spec) = (&question["metadata"], &question["spec"]);
+    faults::check_types(review, spec)?;
     let refuse = |fault| ApiError::invalid_kind(&format!(".{}", review.group), "", &[fault]);
     let (resource, other) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
     let (resource, other) = (resource.filter(|it| it.is_object()), other.filter(|it| it.is_object()));
-    if resource.is_some() == other.is_some() {
-        let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        let field = FieldPath::new("spec.resourceAttributes");
-        return Err(refuse(FieldError::invalid(field, &Value::Null, detail)));
+    if let Some(fault) = faults::of_attributes(resource, other) {
+        return Err(refuse(fault));
     }
     let user = if review.kind == "SelfSubjectAccessReview" { call.user.clone() } else { subject(spec) };
     if user.name.is_empty() && user.groups.is_empty() {
         let detail = "at least one of user or group must be specified";
         return Err(refuse(FieldError::invalid(FieldPath::new("spec.user"), &json!(""), detail)));
     }
-    if review.namespaced {
-        check_namespace(resource, other, &path.namespace).map_err(refuse)?;
+    if let Some(fault) = faults::of_metadata(review, metadata) {
+        return Err(refuse(fault));
+    }
+    let local = review.namespaced.then(|| faults::of_namespace(resource, other, &path.namespace));
+    if let Some(fault) = local.flatten() {
+        return Err(refuse(fault));
     }
     let mut attributes = Attributes { user, ..Attributes::default() };
     if let Some(resource) = resource {
@@ -162,25 +195,6 @@ fn attributes(call: &Call, review: &Review, spec: &Value, path: &ResourcePath) -
         (attributes.verb, attributes.path) = (text(other, "verb"), text(other, "path"));
     }
     Ok(attributes)
-}
-
-/// A local question is about the namespace it is asked in.
-fn check_namespace(
-    resource: Option<&Value>,
-    other: Option<&Value>,
-    namespace: &str,
-) -> Result<(), FieldError> {
-    if let Some(other) = other {
-        let field = FieldPath::new("spec.nonResourceAttributes");
-        return Err(FieldError::invalid(field, other, "disallowed on this kind of request"));
-    }
-    match resource.map(|resource| text(resource, "namespace")) {
-        Some(given) if given != namespace => {
-            let field = FieldPath::new("spec.resourceAttributes.namespace");
-            Err(FieldError::invalid(field, &json!(given), "must match metadata.namespace"))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn subject(spec: &Value) -> User {
