@@ -43,19 +43,21 @@ impl StorageHealth {
     /// Asks for as long as the objects are used by anybody.
     pub(crate) async fn follow(self: Arc<Self>, objects: Weak<ObjectStore>) {
         while let Some(objects) = objects.upgrade() {
+            let asked = Instant::now();
             let answer = tokio::time::timeout(PATIENCE, objects.ping()).await;
-            self.note(matches!(answer, Ok(Ok(_))));
+            self.note(matches!(answer, Ok(Ok(_))), asked);
             drop(objects);
             tokio::time::sleep(ASK_EVERY).await;
         }
     }
 
-    fn note(&self, answers: bool) {
+    /// Whether the question of then was answered.
+    fn note(&self, answers: bool, asked: Instant) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *state = match (*state, answers) {
             (_, true) => State::Answers,
             (State::Unknown(since) | State::Silent(since), false) => State::Silent(since),
-            (State::Answers, false) => State::Silent(Instant::now()),
+            (State::Answers, false) => State::Silent(asked),
         };
     }
 
@@ -97,16 +99,16 @@ mod tests {
     async fn a_short_silence_is_no_outage_and_an_answer_ends_it() {
         let health = StorageHealth::new();
         assert!(!health.answers() && !health.is_given_up());
-        health.note(true);
+        health.note(true, Instant::now());
         assert!(health.answers());
-        health.note(false);
+        health.note(false, Instant::now());
         assert!(!health.answers() && !health.is_given_up() && !health.is_hopeless());
         tokio::time::sleep(GIVEN_UP).await;
-        health.note(false);
+        health.note(false, Instant::now());
         assert!(health.is_given_up() && !health.is_hopeless());
         tokio::time::sleep(HOPELESS).await;
         assert!(health.is_hopeless());
-        health.note(true);
+        health.note(true, Instant::now());
         assert!(health.answers() && !health.is_given_up() && !health.is_hopeless());
     }
 }
