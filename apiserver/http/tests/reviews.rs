@@ -87,40 +87,6 @@ async fn questions_come_in_protobuf_and_are_checked() {
             422,
             "disallowed on this kind of request",
         ),
-        (
-            &path,
-            json!({"spec": {"resourceAttributes": {}, "nonResourceAttributes": {"verb": "get", "path": "/"}}}),
-            422,
-            "spec.nonResourceAttributes: Invalid value: {\"Path\":\"/\",\"Verb\":\"get\"}: cannot be specified in \
-             combination with resourceAttributes",
-        ),
-        (
-            &path,
-            json!({"spec": {"resourceAttributes": {"verb": "get", "fieldSelector": {}}}}),
-            422,
-            "spec.resourceAttributes.fieldSelector.requirements: Required value: when \
-             spec.resourceAttributes.fieldSelector is specified, requirements or rawSelector is required",
-        ),
-        (
-            &path,
-            json!({"spec": {"resourceAttributes": {"labelSelector": {"rawSelector": "a=b", "requirements": [{}]}}}}),
-            422,
-            "spec.resourceAttributes.labelSelector.rawSelector: Invalid value: \"a=b\": may not specified at the same \
-             time as requirements",
-        ),
-        (
-            &path,
-            json!({"metadata": {"name": "x"}, "spec": {"resourceAttributes": {}}}),
-            422,
-            "metadata: Invalid value: {\"name\":\"x\"}: must be empty",
-        ),
-        (
-            &path,
-            json!({"spec": {"resourceAttributes": "x"}}),
-            400,
-            "json: cannot unmarshal string into Go struct field \
-             SelfSubjectAccessReviewSpec.spec.resourceAttributes of type v1.ResourceAttributes",
-        ),
         (&path, json!({"kind": "Foo"}), 400, "kind must be"),
         (&path, json!([1]), 400, "unrecognized"),
         (&path, json!({"spec": 1}), 400, "spec must be an object"),
@@ -140,6 +106,48 @@ async fn questions_come_in_protobuf_and_are_checked() {
         (list["resources"].as_array().unwrap().len(), &list["resources"][0]["verbs"]),
         (4, &json!(["create"]))
     );
+}
+
+#[tokio::test]
+async fn what_is_asked_must_make_sense() {
+    let server = Server::start().await;
+    let path = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
+    let cases = [
+        (
+            json!({"spec": {"resourceAttributes": {}, "nonResourceAttributes": {"verb": "get", "path": "/"}}}),
+            422,
+            "spec.nonResourceAttributes: Invalid value: {\"Path\":\"/\",\"Verb\":\"get\"}: cannot be specified in \
+             combination with resourceAttributes",
+        ),
+        (
+            json!({"spec": {"resourceAttributes": {"verb": "get", "fieldSelector": {}}}}),
+            422,
+            "spec.resourceAttributes.fieldSelector.requirements: Required value: when \
+             spec.resourceAttributes.fieldSelector is specified, requirements or rawSelector is required",
+        ),
+        (
+            json!({"spec": {"resourceAttributes": {"labelSelector": {"rawSelector": "a=b", "requirements": [{}]}}}}),
+            422,
+            "spec.resourceAttributes.labelSelector.rawSelector: Invalid value: \"a=b\": may not specified at the same \
+             time as requirements",
+        ),
+        (
+            json!({"metadata": {"name": "x"}, "spec": {"resourceAttributes": {}}}),
+            422,
+            "metadata: Invalid value: {\"name\":\"x\"}: must be empty",
+        ),
+        (
+            json!({"spec": {"resourceAttributes": "x"}}),
+            400,
+            "json: cannot unmarshal string into Go struct field \
+             SelfSubjectAccessReviewSpec.spec.resourceAttributes of type v1.ResourceAttributes",
+        ),
+    ];
+    for (body, expected, text) in cases {
+        let (code, answer) = server.post(&path, &body).await;
+        assert_eq!(code, expected, "{body}: {answer}");
+        assert!(answer["message"].as_str().unwrap().contains(text), "{body}: {answer}");
+    }
 }
 
 #[tokio::test]
