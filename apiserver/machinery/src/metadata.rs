@@ -10,6 +10,7 @@ use crate::field_errors::{FieldError, FieldPath};
 use crate::object;
 use crate::resource::Resource;
 
+use names::label_faults;
 pub use names::{
     is_label_value, is_qualified_name, is_subdomain, label_value_faults, qualified_name_faults,
     subdomain_faults,
@@ -54,6 +55,38 @@ pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Fi
         owners::validate(owners, &path.child("ownerReferences"), &mut faults);
     }
     faults
+}
+
+/// Every fault of the metadata of an object in an object, which need not have a name.
+pub(crate) fn validate_embedded(metadata: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let object = json!({"metadata": metadata});
+    refuse(&path.child("name"), &metadata["name"], path_segment_faults(object::name(&object)), faults);
+    let namespace = object::namespace(&object);
+    if !namespace.is_empty() {
+        refuse(&path.child("namespace"), &json!(namespace), label_faults(namespace), faults);
+    }
+    if let Some(generation) = metadata["generation"].as_i64().filter(|generation| *generation < 0) {
+        let detail = "must be greater than or equal to 0";
+        faults.push(FieldError::invalid(path.child("generation"), &json!(generation), detail));
+    }
+    validate_labels(&object, path, faults);
+    validate_annotations(&object, path, faults);
+    if let Some(owners) = metadata["ownerReferences"].as_array() {
+        owners::validate(owners, &path.child("ownerReferences"), faults);
+    }
+    validate_finalizers(&object, None, path, faults);
+}
+
+/// What is wrong with a name that is to be one segment of a path.
+fn path_segment_faults(name: &str) -> Vec<String> {
+    match name {
+        "." | ".." => vec![format!("may not be '{name}'")],
+        _ => ["/", "%"]
+            .into_iter()
+            .filter(|forbidden| name.contains(forbidden))
+            .map(|forbidden| format!("may not contain '{forbidden}'"))
+            .collect(),
+    }
 }
 
 fn validate_name(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {

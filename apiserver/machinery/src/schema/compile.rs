@@ -5,7 +5,8 @@ use std::sync::Arc;
 use regex::Regex;
 use serde_json::Value;
 
-use super::format::Format;
+use super::combined::{self, INHERITED};
+use super::format::{Format, WIDTHS};
 use super::rules::Rule;
 use super::{Kind, ListSchema, NumberSchema, ObjectSchema, Schema, TextSchema, Uniqueness};
 
@@ -42,6 +43,8 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchem
         nullable: flag("nullable"),
         preserve: flag("x-kubernetes-preserve-unknown-fields"),
         embedded: flag("x-kubernetes-embedded-resource"),
+        inherited: flag(INHERITED),
+        combined: combined::compile(schema, path)?,
         rules,
     })
 }
@@ -112,7 +115,7 @@ fn number(schema: &Value) -> NumberSchema {
         above_least: flag("exclusiveMinimum"),
         below_most: flag("exclusiveMaximum"),
         multiple_of: bound("multipleOf"),
-        narrow: schema.get("format").and_then(Value::as_str) == Some("int32"),
+        format: WIDTHS.into_iter().find(|width| schema.get("format").and_then(Value::as_str) == Some(width)),
     }
 }
 

@@ -4,16 +4,17 @@ use serde_json::Value;
 
 use super::{Kind, Schema};
 use crate::field_errors::{FieldError, FieldPath};
+use crate::metadata;
 
 impl Schema {
     /// Faults of embedded objects' own fields.
     pub(super) fn check_embedded(&self, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
         if let (true, Some(map)) = (self.embedded, value.as_object()) {
             for field in ["apiVersion", "kind"] {
-                check_word(map.get(field), &path.child(field), faults);
+                check_word(field, map.get(field), &path.child(field), faults);
             }
-            if let Some(metadata) = map.get("metadata").filter(|metadata| !metadata.is_object()) {
-                faults.push(FieldError::invalid(path.child("metadata"), metadata, "must be an object"));
+            if let Some(metadata) = map.get("metadata") {
+                check_metadata(metadata, &path.child("metadata"), faults);
             }
         }
         match (&self.kind, value) {
@@ -39,13 +40,39 @@ impl Schema {
     }
 }
 
-fn check_word(found: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    match found {
-        None => faults.push(FieldError::required(path.clone(), "")),
-        Some(Value::String(word)) if word.is_empty() => {
-            faults.push(FieldError::invalid(path.clone(), &Value::from(""), "must not be empty"));
-        }
-        Some(Value::String(_)) => {}
-        Some(other) => faults.push(FieldError::invalid(path.clone(), other, "must be a string")),
+/// Names that are no part of a path, and what all objects' metadata must keep.
+fn check_metadata(metadata: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    if let Some(why) = metadata::wrong_type(metadata) {
+        return faults.push(FieldError::invalid(path.clone(), metadata, &why));
     }
+    metadata::validate_embedded(metadata, path, faults);
 }
+
+/// `apiVersion` and `kind`.
+fn check_word(field: &str, found: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let Some(found) = found else { return faults.push(FieldError::required(path.clone(), "")) };
+    let fault = match (found.as_str(), field) {
+        (None, _) => "must be a string".to_owned(),
+        (Some(""), _) => "must not be empty".to_owned(),
+        (Some(version), "apiVersion") if version.matches('/').count() > 1 => {
+            format!("unexpected GroupVersion string: {version}")
+        }
+        (Some(kind), "kind") if !is_label_in_some_case(kind) => {
+            format!("may have mixed case, but should otherwise match: {DNS_1035}")
+        }
+        _ => return,
+    };
+    faults.push(FieldError::invalid(path.clone(), found, &fault));
+}
+
+fn is_label_in_some_case(kind: &str) -> bool {
+    kind.len() <= 63
+        && kind.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !kind.ends_with('-')
+        && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// What upstream says of a kind that cannot be one.
+const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+    alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";

@@ -29,6 +29,9 @@ impl Format {
     }
 }
 
+/// How wide numbers may be.
+pub(super) const WIDTHS: [&str; 4] = ["double", "float", "int32", "int64"];
+
 const FORMATS: [Format; 19] = [
     Format { name: "byte", test: |text| BASE64.as_ref().is_some_and(|pattern| pattern.is_match(text)) },
     Format { name: "cidr", test: is_cidr },

@@ -3,6 +3,7 @@
 //!
 //! All of it does what kube-apiserver does for a CustomResourceDefinition, texts included.
 
+mod combined;
 mod compile;
 mod default;
 mod embedded;
@@ -21,6 +22,7 @@ use serde_json::Value;
 
 pub use compile::InvalidSchema;
 
+use combined::Combined;
 use format::Format;
 use rules::Rule;
 
@@ -35,6 +37,10 @@ pub struct Schema {
     pub(crate) preserve: bool,
     /// A whole object with its own `apiVersion`, `kind` and `metadata`, which are not pruned.
     pub(crate) embedded: bool,
+    /// The type is that of the schema around this one: values of another type are judged there.
+    pub(crate) inherited: bool,
+    /// `allOf`, `anyOf`, `oneOf` and `not`.
+    pub(crate) combined: Option<Box<Combined>>,
     /// What must hold of the value beyond its fields' own bounds.
     pub(crate) rules: Vec<Arc<Rule>>,
     /// Whether there are rules here or anywhere below.
@@ -102,8 +108,8 @@ pub(crate) struct NumberSchema {
     /// `most` itself is too large.
     pub(crate) below_most: bool,
     pub(crate) multiple_of: Option<f64>,
-    /// `int32`, or something wider.
-    pub(crate) narrow: bool,
+    /// How wide, one of [`format::WIDTHS`].
+    pub(crate) format: Option<&'static str>,
 }
 
 impl Schema {

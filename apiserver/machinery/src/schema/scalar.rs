@@ -2,22 +2,42 @@
 
 use serde_json::{Number, Value};
 
-use super::validate::NO_FIELD;
+use super::validate::{NO_FIELD, is_integer};
 use super::{Kind, NumberSchema, Schema, TextSchema};
 use crate::field_errors::{FieldError, FieldPath};
 
 impl Schema {
-    pub(super) fn wrong_type(&self, value: &Value, path: &FieldPath) -> FieldError {
-        let found = match value {
-            Value::Null => "null",
-            Value::Bool(_) => "boolean",
-            Value::Number(number) if number.is_i64() => "integer",
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
+    /// Adds what is wrong with a value of another type than this schema's.
+    pub(super) fn refuse_type(&self, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+        faults.push(self.wrong_type(value, path));
+        // A number is also held against the bounds of a number, whatever its type.
+        if let (Kind::Integer(schema), Value::Number(number)) = (&self.kind, value) {
+            schema.check_integer(number, path, faults);
+        }
+    }
+
+    /// Where there is a format, types go by that name, but for texts and lists.
+    fn wrong_type(&self, value: &Value, path: &FieldPath) -> FieldError {
+        let (found, wanted) = match (self.format_name(), value) {
+            (Some(format), Value::Bool(_) | Value::Object(_)) => ("", format),
+            (Some(format), Value::Number(number)) if number.is_i64() => ("int64", format),
+            (Some(format), Value::Number(_)) => ("float64", format),
+            _ => (found_name(value), self.wanted_name()),
         };
-        let wanted = match &self.kind {
+        let detail = format!("{path} in body must be of type {wanted}: {found:?}");
+        FieldError::type_invalid(path.clone(), &Value::from(found), &detail)
+    }
+
+    fn format_name(&self) -> Option<&'static str> {
+        match &self.kind {
+            Kind::Text(schema) => schema.format.map(|format| format.name()),
+            Kind::Integer(schema) | Kind::Number(schema) => schema.format,
+            _ => None,
+        }
+    }
+
+    fn wanted_name(&self) -> &'static str {
+        match &self.kind {
             Kind::Any => "any",
             Kind::Object(_) => "object",
             Kind::List(_) => "array",
@@ -26,53 +46,65 @@ impl Schema {
             Kind::Number(_) => "number",
             Kind::Boolean => "boolean",
             Kind::IntegerOrText(..) => "integer,string",
-        };
-        let detail = format!("{path} in body must be of type {wanted}: {found:?}");
-        FieldError::type_invalid(path.clone(), &Value::from(found), &detail)
+        }
     }
 }
 
-/// A value short enough to be shown in an error; the rest of a large one helps nobody.
-pub(super) fn abridged(value: &Value) -> Value {
+fn found_name(value: &Value) -> &'static str {
     match value {
-        Value::Object(_) => Value::String("object".to_owned()),
-        Value::Array(_) => Value::String("array".to_owned()),
-        Value::String(text) if text.len() > 256 => Value::String(text.chars().take(256).collect()),
-        other => other.clone(),
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_i64() => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
 impl TextSchema {
     pub(super) fn check(&self, text: &str, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+        faults.extend(self.misshapen(text, value, path));
+        if let Some(format) = self.format.filter(|format| !format.is_met_by(text)) {
+            let detail = format!("{path} in body must be of type {}: {value}", format.name());
+            faults.push(FieldError::type_invalid(path.clone(), value, &detail));
+        }
+    }
+
+    /// The first bound that a text breaks: too long, too short, of another shape.
+    fn misshapen(&self, text: &str, value: &Value, path: &FieldPath) -> Option<FieldError> {
         let length = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
         if let Some(most) = self.most.filter(|most| length > *most) {
-            faults.push(FieldError::too_long(path.clone(), most));
+            return Some(FieldError::too_long(path.clone(), most));
         }
         if let Some(least) = self.least.filter(|least| length < *least) {
             let detail = format!("{path} in body should be at least {least} chars long");
-            faults.push(FieldError::invalid(path.clone(), value, &detail));
+            return Some(FieldError::invalid(path.clone(), value, &detail));
         }
-        if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
-            let detail = format!("{path} in body should match '{pattern}'");
-            faults.push(FieldError::invalid(path.clone(), &abridged(value), &detail));
-        }
-        if let Some(format) = self.format.filter(|format| !format.is_met_by(text)) {
-            let shown = abridged(value);
-            let detail = format!("{path} in body must be of type {}: {shown}", format.name());
-            faults.push(FieldError::type_invalid(path.clone(), &shown, &detail));
-        }
+        let pattern = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text))?;
+        Some(FieldError::invalid(path.clone(), value, &format!("{path} in body should match '{pattern}'")))
     }
 }
 
 impl NumberSchema {
     pub(super) fn check_integer(&self, number: &Number, path: &FieldPath, faults: &mut Vec<FieldError>) {
-        if self.narrow
-            && number.as_f64().is_some_and(|number| !(-2_147_483_648.0..=2_147_483_647.0).contains(&number))
-        {
-            let detail = format!("Checked value must be of type integer with format int32 in {path}");
+        if !self.holds(number) {
+            let width = self
+                .format
+                .map_or_else(|| "(default format)".to_owned(), |format| format!("with format {format}"));
+            let detail = format!("Checked value must be of type integer {width} in {path}");
             faults.push(FieldError::invalid(FieldPath::new(NO_FIELD), &Value::from(""), &detail));
         }
         self.check(number, path, faults);
+    }
+
+    /// Whether a number is whole and as wide as the format allows.
+    fn holds(&self, number: &Number) -> bool {
+        let float = number.as_f64().unwrap_or(f64::NAN);
+        match self.format {
+            Some("int32") => float.fract() == 0.0 && (-2_147_483_648.0..=2_147_483_647.0).contains(&float),
+            _ => is_integer(number),
+        }
     }
 
     pub(super) fn check(&self, number: &Number, path: &FieldPath, faults: &mut Vec<FieldError>) {

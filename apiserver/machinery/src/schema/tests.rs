@@ -69,7 +69,7 @@ fn each_broken_rule_names_its_field() {
         ),
         (
             json!({"size": 1.5}),
-            "spec.size: Invalid value: \"number\": spec.size in body must be of type integer: \"number\"",
+            "spec.size: Invalid value: \"float64\": spec.size in body must be of type int32: \"float64\"; <nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in spec.size",
         ),
         (
             json!({"size": 1, "colour": "green"}),
@@ -98,7 +98,7 @@ fn each_broken_rule_names_its_field() {
         ),
         (
             json!({"size": 5.5e0}),
-            "spec.size: Invalid value: \"number\": spec.size in body must be of type integer: \"number\"",
+            "spec.size: Invalid value: \"float64\": spec.size in body must be of type int32: \"float64\"; <nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in spec.size",
         ),
         (
             json!({"size": 1, "name": null}),
@@ -126,7 +126,7 @@ fn each_broken_rule_names_its_field() {
         ),
         (
             json!({"size": 1, "inner": {"kind": "", "metadata": 1}}),
-            "spec.inner.apiVersion: Required value; spec.inner.kind: Invalid value: \"\": must not be empty; spec.inner.metadata: Invalid value: 1: must be an object",
+            "spec.inner.apiVersion: Required value; spec.inner.kind: Invalid value: \"\": must not be empty; spec.inner.metadata: Invalid value: 1: json: cannot unmarshal number into Go value of type v1.ObjectMeta",
         ),
         (json!({"size": 1, "words": ["a", "b", "a", "a"]}), "spec.words[2]: Duplicate value: \"a\""),
         (
@@ -229,4 +229,182 @@ fn formats_are_those_of_custom_resource_definitions() {
     }
     let unknown = Schema::compile(&json!({"type": "string", "format": "nonsense"})).unwrap();
     assert_eq!(unknown.validate(&json!("anything"), None, &FieldPath::new("spec")), []);
+}
+
+/// What a real server said of a field of one schema, without the path before it.
+#[test]
+#[allow(clippy::too_many_lines, reason = "one table")]
+fn values_of_wrong_types_are_refused_as_upstream_does() {
+    let number = |format: &str| json!({"type": "integer", "format": format, "minimum": 3});
+    let time = json!({"type": "string", "format": "date-time"});
+    let word = json!({"type": "string", "enum": ["A", "B"]});
+    let whole = |schema: &serde_json::Value, value: serde_json::Value| {
+        let schema = Schema::compile(&json!({"type": "object", "properties": {"f": schema}})).unwrap();
+        let faults = schema.validate(&json!({"f": value}), None, &FieldPath::default());
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let wrong = |found: &str, wanted: &str| {
+        format!("f: Invalid value: \"{found}\": f in body must be of type {wanted}: \"{found}\"")
+    };
+    let unsupported = |value: &str| format!("f: Unsupported value: {value}: supported values: \"A\", \"B\"");
+    let checked = |width: &str| {
+        format!("<nil>: Invalid value: \"\": Checked value must be of type integer {width} in f")
+    };
+    let least =
+        |value: &str| format!("f: Invalid value: {value}: f in body should be greater than or equal to 3");
+    for (schema, value, expected) in [
+        (&word, json!(7), vec![wrong("integer", "string"), unsupported("7")]),
+        (&word, json!(["a"]), vec![wrong("array", "string"), unsupported("[\"a\"]")]),
+        (&word, json!({}), vec![wrong("object", "string"), unsupported("{}")]),
+        (&word, json!("C".repeat(300)), vec![unsupported(&format!("\"{}\"", "C".repeat(300)))]),
+        (
+            &json!({"type": "string", "enum": ["A", "B"], "nullable": true}),
+            json!(null),
+            vec![unsupported("null")],
+        ),
+        (&number("int32"), json!(true), vec![wrong("", "int32")]),
+        (&number("int32"), json!({"a": 1}), vec![wrong("", "int32")]),
+        (&number("int32"), json!([]), vec![wrong("array", "integer")]),
+        (&number("int32"), json!("x"), vec![wrong("string", "integer")]),
+        (
+            &number("int32"),
+            json!(1.5),
+            vec![wrong("float64", "int32"), checked("with format int32"), least("1.5")],
+        ),
+        (&number("int32"), json!(1_000_000_000_000_i64), vec![checked("with format int32")]),
+        (&number("int64"), json!(1e30), vec![wrong("float64", "int64"), checked("with format int64")]),
+        (
+            &json!({"type": "integer", "minimum": 3}),
+            json!(1.5),
+            vec![wrong("number", "integer"), checked("(default format)"), least("1.5")],
+        ),
+        (&json!({"type": "number", "format": "float"}), json!(true), vec![wrong("", "float")]),
+        (&json!({"type": "number", "format": "double"}), json!("x"), vec![wrong("string", "number")]),
+        (&time, json!(3), vec![wrong("int64", "date-time")]),
+        (&time, json!(1.5), vec![wrong("float64", "date-time")]),
+        (&time, json!({}), vec![wrong("", "date-time")]),
+        (
+            &json!({"type": "string", "minLength": 2, "pattern": "^a+$"}),
+            json!("b"),
+            vec!["f: Invalid value: \"b\": f in body should be at least 2 chars long".to_owned()],
+        ),
+    ] {
+        assert_eq!(whole(schema, value.clone()), expected, "{value} for {schema}");
+    }
+}
+
+#[test]
+fn schemas_are_put_together_as_upstream_does() {
+    let said = |what: &str| format!("<nil>: Invalid value: \"\": \"f\" {what}");
+    let required = || "f.p: Required value".to_owned();
+    let of_object = |name: &str, parts: serde_json::Value| {
+        json!({"type": "object", name: parts,
+        "properties": {"p": {"type": "integer"}, "q": {"type": "string"}}})
+    };
+    let of_text = |name: &str, parts: serde_json::Value| json!({"type": "string", name: parts});
+    let either = json!([{"required": ["p"]}, {"required": ["q"]}]);
+    let all = json!([{"required": ["p"]}, {"properties": {"p": {"minimum": 3}}}]);
+    let words = json!([{"pattern": "^a"}, {"maxLength": 2}]);
+    let (none, any) = (
+        said("must validate one and only one schema (oneOf). Found none valid"),
+        said("must validate at least one schema (anyOf)"),
+    );
+    let shape = || "f: Invalid value: \"bbb\": f in body should match '^a'".to_owned();
+    for (schema, value, expected) in [
+        (of_object("anyOf", either.clone()), json!({}), vec![any.clone(), required()]),
+        (of_object("anyOf", either.clone()), json!({"q": "x"}), vec![]),
+        (of_object("oneOf", either.clone()), json!({}), vec![none.clone(), required()]),
+        (
+            of_object("oneOf", either),
+            json!({"p": 1, "q": "x"}),
+            vec![said("must validate one and only one schema (oneOf). Found 2 valid alternatives")],
+        ),
+        (
+            of_object("allOf", all.clone()),
+            json!({}),
+            vec![required(), said("must validate all the schemas (allOf)")],
+        ),
+        (
+            of_object("allOf", all.clone()),
+            json!({"p": 1}),
+            vec![
+                "f.p: Invalid value: 1: f.p in body should be greater than or equal to 3".to_owned(),
+                said("must validate all the schemas (allOf)"),
+            ],
+        ),
+        (of_object("allOf", all), json!({"p": 3}), vec![]),
+        (
+            of_object("not", json!({"required": ["p"]})),
+            json!({"p": 1}),
+            vec![said("must not validate the schema (not)")],
+        ),
+        (of_object("not", json!({"required": ["p"]})), json!({}), vec![]),
+        (of_text("anyOf", words.clone()), json!("bbb"), vec![any, shape()]),
+        (of_text("oneOf", words.clone()), json!("bbb"), vec![none, shape()]),
+        (
+            of_text("allOf", words.clone()),
+            json!("bbb"),
+            vec![
+                shape(),
+                "f: Too long: may not be more than 2 bytes".to_owned(),
+                said("must validate all the schemas (allOf). None validated"),
+            ],
+        ),
+        (
+            of_text("allOf", words),
+            json!(7),
+            vec!["f: Invalid value: \"integer\": f in body must be of type string: \"integer\"".to_owned()],
+        ),
+        (
+            json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}),
+            json!(true),
+            vec![
+                "f: Invalid value: \"boolean\": f in body must be of type integer,string: \"boolean\""
+                    .to_owned(),
+                said("must validate at least one schema (anyOf)"),
+                "f: Invalid value: \"boolean\": f in body must be of type integer: \"boolean\"".to_owned(),
+            ],
+        ),
+    ] {
+        let whole = Schema::compile(&json!({"type": "object", "properties": {"f": schema}})).unwrap();
+        let faults = whole.validate(&json!({"f": value}), None, &FieldPath::default());
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        assert_eq!(faults, expected, "{value} for {schema}");
+    }
+}
+
+#[test]
+fn objects_in_objects_keep_the_rules_of_objects() {
+    let schema = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+        "x-kubernetes-preserve-unknown-fields": true});
+    let schema = Schema::compile(&json!({"type": "object", "properties": {"f": schema}})).unwrap();
+    let found = |value: serde_json::Value| -> Vec<String> {
+        let faults = schema.validate(&json!({"f": value}), None, &FieldPath::default());
+        faults.iter().map(|fault| fault.to_string().chars().take(60).collect()).collect()
+    };
+    let with = |metadata: serde_json::Value| json!({"apiVersion": "v1", "kind": "A", "metadata": metadata});
+    assert_eq!(found(with(json!({"generateName": "x"}))), Vec::<String>::new());
+    assert_eq!(
+        found(with(json!({"name": "a/b"}))),
+        ["f.metadata.name: Invalid value: \"a/b\": may not contain '/'"]
+    );
+    let many =
+        with(json!({"namespace": "A B", "generation": -1, "labels": {"a b": "c"}, "finalizers": ["x y"]}));
+    assert_eq!(
+        found(many),
+        [
+            "f.metadata.namespace: Invalid value: \"A B\": a lowercase RFC ",
+            "f.metadata.generation: Invalid value: -1: must be greater th",
+            "f.metadata.labels: Invalid value: \"a b\": name part must cons",
+            "f.metadata.finalizers: Invalid value: \"x y\": name part must ",
+        ]
+    );
+    assert_eq!(found(with(json!(7))).len(), 1);
+    assert_eq!(
+        found(json!({"apiVersion": "a/b/c", "kind": "9A"})),
+        [
+            "f.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersio",
+            "f.kind: Invalid value: \"9A\": may have mixed case, but should",
+        ]
+    );
 }

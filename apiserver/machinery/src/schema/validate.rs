@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::scalar::abridged;
 use super::{Kind, ListSchema, ObjectSchema, Schema};
 use crate::field_errors::{FieldError, FieldErrorKind, FieldPath};
 
@@ -39,37 +38,78 @@ impl Schema {
         path: &FieldPath,
         faults: &mut Vec<FieldError>,
     ) {
-        if old == Some(value) || faults.len() >= MOST_FAULTS || (value.is_null() && self.nullable) {
+        if old == Some(value) || faults.len() >= MOST_FAULTS {
             return;
         }
+        let is_typed = self.takes(value);
+        if !is_typed && !(value.is_null() && self.nullable) {
+            if self.inherited {
+                return;
+            }
+            self.refuse_type(value, path, faults);
+        }
+        if let Some(combined) = &self.combined {
+            combined.check(value, path, faults);
+        }
+        if is_typed {
+            self.check_content(value, old, path, faults);
+        }
+        self.check_allowed(value, path, faults);
+    }
+
+    /// Whether a value is of the schema's type.
+    fn takes(&self, value: &Value) -> bool {
         match (&self.kind, value) {
-            (Kind::Any, Value::Null) if self.allowed.is_empty() => {}
-            (Kind::Any, _) | (Kind::Boolean, Value::Bool(_)) => {}
-            (Kind::IntegerOrText(schema, _), Value::String(text)) => schema.check(text, value, path, faults),
-            (Kind::IntegerOrText(_, schema), Value::Number(number)) if number.is_i64() => {
+            (Kind::Any, _)
+            | (Kind::Boolean, Value::Bool(_))
+            | (Kind::IntegerOrText(..) | Kind::Text(_), Value::String(_))
+            | (Kind::Object(_), Value::Object(_))
+            | (Kind::List(_), Value::Array(_))
+            | (Kind::Number(_), Value::Number(_)) => true,
+            (Kind::IntegerOrText(..), Value::Number(number)) => number.is_i64(),
+            (Kind::Integer(_), Value::Number(number)) => is_integer(number),
+            _ => false,
+        }
+    }
+
+    /// What is in a value of the right type.
+    fn check_content(
+        &self,
+        value: &Value,
+        old: Option<&Value>,
+        path: &FieldPath,
+        faults: &mut Vec<FieldError>,
+    ) {
+        match (&self.kind, value) {
+            (Kind::IntegerOrText(schema, _) | Kind::Text(schema), Value::String(text)) => {
+                schema.check(text, value, path, faults);
+            }
+            (Kind::IntegerOrText(_, schema) | Kind::Number(schema), Value::Number(number)) => {
                 schema.check(number, path, faults);
             }
+            (Kind::Integer(schema), Value::Number(number)) => schema.check_integer(number, path, faults),
             (Kind::Object(schema), Value::Object(_)) => schema.walk(value, old, path, faults),
             (Kind::List(schema), Value::Array(items)) => schema.walk(items, old, path, faults),
-            (Kind::Text(schema), Value::String(text)) => schema.check(text, value, path, faults),
-            (Kind::Integer(schema), Value::Number(number)) if is_integer(number) => {
-                schema.check_integer(number, path, faults);
-            }
-            (Kind::Number(schema), Value::Number(number)) => schema.check(number, path, faults),
-            _ => return faults.push(self.wrong_type(value, path)),
+            _ => {}
         }
-        if !self.allowed.is_empty() && !self.allowed.contains(value) {
-            let words =
-                self.allowed.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned));
-            let supported: Vec<String> = words.collect();
-            let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
-            faults.push(FieldError::not_supported(path.clone(), &abridged(value), &supported));
+    }
+
+    /// Whether a value is one of those there may be, whatever its type.
+    fn check_allowed(&self, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+        let is_absent = value.is_null() && !self.nullable && !matches!(self.kind, Kind::Any);
+        if self.allowed.is_empty() || self.allowed.contains(value) || is_absent {
+            return;
         }
+        let words =
+            self.allowed.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned));
+        let supported: Vec<String> = words.collect();
+        let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
+        faults.push(FieldError::not_supported(path.clone(), value, &supported));
     }
 }
 
 /// Whether a number is whole: `1.0` is.
-fn is_integer(number: &serde_json::Number) -> bool {
+pub(super) fn is_integer(number: &serde_json::Number) -> bool {
     number.is_i64()
         || number.as_f64().is_some_and(|float| float.fract() == 0.0 && float.abs() < 9.007_199_254_740_992e15)
 }

@@ -141,7 +141,8 @@ impl Run<'_> {
                 ));
             }
             Err(error) => {
-                let detail = format!("{error} evaluating rule: {}", rule.name());
+                let detail =
+                    format!("{} evaluating rule: {}", in_lower_case(&error.to_string()), rule.name());
                 self.faults.push(FieldError::invalid(
                     path.clone(),
                     &Value::from(schema.type_name()),
@@ -150,6 +151,12 @@ impl Run<'_> {
             }
         }
     }
+}
+
+/// Errors of rules begin in lower case.
+fn in_lower_case(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 #[cfg(test)]
