@@ -111,17 +111,72 @@ pub fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
     let Some(scale) = &resource.scale else { return Vec::new() };
     let mut faults = Vec::new();
     for path in [&scale.spec_replicas, &scale.status_replicas] {
-        let Some(number) = at(object, path).and_then(Value::as_i64) else { continue };
-        let detail = if number < 0 {
-            "should be a non-negative integer".to_owned()
-        } else if number > i64::from(i32::MAX) {
-            format!("should be less than or equal to {}", i32::MAX)
-        } else {
-            continue;
+        let (shown, detail) = match number(object, path) {
+            Ok(Some(number)) if number < 0 => (number, "should be a non-negative integer".to_owned()),
+            Ok(Some(number)) if number > i64::from(i32::MAX) => {
+                (number, format!("should be less than or equal to {}", i32::MAX))
+            }
+            Ok(_) => continue,
+            Err(problem) => (0, problem),
         };
-        faults.push(FieldError::invalid(FieldPath::new(path.as_str()), &json!(number), &detail));
+        faults.push(FieldError::invalid(FieldPath::new(path.as_str()), &json!(shown), &detail));
     }
     faults
+}
+
+/// The number at a path, if there is anything; else what is there, in the words of Go.
+fn number(object: &Value, path: &str) -> Result<Option<i64>, String> {
+    let (mut place, mut taken) = (object, String::new());
+    let wrong = |taken: &str, found: &Value, wanted: &str| {
+        let (text, kind) = (go_text(found), go_type(found));
+        Err(format!("{taken} accessor error: {text} is of the type {kind}, expected {wanted}"))
+    };
+    for name in path.trim_start_matches('.').split('.') {
+        if place.is_null() {
+            return Ok(None);
+        }
+        taken.push('.');
+        taken.push_str(name);
+        let Some(fields) = place.as_object() else {
+            return wrong(&taken, place, "map[string]interface{}");
+        };
+        let Some(field) = fields.get(name) else { return Ok(None) };
+        place = field;
+    }
+    match place {
+        Value::Null => Ok(None),
+        found => found.as_i64().map_or_else(|| wrong(&taken, found, "int64"), |number| Ok(Some(number))),
+    }
+}
+
+/// A value as Go prints one.
+fn go_text(value: &Value) -> String {
+    let joined = |parts: Vec<String>| parts.join(" ");
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", joined(items.iter().map(go_text).collect())),
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            let parts = fields.iter().map(|(name, field)| format!("{name}:{}", go_text(field)));
+            format!("map[{}]", joined(parts.collect()))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What Go calls the type of a value out of JSON.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
 }
 
 fn pointer(path: &str) -> String {
@@ -178,5 +233,27 @@ mod tests {
         );
         assert!(of(&scale, &json!({"spec": {"replicas": "x"}})).is_err());
         assert!(compiled().is_ok());
+    }
+
+    #[test]
+    fn what_is_no_number_is_told_in_the_words_of_go() {
+        let expected = |text: &str, kind: &str| {
+            Err(format!(".spec.replicas accessor error: {text} is of the type {kind}, expected int64"))
+        };
+        for (replicas, found) in [
+            (json!(3), Ok(Some(3))),
+            (json!(null), Ok(None)),
+            (json!("x"), expected("x", "string")),
+            (json!(true), expected("true", "bool")),
+            (json!(1.5), expected("1.5", "float64")),
+            (json!(["a", 1]), expected("[a 1]", "[]interface {}")),
+            (json!({"b": 1, "a": {}}), expected("map[a:map[] b:1]", "map[string]interface {}")),
+        ] {
+            assert_eq!(number(&json!({"spec": {"replicas": replicas}}), ".spec.replicas"), found);
+        }
+        assert_eq!(number(&json!({}), ".spec.replicas"), Ok(None));
+        let above = number(&json!({"spec": "x"}), ".spec.replicas");
+        let text = ".spec.replicas accessor error: x is of the type string, expected map[string]interface{}";
+        assert_eq!(above, Err(text.to_owned()));
     }
 }
