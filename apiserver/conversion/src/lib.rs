@@ -27,6 +27,7 @@ mod machine_health_check;
 mod machine_pool;
 mod machine_set;
 mod machine_spec;
+mod note;
 mod open_stack_cluster;
 mod open_stack_conditions;
 mod open_stack_machine;

@@ -1,24 +1,22 @@
 //! Conversion that loses nothing.
 //!
 //! Either version can say things that the other cannot. What the stored version alone can say is
-//! shown to clients of the older one in the annotation that Cluster API uses for it, and is taken
-//! from there when they write. What the older version alone can say is kept with the stored object
-//! in an annotation of ours. Both hold the whole other form, and are merged with what was changed
+//! shown to clients of the older one in the annotation that Cluster API uses for it, whole, and is
+//! taken from there when they write. What the older version alone can say is kept with the stored
+//! object in an annotation of ours, and nothing else of it. Both are merged with what was changed
 //! since: a field that is as a plain conversion would have made it was not touched, and gets its full
 //! value back; a field that is not was changed by the writer, who wins.
 
 use serde_json::{Map, Value, json};
 
 use crate::Rules;
+use crate::note::{Note, merge};
 
 /// Where clients of an older version find what only the stored one can say: Cluster API's own name.
 const STORED_DATA: &str = "cluster.x-k8s.io/conversion-data";
 
 /// Where the stored object keeps what only an older version can say; the version is appended.
 const OLDER_DATA: &str = "conversion.capstan.dev/";
-
-/// What tells items of a list apart, the first that all items have and in which all differ.
-const ITEM_KEYS: [&str; 7] = ["name", "class", "type", "conditionType", "key", "uid", "topic"];
 
 /// A kind's rules with nothing lost.
 #[derive(Debug, Clone, Copy)]
@@ -34,27 +32,32 @@ impl Lossless {
 
     /// The object of the older version in the stored one.
     pub fn stored(&self, mut older: Value) -> Value {
-        let kept = take_annotation(&mut older, STORED_DATA);
-        let mut stored = self.plain_stored(older.clone());
-        if let Some(kept) = kept.map(|kept| with_metadata(kept, &stored)) {
-            let base = self.plain_stored(self.plain_served(kept.clone()));
-            merge(Some(&base), Some(&kept), &mut stored);
-            self.set_version(&mut stored, self.rules.stored);
-        }
+        let shown = take_annotation(&mut older, STORED_DATA);
         (self.rules.default)(&mut older);
-        if !is_same(&self.plain_served(stored.clone()), &older) {
-            annotate(&mut stored, &self.older_data(), &older);
+        let plain = self.plain_stored(older.clone());
+        let mut stored = plain.clone();
+        if let Some(text) = shown {
+            let kept = read(&text).map(|kept| with_metadata(kept, &plain));
+            let base = kept.as_ref().map(|kept| self.plain_stored(self.plain_served(kept.clone())));
+            merge(base.as_ref(), kept.as_ref(), &mut stored);
+            self.set_version(&mut stored, self.rules.stored);
+            // Not something of ours but somebody's own text, which says nothing to us.
+            if base.zip(kept).is_none_or(|(base, kept)| Note::of(&base, &kept).is_none()) {
+                set_annotation(&mut stored, STORED_DATA, text);
+            }
+        }
+        if let Some(note) = Note::of(&self.plain_served(plain), &older) {
+            set_annotation(&mut stored, &self.older_data(), note.to_text().into());
         }
         stored
     }
 
     /// The stored object in the older version.
     pub fn served(&self, mut stored: Value) -> Value {
-        let kept = take_annotation(&mut stored, &self.older_data());
+        let note = take_annotation(&mut stored, &self.older_data());
         let mut older = self.plain_served(stored.clone());
-        if let Some(kept) = kept.map(|kept| with_metadata(kept, &older)) {
-            let base = self.plain_served(self.plain_stored(kept.clone()));
-            merge(Some(&base), Some(&kept), &mut older);
+        if let Some(note) = note.as_ref().and_then(Value::as_str).and_then(Note::read) {
+            note.add_to(&mut older);
             self.set_version(&mut older, self.rules.version);
         }
         if !is_same(&self.plain_stored(older.clone()), &stored) {
@@ -111,15 +114,19 @@ fn annotate(to: &mut Value, annotation: &str, object: &Value) {
     if let Some(kept) = kept.as_object_mut() {
         kept.remove("metadata");
     }
+    set_annotation(to, annotation, kept.to_string().into());
+}
+
+fn set_annotation(to: &mut Value, annotation: &str, text: Value) {
     let Some(root) = to.as_object_mut() else { return };
     let Some(metadata) = root.entry("metadata").or_insert_with(|| json!({})).as_object_mut() else { return };
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
     if let Some(annotations) = annotations.as_object_mut() {
-        annotations.insert(annotation.to_owned(), kept.to_string().into());
+        annotations.insert(annotation.to_owned(), text);
     }
 }
 
-/// Takes an annotation away and reads it. One that cannot be read says nothing.
+/// Takes an annotation away.
 fn take_annotation(object: &mut Value, annotation: &str) -> Option<Value> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
     let annotations = metadata.get_mut("annotations")?.as_object_mut()?;
@@ -127,6 +134,11 @@ fn take_annotation(object: &mut Value, annotation: &str) -> Option<Value> {
     if annotations.is_empty() {
         metadata.remove("annotations");
     }
+    Some(text)
+}
+
+/// Reads an annotation. One that cannot be read says nothing.
+fn read(text: &Value) -> Option<Value> {
     serde_json::from_str::<Value>(text.as_str()?).ok().filter(Value::is_object)
 }
 
@@ -136,69 +148,6 @@ fn with_metadata(mut kept: Value, object: &Value) -> Value {
         kept.insert("metadata".to_owned(), metadata.clone());
     }
     kept
-}
-
-/// Gives `now` what `kept` has beyond `base`, except where `now` was changed.
-fn merge(base: Option<&Value>, kept: Option<&Value>, now: &mut Value) {
-    if base == Some(&*now) {
-        if let Some(kept) = kept {
-            now.clone_from(kept);
-        }
-        return;
-    }
-    match (base, kept, now) {
-        (base, Some(Value::Object(kept)), Value::Object(now)) => {
-            let none = Map::new();
-            merge_fields(base.and_then(Value::as_object).unwrap_or(&none), kept, now);
-        }
-        (Some(Value::Array(base)), Some(Value::Array(kept)), Value::Array(now)) => {
-            merge_items(base, kept, now)
-        }
-        _ => {}
-    }
-}
-
-fn merge_fields(base: &Map<String, Value>, kept: &Map<String, Value>, now: &mut Map<String, Value>) {
-    for (name, kept_field) in kept {
-        match now.get_mut(name) {
-            Some(field) => merge(base.get(name), Some(kept_field), field),
-            // Absent now and by plain conversion: the other version cannot say it.
-            None if !base.contains_key(name) => {
-                now.insert(name.clone(), kept_field.clone());
-            }
-            None => {}
-        }
-    }
-    // Made by plain conversion out of nothing, and not touched since.
-    now.retain(|name, field| kept.contains_key(name) || base.get(name) != Some(&*field));
-}
-
-fn merge_items(base: &[Value], kept: &[Value], now: &mut Vec<Value>) {
-    let Some(key) =
-        ITEM_KEYS.iter().find(|key| [base, kept, now.as_slice()].iter().all(|list| tells_apart(list, key)))
-    else {
-        if base.len() == now.len() && kept.len() == now.len() {
-            for ((base, kept), now) in base.iter().zip(kept).zip(now.iter_mut()) {
-                merge(Some(base), Some(kept), now);
-            }
-        }
-        return;
-    };
-    let find =
-        |list: &[Value], item: &Value| list.iter().find(|other| other.get(key) == item.get(key)).cloned();
-    for item in now.iter_mut() {
-        let (base, kept) = (find(base, item), find(kept, item));
-        merge(base.as_ref(), kept.as_ref(), item);
-    }
-    let unsayable = kept.iter().filter(|item| find(base, item).is_none() && find(now, item).is_none());
-    let unsayable: Vec<Value> = unsayable.cloned().collect();
-    now.extend(unsayable);
-}
-
-/// Whether every item has this key, each another.
-fn tells_apart(list: &[Value], key: &str) -> bool {
-    let mut seen = std::collections::HashSet::new();
-    list.iter().all(|item| item.get(key).and_then(Value::as_str).is_some_and(|text| seen.insert(text)))
 }
 
 #[cfg(test)]
@@ -276,6 +225,33 @@ mod tests {
     fn an_annotation_that_cannot_be_read_says_nothing() {
         let mut one = older(&json!({"wait": "5s"}));
         one["metadata"]["annotations"] = json!({STORED_DATA: "{"});
-        assert_eq!(toy().stored(one), stored(&json!({"waitSeconds": 5})));
+        let mut expected = stored(&json!({"waitSeconds": 5}));
+        expected["metadata"]["annotations"] = json!({STORED_DATA: "{"});
+        assert_eq!(toy().stored(one), expected);
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_into_the_annotation_stays() {
+        for text in ["garbage", "{}", r#"{"spec":{}}"#, r#"{"spec":{"waitSeconds":5}}"#, "[1]"] {
+            let mut one = older(&json!({"wait": "5s"}));
+            one["metadata"]["annotations"] = json!({STORED_DATA: text});
+            let two = toy().stored(one.clone());
+            assert_eq!(two["metadata"]["annotations"], json!({STORED_DATA: text}), "{text}");
+            assert_eq!(toy().served(two), one, "{text}");
+        }
+        // What we said ourselves is used and goes.
+        let full = stored(&json!({"new": 1, "waitSeconds": 5}));
+        assert_eq!(toy().stored(toy().served(full.clone())), full);
+    }
+
+    #[test]
+    fn of_the_older_version_only_what_differs_is_kept() {
+        let files = json!(["x".repeat(1000)]);
+        let two = toy().stored(older(&json!({"old": 1, "wait": "60s", "files": files})));
+        let note = two["metadata"]["annotations"]["conversion.capstan.dev/v1"].as_str().unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(note).unwrap(),
+            json!({"plain": {"spec": {"wait": "1m0s"}}, "written": {"spec": {"old": 1, "wait": "60s"}}})
+        );
     }
 }
