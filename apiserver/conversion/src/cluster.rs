@@ -55,10 +55,15 @@ fn to_stored(cluster: &mut Value) {
             "spec.availabilityGates",
             "spec.controlPlaneEndpoint.host",
             "spec.controlPlaneEndpoint",
+            "spec.clusterNetwork.pods.cidrBlocks",
+            "spec.clusterNetwork.pods",
+            "spec.clusterNetwork.services.cidrBlocks",
+            "spec.clusterNetwork.services",
             "spec.clusterNetwork",
         ],
     );
     with(cluster, "spec.topology", topology::to_stored);
+    drop_each(cluster, &["spec"]);
     rename_as(cluster, "status.failureDomains", "status.failureDomains", |domains| domain_list(&domains));
     STATUS.to_stored(cluster);
 }
