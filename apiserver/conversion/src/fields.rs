@@ -103,8 +103,16 @@ pub(crate) fn seconds(duration: &Value) -> Option<Value> {
 }
 
 /// Go's units; longer ones before those they begin with.
-const UNITS: [(&str, f64); 7] =
-    [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
+pub(crate) const UNITS: [(&str, f64); 8] = [
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    ("µs", 1e-6),
+    ("μs", 1e-6),
+    ("ms", 1e-3),
+    ("h", 3600.0),
+    ("m", 60.0),
+    ("s", 1.0),
+];
 
 /// Whole seconds as Go prints a duration: `10m0s`.
 pub(crate) fn duration(seconds: &Value) -> Option<Value> {

@@ -8,6 +8,7 @@ mod cluster_class;
 mod cluster_resource_set;
 mod cluster_resource_set_binding;
 mod core_status;
+mod durations;
 mod empty;
 mod extension_config;
 mod fields;
@@ -38,6 +39,7 @@ mod timeouts;
 
 use serde_json::Value;
 
+pub use durations::Unsayable;
 pub use lossless::Lossless;
 
 /// How the fields of one older version of a kind are called in the stored one.

@@ -10,6 +10,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::Rules;
+use crate::durations::{self, Unsayable};
 use crate::note::{Note, merge};
 
 /// Where clients of an older version find what only the stored one can say: Cluster API's own name.
@@ -64,6 +65,14 @@ impl Lossless {
             annotate(&mut older, STORED_DATA, &stored);
         }
         older
+    }
+
+    /// What an object of the older version says that cannot be stored in any way that means the same.
+    pub fn unsayable(&self, older: &Value) -> Vec<Unsayable> {
+        match self.rules.version {
+            "v1beta1" => durations::unsayable(self.rules.kind, older),
+            _ => Vec::new(),
+        }
     }
 
     /// The object of the older version with what that version fills in by itself.

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::field_errors::FieldError;
+
 /// An object that cannot be shown in another version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
@@ -20,6 +22,11 @@ pub trait Conversion: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// When a field has no counterpart.
     fn stored(&self, object: Value) -> Result<Value, ConversionError>;
+
+    /// Everything that an object of this version says and that cannot be stored, which is refused.
+    fn validate(&self, _object: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
 
     /// The stored object in this version, `apiVersion` included.
     ///

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use apiserver_conversion::Lossless;
 use apiserver_machinery::conversion::{Conversion, ConversionError};
+use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_types::Descriptor;
 use serde_json::Value;
 
@@ -19,6 +20,13 @@ struct ByRules(Lossless);
 impl Conversion for ByRules {
     fn stored(&self, object: Value) -> Result<Value, ConversionError> {
         Ok(self.0.stored(object))
+    }
+
+    fn validate(&self, object: &Value) -> Vec<FieldError> {
+        let unsayable = self.0.unsayable(object).into_iter();
+        unsayable
+            .map(|one| FieldError::invalid(FieldPath::new(one.field), &one.value, &one.problem))
+            .collect()
     }
 
     fn served(&self, object: Value) -> Result<Value, ConversionError> {

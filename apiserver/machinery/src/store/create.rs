@@ -211,6 +211,11 @@ pub(super) fn check(kind: Kind<'_>, new: &Value, old: Option<&Value>) -> ApiResu
     let mut faults = metadata::validate(resource, new, old);
     faults.extend(resource.schema.validate(new, old, &FieldPath::default()));
     faults.extend(crate::scale::validate(resource, new));
+    if let Some(conversion) = &resource.conversion {
+        // What is there already is not held against an update.
+        let before = old.map(|old| conversion.validate(old)).unwrap_or_default();
+        faults.extend(conversion.validate(new).into_iter().filter(|fault| !before.contains(fault)));
+    }
     if faults.is_empty() {
         let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
         faults = kind.stored.strategy.validate(kind.as_stored(new)?.as_ref(), stored_old.as_deref());

@@ -1,0 +1,200 @@
+//! Where the older versions have durations as texts, and what is wrong with one.
+//!
+//! A text that is none has no seconds to be stored as, and would be lost without a word: a timeout
+//! with a typing error would be no timeout.
+
+use serde_json::{Value, json};
+
+use crate::fields::seconds;
+
+/// A value that has no counterpart in the stored version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unsayable {
+    /// Path of the field, e.g. `spec.unhealthyConditions[0].timeout`.
+    pub field: String,
+    /// What it says.
+    pub value: Value,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// Of a Machine's spec, and of what becomes one.
+const DELETION: &[&str] = &["nodeDrainTimeout", "nodeVolumeDetachTimeout", "nodeDeletionTimeout"];
+
+/// Of a health check.
+const CHECK: &[&str] =
+    &["nodeStartupTimeout", "unhealthyConditions[].timeout", "unhealthyMachineConditions[].timeout"];
+
+/// Of a KubeadmConfig's spec.
+const KUBEADM: &[&str] = &[
+    "initConfiguration.bootstrapTokens[].ttl",
+    "clusterConfiguration.apiServer.timeoutForControlPlane",
+    "joinConfiguration.discovery.timeout",
+];
+
+/// Of a control plane.
+const REMEDIATION: &[&str] = &["minHealthyPeriod", "retryPeriod"];
+
+/// Places of durations, and what is there.
+type Places = &'static [(&'static str, &'static [&'static str])];
+
+/// Where they are, by kind.
+const KINDS: [(&str, Places); 11] = [
+    ("Machine", &[("spec", DELETION)]),
+    ("MachineSet", TEMPLATE),
+    ("MachineDeployment", TEMPLATE),
+    ("MachinePool", TEMPLATE),
+    ("MachineHealthCheck", &[("spec", CHECK)]),
+    (
+        "Cluster",
+        &[
+            ("spec.topology.controlPlane", DELETION),
+            ("spec.topology.controlPlane.machineHealthCheck", CHECK),
+            ("spec.topology.workers.machineDeployments[]", DELETION),
+            ("spec.topology.workers.machineDeployments[].machineHealthCheck", CHECK),
+            ("spec.topology.workers.machinePools[]", DELETION),
+        ],
+    ),
+    (
+        "ClusterClass",
+        &[
+            ("spec.controlPlane", DELETION),
+            ("spec.controlPlane.machineHealthCheck", CHECK),
+            ("spec.workers.machineDeployments[]", DELETION),
+            ("spec.workers.machineDeployments[].machineHealthCheck", CHECK),
+            ("spec.workers.machinePools[]", DELETION),
+        ],
+    ),
+    ("KubeadmConfig", &[("spec", KUBEADM)]),
+    ("KubeadmConfigTemplate", &[("spec.template.spec", KUBEADM)]),
+    (
+        "KubeadmControlPlane",
+        &[
+            ("spec.kubeadmConfigSpec", KUBEADM),
+            ("spec.machineTemplate", DELETION),
+            ("spec.remediationStrategy", REMEDIATION),
+        ],
+    ),
+    (
+        "KubeadmControlPlaneTemplate",
+        &[
+            ("spec.template.spec.kubeadmConfigSpec", KUBEADM),
+            ("spec.template.spec.machineTemplate", DELETION),
+            ("spec.template.spec.remediationStrategy", REMEDIATION),
+        ],
+    ),
+];
+
+const TEMPLATE: Places = &[("spec.template.spec", DELETION)];
+
+/// Every duration of an object of v1beta1 that cannot be stored.
+pub(crate) fn unsayable(kind: &str, object: &Value) -> Vec<Unsayable> {
+    let places = KINDS.iter().find(|(of, _)| *of == kind).map_or(&[] as Places, |(_, places)| *places);
+    let mut found = Vec::new();
+    for (place, durations) in places {
+        for duration in *durations {
+            collect(object, &format!("{place}.{duration}"), "", &mut found);
+        }
+    }
+    found
+}
+
+fn collect(at: &Value, path: &str, taken: &str, found: &mut Vec<Unsayable>) {
+    let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+    let (field, is_list) = name.strip_suffix("[]").map_or((name, false), |field| (field, true));
+    let Some(value) = at.get(field) else { return };
+    let taken = if taken.is_empty() { field.to_owned() } else { format!("{taken}.{field}") };
+    match (rest, value) {
+        (Some(rest), Value::Array(items)) if is_list => {
+            for (index, item) in items.iter().enumerate() {
+                collect(item, rest, &format!("{taken}[{index}]"), found);
+            }
+        }
+        (Some(rest), _) if !is_list => collect(value, rest, &taken, found),
+        (None, Value::String(text)) => {
+            if let Some(problem) = fault(text) {
+                found.push(Unsayable { field: taken, value: json!(text), problem });
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What is wrong with a duration, in the words of Go, which read it so far.
+fn fault(text: &str) -> Option<String> {
+    if let Some(fault) = syntax_fault(text) {
+        return Some(fault);
+    }
+    let is_negative =
+        seconds(&json!(text)).and_then(|seconds| seconds.as_i64()).is_some_and(|found| found < 0);
+    is_negative.then(|| "must be greater than or equal to 0".to_owned())
+}
+
+fn syntax_fault(text: &str) -> Option<String> {
+    let invalid = || Some(format!("time: invalid duration {text:?}"));
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return None;
+    }
+    if rest.is_empty() {
+        return invalid();
+    }
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let mut total = 0.0_f64;
+    while !rest.is_empty() {
+        let digits = rest.find(|c| !is_number(c)).unwrap_or(rest.len());
+        let (number, tail) = rest.split_at_checked(digits)?;
+        if !number.contains(|c: char| c.is_ascii_digit()) {
+            return invalid();
+        }
+        let (unit, tail) = tail.split_at_checked(tail.find(is_number).unwrap_or(tail.len()))?;
+        if unit.is_empty() || number.matches('.').count() > 1 {
+            return Some(format!("time: missing unit in duration {text:?}"));
+        }
+        let Some((_, factor)) = crate::fields::UNITS.iter().find(|(known, _)| *known == unit) else {
+            return Some(format!("time: unknown unit {unit:?} in duration {text:?}"));
+        };
+        total += number.parse::<f64>().unwrap_or(f64::INFINITY) * factor;
+        rest = tail;
+    }
+    if total > LONGEST_SECONDS { invalid() } else { None }
+}
+
+/// The longest duration there is. Unit: seconds; of nanoseconds, as many as 63 bits hold.
+const LONGEST_SECONDS: f64 = 9_223_372_036.854_775;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_refused_in_the_words_of_go() {
+        for good in ["0", "0s", "1h30m", "1.5h", ".5s", "+2m", "1500ms", "2562047h"] {
+            assert_eq!(fault(good), None, "{good}");
+        }
+        for (text, problem) in [
+            ("abc", "time: invalid duration \"abc\""),
+            ("", "time: invalid duration \"\""),
+            (".s", "time: invalid duration \".s\""),
+            ("9999999h", "time: invalid duration \"9999999h\""),
+            ("10", "time: missing unit in duration \"10\""),
+            ("1x", "time: unknown unit \"x\" in duration \"1x\""),
+            ("1h-1m", "time: unknown unit \"h-\" in duration \"1h-1m\""),
+            ("-5s", "must be greater than or equal to 0"),
+        ] {
+            assert_eq!(fault(text).as_deref(), Some(problem), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_found_in_lists() {
+        let check = json!({"spec": {"nodeStartupTimeout": "10m", "unhealthyConditions": [
+            {"timeout": "5m"}, {"timeout": "soon"}]}});
+        let found = unsayable("MachineHealthCheck", &check);
+        assert_eq!(
+            found.iter().map(|one| one.field.as_str()).collect::<Vec<_>>(),
+            ["spec.unhealthyConditions[1].timeout"]
+        );
+        assert_eq!(unsayable("OpenStackCluster", &check), []);
+    }
+}
