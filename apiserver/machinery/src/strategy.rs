@@ -27,6 +27,12 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     fn decoded(&self, _new: &mut Value) {}
 
     /// Sets what clients need not set and restores what they may not change. Must not fail.
+    /// Whether a null says as much as nothing, also where one is applied. So it is with kinds whose
+    /// defaults upstream fills in by a webhook: that decodes the object, and has no nulls left.
+    fn drops_nulls(&self) -> bool {
+        false
+    }
+
     fn prepare(&self, _new: &mut Value, _old: Option<&Value>) {}
 
     /// Every reason to refuse `new`; an empty list admits it. Schema and metadata have been

@@ -36,9 +36,7 @@ pub(crate) fn prepare_selector(new: &mut Value, label: &str) {
 
 /// The same label in the selector and on the template.
 pub(crate) fn label_both(new: &mut Value, label: &str, value: &Value) {
-    if !get(new, "spec.template").is_some_and(Value::is_object)
-        || !get(new, "spec.selector").is_some_and(Value::is_object)
-    {
+    if !get(new, "spec.template").is_some_and(Value::is_object) {
         return;
     }
     for place in ["spec.selector.matchLabels", "spec.template.metadata.labels"] {

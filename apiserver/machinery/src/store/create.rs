@@ -187,9 +187,10 @@ pub(super) fn prepare_by_kind(
     old: Option<&Value>,
     origin: Origin,
 ) -> ApiResult<()> {
-    let fill_in = |schema: &Schema, object: &mut Value| match origin {
-        Origin::Sent => schema.fill_in(object),
-        Origin::Applied => schema.fill_in_defaults(object),
+    let keeps_nulls = origin == Origin::Applied && !kind.stored.strategy.drops_nulls();
+    let fill_in = |schema: &Schema, object: &mut Value| match keeps_nulls {
+        false => schema.fill_in(object),
+        true => schema.fill_in_defaults(object),
     };
     if kind.resource.conversion.is_none() {
         kind.stored.strategy.prepare(new, old);
@@ -203,6 +204,10 @@ pub(super) fn prepare_by_kind(
     fill_in(&kind.stored.schema, &mut stored);
     *new = kind.served(stored)?;
     Ok(())
+        // Before the kind's own defaults, which fill in what is not there.
+        if origin == Origin::Applied && !keeps_nulls {
+            kind.stored.schema.fill_in(new);
+        }
 }
 
 /// Everything that can be wrong with an object about to be stored.

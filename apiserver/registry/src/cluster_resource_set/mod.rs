@@ -11,6 +11,10 @@ use crate::{immutable, label_selector};
 pub(crate) struct ClusterResourceSetStrategy;
 
 impl Strategy for ClusterResourceSetStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
             spec.entry("strategy").or_insert_with(|| json!("ApplyOnce"));

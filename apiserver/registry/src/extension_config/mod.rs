@@ -17,6 +17,10 @@ const PORT: i64 = 443;
 pub(crate) struct ExtensionConfigStrategy;
 
 impl Strategy for ExtensionConfigStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
         // Every namespace, unless told otherwise.

@@ -22,6 +22,10 @@ pub(crate) const NAME: &str = ".kubeadmControlPlane.name";
 pub(crate) struct KubeadmControlPlaneStrategy;
 
 impl Strategy for KubeadmControlPlaneStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
         spec.entry("replicas").or_insert_with(|| json!(1));

@@ -30,6 +30,10 @@ pub(crate) fn verbs() -> Vec<Arc<dyn Verb>> {
 pub(crate) struct MachineStrategy;
 
 impl Strategy for MachineStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         label_with_cluster(new);
         if get(new, "spec").is_some_and(Value::is_object) {

@@ -16,6 +16,10 @@ const DEPLOYMENT_LABEL: &str = "cluster.x-k8s.io/deployment-name";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineDeploymentStrategy;
 
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
 impl Strategy for MachineDeploymentStrategy {
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         label_with_cluster(new);

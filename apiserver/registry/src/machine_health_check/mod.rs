@@ -20,6 +20,10 @@ const SHORTEST_STARTUP_SECONDS: i64 = 30;
 pub(crate) struct MachineHealthCheckStrategy;
 
 impl Strategy for MachineHealthCheckStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         label_with_cluster(new);
         if get(new, "spec").is_some_and(Value::is_object) {

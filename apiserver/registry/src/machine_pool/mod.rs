@@ -16,6 +16,10 @@ use crate::{handed_down, replicas};
 pub(crate) struct MachinePoolStrategy;
 
 impl Strategy for MachinePoolStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         label_with_cluster(new);
         replicas::prepare(new, old);

@@ -15,6 +15,10 @@ const SET_LABEL: &str = "cluster.x-k8s.io/set-name";
 pub(crate) struct MachineSetStrategy;
 
 impl Strategy for MachineSetStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         label_with_cluster(new);
         replicas::prepare(new, old);
