@@ -15,6 +15,7 @@ pub mod json_path;
 pub mod metadata;
 pub mod object;
 pub mod open_api;
+pub mod others;
 pub mod patch;
 pub mod protobuf;
 pub mod resource;

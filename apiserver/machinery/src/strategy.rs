@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::admission::Creation;
 use crate::field_errors::FieldError;
+use crate::others::{Judgement, Others};
 use crate::protobuf;
 use crate::status::ApiResult;
 
@@ -26,19 +27,50 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     /// to own. Must not fail.
     fn decoded(&self, _new: &mut Value) {}
 
-    /// Sets what clients need not set and restores what they may not change. Must not fail.
     /// Whether a null says as much as nothing, also where one is applied. So it is with kinds whose
     /// defaults upstream fills in by a webhook: that decodes the object, and has no nulls left.
     fn drops_nulls(&self) -> bool {
         false
     }
 
+    /// Sets what clients need not set and restores what they may not change. Must not fail.
     fn prepare(&self, _new: &mut Value, _old: Option<&Value>) {}
 
     /// Every reason to refuse `new`; an empty list admits it. Schema and metadata have been
     /// checked before.
     fn validate(&self, _new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
         Vec::new()
+    }
+
+    /// Whether a dry run of this update is let through without [`Strategy::validate`]: Cluster API's
+    /// topology controller tries so what it could not do.
+    fn is_exempt_in_dry_run(&self, _new: &Value) -> bool {
+        false
+    }
+
+    /// What other objects have to say about `new`. Asked last, of writes of the object itself.
+    ///
+    /// # Errors
+    /// 503 when the others could not be read.
+    async fn judge_among(
+        &self,
+        _new: &Value,
+        _old: Option<&Value>,
+        _others: &dyn Others,
+    ) -> ApiResult<Judgement> {
+        Ok(Judgement::default())
+    }
+
+    /// Why an object may not be deleted while there are others.
+    ///
+    /// # Errors
+    /// 503 when the others could not be read.
+    async fn refuse_deletion_among(
+        &self,
+        _object: &Value,
+        _others: &dyn Others,
+    ) -> ApiResult<Option<String>> {
+        Ok(None)
     }
 
     /// Why an object may not be deleted by anybody, whatever their permission.

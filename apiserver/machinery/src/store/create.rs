@@ -46,7 +46,7 @@ impl ObjectStore {
         namespace: &str,
         mut object: Value,
         options: &WriteOptions,
-    ) -> ApiResult<Value> {
+    ) -> ApiResult<(Value, Vec<String>)> {
         self.check_namespace(kind, namespace, object::name(&object)).await?;
         // What is no number says no version.
         let versioned =
@@ -94,6 +94,7 @@ impl ObjectStore {
         Written::told(created.map(with_advice), warnings)
     }
 
+    /// Tries it under one name; the answer is the object and what the writer should know.
     async fn create_once(
         &self,
         kind: Kind<'_>,
@@ -101,17 +102,18 @@ impl ObjectStore {
         mut object: Value,
         origin: Origin,
         dry_run: bool,
-    ) -> ApiResult<Value> {
+    ) -> ApiResult<(Value, Vec<String>)> {
         prepare_by_kind(kind, &mut object, None, origin)?;
         let name = object::name(&object).to_owned();
-        check(kind, &object, None)?;
+        check(kind, &object, None, dry_run)?;
+        let warnings = self.judge(kind, &object, None, Target::Object).await?;
         let key = self.key(kind, namespace, &name)?;
         let existing = self.read(kind, &key).await?;
         if let Some((existing, _)) = existing {
             return Err(ApiError::already_exists(kind.resource, &name, object::is_deleting(&existing)));
         }
         if dry_run {
-            return Ok(object);
+            return Ok((object, warnings));
         }
         let value = self.encode(kind, &key, &object)?;
         let mut outcome = self.store.create(&key, value).await;
@@ -122,10 +124,12 @@ impl ObjectStore {
         match outcome {
             Ok(revision) => {
                 object::set_revision(&mut object, revision);
-                Ok(object)
+                Ok((object, warnings))
             }
             Err(StoreError::Exists { .. }) => Err(ApiError::already_exists(kind.resource, &name, false)),
-            Err(StoreError::Unknown { .. }) => self.settle_create(kind, &key, &object).await,
+            Err(StoreError::Unknown { .. }) => {
+                self.settle_create(kind, &key, &object).await.map(|object| (object, warnings))
+            }
             Err(error) => Err(ApiError::storage(&error)),
         }
     }
@@ -146,8 +150,8 @@ impl ObjectStore {
 }
 
 /// A new object, and what is better done otherwise.
-fn with_advice(object: Value) -> Written {
-    let warnings = metadata::finalizer_warnings(&object, None);
+fn with_advice((object, mut warnings): (Value, Vec<String>)) -> Written {
+    warnings.splice(0..0, metadata::finalizer_warnings(&object, None));
     Written { object, warnings }
 }
 
@@ -193,6 +197,10 @@ pub(super) fn prepare_by_kind(
         true => schema.fill_in_defaults(object),
     };
     if kind.resource.conversion.is_none() {
+        // Before the kind's own defaults, which fill in what is not there.
+        if origin == Origin::Applied && !keeps_nulls {
+            kind.stored.schema.fill_in(new);
+        }
         kind.stored.strategy.prepare(new, old);
         fill_in(&kind.stored.schema, new);
         return Ok(());
@@ -204,14 +212,10 @@ pub(super) fn prepare_by_kind(
     fill_in(&kind.stored.schema, &mut stored);
     *new = kind.served(stored)?;
     Ok(())
-        // Before the kind's own defaults, which fill in what is not there.
-        if origin == Origin::Applied && !keeps_nulls {
-            kind.stored.schema.fill_in(new);
-        }
 }
 
 /// Everything that can be wrong with an object about to be stored.
-pub(super) fn check(kind: Kind<'_>, new: &Value, old: Option<&Value>) -> ApiResult<()> {
+pub(super) fn check(kind: Kind<'_>, new: &Value, old: Option<&Value>, dry_run: bool) -> ApiResult<()> {
     let resource = kind.resource;
     let mut faults = metadata::validate(resource, new, old);
     faults.extend(resource.schema.validate(new, old, &FieldPath::default()));
@@ -221,7 +225,8 @@ pub(super) fn check(kind: Kind<'_>, new: &Value, old: Option<&Value>) -> ApiResu
         let before = old.map(|old| conversion.validate(old)).unwrap_or_default();
         faults.extend(conversion.validate(new).into_iter().filter(|fault| !before.contains(fault)));
     }
-    if faults.is_empty() {
+    let is_exempt = dry_run && old.is_some() && kind.stored.strategy.is_exempt_in_dry_run(new);
+    if faults.is_empty() && !is_exempt {
         let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
         faults = kind.stored.strategy.validate(kind.as_stored(new)?.as_ref(), stored_old.as_deref());
     }

@@ -62,6 +62,7 @@ impl ObjectStore {
                 return Err(ApiError::not_found(kind.resource, name));
             };
             options.check(kind, &old)?;
+            self.check_undeletable(kind, &old).await?;
             let new = marked(kind, &old, options.propagation)?;
             if !is_held(kind.resource, &new) {
                 if options.dry_run {

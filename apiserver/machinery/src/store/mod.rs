@@ -13,6 +13,7 @@ mod get;
 mod list;
 mod lock;
 mod namespaces;
+mod others;
 mod owners;
 mod scale;
 mod update;

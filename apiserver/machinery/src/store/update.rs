@@ -140,10 +140,11 @@ impl ObjectStore {
                 self.own(kind, Some(&old), &mut new, how.target, how.options);
             }
             settle(kind, &mut new, &old, how)?;
-            if let Err(error) = create::check(kind, &new, Some(&old)) {
+            if let Err(error) = create::check(kind, &new, Some(&old), how.options.dry_run) {
                 return Err(error.after(warnings));
             }
             warnings.extend(metadata::finalizer_warnings(&new, Some(&old)));
+            warnings.extend(self.judge(kind, &new, Some(&old), how.target).await?);
             if let Some(object) = self.swap(kind, &key, entry, &old, new, how).await? {
                 return Ok(Written { object, warnings });
             }

@@ -1,0 +1,67 @@
+//! The store as strategies see it.
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{Freshness, Kind, ListRequest, ObjectStore, RevisionMatch, Target};
+use crate::object;
+use crate::others::Others;
+use crate::status::{ApiError, ApiResult};
+
+#[async_trait]
+impl Others for ObjectStore {
+    async fn find(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
+        let Some(kind) = self.kind_of(group, plural) else { return Ok(None) };
+        let key = self.key(kind, namespace, name)?;
+        Ok(self.read(kind, &key).await?.map(|(object, _)| object))
+    }
+
+    async fn all(&self, group: &str, plural: &str) -> ApiResult<Vec<Value>> {
+        let Some(kind) = self.kind_of(group, plural) else { return Ok(Vec::new()) };
+        let request = ListRequest {
+            namespace: String::new(),
+            labels: Default::default(),
+            fields: Default::default(),
+            limit: 0,
+            token: None,
+            revision: RevisionMatch::AtLeast(Freshness::Consistent),
+        };
+        let items = self.list(kind, &request).await?.items;
+        items.iter().map(|item| item.to_value().map_err(ApiError::internal)).collect()
+    }
+}
+
+impl ObjectStore {
+    /// What other objects say about a write; the answer is what the writer should know.
+    pub(super) async fn judge(
+        &self,
+        kind: Kind<'_>,
+        new: &Value,
+        old: Option<&Value>,
+        target: Target,
+    ) -> ApiResult<Vec<String>> {
+        if target != Target::Object {
+            return Ok(Vec::new());
+        }
+        let stored = kind.as_stored(new)?;
+        let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
+        let judgement = kind.stored.strategy.judge_among(&stored, stored_old.as_deref(), self).await?;
+        match judgement.faults.as_slice() {
+            [] => Ok(judgement.warnings),
+            faults => Err(ApiError::invalid(kind.resource, object::name(new), faults)),
+        }
+    }
+
+    /// Whether other objects keep one from being deleted.
+    pub(super) async fn check_undeletable(&self, kind: Kind<'_>, object: &Value) -> ApiResult<()> {
+        let stored = kind.as_stored(object)?;
+        let why = kind.stored.strategy.refuse_deletion_among(&stored, self).await?;
+        match why {
+            None => Ok(()),
+            Some(why) => {
+                let resource = kind.resource;
+                Err(ApiError::forbidden(&resource.group, &resource.plural, object::name(object), &why))
+            }
+        }
+    }
+}
