@@ -40,7 +40,7 @@ pub(crate) fn validate(new: &Value, path: &str, faults: &mut Vec<FieldError>) {
     let at = FieldPath::new(path);
     if let Some(found) = text(new, &format!("{path}.version")).filter(|found| version::parse(found).is_none())
     {
-        let detail = "must be a valid semantic version with a leading v, e.g. v1.30.2";
+        let detail = "must be a valid semantic version";
         faults.push(FieldError::invalid(at.child("version"), &json!(found), detail));
     }
 }

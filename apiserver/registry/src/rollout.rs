@@ -3,16 +3,23 @@
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
+use crate::version::go_number_fault;
+
 /// A fault when a value is neither a count nor a share such as `25%`.
 pub(crate) fn validate_count(value: Option<&Value>, path: FieldPath, faults: &mut Vec<FieldError>) {
     let Some(text) = value.and_then(Value::as_str) else { return };
-    if text.strip_suffix('%').is_none_or(|share| share.parse::<i32>().is_err()) {
-        faults.push(FieldError::invalid(
-            path,
-            &json!(text),
-            "must be either an int or a percentage, e.g. 25%",
-        ));
-    }
+    let problem = match text.strip_suffix('%') {
+        None => "invalid type: string is not a percentage".to_owned(),
+        Some(share) => match share.parse::<i64>() {
+            Ok(_) => return,
+            Err(error) => {
+                let fault = go_number_fault(&error);
+                format!("invalid value {text:?}: strconv.Atoi: parsing {share:?}: {fault}")
+            }
+        },
+    };
+    let detail = format!("must be either an int or a percentage: invalid value for IntOrString: {problem}");
+    faults.push(FieldError::invalid(path, &json!(text), &detail));
 }
 
 /// Faults of `rollingUpdate`, which is at `path`.
@@ -26,7 +33,7 @@ pub(crate) fn validate_bounds(bounds: Option<&Value>, path: &FieldPath, faults: 
     if fields.iter().all(|field| bounds.get(field).and_then(Value::as_i64) == Some(0)) {
         faults.push(FieldError::invalid(
             path.clone(),
-            &json!(0),
+            &json!("0"),
             "maxUnavailable and maxSurge cannot both be 0",
         ));
     }

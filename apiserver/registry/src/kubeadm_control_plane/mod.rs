@@ -90,7 +90,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
         if !text.starts_with('v') {
             faults.push(FieldError::invalid(path.child("version"), &json!(text), "must start with v"));
         }
-        if !version::is_semantic(text.strip_prefix('v').unwrap_or(text)) {
+        if version::parse(text).is_none() {
             let detail = "must be a valid semantic version";
             faults.push(FieldError::invalid(path.child("version"), &json!(text), detail));
         }

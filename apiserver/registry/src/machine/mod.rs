@@ -88,9 +88,7 @@ mod tests {
             (
                 json!({"spec": {"clusterName": "c", "version": "1.30", "bootstrap": {"configRef": {}}}}),
                 None,
-                vec![
-                    "spec.version: Invalid value: \"1.30\": must be a valid semantic version with a leading v, e.g. v1.30.2",
-                ],
+                vec!["spec.version: Invalid value: \"1.30\": must be a valid semantic version"],
             ),
             (
                 json!({"spec": {"clusterName": "d", "bootstrap": {"dataSecretName": "s"}}}),

@@ -1,13 +1,12 @@
 //! MachineDeployment.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
-use apiserver_machinery::metadata::is_label_value;
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Value, json};
 
 use crate::machine_template::{CLUSTER_LABEL, label_with_cluster, prepare_version};
 use crate::shape::{default, get, text};
-use crate::{machine_owner, replicas, rollout};
+use crate::{machine_owner, names, replicas, rollout};
 
 /// Machines of a deployment that has no selector are told by this label.
 const DEPLOYMENT_LABEL: &str = "cluster.x-k8s.io/deployment-name";
@@ -16,11 +15,11 @@ const DEPLOYMENT_LABEL: &str = "cluster.x-k8s.io/deployment-name";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineDeploymentStrategy;
 
+impl Strategy for MachineDeploymentStrategy {
     fn drops_nulls(&self) -> bool {
         true
     }
 
-impl Strategy for MachineDeploymentStrategy {
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         label_with_cluster(new);
         replicas::prepare(new, old);
@@ -34,10 +33,11 @@ impl Strategy for MachineDeploymentStrategy {
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut faults = Vec::new();
-        if let Some(name) = text(new, "metadata.name").filter(|name| !is_label_value(name)) {
-            let path = FieldPath::new("metadata.name");
-            faults.push(FieldError::invalid(path, &json!(name), "must be a valid label value"));
-        }
+        let name = text(new, "metadata.name").unwrap_or_default();
+        faults.extend(names::label_value(name).iter().map(|fault| {
+            let detail = format!("must be a valid label value: {fault}");
+            FieldError::invalid(FieldPath::new("metadata.name"), &json!(name), &detail)
+        }));
         let mismatch = |path, _: &Value, detail: &str| FieldError::forbidden(path, detail);
         machine_owner::validate(new, old, mismatch, &mut faults);
         let bounds = "spec.rollout.strategy.rollingUpdate";
