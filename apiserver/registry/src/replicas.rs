@@ -11,6 +11,11 @@ const BOUNDS: [&str; 2] = [
     "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size",
 ];
 
+/// Whether an autoscaler looks after a pool, or after what a class makes of one.
+pub(crate) fn is_autoscaled(pool: &Value) -> bool {
+    BOUNDS.iter().any(|bound| annotation(pool, bound).is_some())
+}
+
 /// Sets `spec.replicas` when it is not set: with an autoscaler's bounds, to what was wanted before
 /// as far as it is within them, or the lower bound; otherwise to 1. So an autoscaler can take over.
 pub(crate) fn prepare(new: &mut Value, old: Option<&Value>) {

@@ -31,7 +31,7 @@ pub(crate) fn text<'a>(root: &'a Value, path: &str) -> Option<&'a str> {
 }
 
 /// The items of the list at a dotted path.
-pub(crate) fn items<'a>(root: &'a Value, path: &str) -> impl Iterator<Item = (usize, &'a Value)> {
+pub(crate) fn items<'a>(root: &'a Value, path: &str) -> impl Iterator<Item = (usize, &'a Value)> + use<'a> {
     get(root, path).and_then(Value::as_array).into_iter().flatten().enumerate()
 }
 

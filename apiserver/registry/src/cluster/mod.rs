@@ -1,20 +1,48 @@
 //! Cluster.
 
+mod class;
 mod topology;
+
+pub(crate) use class::class_of;
 
 use std::net::IpAddr;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::others::{Judgement, Others};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
-use serde_json::Value;
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use crate::machine_template::prepare_version;
+use crate::names;
+use crate::shape::text;
 
 /// Cluster's own rules.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterStrategy;
 
+#[async_trait]
 impl Strategy for ClusterStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
+        prepare_version(new, "spec.topology");
+    }
+
+    async fn judge_among(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        others: &dyn Others,
+    ) -> ApiResult<Judgement> {
+        class::judge(new, old, others).await
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut faults = validate_name(new);
         for part in ["pods", "services"] {
             validate_ranges(new, part, &mut faults);
         }
@@ -24,12 +52,24 @@ impl Strategy for ClusterStrategy {
     }
 }
 
+/// The name becomes the value of a label on everything that belongs to the cluster.
+fn validate_name(new: &Value) -> Vec<FieldError> {
+    let name = text(new, "metadata.name").unwrap_or_default();
+    let path = FieldPath::new("metadata.name");
+    let fault = |fault: String| {
+        FieldError::invalid(path.clone(), &json!(name), &format!("must be a valid label value {fault}"))
+    };
+    names::label_value(name).into_iter().map(fault).collect()
+}
+
 fn validate_ranges(new: &Value, part: &str, faults: &mut Vec<FieldError>) {
     let path = FieldPath::new(format!("spec.clusterNetwork.{part}.cidrBlocks"));
     let blocks = new.pointer(&format!("/spec/clusterNetwork/{part}/cidrBlocks")).and_then(Value::as_array);
     for (index, block) in blocks.into_iter().flatten().enumerate() {
         if !block.as_str().is_some_and(is_cidr) {
-            faults.push(FieldError::invalid(path.index(index), block, "must be a CIDR, e.g. 10.0.0.0/16"));
+            let text = block.as_str().unwrap_or_default();
+            let detail = format!("invalid CIDR address: {text}");
+            faults.push(FieldError::invalid(path.index(index), block, &detail));
         }
     }
 }
@@ -62,9 +102,18 @@ pub(crate) fn is_cidr(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    #[test]
+    fn a_name_must_do_for_a_label() {
+        let found = |name: &str| ClusterStrategy.validate(&json!({"metadata": {"name": name}}), None);
+        assert_eq!(found("a.b"), []);
+        let long = "a".repeat(64);
+        let expected = format!(
+            "metadata.name: Invalid value: \"{long}\": must be a valid label value must be no more than 63 bytes"
+        );
+        assert_eq!(found(&long).iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+    }
 
     #[test]
     fn ranges_must_be_cidrs() {

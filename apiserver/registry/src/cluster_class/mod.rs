@@ -2,10 +2,17 @@
 
 mod patches;
 mod templates;
+mod users;
+pub(crate) mod variables;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::others::{Judgement, Others};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
+use async_trait::async_trait;
 use serde_json::{Value, json};
+
+pub(crate) use templates::validate_change;
 
 use crate::machine_health_check::validate_check;
 use crate::machine_template::validate_taints;
@@ -21,16 +28,38 @@ pub(crate) const WORKERS: [(&str, &str); 2] = [
     ("machinePools", "{{ .machinePool.topologyName }}"),
 ];
 
-/// ClusterClass's own rules. What needs the clusters of a class is not judged here.
+/// ClusterClass's own rules.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterClassStrategy;
 
+#[async_trait]
 impl Strategy for ClusterClassStrategy {
+    async fn judge_among(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        others: &dyn Others,
+    ) -> ApiResult<Judgement> {
+        let faults = match old {
+            Some(old) => users::validate(new, old, others).await?,
+            None => Vec::new(),
+        };
+        Ok(Judgement { faults, warnings: Vec::new() })
+    }
+
+    async fn refuse_deletion_among(&self, object: &Value, others: &dyn Others) -> ApiResult<Option<String>> {
+        users::refuse_deletion(object, others).await
+    }
+
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut faults = Vec::new();
         templates::validate(new, &mut faults);
         if let Some(old) = old {
-            templates::validate_change(new, old, &mut faults);
+            validate_change(new, old, &mut faults);
         }
         for part in ["infrastructure", "controlPlane"] {
             validate_part(&new["spec"][part], &FieldPath::new("spec").child(part), "", false, &mut faults);
@@ -42,6 +71,7 @@ impl Strategy for ClusterClassStrategy {
             }
         }
         validate_variables(new, &mut faults);
+        variables::validate(new, &mut faults);
         patches::validate(new, &mut faults);
         validate_versions(new, &mut faults);
         faults

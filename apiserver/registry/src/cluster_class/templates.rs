@@ -41,7 +41,7 @@ fn validate_kind(template: Option<&Value>, path: &FieldPath, faults: &mut Vec<Fi
 
 /// Templates may be exchanged for others of the same kind: clusters of the class could not follow
 /// any other change. The bootstrap of workers may, when they are replaced.
-pub(super) fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
+pub(crate) fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
     for path in TEMPLATES {
         validate_same_kind(get(new, path), get(old, path), &FieldPath::new(path), faults);
     }

@@ -70,15 +70,26 @@ impl Server {
     }
 
     /// A request of somebody who may do these things.
+    #[allow(dead_code, reason = "not every test has somebody else")]
     pub(crate) async fn with(&self, may: &[&str], method: &str, path: &str, body: &Value) -> (u16, Value) {
         let user = User::authenticated("bob", may.iter().map(|thing| (*thing).to_owned()));
         self.send(user, method, path, body).await
     }
 
+    /// Server-side apply by the one who may do everything.
+    #[allow(dead_code, reason = "not every test applies")]
+    pub(crate) async fn apply(&self, path: &str, manager: &str, body: &Value) -> (u16, Value) {
+        let path = format!("{path}?fieldManager={manager}");
+        self.send(User::authenticated("admin", []), "APPLY", &path, body).await
+    }
+
     async fn send(&self, user: User, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let content_type =
-            if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let (method, content_type) = match method {
+            "APPLY" => ("PATCH", "application/apply-patch+yaml"),
+            "PATCH" => (method, "application/merge-patch+json"),
+            _ => (method, "application/json"),
+        };
         let request = Request::builder().method(method).uri(path).header("content-type", content_type);
         let request = request.body(Full::new(bytes::Bytes::from(body))).unwrap();
         let answer = InProcess::new(Arc::clone(&self.server), user).call(request).await.unwrap();
