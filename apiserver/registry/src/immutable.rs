@@ -3,6 +3,14 @@
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
+/// The topology controller asks so what would become of a template.
+const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
+
+/// Whether a dry run is the topology controller's, which compares and changes nothing.
+pub(crate) fn is_of_topology(new: &Value) -> bool {
+    crate::shape::annotation(new, TOPOLOGY_DRY_RUN).is_some()
+}
+
 /// A fault when the field at `path` (dotted, from the root) differs between `new` and `old`.
 pub(crate) fn field(new: &Value, old: &Value, path: &str) -> Option<FieldError> {
     let pointer = format!("/{}", path.replace('.', "/"));

@@ -15,6 +15,10 @@ const SPEC: &str = "/spec/template/spec";
 pub(crate) struct KubeadmControlPlaneTemplateStrategy;
 
 impl Strategy for KubeadmControlPlaneTemplateStrategy {
+    fn is_exempt_in_dry_run(&self, new: &Value) -> bool {
+        crate::immutable::is_of_topology(new)
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         match old {
             Some(old) => validate_unchanged(new, old).into_iter().collect(),

@@ -11,6 +11,10 @@ const IMMUTABLE: &str = "OpenStackMachineTemplate spec.template.spec field is im
 pub(crate) struct OpenStackMachineTemplateStrategy;
 
 impl Strategy for OpenStackMachineTemplateStrategy {
+    fn is_exempt_in_dry_run(&self, new: &Value) -> bool {
+        crate::immutable::is_of_topology(new)
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let spec = |object: &Value| object.pointer("/spec/template/spec").cloned().unwrap_or_default();
         let at = FieldPath::new("spec.template.spec");

@@ -11,6 +11,10 @@ use crate::open_stack_machine;
 pub(crate) struct OpenStackServerStrategy;
 
 impl Strategy for OpenStackServerStrategy {
+    fn is_exempt_in_dry_run(&self, new: &Value) -> bool {
+        crate::immutable::is_of_topology(new)
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         match old {
             None => open_stack_machine::validate_new(new),
