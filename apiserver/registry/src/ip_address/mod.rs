@@ -3,14 +3,36 @@
 use std::net::IpAddr;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
+use apiserver_machinery::others::{Judgement, Others};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
+use async_trait::async_trait;
 use serde_json::{Value, json};
+
+use crate::ip_address_claim::validate_pool;
+use crate::shape::text;
 
 /// IPAddress's own rules.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IPAddressStrategy;
 
+#[async_trait]
 impl Strategy for IPAddressStrategy {
+    async fn judge_among(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        others: &dyn Others,
+    ) -> ApiResult<Judgement> {
+        let claim = text(new, "spec.claimRef.name").filter(|claim| old.is_none() && !claim.is_empty());
+        let Some(claim) = claim else { return Ok(Judgement::default()) };
+        let found =
+            others.find("ipam.cluster.x-k8s.io", "ipaddressclaims", object::namespace(new), claim).await?;
+        let faults = found.and_then(|claim| other_pool(new, &claim)).into_iter().collect();
+        Ok(Judgement { faults, warnings: Vec::new() })
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let path = FieldPath::new("spec");
         if let Some(old) = old {
@@ -20,7 +42,7 @@ impl Strategy for IPAddressStrategy {
                 .into_iter()
                 .collect();
         }
-        let mut faults = Vec::new();
+        let mut faults: Vec<FieldError> = validate_pool(new).into_iter().collect();
         let mut address = |field: &str| -> Option<IpAddr> {
             let text = new.get("spec")?.get(field)?;
             let found = text.as_str().and_then(parse);
@@ -41,6 +63,15 @@ impl Strategy for IPAddressStrategy {
         faults.push(FieldError::invalid(path.child("prefix"), &json!(prefix), detail));
         faults
     }
+}
+
+/// A fault when the address is out of another pool than its claim asks for.
+fn other_pool(new: &Value, claim: &Value) -> Option<FieldError> {
+    let [wanted, asked] = [new, claim].map(|object| object.pointer("/spec/poolRef"));
+    let detail =
+        "the referenced pool is different from the pool referenced by the claim this address should fulfill";
+    (wanted != asked)
+        .then(|| FieldError::invalid(FieldPath::new("spec.poolRef"), wanted.unwrap_or(&Value::Null), detail))
 }
 
 /// An address; one of IPv6 may have a zone.
