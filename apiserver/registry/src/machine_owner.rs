@@ -1,12 +1,14 @@
 //! What MachineSets and MachineDeployments have in common: a selector, and a template it must choose.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use crate::label_selection::LabelSelection;
 use crate::machine_template::{self, validate_bootstrap, validate_cluster, validate_taints};
 use crate::shape::{annotation, get, object};
-use crate::{handed_down, naming, replicas};
+use crate::{handed_down, names, naming, replicas};
 
 /// Where the Machines' spec is.
 pub(crate) const TEMPLATE: &str = "spec.template.spec";
@@ -21,6 +23,17 @@ const CHECKS: [&str; 5] =
 /// What to say of labels that the selector does not choose.
 type Mismatch = fn(FieldPath, &Value, &str) -> FieldError;
 
+/// A name as the value of a label: itself, or a hash of it where it is too long for one.
+pub(crate) fn label_value_of(name: &str) -> String {
+    if names::label_value(name).is_empty() {
+        return name.to_owned();
+    }
+    // FNV-1a of 32 bits: whoever looks for the label computes the same.
+    let hash =
+        name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("hash_{}_z", URL_SAFE_NO_PAD.encode(hash.to_be_bytes()))
+}
+
 /// The label with the object's own name, in the selector and on the template, when there is no selector.
 pub(crate) fn prepare_selector(new: &mut Value, label: &str) {
     let is_empty = |field: &str| {
@@ -31,7 +44,8 @@ pub(crate) fn prepare_selector(new: &mut Value, label: &str) {
     let (true, true, Some(name)) = (is_empty("matchLabels"), is_empty("matchExpressions"), name) else {
         return;
     };
-    label_both(new, label, &name);
+    let value = name.as_str().map(label_value_of).unwrap_or_default();
+    label_both(new, label, &json!(value));
 }
 
 /// The same label in the selector and on the template.
@@ -89,5 +103,16 @@ fn validate_skipped_checks(new: &Value, faults: &mut Vec<FieldError>) {
         let path = FieldPath::new("metadata.annotations").child(SKIPPED_CHECKS);
         let detail = format!("skipped preflight check(s) must be among: [{}]", CHECKS.join(" "));
         faults.push(FieldError::invalid(path, &json!(unknown), &detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_too_long_for_a_label_is_hashed() {
+        assert_eq!(label_value_of("md-0-abc"), "md-0-abc");
+        assert_eq!(label_value_of(&"a".repeat(70)), "hash_WQR0Cw_z");
     }
 }
