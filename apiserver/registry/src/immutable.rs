@@ -20,10 +20,12 @@ pub(crate) fn field(new: &Value, old: &Value, path: &str) -> Option<FieldError> 
 
 /// Faults for every field of `spec` that differs between `new` and `old` once `allow` has made the
 /// differences that are permitted disappear from both.
-pub(crate) fn spec(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Value)) -> Vec<FieldError> {
-    let part = |object: &Value| object.get("spec").cloned().unwrap_or_default();
-    let (mut now, mut before) = (part(new), part(old));
-    allow(&mut now, &mut before);
+pub(crate) fn spec_fields(
+    new: &Value,
+    old: &Value,
+    allow: impl Fn(&mut Value, &mut Value),
+) -> Vec<FieldError> {
+    let (now, before) = allowed(new, old, allow);
     let empty = serde_json::Map::new();
     let (now, before) = (now.as_object().unwrap_or(&empty), before.as_object().unwrap_or(&empty));
     let mut names: Vec<&String> = now.keys().chain(before.keys()).collect();
@@ -31,6 +33,20 @@ pub(crate) fn spec(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Val
     names.dedup();
     let changed = names.into_iter().filter(|name| now.get(*name) != before.get(*name));
     changed.map(|name| fault(FieldPath::new("spec").child(name), now.get(name))).collect()
+}
+
+/// A fault of the whole `spec` when anything in it differs once `allow` has made the differences that
+/// are permitted disappear from both.
+pub(crate) fn spec(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Value)) -> Option<FieldError> {
+    let (now, before) = allowed(new, old, allow);
+    (now != before).then(|| FieldError::forbidden(FieldPath::new("spec"), "cannot be modified"))
+}
+
+fn allowed(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Value)) -> (Value, Value) {
+    let part = |object: &Value| object.get("spec").cloned().unwrap_or_default();
+    let (mut now, mut before) = (part(new), part(old));
+    allow(&mut now, &mut before);
+    (now, before)
 }
 
 fn fault(path: FieldPath, now: Option<&Value>) -> FieldError {

@@ -116,7 +116,7 @@ fn validate_parameters(new: &Value, faults: &mut Vec<FieldError>) {
 
 /// What was asked for stands; only stopping it can be asked for later.
 fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
-    faults.extend(immutable::spec(new, old, |now, before| {
+    faults.extend(immutable::spec_fields(new, old, |now, before| {
         for value in [now, before] {
             immutable::forget(value, "cancelRequested");
         }

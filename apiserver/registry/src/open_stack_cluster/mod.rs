@@ -19,6 +19,7 @@ impl Strategy for OpenStackClusterStrategy {
         validate_bastion(new, old, &mut faults);
         security_groups::validate(new, old, &mut faults);
         if let Some(old) = old {
+            validate_ranges_kept(new, old, &mut faults);
             faults.extend(immutable::spec(new, old, |now, before| allow(now, before, old)));
         }
         faults
@@ -36,6 +37,21 @@ fn validate_subnets(new: &Value) -> Vec<FieldError> {
         }
     }
     faults
+}
+
+/// A subnet that was made has its range.
+fn validate_ranges_kept(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
+    let range = |object: &Value, index: usize| {
+        let text = object.pointer(&format!("/spec/managedSubnets/{index}/cidr"));
+        text.and_then(Value::as_str).map(str::to_owned)
+    };
+    let before = old.pointer("/spec/managedSubnets").and_then(Value::as_array).map_or(0, Vec::len);
+    for (now, then) in (0..before).filter_map(|index| range(new, index).zip(range(old, index))) {
+        if now != then {
+            let detail = format!("cannot change subnet CIDR from existing value to {now}");
+            faults.push(FieldError::forbidden(FieldPath::new("spec.managedSubnets"), &detail));
+        }
+    }
 }
 
 fn validate_bastion(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
@@ -167,15 +183,15 @@ mod tests {
         assert_eq!(update(&old, |new| new["spec"]["managedSubnets"][0]["dnsNameservers"] = json!([])), none);
         assert_eq!(
             update(&old, |new| new["spec"]["managedSubnets"][0]["cidr"] = json!("10.1.0.0/24")),
-            ["spec.managedSubnets"]
+            ["spec.managedSubnets", "spec"]
         );
         assert_eq!(
             update(&old, |new| new["spec"]["controlPlaneEndpoint"] = json!({"host": "h", "port": 1})),
             none
         );
         assert_eq!(update(&old, |new| new["spec"]["network"] = json!({"id": "net-1"})), none);
-        assert_eq!(update(&old, |new| new["spec"]["network"] = json!({"id": "net-2"})), ["spec.network"]);
-        assert_eq!(update(&old, |new| new["spec"]["tags"] = json!(["u"])), ["spec.tags"]);
+        assert_eq!(update(&old, |new| new["spec"]["network"] = json!({"id": "net-2"})), ["spec"]);
+        assert_eq!(update(&old, |new| new["spec"]["tags"] = json!(["u"])), ["spec"]);
         assert_eq!(update(&old, |new| new["spec"]["primarySubnet"] = json!({"id": "s"})), none);
         assert_eq!(
             update(&old, |new| new["spec"]["managedSecurityGroups"] =
@@ -186,7 +202,7 @@ mod tests {
         with_endpoint["spec"]["controlPlaneEndpoint"] = json!({"host": "h", "port": 1});
         assert_eq!(
             update(&with_endpoint, |new| new["spec"]["controlPlaneEndpoint"]["host"] = json!("i")),
-            ["spec.controlPlaneEndpoint"]
+            ["spec"]
         );
     }
 
@@ -198,9 +214,9 @@ mod tests {
         old["status"]["network"]["subnets"] = json!([{"id": "s-2", "name": "b"}, {"id": "s-1", "name": "a"}]);
         let subnets = |list: Value| update(&old, |new| new["spec"]["subnets"] = list);
         assert_eq!(subnets(json!([{"id": "s-1"}, {"id": "s-2"}])), none);
-        assert_eq!(subnets(json!([{"id": "s-2"}, {"id": "s-2"}])), ["spec.subnets"]);
-        assert_eq!(subnets(json!([{"id": "s-1"}])), ["spec.subnets"]);
-        assert_eq!(subnets(json!([{"id": "s-1"}, {"filter": {"name": "b"}}])), ["spec.subnets"]);
+        assert_eq!(subnets(json!([{"id": "s-2"}, {"id": "s-2"}])), ["spec"]);
+        assert_eq!(subnets(json!([{"id": "s-1"}])), ["spec"]);
+        assert_eq!(subnets(json!([{"id": "s-1"}, {"filter": {"name": "b"}}])), ["spec"]);
     }
 
     #[test]
