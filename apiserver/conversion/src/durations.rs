@@ -89,9 +89,9 @@ const TEMPLATE: Places = &[("spec.template.spec", DELETION)];
 
 /// Every duration of an object of v1beta1 that cannot be stored.
 pub(crate) fn unsayable(kind: &str, object: &Value) -> Vec<Unsayable> {
-    let places = KINDS.iter().find(|(of, _)| *of == kind).map_or(&[] as Places, |(_, places)| *places);
+    let places = KINDS.iter().find(|(of, _)| *of == kind).map(|(_, places)| *places);
     let mut found = Vec::new();
-    for (place, durations) in places {
+    for (place, durations) in places.into_iter().flatten() {
         for duration in *durations {
             collect(object, &format!("{place}.{duration}"), "", &mut found);
         }

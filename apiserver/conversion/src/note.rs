@@ -107,7 +107,7 @@ fn item_differences(plain: &[Value], written: &[Value]) -> Option<(Value, Value)
             right.push(other);
         }
     }
-    (item_key(&[&left, &right]) == Some(key)).then(|| (Value::Array(left), Value::Array(right)))
+    (item_key(&[&left, &right]) == Some(key)).then_some((Value::Array(left), Value::Array(right)))
 }
 
 /// Gives `now` what `kept` has beyond `base`, except where `now` was changed.

@@ -42,7 +42,8 @@ impl Schema {
             return;
         }
         let is_typed = self.takes(value);
-        if !is_typed && !(value.is_null() && self.nullable) {
+        let may_be_null = value.is_null() && self.nullable;
+        if !is_typed && !may_be_null {
             if self.inherited {
                 return;
             }

@@ -28,7 +28,7 @@ const AFTER_UPGRADE: &str = "AfterClusterUpgrade";
 pub(crate) fn class_of(cluster: &Value) -> Option<(String, String)> {
     let name = text(cluster, "spec.topology.classRef.name").filter(|name| !name.is_empty())?;
     let namespace = text(cluster, "spec.topology.classRef.namespace").filter(|found| !found.is_empty());
-    Some((namespace.unwrap_or(object::namespace(cluster)).to_owned(), name.to_owned()))
+    Some((namespace.unwrap_or_else(|| object::namespace(cluster)).to_owned(), name.to_owned()))
 }
 
 /// What the class, the control plane and the workers say about a change of the topology.

@@ -13,7 +13,7 @@ use crate::shape::{get, items};
 /// Clusters that are named where a deletion is refused; of more it is said how many.
 const MOST_NAMED: usize = 3;
 
-/// What a class may be called in a message.
+/// Lists of classes of workers, and how one is called.
 const KINDS: [(&str, &str); 2] =
     [("machineDeployments", "MachineDeploymentClass"), ("machinePools", "MachinePoolClass")];
 
@@ -51,11 +51,11 @@ pub(super) async fn validate(new: &Value, old: &Value, others: &dyn Others) -> A
     for (list, kind) in KINDS {
         validate_workers((new, old), &users, list, kind, &mut faults);
     }
-    for (part, of_cluster) in [("spec.controlPlane.healthCheck", "spec.topology.controlPlane.healthCheck")] {
-        if get(old, part).is_some() && get(new, part).is_none() {
-            let relying = users.iter().filter(|user| relies_on_class(get(user, of_cluster)));
-            refuse_check(FieldPath::new(part), relying, &mut faults);
-        }
+    let check = "spec.controlPlane.healthCheck";
+    if get(old, check).is_some() && get(new, check).is_none() {
+        let relying =
+            users.iter().filter(|user| relies_on_class(get(user, "spec.topology.controlPlane.healthCheck")));
+        refuse_check(FieldPath::new(check), relying, &mut faults);
     }
     validate_variables(new, old, &users, &mut faults);
     Ok(faults)
