@@ -1,4 +1,4 @@
-//! The part of kubectl's JSONPath that printer columns use: `.a.b`, `.a\.b`, `[0]`, `[?(@.k=="v")]`.
+//! The part of kubectl's JSONPath that printer columns use: `.a.b`, `.a\.b`, `['a\.b']`, `[0]`, `[?(@.k=="v")]`.
 
 use serde_json::Value;
 
@@ -29,12 +29,12 @@ impl JsonPath {
                 rest = after;
             } else if let Some(after) = rest.strip_prefix('[') {
                 let (index, after) = after.split_once(']')?;
-                let quoted = index.trim_matches('\'');
-                steps.push(match index {
-                    "*" => Step::Every,
-                    _ if quoted.len() < index.len() => Step::Field(quoted.to_owned()),
-                    _ => Step::Index(index.parse().ok()?),
-                });
+                match index.strip_prefix('\'').and_then(|quoted| quoted.strip_suffix('\'')) {
+                    // Upstream reads what is quoted as a path: dots that are part of a key are escaped here, too.
+                    Some(key) => steps.extend(Self::parse(&format!(".{key}"))?.0),
+                    None if index == "*" => steps.push(Step::Every),
+                    None => steps.push(Step::Index(index.parse().ok()?)),
+                }
                 rest = after;
             } else {
                 let (name, after) = field_name(rest.strip_prefix('.')?);
@@ -106,6 +106,10 @@ mod tests {
         });
         let table = [
             (".metadata.labels.cluster\\.x-k8s\\.io/cluster-name", json!(["c"])),
+            (".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", json!(["c"])),
+            (".metadata['labels.cluster\\.x-k8s\\.io/cluster-name']", json!(["c"])),
+            (".metadata.labels['cluster.x-k8s.io/cluster-name']", json!([])),
+            (".status['list'][0]", json!([1])),
             (".status.conditions[?(@.type==\"Ready\")].status", json!(["True"])),
             (".metadata.ownerReferences[?(@.kind==\"Machine\")].name", json!(["m"])),
             (".status.list[1]", json!([2])),
@@ -117,5 +121,7 @@ mod tests {
         }
         assert_eq!(JsonPath::parse("status"), None);
         assert_eq!(JsonPath::parse(".a[x]"), None);
+        assert_eq!(JsonPath::parse(".a[']"), None);
+        assert_eq!(JsonPath::parse(".a['']"), None);
     }
 }
