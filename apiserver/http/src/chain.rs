@@ -43,18 +43,17 @@ where
     let info =
         RequestInfo::resolve(request.method(), request.uri().path(), query.flag("watch"), named.as_deref());
     let (version, head_only) = (request.version(), request.method() == http::Method::HEAD);
-    let compressed =
-        info.is_read_only() && !info.is_long_running() && compression::is_wanted(request.headers());
+    let compressed = !info.is_long_running() && compression::is_wanted(request.headers());
     let mut exchange = open(server, &request, connection, &query, &info, &audit_id);
     let mut answer = match availability::refusal_at_the_end(server, &info, connection, version) {
         Some(answer) => answer,
         None => pass(server, request, connection, query, info, &mut exchange).await,
     };
-    if head_only {
-        response::head_only(&mut answer);
-    }
     if compressed {
         answer = compression::compress(answer).await;
+    }
+    if head_only {
+        response::head_only(&mut answer);
     }
     response::do_not_cache(&mut answer);
     audit_id::set(&mut answer, &audit_id);
