@@ -19,6 +19,10 @@ pub(crate) const ACCEPTED: &str = "only the following media types are accepted: 
 const ACCEPTED_STREAMS: &str = "only the following media types are accepted: application/json;stream=watch, \
                                 application/vnd.kubernetes.protobuf;stream=watch";
 
+/// The media types of answers.
+pub(crate) const MEDIA_TYPES: [&str; 3] =
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
 /// What of an object or list is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
@@ -26,8 +30,10 @@ pub(crate) enum View {
     Whole,
     /// `Table` of `meta.k8s.io`, in this version.
     Table(&'static str),
-    /// `PartialObjectMetadata` or its list, in this version of `meta.k8s.io`.
+    /// `PartialObjectMetadata`, in this version of `meta.k8s.io`.
     Metadata(&'static str),
+    /// `PartialObjectMetadataList`, likewise.
+    MetadataList(&'static str),
 }
 
 /// The form of an answer.
@@ -100,7 +106,8 @@ impl Clause {
         };
         match self.parameter("as") {
             "Table" => Some(View::Table(version)),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(View::Metadata(version)),
+            "PartialObjectMetadata" => Some(View::Metadata(version)),
+            "PartialObjectMetadataList" => Some(View::MetadataList(version)),
             _ => None,
         }
     }
@@ -122,51 +129,34 @@ fn is_silent(headers: &HeaderMap) -> bool {
 /// In the order in which they are offered to whoever takes any.
 const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
 
-/// Picks the form of an object (`list` is false) or a list.
+/// Picks the form of an object or a list. Whether what is found can be shown in it is seen when it is there.
 ///
 /// # Errors
-/// 406 when none of the forms asked for can be had; 500 for a list of what is none, as upstream has it.
-pub(crate) fn form(headers: &HeaderMap, query: &Query, list: bool) -> ApiResult<Form> {
-    let (form, clause) = negotiate(headers, query)?;
-    let asked = clause.as_ref().map_or("", |clause| clause.parameter("as"));
-    match (form.view, asked) {
-        (View::Metadata(_), "PartialObjectMetadata") if list => Err(ApiError::not_acceptable(
-            "you requested PartialObjectMetadata, but the requested object is a list \
-             (*unstructured.UnstructuredList)",
-        )),
-        (View::Metadata(_), "PartialObjectMetadataList") if !list => {
-            Err(ApiError::untyped(500, "content is not a list"))
-        }
-        _ => Ok(form),
-    }
-}
-
-fn negotiate(headers: &HeaderMap, query: &Query) -> ApiResult<(Form, Option<Clause>)> {
+/// 406 when none of the forms asked for can be had.
+pub(crate) fn form(headers: &HeaderMap, query: &Query) -> ApiResult<Form> {
     let pretty = is_for_people(headers, query);
     if is_silent(headers) {
-        let encoding = indented(Encoding::Json, pretty);
-        return Ok((Form { view: View::Whole, encoding }, None));
+        return Ok(Form { view: View::Whole, encoding: indented(Encoding::Json, pretty) });
     }
     for clause in clauses(headers) {
         for encoding in ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding)) {
             let Some(view) = clause.view().filter(|_| !clause.excludes(encoding)) else { continue };
             // Protobuf has no form of whole objects of kinds it does not know, nor of tables.
-            if encoding == Encoding::Protobuf && !matches!(view, View::Metadata(_)) {
+            if encoding == Encoding::Protobuf && matches!(view, View::Whole | View::Table(_)) {
                 continue;
             }
             let encoding = indented(encoding, pretty || clause.parameter("pretty") == "1");
-            return Ok((Form { view, encoding }, Some(clause)));
+            return Ok(Form { view, encoding });
         }
     }
     Err(ApiError::not_acceptable(ACCEPTED))
 }
 
-/// Picks the form of a watch's events.
+/// The form of a watch's events, of the one that was agreed on.
 ///
 /// # Errors
 /// 406; there are no streams of YAML.
-pub(crate) fn watch_form(headers: &HeaderMap, query: &Query) -> ApiResult<Form> {
-    let (form, _) = negotiate(headers, query)?;
+pub(crate) fn stream(form: Form) -> ApiResult<Form> {
     match form.encoding {
         Encoding::Yaml => Err(ApiError::not_acceptable(ACCEPTED_STREAMS)),
         // An event is a line.
@@ -205,38 +195,66 @@ fn indented(encoding: Encoding, pretty: bool) -> Encoding {
     if pretty && encoding == Encoding::Json { Encoding::PrettyJson } else { encoding }
 }
 
+/// Whether a document of discovery can be had as one for everything that there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Aggregation {
+    Offered,
+    /// Each version of a group has but a list of its own.
+    None,
+}
+
 /// In which form discovery is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Discovery {
-    /// `APIGroupDiscoveryList` v2, in JSON.
-    Aggregated,
+    /// `APIGroupDiscoveryList` v2.
+    Aggregated(Encoding),
     /// One document per path.
     Legacy(Encoding),
 }
 
-/// Picks the form of `/api` and `/apis`.
+/// Picks the form of discovery: aggregated wherever a clause asks for it, however little it is wanted.
 ///
 /// # Errors
 /// 406 when neither can be had, e.g. for aggregated discovery of an older version alone.
-pub(crate) fn discovery(headers: &HeaderMap, query: &Query) -> ApiResult<Discovery> {
+pub(crate) fn discovery(
+    headers: &HeaderMap,
+    query: &Query,
+    aggregation: Aggregation,
+) -> ApiResult<Discovery> {
     let pretty = is_for_people(headers, query);
     if is_silent(headers) {
         return Ok(Discovery::Legacy(indented(Encoding::Json, pretty)));
     }
-    for clause in clauses(headers) {
-        for encoding in ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding)) {
-            let asked = (clause.parameter("g"), clause.parameter("v"), clause.parameter("as"));
-            match asked {
-                _ if clause.excludes(encoding) => {}
-                ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") if encoding == Encoding::Json => {
-                    return Ok(Discovery::Aggregated);
-                }
-                ("", "", "") => return Ok(Discovery::Legacy(indented(encoding, pretty))),
-                _ => {}
-            }
-        }
+    let clauses = clauses(headers);
+    let first = |wanted: [&str; 3]| {
+        let mut clauses = clauses.iter();
+        clauses.find_map(|clause| {
+            let asked = ["g", "v", "as"].map(|name| clause.parameter(name));
+            let mut named = ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding));
+            let encoding = named.find(|encoding| asked == wanted && !clause.excludes(*encoding))?;
+            Some(indented(encoding, pretty || clause.parameter("pretty") == "1"))
+        })
+    };
+    let aggregated = match aggregation {
+        Aggregation::Offered => first(["apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"]),
+        Aggregation::None => None,
+    };
+    let legacy = || first(["", "", ""]).map(Discovery::Legacy);
+    aggregated.map(Discovery::Aggregated).or_else(legacy).ok_or_else(|| ApiError::not_acceptable(ACCEPTED))
+}
+
+/// Checks that a client takes one of these, as upstream's router does before anything is negotiated: by the
+/// names of the types alone, and without an understanding of `application/*`.
+///
+/// # Errors
+/// 406 with what there is.
+pub(crate) fn check_offered(headers: &HeaderMap, offers: &[&str]) -> ApiResult<()> {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut named = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
+    if is_silent(headers) || named.any(|named| named == "*/*" || offers.contains(&named)) {
+        return Ok(());
     }
-    Err(ApiError::not_acceptable(ACCEPTED))
+    Err(ApiError::no_representation(offers))
 }
 
 /// The first of `offers`, media types without parameters, that the client takes; `None` for none.

@@ -37,8 +37,8 @@ impl Call {
     ///
     /// # Errors
     /// 406 when there is none that the client takes.
-    pub(crate) fn form(&self, list: bool) -> ApiResult<Form> {
-        negotiation::form(&self.headers, &self.query, list)
+    pub(crate) fn form(&self) -> ApiResult<Form> {
+        negotiation::form(&self.headers, &self.query)
     }
 
     /// How a write is to be done, and who does it: the field manager, or what the client calls itself.

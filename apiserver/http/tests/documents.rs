@@ -98,7 +98,9 @@ async fn open_api_v3_is_cached_by_hash() {
         "api",
         "api/v1",
         "apis",
-        "apis/toys.example.com",
+        "apis/authentication.k8s.io",
+        "apis/authentication.k8s.io/v1",
+        "apis/authorization.k8s.io/v1",
         "apis/toys.example.com/v1",
         "apis/toys.example.com/v1beta1",
         "version",
@@ -114,7 +116,29 @@ async fn open_api_v3_is_cached_by_hash() {
     let tag = headers["etag"].to_str().unwrap();
     assert!(url.ends_with(tag.trim_matches('"')));
     assert_eq!(server.request("GET", url, &[("if-none-match", tag)], "").await.status(), 304);
+    let date = headers["last-modified"].to_str().unwrap();
+    for (header, value, code) in [
+        ("if-none-match", format!("\"a\", W/{tag}"), 304),
+        ("if-none-match", "*".to_owned(), 304),
+        ("if-none-match", "\"a\"".to_owned(), 200),
+        ("if-modified-since", date.to_owned(), 304),
+        ("if-modified-since", "Thu, 01 Jan 1970 00:00:00 GMT".to_owned(), 200),
+        ("if-modified-since", "yesterday".to_owned(), 200),
+    ] {
+        let answer = server.request("GET", url, &[(header, &value)], "").await;
+        assert_eq!(answer.status(), code, "{header}: {value}");
+    }
     let plain = url.split('?').next().unwrap();
+    for form in ["v3@v1.0", "v3.v1.0"] {
+        let accept = format!("application/com.github.proto-openapi.spec.{form}+protobuf");
+        let answer = server.request("GET", plain, &[("accept", &accept)], "").await;
+        let found = (answer.status().as_u16(), answer.headers()["content-type"].to_str().unwrap());
+        assert_eq!(found, (200, "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"));
+        assert_eq!(answer.headers()["etag"], headers["etag"]);
+    }
+    for none in ["/openapi/v3/", "/openapi/v3/apis/toys.example.com", "/openapi/v2/", &format!("{plain}/")] {
+        assert_eq!(server.request("GET", none, &[], "").await.status(), 404, "{none}");
+    }
     let moved = server.request("GET", &format!("{plain}?hash=ABC"), &[], "").await;
     assert_eq!((moved.status().as_u16(), moved.headers()["location"].to_str().unwrap()), (301, url));
     let unhashed = server.request("GET", plain, &[], "").await;

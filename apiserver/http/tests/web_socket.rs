@@ -32,13 +32,17 @@ async fn frame(stream: &mut TcpStream) -> (u8, Vec<u8>) {
 }
 
 async fn connect(server: &Server, query: &str) -> (TcpStream, String) {
+    connect_with(server, query, "").await
+}
+
+async fn connect_with(server: &Server, query: &str, headers: &str) -> (TcpStream, String) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(server.clone().listen(listener));
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
         "GET {GADGETS}?watch=true{query} HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut head = Vec::new();
@@ -84,4 +88,16 @@ async fn refusals_are_answers_and_a_client_may_leave() {
     stream.write_all(&[0x88, 0x80, 0, 0, 0, 0]).await.unwrap();
     assert_eq!(frame(&mut stream).await.0, 0x88);
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn the_protocol_that_a_browser_asks_for_is_repeated() {
+    let server = Server::start().await;
+    let head = async |headers: &str| connect_with(&server, "", headers).await.1.to_lowercase();
+    let one = head("Sec-WebSocket-Protocol: base64.binary.k8s.io\r\n").await;
+    assert!(one.contains("\r\nsec-websocket-protocol: base64.binary.k8s.io\r\n"), "{one}");
+    let none = head("").await;
+    assert!(none.starts_with("http/1.1 101 ") && !none.contains("sec-websocket-protocol"), "{none}");
+    let several = head("Sec-WebSocket-Protocol: a, b\r\n").await;
+    assert!(several.starts_with("http/1.1 400 "), "{several}");
 }

@@ -9,7 +9,9 @@ use crate::resource::{Registry, Resource};
 use crate::{metadata, scale};
 
 mod gnostic;
+mod gnostic_v3;
 mod operations;
+mod reviews;
 
 /// Who says it.
 static INFO: LazyLock<Value> = LazyLock::new(|| json!({"title": "Capstan", "version": "unversioned"}));
@@ -46,6 +48,22 @@ pub fn v2(registry: &Registry) -> Value {
 /// The v2 document in protobuf.
 pub fn v2_protobuf(document: &Value) -> Vec<u8> {
     gnostic::document(document)
+}
+
+/// A v3 document in protobuf.
+pub fn v3_protobuf(document: &Value) -> Vec<u8> {
+    gnostic_v3::document(document)
+}
+
+/// The v3 document of the reviews of one group.
+pub fn v3_of_reviews(group: &str) -> Value {
+    let mut schemas = shared_schemas();
+    let mut paths = Map::new();
+    for review in crate::reviews::ALL.iter().filter(|review| review.group == group) {
+        reviews::add(review, &mut schemas, &mut paths);
+    }
+    json!({"openapi": "3.0.0", "info": INFO.clone(),
+        "paths": paths, "components": {"schemas": schemas}})
 }
 
 /// The v3 document of a discovery path: `api`, `apis`, `apis/<group>` or `version`.

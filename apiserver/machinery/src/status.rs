@@ -188,6 +188,12 @@ impl ApiError {
         Self { details: json!({}), ..Self::new(422, "Invalid", message) }
     }
 
+    /// None of what there is at a path is what the client takes.
+    pub fn no_representation(offers: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", offers.join(", "));
+        Self { details: json!({}), ..Self::new(406, "NotAcceptable", message) }
+    }
+
     /// The request makes no sense.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)

@@ -1,8 +1,10 @@
 //! A document with its hash.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
+use http::header::{CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use serde_json::Value;
 
 use crate::response::{self, Answer};
@@ -22,7 +24,7 @@ impl Document {
     }
 
     /// The same document in another encoding: one document, one tag.
-    pub(super) fn encoded(&self, body: Vec<u8>) -> Self {
+    pub(super) fn encoded(&self, body: impl Into<Bytes>) -> Self {
         Self { body: body.into(), hash: self.hash.clone() }
     }
 
@@ -30,11 +32,38 @@ impl Document {
         &self.hash
     }
 
-    /// The document, or that it is the one that the client has.
+    /// The document, or that it is the very one that the client has.
     pub(super) fn serve(&self, headers: &HeaderMap, content_type: &'static str) -> Answer {
-        let tag = format!("\"{}\"", self.hash);
-        let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let mut answer = if known.split(',').any(|one| matches!(one.trim(), "*") || one.trim() == tag) {
+        let known =
+            headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == self.quoted().as_bytes());
+        self.answer(known, content_type)
+    }
+
+    /// The document, or that it is among those that the client has: by their tags, or where it names none
+    /// by the time that it has seen one.
+    pub(super) fn serve_file(
+        &self,
+        headers: &HeaderMap,
+        content_type: &'static str,
+        made: Timestamp,
+    ) -> Answer {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let known = match (text(IF_NONE_MATCH), text(IF_MODIFIED_SINCE)) {
+            (Some(tags), _) => {
+                let mut tags = tags.split(',').map(|tag| tag.trim().trim_start_matches("W/"));
+                tags.any(|tag| tag == "*" || tag == self.quoted())
+            }
+            (None, Some(seen)) => {
+                let seen = rfc2822::parse(seen).map(|seen| seen.timestamp().as_second());
+                seen.is_ok_and(|seen| made.as_second() <= seen)
+            }
+            (None, None) => false,
+        };
+        self.answer(known, content_type)
+    }
+
+    fn answer(&self, is_known: bool, content_type: &'static str) -> Answer {
+        let mut answer = if is_known {
             let mut answer = response::bytes(304, content_type, Bytes::new());
             answer.headers_mut().remove(CONTENT_TYPE);
             answer
@@ -45,11 +74,14 @@ impl Document {
         answer
     }
 
+    fn quoted(&self) -> String {
+        format!("\"{}\"", self.hash)
+    }
+
     /// Says which document the answer is about.
     pub(super) fn tag(&self, answer: &mut Answer) {
-        if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", self.hash)) {
+        if let Ok(tag) = HeaderValue::from_str(&self.quoted()) {
             answer.headers_mut().insert(ETAG, tag);
         }
-        answer.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
     }
 }

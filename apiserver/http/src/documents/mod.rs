@@ -10,31 +10,35 @@ use apiserver_machinery::discovery::Served;
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::reviews;
 use apiserver_machinery::status::ApiResult;
-use http::HeaderValue;
-use http::header::CACHE_CONTROL;
+use http::header::{CACHE_CONTROL, VARY};
+use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
 use self::document::Document;
 use self::open_api::OpenApi;
 use crate::encoding::Encoding;
-use crate::negotiation::{self, Discovery};
+use crate::negotiation::{self, Aggregation, Discovery};
 use crate::request::Call;
 use crate::response::{self, Answer};
 use crate::server::Identity;
-
-/// What aggregated discovery says it is.
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Paths beside those of the API.
 const OTHER_PATHS: [&str; 8] =
     ["/healthz", "/healthz/etcd", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
 
+/// What discovery says at one path.
+#[derive(Debug)]
+struct Legacy {
+    document: Value,
+    is_built_in: bool,
+}
+
 /// What one face shows.
 #[derive(Debug)]
 struct Face {
-    legacy: BTreeMap<String, Value>,
-    aggregated: Document,
-    aggregated_core: Option<Document>,
+    legacy: BTreeMap<String, Legacy>,
+    aggregated: Aggregated,
+    aggregated_core: Option<Aggregated>,
     paths: Value,
     open_api: OpenApi,
 }
@@ -69,57 +73,108 @@ impl Documents {
         match path {
             // For people, whatever they accept.
             "" => return response::value(200, &face.paths, Encoding::PrettyJson).map(Some),
-            "/version" => return response::value(200, &self.version, Encoding::PrettyJson).map(Some),
+            "/version" => {
+                negotiation::check_offered(&call.headers, &["application/json"])?;
+                return response::value(200, &self.version, Encoding::PrettyJson).map(Some);
+            }
             _ => {}
         }
-        if let Some(rest) = path.strip_prefix("/openapi") {
+        // Unlike the others, these are at one path alone.
+        if let Some(rest) = call.info.path.strip_prefix("/openapi") {
             return Ok(face.open_api.serve(rest, &call.headers, &call.query));
         }
         let Some(legacy) = face.legacy.get(path) else { return Ok(None) };
+        if legacy.is_built_in {
+            negotiation::check_offered(&call.headers, &negotiation::MEDIA_TYPES)?;
+        }
         let aggregated = match path {
             "/apis" => Some(&face.aggregated),
             "/api" => face.aggregated_core.as_ref(),
             _ => None,
         };
-        match (negotiation::discovery(&call.headers, &call.query)?, aggregated) {
-            (Discovery::Aggregated, Some(document)) => {
-                let mut answer = document.serve(&call.headers, AGGREGATED);
-                answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
-                Ok(Some(answer))
+        let aggregation = if aggregated.is_some() { Aggregation::Offered } else { Aggregation::None };
+        match (negotiation::discovery(&call.headers, &call.query, aggregation)?, aggregated) {
+            (Discovery::Aggregated(encoding), Some(document)) => {
+                document.serve(&call.headers, encoding).map(Some)
             }
-            (Discovery::Aggregated, None) => response::value(200, legacy, Encoding::Json).map(Some),
-            (Discovery::Legacy(encoding), _) => response::value(200, legacy, encoding).map(Some),
+            (Discovery::Aggregated(encoding) | Discovery::Legacy(encoding), _) => {
+                response::value(200, &legacy.document, encoding).map(Some)
+            }
         }
+    }
+}
+
+/// Everything that there is in one document.
+#[derive(Debug)]
+struct Aggregated {
+    value: Value,
+    /// In one line of JSON.
+    line: Document,
+}
+
+impl Aggregated {
+    fn new(value: Value) -> Self {
+        let document = Document::new(&value);
+        let line =
+            Encoding::Json.encode(&value).map_or_else(|_| document.clone(), |line| document.encoded(line));
+        Self { value, line }
+    }
+
+    fn serve(&self, headers: &HeaderMap, encoding: Encoding) -> ApiResult<Answer> {
+        let content_type = match encoding {
+            Encoding::Json | Encoding::PrettyJson => {
+                "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
+            Encoding::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            Encoding::Protobuf => {
+                "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
+        };
+        let mut answer = match encoding {
+            Encoding::Json => self.line.serve(headers, content_type),
+            other => self.line.encoded(other.encode(&self.value)?).serve(headers, content_type),
+        };
+        answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+        answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+        Ok(answer)
     }
 }
 
 impl Face {
     fn new(served: Served<'_>, address: &str) -> Self {
-        let mut legacy = BTreeMap::from([("/apis".to_owned(), served.group_list())]);
+        let of = |is_built_in: bool, document: Value| Legacy { document, is_built_in };
+        let mut legacy = BTreeMap::from([("/apis".to_owned(), of(false, served.group_list()))]);
         if let Some(core) = served.core_versions(address) {
-            legacy.insert("/api".to_owned(), core);
+            legacy.insert("/api".to_owned(), of(true, core));
         }
         for (group, versions) in served.groups() {
+            let is_built_in = is_built_in(served.registry, &group);
             if let Some(document) = served.group(&group) {
-                legacy.insert(format!("/apis/{group}"), document);
+                legacy.insert(format!("/apis/{group}"), of(is_built_in, document));
             }
             for version in versions {
                 if let Some(list) = served.resource_list(&group, &version) {
-                    legacy.insert(root(&group, &version), list);
+                    legacy.insert(root(&group, &version), of(is_built_in, list));
                 }
             }
         }
-        let core = legacy.contains_key("/api").then(|| Document::new(&served.aggregated(true)));
+        let core = legacy.contains_key("/api").then(|| Aggregated::new(served.aggregated(true)));
         let mut paths: Vec<&str> = legacy.keys().map(String::as_str).chain(OTHER_PATHS).collect();
         paths.sort_unstable();
         Self {
-            aggregated: Document::new(&served.aggregated(false)),
+            aggregated: Aggregated::new(served.aggregated(false)),
             aggregated_core: core,
             paths: json!({"paths": paths}),
-            open_api: OpenApi::new(served.registry),
+            open_api: OpenApi::new(&served),
             legacy,
         }
     }
+}
+
+/// Whether a group is one of Kubernetes' own; upstream answers for those by other means than for the rest.
+fn is_built_in(registry: &Registry, group: &str) -> bool {
+    group.is_empty()
+        || !registry.resources().iter().any(|resource| resource.group == group && resource.hosted)
 }
 
 /// Where a version of a group is served.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use apiserver_machinery::open_api;
-use apiserver_machinery::resource::Registry;
+use apiserver_machinery::discovery::Served;
+use apiserver_machinery::{open_api, reviews};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, EXPIRES, LAST_MODIFIED, LOCATION, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, LAST_MODIFIED, LOCATION, VARY};
 use http::{HeaderMap, HeaderValue};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -20,6 +20,9 @@ const JSON: &str = "application/json";
 /// The v2 document in protobuf. Requests write it with an `@`, answers cannot.
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
+/// The same of the v3 documents.
+const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+
 /// A document that is asked for by its hash never changes.
 const A_YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
 
@@ -29,19 +32,35 @@ pub(super) struct OpenApi {
     v2: Document,
     v2_protobuf: Document,
     index: Document,
-    v3: BTreeMap<String, Document>,
+    v3: BTreeMap<String, Forms>,
     made: Timestamp,
 }
 
+/// One document, in both of its encodings.
+#[derive(Debug)]
+struct Forms {
+    json: Document,
+    protobuf: Document,
+}
+
+impl Forms {
+    fn new(document: &Value) -> Self {
+        let json = Document::new(document);
+        let protobuf = json.encoded(open_api::v3_protobuf(document));
+        Self { json, protobuf }
+    }
+}
+
 impl OpenApi {
-    pub(super) fn new(registry: &Registry) -> Self {
+    pub(super) fn new(served: &Served<'_>) -> Self {
+        let registry = served.registry;
         let v2 = open_api::v2(registry);
         let document = Document::new(&v2);
-        let v3 = v3(registry);
+        let v3 = v3(served);
         let urls: Map<String, Value> = v3
             .iter()
             .map(|(name, document)| {
-                let url = format!("/openapi/v3/{name}?hash={}", document.hash());
+                let url = format!("/openapi/v3/{name}?hash={}", document.json.hash());
                 (name.clone(), json!({"serverRelativeURL": url}))
             })
             .collect();
@@ -58,39 +77,51 @@ impl OpenApi {
     pub(super) fn serve(&self, path: &str, headers: &HeaderMap, query: &Query) -> Option<Answer> {
         match path {
             "/v2" => Some(self.serve_v2(headers)),
-            // Upstream writes it without saying what it is, and so it is taken for text.
-            "/v3" => Some(self.dated(self.index.serve(headers, "text/plain; charset=utf-8"))),
+            "/v3" => Some(self.serve_index(headers)),
             _ => path.strip_prefix("/v3/").map(|name| self.serve_v3(name, headers, query)),
         }
     }
 
+    /// Upstream writes it without saying what it is, so that it is taken for text, and without a tag.
+    fn serve_index(&self, headers: &HeaderMap) -> Answer {
+        let mut answer = self.file(&self.index, headers, "text/plain; charset=utf-8", None);
+        answer.headers_mut().remove(ETAG);
+        set_date(&mut answer, LAST_MODIFIED, self.made);
+        answer
+    }
+
     fn serve_v2(&self, headers: &HeaderMap) -> Answer {
         let requested = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-        match negotiation::first(headers, &[JSON, V2_PROTOBUF, requested]) {
-            Some(JSON) => self.dated(self.v2.serve(headers, JSON)),
-            Some(_) => self.dated(self.v2_protobuf.serve(headers, V2_PROTOBUF)),
-            None => not_acceptable(),
-        }
+        let (document, media) = match negotiation::first(headers, &[JSON, V2_PROTOBUF, requested]) {
+            Some(JSON) => (&self.v2, JSON),
+            Some(_) => (&self.v2_protobuf, V2_PROTOBUF),
+            None => return not_acceptable(),
+        };
+        self.file(document, headers, media, Some("Accept-Encoding"))
     }
 
     fn serve_v3(&self, name: &str, headers: &HeaderMap, query: &Query) -> Answer {
-        let Some(document) = self.v3.get(name) else {
+        let Some(forms) = self.v3.get(name) else {
             return without_type(404);
         };
-        if negotiation::first(headers, &[JSON]).is_none() {
-            return not_acceptable();
-        }
+        let requested = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+        let (document, media) = match negotiation::first(headers, &[JSON, V3_PROTOBUF, requested]) {
+            Some(JSON) => (&forms.json, JSON),
+            Some(_) => (&forms.protobuf, V3_PROTOBUF),
+            None => return not_acceptable(),
+        };
         let hash = query.text("hash");
         if !hash.is_empty() && hash != document.hash() {
-            let mut answer = response::bytes(301, JSON, Bytes::new());
+            let mut answer = response::bytes(301, media, Bytes::new());
             document.tag(&mut answer);
+            answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
             let url = format!("/openapi/v3/{name}?hash={}", document.hash());
             if let Ok(location) = HeaderValue::from_str(&url) {
                 answer.headers_mut().insert(LOCATION, location);
             }
             return answer;
         }
-        let mut answer = self.dated(document.serve(headers, JSON));
+        let mut answer = self.file(document, headers, media, Some("Accept"));
         if !hash.is_empty() {
             answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
             if let Ok(end) = Timestamp::now().checked_add(A_YEAR) {
@@ -100,26 +131,48 @@ impl OpenApi {
         answer
     }
 
-    fn dated(&self, mut answer: Answer) -> Answer {
+    /// A document with its date, and what its form depends on.
+    fn file(
+        &self,
+        document: &Document,
+        headers: &HeaderMap,
+        media: &'static str,
+        vary: Option<&'static str>,
+    ) -> Answer {
+        let mut answer = document.serve_file(headers, media, self.made);
         if answer.status() == http::StatusCode::OK {
             set_date(&mut answer, LAST_MODIFIED, self.made);
+        }
+        if let Some(vary) = vary {
+            answer.headers_mut().insert(VARY, HeaderValue::from_static(vary));
         }
         answer
     }
 }
 
-fn v3(registry: &Registry) -> BTreeMap<String, Document> {
+fn v3(served: &Served<'_>) -> BTreeMap<String, Forms> {
     let mut documents = BTreeMap::new();
     let mut paths = vec!["apis".to_owned(), "version".to_owned()];
-    for (group, versions) in registry.groups() {
-        paths.push(if group.is_empty() { "api".to_owned() } else { format!("apis/{group}") });
+    for (group, versions) in served.registry.groups() {
+        // Upstream has none for the groups of custom resources.
+        if super::is_built_in(served.registry, &group) {
+            paths.push(if group.is_empty() { "api".to_owned() } else { format!("apis/{group}") });
+        }
         for version in versions {
             let name = super::root(&group, &version).trim_start_matches('/').to_owned();
-            documents.insert(name, Document::new(&open_api::v3(registry, &group, &version)));
+            documents.insert(name, Forms::new(&open_api::v3(served.registry, &group, &version)));
+        }
+    }
+    for group in served.reviews.iter().map(|review| review.group) {
+        let path = format!("apis/{group}");
+        if !paths.contains(&path) {
+            documents
+                .insert(format!("{path}/{}", reviews::VERSION), Forms::new(&open_api::v3_of_reviews(group)));
+            paths.push(path);
         }
     }
     documents.extend(paths.into_iter().map(|path| {
-        let document = Document::new(&open_api::v3_of_path(&path));
+        let document = Forms::new(&open_api::v3_of_path(&path));
         (path, document)
     }));
     documents

@@ -6,8 +6,8 @@ fn accept(text: &str) -> HeaderMap {
     headers
 }
 
-fn of(text: &str, list: bool) -> Result<(View, Encoding), u16> {
-    let form = form(&accept(text), &Query::default(), list);
+fn of(text: &str) -> Result<(View, Encoding), u16> {
+    let form = form(&accept(text), &Query::default());
     form.map(|form| (form.view, form.encoding)).map_err(|error| error.code)
 }
 
@@ -15,55 +15,54 @@ fn of(text: &str, list: bool) -> Result<(View, Encoding), u16> {
 #[test]
 fn the_first_form_that_can_be_had_wins() {
     use Encoding::{Json, PrettyJson, Protobuf, Yaml};
-    use View::{Metadata, Table, Whole};
+    use View::{Metadata, MetadataList, Table, Whole};
     let table = [
-        ("", false, Ok((Whole, Json))),
-        ("*/*", false, Ok((Whole, Json))),
-        ("application/*", false, Ok((Whole, Json))),
-        ("text/*", false, Err(406)),
-        ("text/html", false, Err(406)),
-        ("application/cbor", false, Err(406)),
-        ("*/*;q=0.8,text/html", false, Ok((Whole, Json))),
-        ("application/yaml", true, Ok((Whole, Yaml))),
-        ("application/json;q=0.1,application/yaml;q=0.5", false, Ok((Whole, Yaml))),
-        ("application/json;q=0", false, Ok((Whole, Json))),
-        ("application/json;pretty=1", false, Ok((Whole, PrettyJson))),
-        ("application/json;stream=watch", false, Ok((Whole, Json))),
-        ("application/json;foo=bar;charset=latin1", false, Ok((Whole, Json))),
-        ("application/vnd.kubernetes.protobuf", false, Err(406)),
-        ("application/vnd.kubernetes.protobuf,application/json", false, Ok((Whole, Json))),
-        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", true, Ok((Table("v1"), Json))),
-        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", true, Ok((Table("v1beta1"), Json))),
-        ("application/yaml;as=Table;v=v1;g=meta.k8s.io", true, Ok((Table("v1"), Yaml))),
-        ("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", true, Err(406)),
+        ("", Ok((Whole, Json))),
+        ("*/*", Ok((Whole, Json))),
+        ("application/*", Ok((Whole, Json))),
+        ("text/*", Err(406)),
+        ("text/html", Err(406)),
+        ("application/cbor", Err(406)),
+        ("*/*;q=0.8,text/html", Ok((Whole, Json))),
+        ("application/yaml", Ok((Whole, Yaml))),
+        ("application/json;q=0.1,application/yaml;q=0.5", Ok((Whole, Yaml))),
+        ("application/json;q=0", Ok((Whole, Json))),
+        ("application/json;pretty=1", Ok((Whole, PrettyJson))),
+        ("application/json;stream=watch", Ok((Whole, Json))),
+        ("application/json;foo=bar;charset=latin1", Ok((Whole, Json))),
+        ("application/vnd.kubernetes.protobuf", Err(406)),
+        ("application/vnd.kubernetes.protobuf,application/json", Ok((Whole, Json))),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Ok((Table("v1"), Json))),
+        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", Ok((Table("v1beta1"), Json))),
+        ("application/yaml;as=Table;v=v1;g=meta.k8s.io", Ok((Table("v1"), Yaml))),
+        ("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", Err(406)),
         (
             "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json",
-            false,
             Ok((Whole, Json)),
         ),
-        ("application/json;as=Table;v=v2;g=meta.k8s.io", true, Err(406)),
-        ("application/json;as=Table;v=v1;g=foo", true, Err(406)),
-        ("application/json;as=Foo;v=v1;g=meta.k8s.io", true, Err(406)),
-        ("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", true, Err(406)),
-        ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", false, Err(500)),
-        ("application/yaml;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", false, Ok((Metadata("v1"), Yaml))),
+        ("application/json;as=Table;v=v2;g=meta.k8s.io", Err(406)),
+        ("application/json;as=Table;v=v1;g=foo", Err(406)),
+        ("application/json;as=Foo;v=v1;g=meta.k8s.io", Err(406)),
+        ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Ok((MetadataList("v1"), Json))),
+        ("application/yaml;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", Ok((Metadata("v1"), Yaml))),
         (
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
              application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-            true,
-            Ok((Metadata("v1"), Protobuf)),
+            Ok((MetadataList("v1"), Protobuf)),
         ),
     ];
-    for (text, list, expected) in table {
-        assert_eq!(of(text, list), expected, "{text}");
+    for (text, expected) in table {
+        assert_eq!(of(text), expected, "{text}");
     }
-    assert_eq!(form(&HeaderMap::new(), &Query::default(), true), Ok(Form::JSON));
+    assert_eq!(form(&HeaderMap::new(), &Query::default()), Ok(Form::JSON));
 }
 
 #[test]
 fn streams_and_errors_have_rules_of_their_own() {
     let none = Query::default();
-    let watched = |text: &str| watch_form(&accept(text), &none).map(|form| form.encoding).map_err(|e| e.code);
+    let watched = |text: &str| {
+        form(&accept(text), &none).and_then(stream).map(|form| form.encoding).map_err(|e| e.code)
+    };
     assert_eq!(watched("application/yaml,application/json"), Err(406));
     assert_eq!(watched("application/json;stream=watch"), Ok(Encoding::Json));
     let metadata =
@@ -89,30 +88,58 @@ fn people_get_lines() {
     for (query, expected) in
         [("", Encoding::PrettyJson), ("pretty=0", Encoding::Json), ("pretty=false", Encoding::Json)]
     {
-        assert_eq!(form(&curl, &Query::parse(query), false).unwrap().encoding, expected, "{query}");
+        assert_eq!(form(&curl, &Query::parse(query)).unwrap().encoding, expected, "{query}");
     }
-    assert_eq!(
-        form(&accept("*/*"), &Query::parse("pretty=true"), false).unwrap().encoding,
-        Encoding::PrettyJson
-    );
+    assert_eq!(form(&accept("*/*"), &Query::parse("pretty=true")).unwrap().encoding, Encoding::PrettyJson);
 }
 
 #[test]
 fn discovery_is_aggregated_for_those_who_know_it() {
+    use Discovery::{Aggregated, Legacy};
     let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let old = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+    let protobuf = v2.replace("json", "vnd.kubernetes.protobuf");
     let table = [
-        (v2.to_owned(), Ok(Discovery::Aggregated)),
-        (format!("{v2};profile=nopeer"), Ok(Discovery::Aggregated)),
-        (format!("{v2},{old},application/json"), Ok(Discovery::Aggregated)),
-        (old.to_owned(), Err(406)),
-        (format!("{old},application/json"), Ok(Discovery::Legacy(Encoding::Json))),
-        ("application/json".to_owned(), Ok(Discovery::Legacy(Encoding::Json))),
-        ("application/yaml".to_owned(), Ok(Discovery::Legacy(Encoding::Yaml))),
-        ("text/html".to_owned(), Err(406)),
+        (v2.to_owned(), Ok(Aggregated(Encoding::Json)), Err(406)),
+        (format!("{v2};profile=nopeer"), Ok(Aggregated(Encoding::Json)), Err(406)),
+        (format!("{v2},{old},application/json"), Ok(Aggregated(Encoding::Json)), Ok(Legacy(Encoding::Json))),
+        (format!("application/json,{v2}"), Ok(Aggregated(Encoding::Json)), Ok(Legacy(Encoding::Json))),
+        (
+            format!("application/yaml;q=0.5,{v2};q=0.1"),
+            Ok(Aggregated(Encoding::Json)),
+            Ok(Legacy(Encoding::Yaml)),
+        ),
+        (protobuf.clone(), Ok(Aggregated(Encoding::Protobuf)), Err(406)),
+        (format!("{v2};q=0.9,{protobuf}"), Ok(Aggregated(Encoding::Protobuf)), Err(406)),
+        (v2.replace("json", "yaml"), Ok(Aggregated(Encoding::Yaml)), Err(406)),
+        (old.to_owned(), Err(406), Err(406)),
+        (format!("{old},application/json"), Ok(Legacy(Encoding::Json)), Ok(Legacy(Encoding::Json))),
+        (
+            "application/json;pretty=1".to_owned(),
+            Ok(Legacy(Encoding::PrettyJson)),
+            Ok(Legacy(Encoding::PrettyJson)),
+        ),
+        ("application/yaml".to_owned(), Ok(Legacy(Encoding::Yaml)), Ok(Legacy(Encoding::Yaml))),
+        ("text/html".to_owned(), Err(406), Err(406)),
     ];
-    for (text, expected) in table {
-        let found = discovery(&accept(&text), &Query::default()).map_err(|error| error.code);
-        assert_eq!(found, expected, "{text}");
+    for (text, offered, alone) in table {
+        for (aggregation, expected) in [(Aggregation::Offered, offered), (Aggregation::None, alone)] {
+            let found = discovery(&accept(&text), &Query::default(), aggregation).map_err(|error| error.code);
+            assert_eq!(found, expected, "{text} {aggregation:?}");
+        }
+    }
+}
+
+#[test]
+fn a_router_knows_types_by_their_names() {
+    for (text, offered) in [
+        ("", true),
+        ("*/*", true),
+        ("application/json;as=Table;g=meta.k8s.io;v=v1", true),
+        ("text/html, application/json;q=0.1", true),
+        ("application/*", false),
+        ("application/yaml", false),
+    ] {
+        assert_eq!(check_offered(&accept(text), &["application/json"]).is_ok(), offered, "{text}");
     }
 }

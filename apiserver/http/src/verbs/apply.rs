@@ -47,7 +47,7 @@ pub(super) async fn serve(
     path: &ResourcePath,
     target: Target,
 ) -> ApiResult<Answer> {
-    let form = call.form(false)?;
+    let form = call.form()?;
     let (configuration, options, duplicates) = read(call)?;
     let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };
     let creation = Creation { namespace: &path.namespace, caller: call.caller(), permissions: &permissions };

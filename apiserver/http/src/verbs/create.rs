@@ -20,7 +20,7 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form(false)?;
+    let form = call.form()?;
     let options = call.write_options("CreateOptions")?;
     let (mut object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };

@@ -21,7 +21,7 @@ pub(super) async fn one(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form(false)?;
+    let form = call.form()?;
     let options = options(call)?;
     match server.parts.objects.delete(kind, &path.namespace, &path.name, &options).await? {
         Deletion::Gone(gone) => {
@@ -44,7 +44,7 @@ pub(super) async fn collection(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form(true)?;
+    let form = call.form()?;
     let options = options(call)?;
     let request = list::request(&call.query, kind, path)?;
     let deleted = server.parts.objects.delete_collection(kind, &request, &options).await?;

@@ -64,7 +64,9 @@ impl Frames {
                 }
                 encoding.event(kind, &table)
             }
-            View::Metadata(version) => encoding.event(kind, &view::partial(object, version)),
+            View::Metadata(version) | View::MetadataList(version) => {
+                encoding.event(kind, &view::partial(object, version))
+            }
             View::Whole => encoding.event(kind, object),
         }
     }

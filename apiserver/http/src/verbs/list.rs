@@ -17,7 +17,7 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form(true)?;
+    let form = call.form()?;
     let request = request(&call.query, kind, path)?;
     let listing = server.parts.objects.list(kind, &request).await?;
     view::list(kind.resource, &listing, form, &call.query)

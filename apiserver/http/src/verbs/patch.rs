@@ -38,7 +38,7 @@ pub(super) async fn part(
     if apply::is_meant(call) {
         return apply::serve(server, call, kind, path, target).await;
     }
-    let form = call.form(false)?;
+    let form = call.form()?;
     let options = call.write_options("PatchOptions")?;
     let (patch, duplicates) = read(call, kind, options.field_validation)?;
     let patched =

@@ -77,7 +77,7 @@ pub(super) async fn serve(
     if call.info.verb != "create" {
         return Err(ApiError::method_not_allowed_here());
     }
-    let form = call.form(false)?;
+    let form = call.form()?;
     call.query.write_options("CreateOptions")?;
     let mut question = decode(call, review)?;
     let status = match review.kind {
@@ -101,6 +101,7 @@ pub(super) async fn serve(
         View::Metadata(version) => {
             response::value(201, &super::view::partial(&question, version), form.encoding)
         }
+        View::MetadataList(_) => Err(super::view::no_list(&format!("*authorization.{}", review.kind))),
         View::Table(_) => Err(ApiError::not_acceptable(crate::negotiation::ACCEPTED)),
     }
 }

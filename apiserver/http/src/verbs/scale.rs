@@ -42,7 +42,7 @@ pub(super) async fn serve(
 }
 
 async fn get(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
-    let form = call.form(false)?;
+    let form = call.form()?;
     let freshness = match list_options::single_revision(call.query.text("resourceVersion"))? {
         None => Freshness::Consistent,
         Some(revision) if revision.number() == 0 => Freshness::Any,
@@ -54,7 +54,7 @@ async fn get(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
 }
 
 async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
-    let form = call.form(false)?;
+    let form = call.form()?;
     let options = call.write_options("UpdateOptions")?;
     let (fields, media) = (None, call.header(&CONTENT_TYPE));
     let Decoded { value: mut wanted, duplicates } = body::decode(media, &call.body, scale::KIND, fields)?;
@@ -70,7 +70,7 @@ async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer
 }
 
 async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
-    let form = call.form(false)?;
+    let form = call.form()?;
     if apply::is_meant(call) {
         let (configuration, options, duplicates) = apply::read(call)?;
         let (namespace, name) = (&of.path.namespace, &of.path.name);
@@ -156,8 +156,9 @@ fn show(call: &Call, value: &Value, form: Form) -> ApiResult<Answer> {
     match form.view {
         View::Whole => response::value(200, value, form.encoding),
         View::Metadata(version) => response::value(200, &view::partial(value, version), form.encoding),
+        View::MetadataList(_) => Err(view::no_list("*v1.Scale")),
         View::Table(version) => {
-            let shown = match view::include(&call.query)? {
+            let shown = match view::include(form, &call.query)? {
                 IncludeObject::None => Value::Null,
                 IncludeObject::Metadata => view::partial(value, version),
                 IncludeObject::Object => value.clone(),

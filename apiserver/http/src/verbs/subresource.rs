@@ -57,7 +57,7 @@ async fn invoke(
     verb: &Arc<dyn Verb>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form(false)?;
+    let form = call.form()?;
     let options = call.write_options("CreateOptions")?;
     let body = body_of(call, verb.as_ref())?;
     let objects = ThroughStore(Arc::clone(&server.parts.objects));

@@ -27,7 +27,7 @@ pub(super) async fn part(
     path: &ResourcePath,
     target: Target,
 ) -> ApiResult<Answer> {
-    let form = call.form(false)?;
+    let form = call.form()?;
     let options = call.write_options("UpdateOptions")?;
     let (object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let objects = &server.parts.objects;

@@ -24,10 +24,12 @@ pub(super) fn object(
 ) -> ApiResult<Answer> {
     match form.view {
         View::Table(version) => {
-            let table = one_row(resource, object, version, include(query)?);
+            let table = one_row(resource, object, version, include(form, query)?);
             response::value(code, &table, form.encoding)
         }
         View::Metadata(version) => response::value(code, &partial(object, version), form.encoding),
+        View::MetadataList(_) if resource.hosted => Err(ApiError::untyped(500, "content is not a list")),
+        View::MetadataList(_) => Err(no_list(&format!("*core.{}", resource.kind))),
         View::Whole => response::value(code, object, form.encoding),
     }
 }
@@ -62,7 +64,17 @@ pub(super) fn list(resource: &Resource, listing: &Listing, form: Form, query: &Q
                 "metadata": list_metadata(listing), "items": items});
             response::value(200, &list, form.encoding)
         }
-        View::Metadata(version) => {
+        View::Metadata(_) => {
+            let found = if resource.hosted {
+                "*unstructured.UnstructuredList".to_owned()
+            } else {
+                format!("*core.{}", resource.list_kind())
+            };
+            Err(ApiError::not_acceptable(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({found})"
+            )))
+        }
+        View::MetadataList(version) => {
             let items: Vec<Value> =
                 values(&listing.items)?.iter().map(|value| partial(value, version)).collect();
             let list = json!({"apiVersion": format!("meta.k8s.io/{version}"),
@@ -70,7 +82,7 @@ pub(super) fn list(resource: &Resource, listing: &Listing, form: Form, query: &Q
             response::value(200, &list, form.encoding)
         }
         View::Table(version) => {
-            let rows = table::Rows::new(resource, include(query)?, jiff::Timestamp::now());
+            let rows = table::Rows::new(resource, include(form, query)?, jiff::Timestamp::now());
             let values = values(&listing.items)?;
             let rows: Vec<Value> = values.iter().map(|value| rows.row(value, version)).collect();
             let table = json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
@@ -95,8 +107,18 @@ pub(super) fn one_row(resource: &Resource, object: &Value, version: &str, includ
         "columnDefinitions": table::columns(resource), "rows": [rows.row(object, version)]})
 }
 
-/// How much of the objects a table carries.
-pub(super) fn include(query: &Query) -> ApiResult<IncludeObject> {
+/// The refusal to show one thing in the form of a list.
+pub(super) fn no_list(found: &str) -> ApiError {
+    ApiError::not_acceptable(format!(
+        "you requested PartialObjectMetadataList, but the requested object is not a list ({found})"
+    ))
+}
+
+/// How much of the objects a table carries; whoever does not want one may ask for anything.
+pub(super) fn include(form: Form, query: &Query) -> ApiResult<IncludeObject> {
+    if !matches!(form.view, View::Table(_)) {
+        return Ok(IncludeObject::Metadata);
+    }
     match query.text("includeObject") {
         "" | "Metadata" => Ok(IncludeObject::Metadata),
         "None" => Ok(IncludeObject::None),

@@ -46,17 +46,20 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = negotiation::watch_form(&call.headers, &call.query)?;
+    let form = call.form()?;
     let mut options = ListOptions::of_watch(&call.query, kind, path)?;
     if let Some(name) = call.info.watched_name() {
         options = options.of_one(&name)?;
     }
-    let include = view::include(&call.query)?;
     let lifetime = match options.seconds {
         Some(seconds) => Duration::from_secs(seconds),
         None => LIFETIME + LIFETIME.mul_f64(spread()),
     };
     let request = server.parts.objects.with_fixed_start(options.watch()?);
+    let form = negotiation::stream(form)?;
+    let include = view::include(form, &call.query)?;
+    let socket = web_socket::key(&call.headers).zip(call.upgrade.clone());
+    let protocol = if socket.is_some() { web_socket::protocol(&call.headers)? } else { None };
     let (sender, receiver) = mpsc::channel(IN_FLIGHT);
     let mut stream = Stream {
         server: Arc::clone(server),
@@ -82,8 +85,8 @@ pub(super) async fn serve(
             }
         }
     });
-    if let Some((key, upgrade)) = web_socket::key(&call.headers).zip(call.upgrade.clone()) {
-        return Ok(web_socket::answer(key, upgrade, receiver, form.encoding));
+    if let Some((key, upgrade)) = socket {
+        return Ok(web_socket::answer(key, protocol, upgrade, receiver, form.encoding));
     }
     let mut answer = Response::new(ResponseBody::Stream(receiver));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form.encoding.stream_type()));

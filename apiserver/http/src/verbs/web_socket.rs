@@ -3,13 +3,14 @@
 //! The client has nothing to say but that it is still there, or leaves; what else it sends is read
 //! and forgotten.
 
+use apiserver_machinery::status::{ApiError, ApiResult};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
-    UPGRADE,
+    CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{Response, StatusCode};
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -52,9 +53,24 @@ pub(super) fn key(headers: &HeaderMap) -> Option<&HeaderValue> {
     headers.get(SEC_WEBSOCKET_KEY).filter(|_| wanted)
 }
 
+/// The protocol that a client speaks inside its frames: every one is the same to us, but a browser leaves when
+/// the one that it asked for is not repeated. `None` when it names none.
+///
+/// # Errors
+/// 400 when it leaves the choice to us, as upstream.
+pub(super) fn protocol(headers: &HeaderMap) -> ApiResult<Option<HeaderValue>> {
+    let named = headers.get(SEC_WEBSOCKET_PROTOCOL).map(HeaderValue::as_bytes).unwrap_or_default();
+    let named = named.trim_ascii();
+    if named.contains(&b',') {
+        return Err(ApiError::bad_request("name one Sec-WebSocket-Protocol, not several"));
+    }
+    Ok(Some(named).filter(|named| !named.is_empty()).and_then(|named| HeaderValue::from_bytes(named).ok()))
+}
+
 /// Answers the handshake, and sends what comes out of `events` once the connection is a WebSocket.
 pub(super) fn answer(
     key: &HeaderValue,
+    protocol: Option<HeaderValue>,
     upgrade: OnUpgrade,
     events: mpsc::Receiver<Bytes>,
     encoding: Encoding,
@@ -72,6 +88,9 @@ pub(super) fn answer(
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     if let Ok(accept) = HeaderValue::from_str(&accept(key.as_bytes())) {
         headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    if let Some(protocol) = protocol {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
     answer
 }

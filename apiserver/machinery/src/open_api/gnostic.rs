@@ -144,17 +144,17 @@ fn structure(out: &mut Writer, schema: &Value) {
 }
 
 /// Everything that begins with `x-`, as `NamedAny`.
-fn extensions(out: &mut Writer, number: u64, value: &Value) {
+pub(super) fn extensions(out: &mut Writer, number: u64, value: &Value) {
     for (name, value) in value.as_object().into_iter().flatten().filter(|(name, _)| name.starts_with("x-")) {
         out.bytes(number, &named(name, &any(value)));
     }
 }
 
-fn any(value: &Value) -> Vec<u8> {
+pub(super) fn any(value: &Value) -> Vec<u8> {
     wrapped(2, format!("{value}\n").as_bytes())
 }
 
-fn named(name: &str, value: &[u8]) -> Vec<u8> {
+pub(super) fn named(name: &str, value: &[u8]) -> Vec<u8> {
     let mut out = Writer::default();
     out.bytes(1, name.as_bytes());
     out.bytes(2, value);
@@ -162,37 +162,37 @@ fn named(name: &str, value: &[u8]) -> Vec<u8> {
 }
 
 /// A message of this one field.
-fn wrapped(number: u64, value: &[u8]) -> Vec<u8> {
+pub(super) fn wrapped(number: u64, value: &[u8]) -> Vec<u8> {
     let mut out = Writer::default();
     out.bytes(number, value);
     out.finish()
 }
 
-fn entries<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+pub(super) fn entries<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     value.get(name).and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
 
-fn items<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+pub(super) fn items<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn text(out: &mut Writer, number: u64, value: &Value, name: &str) {
+pub(super) fn text(out: &mut Writer, number: u64, value: &Value, name: &str) {
     if let Some(text) = value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()) {
         out.bytes(number, text.as_bytes());
     }
 }
 
-fn texts(out: &mut Writer, number: u64, value: &Value, name: &str) {
+pub(super) fn texts(out: &mut Writer, number: u64, value: &Value, name: &str) {
     items(value, name).filter_map(Value::as_str).for_each(|text| out.bytes(number, text.as_bytes()));
 }
 
-fn flag(out: &mut Writer, number: u64, value: &Value, name: &str) {
+pub(super) fn flag(out: &mut Writer, number: u64, value: &Value, name: &str) {
     if value.get(name).and_then(Value::as_bool) == Some(true) {
         out.number(number, 1);
     }
 }
 
-fn count(out: &mut Writer, number: u64, value: &Value, name: &str) {
+pub(super) fn count(out: &mut Writer, number: u64, value: &Value, name: &str) {
     if let Some(count) = value.get(name).and_then(Value::as_u64) {
         out.number(number, count);
     }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{META, schema_name};
 use crate::resource::Resource;
+use crate::reviews::{self, Review};
 use crate::scale;
 
 /// Forms in which patches are read.
@@ -110,7 +111,7 @@ fn own_list(resource: &Resource) -> String {
     schema_name(&resource.group, &resource.version, &resource.list_kind())
 }
 
-fn write_parameters() -> Vec<Value> {
+pub(super) fn write_parameters() -> Vec<Value> {
     ["dryRun", "fieldManager", "fieldValidation"].into_iter().map(|name| query(name, "string")).collect()
 }
 
@@ -261,6 +262,12 @@ fn finalize_item(resource: &Resource) -> Value {
         operations.retain(|key, _| key == "parameters" || key == "put");
     }
     item
+}
+
+/// The id of the operation that asks a question.
+pub(super) fn review_id(review: &Review) -> String {
+    let scope = if review.namespaced { "Namespaced" } else { "" };
+    format!("create{}{}{scope}{}", title(review.group), title(reviews::VERSION), review.kind)
 }
 
 /// The id of the operation that reads a discovery path.

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::messages::{GROUP, GROUPS, PARTIAL, PARTIAL_LIST, RESOURCES, STATUS, VERSIONS};
+use super::messages::{DISCOVERED, GROUP, GROUPS, PARTIAL, PARTIAL_LIST, RESOURCES, STATUS, VERSIONS};
 use super::wire::Writer;
 use super::{ENVELOPE, Field, Shape};
 
@@ -21,6 +21,7 @@ pub fn encode(object: &Value) -> Option<Vec<u8>> {
         "APIGroup" => GROUP,
         "APIResourceList" => RESOURCES,
         "APIVersions" => VERSIONS,
+        "APIGroupDiscoveryList" => DISCOVERED,
         _ => return None,
     };
     let mut kind = Writer::default();

@@ -142,3 +142,43 @@ pub(super) const RESOURCES: &[Field] = &[
         ]),
     ),
 ];
+
+const GROUP_VERSION_KIND: Shape = Shape::Message(&[
+    Field::new(1, "group", Shape::Text),
+    Field::new(2, "version", Shape::Text),
+    Field::new(3, "kind", Shape::Text),
+]);
+
+const DISCOVERED_SUBRESOURCE: &[Field] = &[
+    Field::new(1, "subresource", Shape::Text),
+    Field::pointer(2, "responseKind", GROUP_VERSION_KIND),
+    Field::list(3, "acceptedTypes", GROUP_VERSION_KIND),
+    Field::list(4, "verbs", Shape::Text),
+];
+
+const DISCOVERED_RESOURCE: &[Field] = &[
+    Field::new(1, "resource", Shape::Text),
+    Field::pointer(2, "responseKind", GROUP_VERSION_KIND),
+    Field::new(3, "scope", Shape::Text),
+    Field::new(4, "singularResource", Shape::Text),
+    Field::list(5, "verbs", Shape::Text),
+    Field::list(6, "shortNames", Shape::Text),
+    Field::list(7, "categories", Shape::Text),
+    Field::list(8, "subresources", Shape::Message(DISCOVERED_SUBRESOURCE)),
+];
+
+const DISCOVERED_VERSION: &[Field] = &[
+    Field::new(1, "version", Shape::Text),
+    Field::list(2, "resources", Shape::Message(DISCOVERED_RESOURCE)),
+    Field::new(3, "freshness", Shape::Text),
+];
+
+/// `apidiscovery.k8s.io/v2 APIGroupDiscoveryList`.
+pub(super) const DISCOVERED: &[Field] = &[
+    Field::new(1, "metadata", LIST_META),
+    Field::list(
+        2,
+        "items",
+        Shape::Message(&[METADATA, Field::list(2, "versions", Shape::Message(DISCOVERED_VERSION))]),
+    ),
+];

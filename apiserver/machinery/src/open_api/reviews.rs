@@ -1,0 +1,113 @@
+//! The questions that are answered at once: their schemas, and the one operation that each has.
+
+use serde_json::{Map, Value, json};
+
+use super::{operations, reference, schema_name};
+use crate::reviews::{AUTHENTICATION, Review, VERSION};
+
+/// Adds the schema and the path of one kind of question.
+pub(super) fn add(review: &Review, schemas: &mut Map<String, Value>, paths: &mut Map<String, Value>) {
+    let own = json!({"group": review.group, "version": VERSION, "kind": review.kind});
+    let name = schema_name_of(review);
+    let body = json!({"application/json": {"schema": {"$ref": format!("#/components/schemas/{name}")}},
+        "application/yaml": {"schema": {"$ref": format!("#/components/schemas/{name}")}}});
+    let operation = json!({"operationId": operations::review_id(review), "tags": [review.group],
+        "parameters": operations::write_parameters(),
+        "requestBody": {"required": true, "content": body},
+        "responses": {"201": {"description": "Created", "content": body},
+            "401": {"description": "Unauthorized"}},
+        "x-kubernetes-action": "post", "x-kubernetes-group-version-kind": own});
+    let scope = if review.namespaced { "/namespaces/{namespace}" } else { "" };
+    let path = format!("/apis/{}/{VERSION}{scope}/{}", review.group, review.plural);
+    let parameters =
+        json!([{"name": "namespace", "in": "path", "required": true, "schema": {"type": "string"}}]);
+    let mut item = json!({"post": operation});
+    if review.namespaced {
+        item["parameters"] = parameters;
+    }
+    paths.insert(path, item);
+    schemas.insert(name, schema(review));
+}
+
+/// Where upstream has it: below its own API's name, as it has the kinds of the core.
+fn schema_name_of(review: &Review) -> String {
+    let group = review.group.split('.').next().unwrap_or_default();
+    let name = schema_name("", VERSION, review.kind);
+    name.replacen(".core.", &format!(".{group}."), 1)
+}
+
+fn schema(review: &Review) -> Value {
+    let text = json!({"type": "string"});
+    let mut schema = json!({"type": "object",
+        "properties": {"apiVersion": text, "kind": text, "metadata": reference("ObjectMeta"), "status": status(review.kind)},
+        "x-kubernetes-group-version-kind": [{"group": review.group, "version": VERSION, "kind": review.kind}]});
+    schema["description"] = json!(description(review.kind));
+    if review.group != AUTHENTICATION {
+        schema["required"] = json!(["spec"]);
+        schema["properties"]["spec"] = spec(review.kind);
+    }
+    schema
+}
+
+fn description(kind: &str) -> &'static str {
+    match kind {
+        "SelfSubjectReview" => "Asks the server for whom it takes the caller.",
+        "SelfSubjectRulesReview" => "Asks what the caller may do in a namespace.",
+        "SelfSubjectAccessReview" => "Asks whether the caller may do something.",
+        "LocalSubjectAccessReview" => "Asks whether somebody may do something in one namespace.",
+        _ => "Asks whether somebody may do something.",
+    }
+}
+
+fn list(items: &Value) -> Value {
+    json!({"type": "array", "items": items, "x-kubernetes-list-type": "atomic"})
+}
+
+fn spec(kind: &str) -> Value {
+    let text = json!({"type": "string"});
+    let texts = list(&text);
+    if kind == "SelfSubjectRulesReview" {
+        return json!({"type": "object", "description": "Of which namespace.", "properties": {"namespace": text}});
+    }
+    let requirement = json!({"type": "object", "required": ["key", "operator"],
+        "properties": {"key": text, "operator": text, "values": texts}});
+    let selector =
+        json!({"type": "object", "properties": {"rawSelector": text, "requirements": list(&requirement)}});
+    let mut spec = json!({"type": "object",
+        "description": "What is to be done: resourceAttributes or nonResourceAttributes says it.",
+        "properties": {
+            "resourceAttributes": {"type": "object", "description": "Something with objects of the API.",
+                "properties": {"namespace": text, "verb": text, "group": text, "version": text, "resource": text,
+                    "subresource": text, "name": text, "fieldSelector": selector, "labelSelector": selector}},
+            "nonResourceAttributes": {"type": "object", "description": "Something with another path.",
+                "properties": {"path": text, "verb": text}}}});
+    if kind != "SelfSubjectAccessReview" {
+        spec["properties"]["user"] = text.clone();
+        spec["properties"]["groups"] = texts.clone();
+        spec["properties"]["uid"] = text;
+        spec["properties"]["extra"] = json!({"type": "object", "additionalProperties": texts});
+    }
+    spec
+}
+
+fn status(kind: &str) -> Value {
+    let text = json!({"type": "string"});
+    let texts = list(&text);
+    match kind {
+        "SelfSubjectReview" => json!({"type": "object", "description": "The answer.", "properties": {
+            "userInfo": {"type": "object", "description": "Who it is.", "properties": {"username": text, "uid": text,
+                "groups": texts, "extra": {"type": "object", "additionalProperties": texts}}}}}),
+        "SelfSubjectRulesReview" => {
+            let resource = json!({"type": "object", "required": ["verbs"],
+                "properties": {"verbs": texts, "apiGroups": texts, "resources": texts, "resourceNames": texts}});
+            let path = json!({"type": "object", "required": ["verbs"],
+                "properties": {"verbs": texts, "nonResourceURLs": texts}});
+            json!({"type": "object", "description": "The answer.",
+                "required": ["resourceRules", "nonResourceRules", "incomplete"],
+                "properties": {"resourceRules": list(&resource), "nonResourceRules": list(&path),
+                    "incomplete": {"type": "boolean"}, "evaluationError": text}})
+        }
+        _ => json!({"type": "object", "description": "The answer.", "required": ["allowed"], "properties": {
+            "allowed": {"type": "boolean"}, "denied": {"type": "boolean"}, "reason": text, "evaluationError": text}}),
+    }
+}
