@@ -135,8 +135,8 @@ pub(crate) fn decode(
     let malformed = |error: &dyn std::fmt::Display| {
         unrecognized(kind, body, &format!("couldn't get version/kind; json parse error: {error}"))
     };
-    let media = content_type.split(';').next().unwrap_or_default().trim();
-    let (value, duplicates) = match (media, fields) {
+    let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let (value, duplicates) = match (media.as_str(), fields) {
         ("" | "application/json", _) => json::parse(body).map_err(|error| {
             if error.is_eof() { malformed(&"unexpected end of JSON input") } else { malformed(&error) }
         })?,
@@ -209,10 +209,10 @@ fn name_kind(value: &mut Value, resource: &Resource) {
 
 /// Checks that a body says what it is; whether that is what is wanted is the store's to check.
 fn check_kind(value: &Value, body: &[u8], kind: &str) -> ApiResult<()> {
-    const TARGET: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
     let refuse = |why: String| Err(unrecognized(kind, body, &why));
     let Some(root) = value.as_object() else {
-        let why = format!("json: cannot unmarshal {} into Go value of type {TARGET}", metadata::word(value));
+        let target = metadata::TYPE_AND_VERSION;
+        let why = format!("json: cannot unmarshal {} into Go value of type {target}", metadata::word(value));
         return refuse(format!("couldn't get version/kind; json parse error: {why}"));
     };
     for field in ["apiVersion", "kind"] {

@@ -1,6 +1,8 @@
 //! JSON with the fields that occur twice: decoders take the last of them in silence, and the
 //! writer may have meant the first.
 
+mod text;
+
 use std::cell::RefCell;
 use std::fmt;
 
@@ -16,11 +18,22 @@ const MOST_TEXT: usize = 16 * 1024;
 /// Below this a float has every whole number.
 const WHOLE: f64 = 9_007_199_254_740_992.0;
 
-/// Decodes a text; beside it the paths of the fields that occur twice, each once.
+/// Decodes a text; beside it the paths of the fields that occur twice, each once. Whole numbers are
+/// integers, however they are written.
 pub(crate) fn parse(body: &[u8]) -> serde_json::Result<(Value, Vec<String>)> {
+    decode(body, true)
+}
+
+/// The same with numbers as they are written, for those who compare them.
+pub(crate) fn parse_exactly(body: &[u8]) -> serde_json::Result<(Value, Vec<String>)> {
+    decode(body, false)
+}
+
+fn decode(body: &[u8], whole: bool) -> serde_json::Result<(Value, Vec<String>)> {
     let duplicates = RefCell::new(Vec::new());
-    let mut decoder = serde_json::Deserializer::from_slice(body);
-    let value = Node { place: &Place::Root, duplicates: &duplicates }.deserialize(&mut decoder)?;
+    let body = text::repaired(body);
+    let mut decoder = serde_json::Deserializer::from_slice(&body);
+    let value = Node { place: &Place::Root, duplicates: &duplicates, whole }.deserialize(&mut decoder)?;
     decoder.end()?;
     Ok((value, duplicates.into_inner()))
 }
@@ -48,6 +61,7 @@ impl fmt::Display for Place<'_> {
 struct Node<'a> {
     place: &'a Place<'a>,
     duplicates: &'a RefCell<Vec<String>>,
+    whole: bool,
 }
 
 impl Node<'_> {
@@ -96,7 +110,8 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
         // As Go writes it again: a whole number without a point.
-        if value.fract() == 0.0
+        if self.whole
+            && value.fract() == 0.0
             && value.abs() < WHOLE
             && let Ok(whole) = format!("{value:.0}").parse::<i64>()
         {
@@ -117,7 +132,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut list = Vec::new();
         loop {
             let place = Place::Item(self.place, list.len());
-            match items.next_element_seed(Node { place: &place, duplicates: self.duplicates })? {
+            match items.next_element_seed(Node { place: &place, ..self })? {
                 Some(item) => list.push(item),
                 None => return Ok(Value::Array(list)),
             }
@@ -131,7 +146,7 @@ impl<'de> Visitor<'de> for Node<'_> {
                 self.report(&name);
             }
             let place = Place::Field(self.place, &name);
-            let value = fields.next_value_seed(Node { place: &place, duplicates: self.duplicates })?;
+            let value = fields.next_value_seed(Node { place: &place, ..self })?;
             map.insert(name, value);
         }
         Ok(Value::Object(map))
@@ -169,6 +184,17 @@ mod tests {
             assert_eq!(parse(text.as_bytes()).unwrap_err().to_string(), expected, "{text}");
         }
         assert!(parse("[".repeat(5000).as_bytes()).is_err());
+        assert_eq!(parse(b"1.0").unwrap().0, json!(1));
+        assert_eq!(parse_exactly(b"1.0").unwrap().0, json!(1.0));
+    }
+
+    #[test]
+    fn text_that_is_none_is_replaced() {
+        let of = |body: &[u8]| parse(body).unwrap().0;
+        assert_eq!(of(br#""a\ud800b""#), json!("a\u{fffd}b"));
+        assert_eq!(of(b"\"a\xff\xfe\""), json!("a\u{fffd}\u{fffd}"));
+        assert!(parse(b"{\"a\":1}\xff").is_err());
+        assert!(parse(br#""\ud80""#).is_err());
     }
 
     #[test]

@@ -80,9 +80,13 @@ impl Query {
         FieldSelector::parse(self.text("fieldSelector"), &resource.selectable)
     }
 
-    /// How a write is to be done. `options` names the options' kind in errors.
-    pub(crate) fn write_options(&self, options: &str) -> ApiResult<WriteOptions> {
-        let mut faults = Vec::new();
+    /// How a write is to be done. `options` names the options' kind in errors; `faults` are those that it has
+    /// already, and come first.
+    pub(crate) fn write_options(
+        &self,
+        options: &str,
+        mut faults: Vec<FieldError>,
+    ) -> ApiResult<WriteOptions> {
         faults.extend(self.check_field_manager().err());
         let dry: Vec<&str> = self.all("dryRun").collect();
         if dry.iter().any(|value| *value != "All") {
@@ -114,10 +118,10 @@ impl Query {
         if manager.len() > LONGEST {
             return Err(FieldError::too_long(field, 128));
         }
-        match manager.char_indices().find(|(_, character)| character.is_control()) {
+        match manager.char_indices().find(|(_, character)| !is_printable(*character)) {
             Some((at, character)) => {
                 let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
-                Err(FieldError::invalid(field, &json!(manager), &detail))
+                Err(FieldError::invalid_text(field, &shown(manager), &detail))
             }
             None => Ok(()),
         }
@@ -135,6 +139,23 @@ pub(crate) fn integer(text: &str) -> ApiResult<i64> {
         let why = if is_number { "value out of range" } else { "invalid syntax" };
         ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
     })
+}
+
+/// A text in quotes, with escapes for what nobody would see.
+fn shown(text: &str) -> String {
+    json!(text).to_string().chars().fold(String::new(), |escaped, character| match u32::from(character) {
+        _ if is_printable(character) => format!("{escaped}{character}"),
+        code @ 0..=0xffff => format!("{escaped}\\u{code:04x}"),
+        code => format!("{escaped}\\U{code:08x}"),
+    })
+}
+
+/// Whether people see it: neither a control, nor a format, nor a space of another kind than the usual one.
+pub(crate) fn is_printable(character: char) -> bool {
+    // Such characters are what Rust escapes where it shows text. The letter is for marks, which are escaped
+    // when they have nothing to stand on.
+    let shown = format!("a{character}");
+    matches!(character, '\\' | '"' | '\'') || shown.escape_debug().eq(shown.chars())
 }
 
 /// What upstream takes for a no; anything else is a yes.
@@ -251,10 +272,22 @@ mod tests {
 
     #[test]
     fn bad_write_options_name_their_field() {
-        let error = Query::parse("dryRun=x").write_options("CreateOptions").unwrap_err();
+        let error = Query::parse("dryRun=x").write_options("CreateOptions", Vec::new()).unwrap_err();
         assert_eq!(error.code, 422);
         assert!(error.message.contains("dryRun: Unsupported value: [\"x\"]"), "{}", error.message);
-        let error = Query::parse("fieldValidation=x").write_options("CreateOptions").unwrap_err();
+        for (manager, is_good) in [
+            ("a b", true),
+            ("%C3%A9e%CC%81%22'%5C", true),
+            ("a%0A", false),
+            ("a%E2%80%8Bb", false),
+            ("a%C2%A0b", false),
+            ("%E2%80%A8", false),
+        ] {
+            let options =
+                Query::parse(&format!("fieldManager={manager}")).write_options("PatchOptions", Vec::new());
+            assert_eq!(options.is_ok(), is_good, "{manager}");
+        }
+        let error = Query::parse("fieldValidation=x").write_options("CreateOptions", Vec::new()).unwrap_err();
         assert!(
             error.message.starts_with("CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation"),
             "{}",

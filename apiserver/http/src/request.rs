@@ -1,16 +1,17 @@
 //! A request on its way through the chain.
 
 use apiserver_access::User;
+use apiserver_machinery::field_errors::FieldError;
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::WriteOptions;
 use apiserver_machinery::verb::Caller;
 use bytes::Bytes;
-use http::HeaderMap;
 use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue};
 use hyper::upgrade::OnUpgrade;
 
 use crate::negotiation::{self, Form};
-use crate::query::Query;
+use crate::query::{Query, is_printable};
 use crate::request_info::RequestInfo;
 
 /// Everything a verb needs to know.
@@ -44,9 +45,15 @@ impl Call {
     /// How a write is to be done, and who does it: the field manager, or what the client calls itself.
     /// `options` names the options' kind in errors.
     pub(crate) fn write_options(&self, options: &str) -> ApiResult<WriteOptions> {
-        let mut write = self.query.write_options(options)?;
+        self.checked_options(options, Vec::new())
+    }
+
+    /// The same for who has found faults in the options already: all of them are told at once.
+    pub(crate) fn checked_options(&self, options: &str, faults: Vec<FieldError>) -> ApiResult<WriteOptions> {
+        let mut write = self.query.write_options(options, faults)?;
         if write.manager.is_empty() {
-            write.manager = manager_of(self.header(&USER_AGENT));
+            let agent = self.headers.get(USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
+            write.manager = manager_of(&String::from_utf8_lossy(agent));
         }
         Ok(write)
     }
@@ -62,7 +69,7 @@ fn manager_of(user_agent: &str) -> String {
     const LONGEST: usize = 128;
     let program = user_agent.split('/').next().unwrap_or_default();
     let mut manager = String::new();
-    for character in program.chars().filter(|character| !character.is_control()) {
+    for character in program.chars().filter(|character| is_printable(*character)) {
         if manager.len() + character.len_utf8() > LONGEST {
             break;
         }
@@ -81,7 +88,7 @@ mod tests {
         assert_eq!(manager_of("curl"), "curl");
         assert_eq!(manager_of(""), "unknown");
         assert_eq!(manager_of("/1.0"), "unknown");
-        assert_eq!(manager_of("a\tb"), "ab");
+        assert_eq!(manager_of("a\tb\u{200b}\u{a0}c d"), "abc d");
         assert_eq!(manager_of(&"\u{e9}".repeat(100)).len(), 128);
     }
 }

@@ -63,11 +63,14 @@ async fn fields_that_occur_twice_are_reported_as_asked() {
     let path = format!("{GADGETS}/warned");
     let (code, answer) = server.send("PATCH", &format!("{path}?fieldValidation=Strict"), &merge, patch).await;
     assert_eq!(code, 422);
-    assert_eq!(
-        answer["message"],
-        " \"\" is invalid: patch: Invalid value: \"{\\\"spec\\\":{\\\"size\\\":4}}\": strict decoding error: \
-         duplicate field \"spec.size\""
+    // Shown as it was patched.
+    let message = answer["message"].as_str().unwrap();
+    assert!(
+        message.starts_with(" \"\" is invalid: patch: Invalid value: \"{\\\"apiVersion\\\":"),
+        "{message}"
     );
+    let end = "\\\"size\\\":4}}\": strict decoding error: duplicate field \"spec.size\"";
+    assert!(message.ends_with(end), "{message}");
     let answer = server.request("PATCH", &path, &merge, patch).await;
     assert_eq!((answer.status().as_u16(), warnings(&answer)), (200, vec![expected[0].to_owned()]));
 }

@@ -15,7 +15,7 @@ pub use names::{
     is_label_value, is_qualified_name, is_subdomain, label_value_faults, qualified_name_faults,
     subdomain_faults,
 };
-pub use types::{word, wrong_type};
+pub use types::{TYPE_AND_VERSION, word, wrong_type};
 
 /// Longest annotations of one object, keys and values together: what upstream allows.
 const MOST_ANNOTATION_BYTES: usize = 256 * 1024;

@@ -30,11 +30,11 @@ pub(super) fn is_meant(call: &Call) -> bool {
 /// # Errors
 /// 400 for what is no configuration; 422 for options that it may not have, or lacks.
 pub(super) fn read(call: &Call) -> ApiResult<(Configuration, WriteOptions, Vec<String>)> {
+    let mut faults = Vec::new();
     if call.query.text("fieldManager").is_empty() {
-        let fault = FieldError::required(FieldPath::new("fieldManager"), "is required for apply patch");
-        return Err(ApiError::invalid_kind("PatchOptions.meta.k8s.io", "", &[fault]));
+        faults.push(FieldError::required(FieldPath::new("fieldManager"), "is required for apply patch"));
     }
-    let options = call.write_options("PatchOptions")?;
+    let options = call.checked_options("PatchOptions", faults)?;
     let (fields, duplicates) = decode(&call.body, options.field_validation)?;
     Ok((Configuration { fields, force: call.query.flag("force") }, options, duplicates))
 }

@@ -3,16 +3,15 @@
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::patch::Patch;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::{FieldValidation, Kind, Target, Written};
+use apiserver_machinery::store::{FieldValidation, Kind, Target, WriteOptions};
 use http::header::CONTENT_TYPE;
-use serde_json::json;
 
 use super::{apply, view};
+use crate::json as decoder;
 use crate::request::Call;
 use crate::request_info::ResourcePath;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, json as decoder};
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
@@ -39,60 +38,53 @@ pub(super) async fn part(
         return apply::serve(server, call, kind, path, target).await;
     }
     let form = call.form()?;
-    let options = call.write_options("PatchOptions")?;
-    let (patch, duplicates) = read(call, kind, options.field_validation)?;
-    let patched =
-        server.parts.objects.patch(kind, &path.namespace, &path.name, &patch, target, options).await;
-    let written = Written::told(patched, duplicates)?;
+    let options = options(call)?;
+    let patch = read(call, kind, options.field_validation)?;
+    let written =
+        server.parts.objects.patch(kind, &path.namespace, &path.name, &patch, target, options).await?;
     let mut answer = view::object(200, kind.resource, &written.object, form, &call.query)?;
     response::warn(&mut answer, &written.warnings);
     Ok(answer)
 }
 
-/// Decodes a patch as its content type says; beside it what its writer should be told.
+/// The options of a patch that is no configuration.
 ///
 /// # Errors
-/// 415 for another content type; 400 for what is no patch; 422 for options or fields that it may not have.
-pub(super) fn read(
-    call: &Call,
-    kind: Kind<'_>,
-    validation: FieldValidation,
-) -> ApiResult<(Patch, Vec<String>)> {
+/// 422 naming those that it may not have.
+pub(super) fn options(call: &Call) -> ApiResult<WriteOptions> {
+    let mut faults = Vec::new();
     if call.query.has("force") {
-        let fault =
-            FieldError::forbidden(FieldPath::new("force"), "may not be specified for non-apply patch");
-        return Err(ApiError::invalid_kind("PatchOptions.meta.k8s.io", "", &[fault]));
+        let detail = "may not be specified for non-apply patch";
+        faults.push(FieldError::forbidden(FieldPath::new("force"), detail));
     }
-    let media = call.header(&CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
-    let patch = match media.as_str() {
-        JSON => Patch::json(&call.body)?,
-        MERGE => Patch::merge(&call.body)?,
-        // kubectl sends this for the kinds that are compiled into it, and for no others.
-        STRATEGIC if !kind.resource.hosted => Patch::strategic(&call.body)?,
-        _ => return Err(ApiError::unsupported_media_type(&[JSON, MERGE, apply::MEDIA_TYPE])),
-    };
-    let duplicates = duplicates(&media, call, validation)?;
-    Ok((patch, duplicates))
+    call.checked_options("PatchOptions", faults)
 }
 
-/// What to say of the fields that occur twice in a patch that has fields.
+/// Decodes a patch as its content type says. Whether it is one is told when it is carried out.
 ///
 /// # Errors
-/// 422 naming them, when they are not to be.
-fn duplicates(media: &str, call: &Call, validation: FieldValidation) -> ApiResult<Vec<String>> {
-    if validation == FieldValidation::Ignore || media == JSON {
-        return Ok(Vec::new());
+/// 415 for another content type.
+pub(super) fn read(call: &Call, kind: Kind<'_>, validation: FieldValidation) -> ApiResult<Patch> {
+    let media = call.header(&CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
+    let take = match media {
+        JSON => Patch::json,
+        MERGE => Patch::merge,
+        // kubectl sends this for the kinds that are compiled into it, and for no others.
+        STRATEGIC if !kind.resource.hosted => Patch::strategic,
+        _ => return Err(ApiError::unsupported_media_type(&[JSON, MERGE, apply::MEDIA_TYPE])),
+    };
+    Ok(match decoder::parse_exactly(&call.body) {
+        Ok((document, duplicates)) => take(document, &duplicates, validation),
+        Err(error) => Patch::refused(undecodable(&error, media, validation)),
+    })
+}
+
+/// The words are those of the decoder that upstream asks first, which is another one without validation.
+fn undecodable(error: &serde_json::Error, media: &str, validation: FieldValidation) -> ApiError {
+    let fault = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
+    match (validation, media) {
+        (FieldValidation::Ignore, JSON) => ApiError::bad_request(fault),
+        (FieldValidation::Ignore, MERGE) => ApiError::bad_request("Invalid JSON Patch"),
+        _ => ApiError::bad_request(format!("error decoding patch: {fault}")),
     }
-    let (patch, duplicates) = decoder::parse(&call.body)
-        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
-    let texts = body::duplicate_texts(&duplicates);
-    if texts.is_empty() || validation == FieldValidation::Warn {
-        return Ok(texts);
-    }
-    let detail = format!("strict decoding error: {}", texts.join(", "));
-    Err(ApiError::invalid_kind(
-        "",
-        "",
-        &[FieldError::invalid(FieldPath::new("patch"), &json!(patch.to_string()), &detail)],
-    ))
 }

@@ -78,7 +78,7 @@ pub(super) async fn serve(
         return Err(ApiError::method_not_allowed_here());
     }
     let form = call.form()?;
-    call.query.write_options("CreateOptions")?;
+    call.query.write_options("CreateOptions", Vec::new())?;
     let mut question = decode(call, review)?;
     let status = match review.kind {
         "SelfSubjectReview" => json!({"userInfo": shown(&call.user)}),

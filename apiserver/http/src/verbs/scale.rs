@@ -1,6 +1,7 @@
 //! `scale`: how many replicas of an object there should be.
 
-use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::field_errors::FieldPath;
+use apiserver_machinery::patch::invalid;
 use apiserver_machinery::resource::Scale;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{FieldValidation, Freshness, Kind, WriteOptions};
@@ -81,23 +82,21 @@ async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer>
         response::warn(&mut answer, &[duplicates, written.warnings].concat());
         return Ok(answer);
     }
-    let options = call.write_options("PatchOptions")?;
-    let (patch, duplicates) = patch::read(call, of.kind, options.field_validation)?;
+    let options = patch::options(call)?;
+    let patch = patch::read(call, of.kind, options.field_validation)?;
     let strict = options.field_validation == FieldValidation::Strict;
-    let mut unknown = Vec::new();
+    let mut faults = Vec::new();
     let change = |old: &Value| {
         let mut new = patch.apply(old)?;
         let patched = new.clone();
-        unknown = check(&mut new, of)?;
-        if strict && !unknown.is_empty() {
-            let detail = format!("strict decoding error: {}", unknown.join(", "));
-            let fault = FieldError::invalid(FieldPath::new("patch"), &json!(patched.to_string()), &detail);
-            return Err(ApiError::invalid_kind("", "", &[fault]));
+        faults = [patch.faults(), &check(&mut new, of)?].concat();
+        if strict && !faults.is_empty() {
+            return Err(invalid(&patched, &format!("strict decoding error: {}", faults.join(", "))));
         }
         Ok(new)
     };
     let (written, mut answer) = write(server, call, of, options.clone(), form, change).await?;
-    response::warn(&mut answer, &[duplicates, told(&options, unknown), written].concat());
+    response::warn(&mut answer, &[told(&options, faults), written].concat());
     Ok(answer)
 }
 

@@ -124,6 +124,10 @@ fn wrong_time(text: &str) -> Option<String> {
     Some(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
 }
 
+/// The type that upstream reads `apiVersion` and `kind` into, as its errors name it.
+pub const TYPE_AND_VERSION: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
 /// What Go's decoder calls a JSON value.
 pub fn word(value: &Value) -> &'static str {
     match value {

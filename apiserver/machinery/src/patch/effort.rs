@@ -48,10 +48,9 @@ impl Effort {
         if self.copied > MOST_COPIED { Err(TooMuch::Copied) } else { Ok(()) }
     }
 
-    /// Makes room in a list, or closes it up again, where a pointer leads into one.
-    pub(super) fn shift(&mut self, object: &Value, pointer: &str) -> Result<(), TooMuch> {
-        let parent = pointer.rsplit_once('/').and_then(|(parent, _)| object.pointer(parent));
-        self.touch(parent.and_then(Value::as_array).map_or(1, Vec::len) / SHIFTED_AT_ONCE)
+    /// Makes room in a list of so many items, or closes it up again.
+    pub(super) fn shift(&mut self, items: usize) -> Result<(), TooMuch> {
+        self.touch(items / SHIFTED_AT_ONCE)
     }
 
     fn touch(&mut self, values: usize) -> Result<(), TooMuch> {

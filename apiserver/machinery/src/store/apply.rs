@@ -4,7 +4,7 @@ use apiserver_structured_merge::{Applied, ApplyError, Conflicts};
 use serde_json::Value;
 
 use super::update::{Modification, check_name};
-use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written};
+use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, create};
 use crate::admission::{Action, Creation};
 use crate::object;
 use crate::resource::Resource;
@@ -92,7 +92,6 @@ impl ObjectStore {
         let resource = kind.resource;
         creation.permissions.require(create_action(resource, name, creation.namespace)).await?;
         let mut object = self.merge(kind, None, configuration, Target::Object, options)?.object;
-        check_name(&object, name)?;
         let uid = object::meta(&object, "uid");
         if !uid.is_empty() {
             let why = format!(
@@ -100,6 +99,8 @@ impl ObjectStore {
             );
             return Err(ApiError::conflict(resource, name, &why));
         }
+        create::set_namespace(kind, creation.namespace, &mut object)?;
+        check_name(&object, name)?;
         kind.stored.strategy.admit(&mut object, creation).await?;
         self.create_applied(kind, creation.namespace, object, options).await
     }

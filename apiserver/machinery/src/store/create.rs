@@ -234,7 +234,7 @@ pub(super) fn check(kind: Kind<'_>, new: &Value, old: Option<&Value>, dry_run: b
 }
 
 /// The URL says the namespace; the body may repeat it.
-fn set_namespace(kind: Kind<'_>, namespace: &str, object: &mut Value) -> ApiResult<()> {
+pub(super) fn set_namespace(kind: Kind<'_>, namespace: &str, object: &mut Value) -> ApiResult<()> {
     let given = object.get("metadata").map(|meta| text(meta, "namespace")).unwrap_or_default();
     if !kind.resource.namespaced {
         object::remove_meta(object, "namespace");

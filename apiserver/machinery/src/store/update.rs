@@ -10,7 +10,7 @@ use super::{
 use crate::field_errors::{FieldError, FieldPath};
 use crate::metadata;
 use crate::object;
-use crate::patch::Patch;
+use crate::patch::{self, Patch};
 use crate::status::{ApiError, ApiResult};
 
 /// Lost races in a row before a patch gives up. Each loss means that somebody else won, so this is
@@ -106,11 +106,7 @@ impl ObjectStore {
             let mut new = patch.apply(old)?;
             check_version(kind, &new)?;
             check_type(kind.resource, &mut new).map_err(|error| undecodable_patch(&new, error))?;
-            // What is refused is shown as it was patched, with the fields that nobody knows.
-            let strict = options.field_validation == FieldValidation::Strict;
-            let patched = if strict { new.clone() } else { Value::Null };
-            warnings = check_fields(kind.resource, &mut new, options.field_validation)
-                .map_err(|error| strict_patch_error(&patched, &error))?;
+            warnings = check_patched(kind, &mut new, patch, options.field_validation)?;
             Ok(new)
         };
         let modification = Modification { target, options: &options, origin: Origin::Sent, owned: false };
@@ -292,7 +288,11 @@ fn check_version(kind: Kind<'_>, new: &Value) -> ApiResult<()> {
     }
     let detail = format!("must be {wanted}");
     let fault = FieldError::invalid(FieldPath::new("apiVersion"), &Value::from(given), &detail);
-    Err(ApiError::invalid(kind.resource, object::name(new), &[fault]))
+    // The kind is named as the patch has it.
+    let named = new.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let qualified =
+        given.split_once('/').map_or_else(|| named.to_owned(), |(group, _)| format!("{named}.{group}"));
+    Err(ApiError::invalid_kind(&qualified, object::name(new), &[fault]))
 }
 
 /// Deletion is asked for with DELETE, and once begun it stays as it is.
@@ -426,16 +426,34 @@ fn set_spec_finalizers(object: &mut Value, finalizers: Option<Value>) {
     set_or_remove(spec, "finalizers", finalizers);
 }
 
+/// What to say of the patch, and of the fields that it leaves behind and nobody knows. In strict
+/// validation that is refused, and shown as it was patched.
+fn check_patched(
+    kind: Kind<'_>,
+    new: &mut Value,
+    patch: &Patch,
+    validation: FieldValidation,
+) -> ApiResult<Vec<String>> {
+    if validation != FieldValidation::Strict {
+        let unknown = check_fields(kind.resource, new, validation)?;
+        return Ok([patch.faults(), &unknown].concat());
+    }
+    let patched = new.clone();
+    let unknown = check_fields(kind.resource, new, FieldValidation::Warn)?;
+    let faults = [patch.faults(), &unknown].concat();
+    if faults.is_empty() {
+        return Ok(faults);
+    }
+    Err(patch::invalid(&patched, &format!("strict decoding error: {}", faults.join(", "))))
+}
+
 /// A patch that leaves something behind that is not of the kind is refused as invalid; another fault
 /// is what it is.
 fn undecodable_patch(patched: &Value, error: ApiError) -> ApiError {
     let is_undecodable = error.code == 400 && error.message.contains(" cannot be handled as a ");
-    if is_undecodable { strict_patch_error(patched, &error) } else { error }
-}
-
-/// A patch that leaves unknown fields behind is refused as invalid, with the patched object shown.
-fn strict_patch_error(patched: &Value, error: &ApiError) -> ApiError {
+    if !is_undecodable {
+        return error;
+    }
     let text = error.message.split_once(": ").map_or(error.message.as_str(), |(_, text)| text);
-    let fault = FieldError::invalid(FieldPath::new("patch"), &json!(patched.to_string()), text);
-    ApiError::invalid_kind("", "", &[fault])
+    patch::invalid(patched, text)
 }

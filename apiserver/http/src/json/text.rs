@@ -1,0 +1,93 @@
+//! Text that is no Unicode: Go's decoder puts U+FFFD in its place, ours would refuse the whole body.
+
+use std::borrow::Cow;
+
+/// What stands for what cannot be read.
+const REPLACEMENT: &str = "\u{fffd}";
+
+/// The same as an escape.
+const ESCAPED: &[u8] = br"\ufffd";
+
+/// Bytes of an escape, e.g. `\u00fc`.
+const ESCAPE: usize = 6;
+
+/// The body with U+FFFD for each byte that belongs to no character, and for each half of a surrogate pair
+/// without the other.
+pub(super) fn repaired(body: &[u8]) -> Cow<'_, [u8]> {
+    let readable = match std::str::from_utf8(body) {
+        Ok(_) => Cow::Borrowed(body),
+        Err(_) => Cow::Owned(with_characters(body)),
+    };
+    match with_pairs(&readable) {
+        Some(repaired) => Cow::Owned(repaired),
+        None => readable,
+    }
+}
+
+fn with_characters(body: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(body.len());
+    for chunk in body.utf8_chunks() {
+        text.extend_from_slice(chunk.valid().as_bytes());
+        chunk.invalid().iter().for_each(|_| text.extend_from_slice(REPLACEMENT.as_bytes()));
+    }
+    text
+}
+
+/// The body without lone surrogates; `None` when it has none.
+fn with_pairs(body: &[u8]) -> Option<Vec<u8>> {
+    let mut repaired = None;
+    let mut at = 0;
+    while let Some(found) = body.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\')) {
+        at += found;
+        let (length, is_lone) = match (unit(body, at), unit(body, at + ESCAPE)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (2 * ESCAPE, false),
+            (Some(0xd800..=0xdfff), _) => (ESCAPE, true),
+            (Some(_), _) => (ESCAPE, false),
+            // Another escape, be it of a backslash.
+            (None, _) => (2, false),
+        };
+        if is_lone {
+            let repaired = repaired.get_or_insert_with(|| body.to_vec());
+            if let Some(place) = repaired.get_mut(at..at + ESCAPE) {
+                place.copy_from_slice(ESCAPED);
+            }
+        }
+        at += length;
+    }
+    repaired
+}
+
+/// The code unit that is escaped here.
+fn unit(body: &[u8], at: usize) -> Option<u16> {
+    let digits = body.get(at..at + ESCAPE)?.strip_prefix(br"\u")?;
+    if !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_cannot_be_read_is_replaced() {
+        let table: [(&[u8], &[u8]); 12] = [
+            (b"", b""),
+            (br#""plain""#, br#""plain""#),
+            (br#""\ud83d\ude00""#, br#""\ud83d\ude00""#),
+            (br#""\ud83d""#, br#""\ufffd""#),
+            (br#""\uDE00x""#, br#""\ufffdx""#),
+            (br#""\ud83d\ud83d\ude00""#, br#""\ufffd\ud83d\ude00""#),
+            (br#""\ud83d\u0041""#, br#""\ufffd\u0041""#),
+            (br#""\\ud83d""#, br#""\\ud83d""#),
+            (br#""\ud83""#, br#""\ud83""#),
+            (br"\", br"\"),
+            (b"\"\xff\xe2\x82\"", "\"\u{fffd}\u{fffd}\u{fffd}\"".as_bytes()),
+            ("\"\u{fc}\"".as_bytes(), "\"\u{fc}\"".as_bytes()),
+        ];
+        for (body, expected) in table {
+            assert_eq!(repaired(body).as_ref(), expected, "{}", String::from_utf8_lossy(body));
+        }
+    }
+}
