@@ -25,7 +25,7 @@ pub struct ApiError {
     /// `metadata.continue`: how to go on with a list whose page has expired; empty otherwise.
     pub continue_token: String,
     /// What the client is to be told beside the refusal, each as one `Warning` header.
-    pub warnings: Vec<String>,
+    pub warnings: Box<[String]>,
 }
 
 impl std::fmt::Display for ApiError {
@@ -44,15 +44,15 @@ impl ApiError {
             message: message.into(),
             details: Value::Null,
             continue_token: String::new(),
-            warnings: Vec::new(),
+            warnings: Box::default(),
         }
     }
 
     /// The same error, after what else the client is to be told.
     #[must_use]
     pub fn after(mut self, mut warnings: Vec<String>) -> Self {
-        warnings.append(&mut self.warnings);
-        self.warnings = warnings;
+        warnings.extend(std::mem::take(&mut self.warnings));
+        self.warnings = warnings.into();
         self
     }
 

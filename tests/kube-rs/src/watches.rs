@@ -17,19 +17,19 @@ const OBJECTS: usize = 5;
 
 pub(crate) async fn listing(lab: &Lab) -> anyhow::Result<()> {
     let config = watcher::Config::default().labels("by=listing").page_size(2);
-    follow(lab, "listing", watcher(lab.pools(), config)).await
+    Box::pin(follow(lab, "listing", watcher(lab.pools(), config))).await
 }
 
 pub(crate) async fn streaming(lab: &Lab) -> anyhow::Result<()> {
     let config = watcher::Config::default().labels("by=streaming").streaming_lists();
-    follow(lab, "streaming", watcher(lab.pools(), config)).await
+    Box::pin(follow(lab, "streaming", watcher(lab.pools(), config))).await
 }
 
 pub(crate) async fn metadata(lab: &Lab) -> anyhow::Result<()> {
     let config = watcher::Config::default().labels("by=metadata");
     let pools: Api<PartialObjectMeta<DynamicObject>> =
         Api::namespaced_with(lab.client.clone(), &lab.namespace, &lab.kind);
-    follow(lab, "metadata", watcher(pools, config)).await
+    Box::pin(follow(lab, "metadata", watcher(pools, config))).await
 }
 
 /// There are objects at first, one of them changes, one goes: the watcher says all of that in this order.

@@ -28,7 +28,7 @@ type Change<'a> = dyn FnMut(&Value, bool) -> ApiResult<Value> + Send + 'a;
 
 /// What a patch finds where the object does not say how many replicas it wants: no number that anybody wants, so that
 /// a patch which leaves it says nothing either.
-const UNSAID: i64 = i32::MIN as i64;
+const UNSAID: i32 = i32::MIN;
 
 impl ObjectStore {
     /// Writes the Scale that `change` makes of the present one; the answer's object is the Scale.

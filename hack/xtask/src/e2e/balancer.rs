@@ -70,11 +70,11 @@ fn accept(listener: &TcpListener, is_over: &AtomicBool, ready: &Mutex<Vec<u16>>)
         let ready = ready.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let replica = ready.get(turn % ready.len().max(1)).copied();
         // Without a replica the connection is closed, as a Service without endpoints refuses it.
-        if let (Ok(client), Some(port)) = (connection, replica) {
-            if let Ok(server) = TcpStream::connect(("127.0.0.1", port)) {
-                forward(&client, &server);
-                forward(&server, &client);
-            }
+        if let (Ok(client), Some(port)) = (connection, replica)
+            && let Ok(server) = TcpStream::connect(("127.0.0.1", port))
+        {
+            forward(&client, &server);
+            forward(&server, &client);
         }
     }
 }
