@@ -210,6 +210,9 @@ fn name_kind(value: &mut Value, resource: &Resource) {
 /// Checks that a body says what it is; whether that is what is wanted is the store's to check.
 fn check_kind(value: &Value, body: &[u8], kind: &str) -> ApiResult<()> {
     let refuse = |why: String| Err(unrecognized(kind, body, &why));
+    if value.is_null() {
+        return refuse("Object 'Kind' is missing in 'null'".to_owned());
+    }
     let Some(root) = value.as_object() else {
         let target = metadata::TYPE_AND_VERSION;
         let why = format!("json: cannot unmarshal {} into Go value of type {target}", metadata::word(value));

@@ -115,7 +115,7 @@ impl Served<'_> {
 
     fn entry(&self, resource: &Resource) -> Value {
         let mut entry = json!({"name": resource.plural, "singularName": resource.singular,
-            "namespaced": resource.namespaced, "kind": resource.kind, "verbs": VERBS,
+            "namespaced": resource.namespaced, "kind": resource.kind, "verbs": verbs(resource),
             "storageVersionHash": self.storage_version_hash(resource)});
         if !resource.short_names.is_empty() {
             entry["shortNames"] = json!(resource.short_names);
@@ -159,6 +159,18 @@ impl Served<'_> {
         let resources: Vec<Value> = stored.chain(posted).collect();
         json!({"version": version, "resources": resources, "freshness": "Current"})
     }
+}
+
+fn verbs(resource: &Resource) -> Vec<&'static str> {
+    let mut verbs = VERBS.to_vec();
+    if !resource.strategy.deletes_collections() {
+        verbs.retain(|verb| *verb != "deletecollection");
+    }
+    // Kinds of the core are listed in another order than custom resources.
+    if !resource.hosted {
+        verbs.sort_unstable();
+    }
+    verbs
 }
 
 fn bare_group(group: &str, versions: &[String]) -> Value {
@@ -213,7 +225,7 @@ fn aggregated_entry(resource: &Resource) -> Value {
         })
         .collect();
     let mut entry = json!({"resource": resource.plural, "responseKind": own, "scope": scope(resource.namespaced),
-        "singularResource": resource.singular, "verbs": VERBS});
+        "singularResource": resource.singular, "verbs": verbs(resource)});
     let optional = [
         ("shortNames", json!(resource.short_names), resource.short_names.is_empty()),
         ("categories", json!(resource.categories), resource.categories.is_empty()),

@@ -93,6 +93,14 @@ pub struct FieldError {
 }
 
 impl FieldError {
+    /// The same fault of what stands in a field of something else.
+    #[must_use]
+    pub(crate) fn within(mut self, field: &str) -> Self {
+        let joint = if self.field.0.is_empty() || self.field.0.starts_with('[') { "" } else { "." };
+        self.field = FieldPath(format!("{field}{joint}{}", self.field.0));
+        self
+    }
+
     /// The field is missing.
     pub fn required(field: FieldPath, detail: &str) -> Self {
         let body =

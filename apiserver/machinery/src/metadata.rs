@@ -10,9 +10,8 @@ use crate::field_errors::{FieldError, FieldPath};
 use crate::object;
 use crate::resource::Resource;
 
-use names::label_faults;
 pub use names::{
-    is_label_value, is_qualified_name, is_subdomain, label_value_faults, qualified_name_faults,
+    is_label_value, is_qualified_name, is_subdomain, label_faults, label_value_faults, qualified_name_faults,
     subdomain_faults,
 };
 pub use types::{TYPE_AND_VERSION, word, wrong_type};
@@ -46,7 +45,7 @@ pub fn schema() -> Value {
 pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
     let mut faults = Vec::new();
-    validate_name(new, &path, &mut faults);
+    validate_name(resource, new, &path, &mut faults);
     validate_namespace(resource, new, &path, &mut faults);
     validate_labels(new, &path, &mut faults);
     validate_annotations(new, &path, &mut faults);
@@ -89,18 +88,18 @@ fn path_segment_faults(name: &str) -> Vec<String> {
     }
 }
 
-fn validate_name(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_name(resource: &Resource, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let prefix = object::meta(new, "generateName");
     if !prefix.is_empty() {
         // A hyphen at its end is followed by more.
         let begun = prefix.strip_suffix('-').filter(|text| !text.is_empty()).unwrap_or(prefix);
-        refuse(&path.child("generateName"), &json!(prefix), subdomain_faults(begun), faults);
+        refuse(&path.child("generateName"), &json!(prefix), resource.strategy.name_faults(begun), faults);
     }
     let name = object::name(new);
     if name.is_empty() {
         faults.push(FieldError::required(path.child("name"), "name or generateName is required"));
     } else {
-        refuse(&path.child("name"), &json!(name), subdomain_faults(name), faults);
+        refuse(&path.child("name"), &json!(name), resource.strategy.name_faults(name), faults);
     }
 }
 
@@ -160,11 +159,13 @@ fn validate_finalizers(new: &Value, old: Option<&Value>, path: &FieldPath, fault
         let added: Vec<&str> =
             finalizers.into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
         if !added.is_empty() {
+            // Upstream looks twice.
             let detail = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 added.iter().map(|finalizer| format!("{finalizer:?}")).collect::<Vec<_>>().join(", ")
             );
-            faults.push(FieldError::forbidden(path, &detail));
+            let fault = FieldError::forbidden(path, &detail);
+            faults.extend([fault.clone(), fault]);
         }
     }
 }

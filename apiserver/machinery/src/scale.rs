@@ -121,16 +121,38 @@ pub fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
         };
         faults.push(FieldError::invalid(FieldPath::new(path.as_str()), &json!(shown), &detail));
     }
+    if let Some((path, problem)) =
+        scale.selector.as_ref().and_then(|path| Some((path, text(object, path).err()?)))
+    {
+        faults.push(FieldError::invalid(FieldPath::new(path.as_str()), &json!(""), &problem));
+    }
     faults
 }
 
 /// The number at a path, if there is anything; else what is there, in the words of Go.
 fn number(object: &Value, path: &str) -> Result<Option<i64>, String> {
+    match found(object, path)? {
+        None => Ok(None),
+        Some(value) => value.as_i64().map(Some).ok_or_else(|| wrong(path, value, "int64")),
+    }
+}
+
+/// The text at a path; likewise.
+fn text<'a>(object: &'a Value, path: &str) -> Result<Option<&'a str>, String> {
+    match found(object, path)? {
+        None => Ok(None),
+        Some(value) => value.as_str().map(Some).ok_or_else(|| wrong(path, value, "string")),
+    }
+}
+
+fn wrong(path: &str, found: &Value, wanted: &str) -> String {
+    let (text, kind) = (go_text(found), go_type(found));
+    format!("{path} accessor error: {text} is of the type {kind}, expected {wanted}")
+}
+
+/// What is at a path, unless it is null or not there.
+fn found<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let (mut place, mut taken) = (object, String::new());
-    let wrong = |taken: &str, found: &Value, wanted: &str| {
-        let (text, kind) = (go_text(found), go_type(found));
-        Err(format!("{taken} accessor error: {text} is of the type {kind}, expected {wanted}"))
-    };
     for name in path.trim_start_matches('.').split('.') {
         if place.is_null() {
             return Ok(None);
@@ -138,15 +160,12 @@ fn number(object: &Value, path: &str) -> Result<Option<i64>, String> {
         taken.push('.');
         taken.push_str(name);
         let Some(fields) = place.as_object() else {
-            return wrong(&taken, place, "map[string]interface{}");
+            return Err(wrong(&taken, place, "map[string]interface{}"));
         };
         let Some(field) = fields.get(name) else { return Ok(None) };
         place = field;
     }
-    match place {
-        Value::Null => Ok(None),
-        found => found.as_i64().map_or_else(|| wrong(&taken, found, "int64"), |number| Ok(Some(number))),
-    }
+    Ok(Some(place).filter(|place| !place.is_null()))
 }
 
 /// A value as Go prints one.

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::admission::Creation;
 use crate::field_errors::FieldError;
+use crate::metadata::subdomain_faults;
 use crate::others::{Judgement, Others};
 use crate::protobuf;
 use crate::status::ApiResult;
@@ -71,6 +72,16 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         _others: &dyn Others,
     ) -> ApiResult<Option<String>> {
         Ok(None)
+    }
+
+    /// What is wrong with a name of an object, or with the beginning of one.
+    fn name_faults(&self, name: &str) -> Vec<String> {
+        subdomain_faults(name)
+    }
+
+    /// Whether all objects of the kind can be deleted with one request.
+    fn deletes_collections(&self) -> bool {
+        true
     }
 
     /// Why an object may not be deleted by anybody, whatever their permission.

@@ -121,7 +121,9 @@ async fn of_kind(
         "update" => update::serve(server, call, kind, path).await,
         "patch" => patch::serve(server, call, kind, path).await,
         "delete" => delete::one(server, call, kind, path).await,
-        "deletecollection" => delete::collection(server, call, kind, path).await,
+        "deletecollection" if kind.resource.strategy.deletes_collections() => {
+            delete::collection(server, call, kind, path).await
+        }
         other => Err(ApiError::method_not_allowed(kind.resource, other)),
     }
 }

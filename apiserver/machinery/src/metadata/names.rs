@@ -41,18 +41,20 @@ pub fn subdomain_faults(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a name that is to be a label of a domain name; nothing when it is one.
-pub(super) fn label_faults(text: &str) -> Vec<String> {
+pub fn label_faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > 63 {
         faults.push("must be no more than 63 bytes".to_owned());
     }
-    if text.contains('.') || !is_subdomain(text) {
+    if !is_subdomain(text) {
         faults.push(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
              and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
              '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
                 .to_owned(),
         );
+    } else if text.contains('.') {
+        faults.push("must not contain dots".to_owned());
     }
     faults
 }

@@ -170,8 +170,12 @@ fn collection_item(resource: &Resource) -> Value {
         code: "200",
         about: None,
     };
-    json!({"parameters": path_parameters(resource, false), "get": list.to_value(), "post": create.to_value(),
-        "delete": delete.to_value()})
+    let mut item = json!({"parameters": path_parameters(resource, false), "get": list.to_value(),
+        "post": create.to_value()});
+    if resource.strategy.deletes_collections() {
+        item["delete"] = delete.to_value();
+    }
+    item
 }
 
 fn all_namespaces_item(resource: &Resource) -> Value {

@@ -14,10 +14,50 @@ impl Schema {
     /// `old` is the stored value in the same place. What has not changed is not held against an
     /// update: a rule that became stricter must not block unrelated edits.
     pub fn validate(&self, value: &Value, old: Option<&Value>, path: &FieldPath) -> Vec<FieldError> {
+        let mut faults = self.validate_shape(value, old, path);
+        self.add_broken_rules(value, old, path, &mut faults);
+        faults
+    }
+
+    /// The same of a whole object that has `faults` already: they, too, may keep its rules from being tried.
+    pub fn add_faults(&self, value: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
+        faults.extend(self.validate_shape(value, old, &FieldPath::default()));
+        self.add_broken_rules(value, old, &FieldPath::default(), faults);
+    }
+
+    /// The same of a write of one field of an object alone. Upstream looks at that by itself, and its texts name the
+    /// way from there.
+    pub fn add_part_faults(
+        &self,
+        part: &str,
+        value: &Value,
+        old: Option<&Value>,
+        faults: &mut Vec<FieldError>,
+    ) {
+        let schema = if let Kind::Object(object) = &self.kind { object.field(part) } else { None };
+        let old_part = old.and_then(|old| old.get(part));
+        let found = schema
+            .zip(value.get(part))
+            .map(|(schema, new)| schema.validate_shape(new, old_part, &FieldPath::default()));
+        faults.extend(found.into_iter().flatten().map(|fault| fault.within(part)));
+        self.add_broken_rules(value, old, &FieldPath::default(), faults);
+    }
+
+    fn validate_shape(&self, value: &Value, old: Option<&Value>, path: &FieldPath) -> Vec<FieldError> {
         let mut faults = Vec::new();
         self.walk(value, old, path, &mut faults);
         self.check_embedded(value, path, &mut faults);
         faults.extend(self.duplicates(value, old, path));
+        faults
+    }
+
+    fn add_broken_rules(
+        &self,
+        value: &Value,
+        old: Option<&Value>,
+        path: &FieldPath,
+        faults: &mut Vec<FieldError>,
+    ) {
         if self.has_rules {
             if faults.iter().any(|fault| blocks_rules(fault.kind)) {
                 faults.truncate(MOST_FAULTS);
@@ -27,7 +67,6 @@ impl Schema {
             }
         }
         faults.truncate(MOST_FAULTS + 1);
-        faults
     }
 
     /// The fault of this place, and of those below it that are not as before.

@@ -4,7 +4,6 @@ use serde_json::Value;
 use storage_contract::StoreError;
 
 use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, check_fields, check_type, now, text};
-use crate::field_errors::FieldPath;
 use crate::metadata;
 use crate::object;
 use crate::schema::Schema;
@@ -105,7 +104,7 @@ impl ObjectStore {
     ) -> ApiResult<(Value, Vec<String>)> {
         prepare_by_kind(kind, &mut object, None, origin)?;
         let name = object::name(&object).to_owned();
-        check(kind, &object, None, dry_run)?;
+        check(kind, &object, None, Target::Object, dry_run)?;
         let warnings = self.judge(kind, &object, None, Target::Object).await?;
         let key = self.key(kind, namespace, &name)?;
         let existing = self.read(kind, &key).await?;
@@ -215,10 +214,19 @@ pub(super) fn prepare_by_kind(
 }
 
 /// Everything that can be wrong with an object about to be stored.
-pub(super) fn check(kind: Kind<'_>, new: &Value, old: Option<&Value>, dry_run: bool) -> ApiResult<()> {
+pub(super) fn check(
+    kind: Kind<'_>,
+    new: &Value,
+    old: Option<&Value>,
+    target: Target,
+    dry_run: bool,
+) -> ApiResult<()> {
     let resource = kind.resource;
     let mut faults = metadata::validate(resource, new, old);
-    faults.extend(resource.schema.validate(new, old, &FieldPath::default()));
+    match target {
+        Target::Status => resource.schema.add_part_faults("status", new, old, &mut faults),
+        Target::Object | Target::Finalizers => resource.schema.add_faults(new, old, &mut faults),
+    }
     faults.extend(crate::scale::validate(resource, new));
     if let Some(conversion) = &resource.conversion {
         // What is there already is not held against an update.

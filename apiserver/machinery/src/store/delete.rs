@@ -115,7 +115,10 @@ fn marked(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> ApiR
     }
     if !object::is_deleting(old) {
         object::set_meta(&mut new, "deletionTimestamp", now());
-        object::set_meta(&mut new, "deletionGracePeriodSeconds", 0);
+        // Namespaces go when they are empty: nobody speaks of seconds there.
+        if !kind.stored.strategy.has_spec_finalizers() {
+            object::set_meta(&mut new, "deletionGracePeriodSeconds", 0);
+        }
         if kind.resource.generation {
             let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
             object::set_meta(&mut new, "generation", generation + 1);

@@ -136,7 +136,7 @@ impl ObjectStore {
                 self.own(kind, Some(&old), &mut new, how.target, how.options);
             }
             settle(kind, &mut new, &old, how)?;
-            if let Err(error) = create::check(kind, &new, Some(&old), how.options.dry_run) {
+            if let Err(error) = create::check(kind, &new, Some(&old), how.target, how.options.dry_run) {
                 return Err(error.after(warnings));
             }
             warnings.extend(metadata::finalizer_warnings(&new, Some(&old)));

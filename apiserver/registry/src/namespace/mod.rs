@@ -1,14 +1,11 @@
 //! Namespace.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
-use apiserver_machinery::metadata::is_qualified_name;
+use apiserver_machinery::metadata::{is_qualified_name, label_faults};
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Value, json};
-
-/// Longest name: a namespace is a DNS label.
-const LONGEST_NAME: usize = 63;
 
 /// Holds a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
@@ -47,17 +44,17 @@ impl Strategy for NamespaceStrategy {
         }
     }
 
-    /// Names are narrower than other kinds': they are part of other names. Only on create, as they
-    /// never change.
-    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = finalizer_faults(new);
-        let name = object::name(new);
-        if old.is_none() && (name.len() > LONGEST_NAME || name.contains('.')) {
-            let detail = "a lowercase RFC 1123 label must consist of at most 63 lower case alphanumeric characters \
-                          or '-', and must start and end with an alphanumeric character";
-            faults.push(FieldError::invalid(FieldPath::new("metadata.name"), &json!(name), detail));
-        }
-        faults
+    /// Names are narrower than other kinds': they are part of other names.
+    fn name_faults(&self, name: &str) -> Vec<String> {
+        label_faults(name)
+    }
+
+    fn deletes_collections(&self) -> bool {
+        false
+    }
+
+    fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
+        finalizer_faults(new)
     }
 
     fn refuse_deletion(&self, object: &Value) -> Option<&'static str> {
