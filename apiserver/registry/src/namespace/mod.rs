@@ -147,11 +147,10 @@ mod tests {
         for (name, good) in
             [("team-1", true), ("a.b", false), (&"a".repeat(63), true), (&"a".repeat(64), false)]
         {
-            let namespace = json!({"metadata": {"name": name}});
-            assert_eq!(NamespaceStrategy.validate(&namespace, None).is_empty(), good, "{name}");
-            assert_eq!(NamespaceStrategy.validate(&namespace, Some(&namespace)), [], "{name}");
+            assert_eq!(NamespaceStrategy.name_faults(name).is_empty(), good, "{name}");
         }
     }
+
     #[test]
     fn finalizers_of_a_namespace_say_whose_they_are() {
         for (name, good) in [("kubernetes", true), ("a.b/c", true), ("foreign", false), ("a b/c", false)] {
