@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// How long to look at each target, in seconds
     #[arg(long, default_value_t = 5)]
     seconds: u32,
+    /// Where chance begins: another number makes other inputs
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
     /// Only the target of this name
     #[arg(long)]
     only: Option<String>,
@@ -47,11 +50,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let laboratory = Laboratory::build()?;
     let targets = laboratory.targets(arguments.only.as_deref())?;
     for target in PLANTED_FAULTS.into_iter().filter(|_| arguments.only.is_none()) {
-        laboratory.must_be_found(target)?;
+        laboratory.must_be_found(target, arguments.seed)?;
     }
     let mut found = Vec::new();
     for target in targets {
-        let search = laboratory.search(&target, "corpus", arguments.seconds)?;
+        let search = laboratory.search(&target, (arguments.seconds, arguments.seed))?;
         match search.finding {
             None => eprintln!("ok      {target}: {} ({:.1} s)", search.summary, search.seconds),
             Some(finding) => {
@@ -117,18 +120,18 @@ impl Laboratory {
         }
     }
 
-    /// Has the engine look for a fault, beginning with the target's corpus in `corpora`.
-    fn search(&self, target: &str, corpora: &str, seconds: u32) -> anyhow::Result<Search> {
+    /// Has the engine look for a fault, beginning with the target's corpus, for so many seconds and with this seed.
+    fn search(&self, target: &str, (seconds, seed): (u32, u32)) -> anyhow::Result<Search> {
         let made = self.fresh("made", target)?;
         let found = self.fresh("found", target)?;
         let started = Instant::now();
         let mut command = self.engine(target);
-        command.arg(format!("-max_total_time={seconds}"));
+        command.arg(format!("-max_total_time={seconds}")).arg(format!("-seed={seed}"));
         command.arg(format!("-artifact_prefix={}/", found.display()));
         command.arg(format!("-dict={}", self.suite.join("dictionary").display()));
         command.arg(format!("-max_len={LARGEST}")).arg(format!("-timeout={LONGEST}"));
         command.arg(format!("-rss_limit_mb={MEMORY}")).arg("-print_final_stats=1");
-        command.arg(&made).arg(self.suite.join(corpora).join(corpus_of(target)));
+        command.arg(&made).arg(self.suite.join("corpus").join(corpus_of(target)));
         let output = command.stdin(Stdio::null()).output();
         let output = output.with_context(|| format!("{}: cannot be run", self.program.display()))?;
         let log = found.join("log");
@@ -144,8 +147,8 @@ impl Laboratory {
         command
     }
 
-    fn must_be_found(&self, target: &str) -> anyhow::Result<()> {
-        let search = self.search(target, "corpus", PLANTED)?;
+    fn must_be_found(&self, target: &str, seed: u32) -> anyhow::Result<()> {
+        let search = self.search(target, (PLANTED, seed))?;
         match search.finding {
             Some(_) => eprintln!("ok      {target} was found ({:.1} s)", search.seconds),
             None => bail!("{target} was not found in {PLANTED} s: what is not found means nothing"),

@@ -39,7 +39,7 @@ fn panic(input: &[u8]) -> Verdict {
 
 /// Believes a number.
 fn memory(input: &[u8]) -> Verdict {
-    if has(input, ">") {
+    if has(input, "==") {
         std::hint::black_box(vec![1_u8; 160 * 1024 * 1024]);
     }
     Ok(())
@@ -56,7 +56,7 @@ fn time(input: &[u8]) -> Verdict {
 
 /// Refuses, and does not say why.
 fn silent(input: &[u8]) -> Verdict {
-    let message = if has(input, "<") { "" } else { "a selector" };
+    let message = if has(input, "!") { "" } else { "a selector" };
     let body = format!(
         r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","message":"{message}","reason":"BadRequest","code":400}}"#
     );

@@ -48,7 +48,7 @@ pub(super) fn ask(world: &World, request: Builder, body: &[u8]) -> Verdict {
     let what = format!("{} {}", request.method(), request.uri());
     let answer = world.ask(request)?;
     // Upstream, too, refuses a form of its documents without a word.
-    if is_head || (is_document && answer.code == 406 && answer.body.is_empty()) {
+    if is_head || (is_document && matches!(answer.code, 404 | 406) && answer.body.is_empty()) {
         return Ok(());
     }
     answer::check(&answer).map_err(|finding| crate::Finding(format!("{what}: {finding}")))
