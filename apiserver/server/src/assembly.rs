@@ -2,7 +2,7 @@
 
 use apiserver_machinery::resource::{Registry, Resource};
 
-/// Namespaces that a real server has from the start; where there is a host, it has them.
+/// Namespaces that a real server has from the start, and a host, too.
 const KUBERNETES: [&str; 3] = ["kube-node-lease", "kube-public", "kube-system"];
 
 /// What is served beside the product's kinds, and what runs.
@@ -26,9 +26,9 @@ impl Default for Assembly {
 
 impl Assembly {
     /// Namespaces that are there from the start.
-    pub(crate) fn namespaces(&self, hosted: bool) -> Vec<String> {
+    pub(crate) fn namespaces(&self) -> Vec<String> {
         let mut all = self.namespaces.clone();
-        for name in KUBERNETES.into_iter().filter(|_| !hosted) {
+        for name in KUBERNETES {
             if !all.iter().any(|known| known == name) {
                 all.push(name.to_owned());
             }

@@ -86,7 +86,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let stopper = tokio::spawn(stop_on_signal(shutdown.clone(), hurry));
     let registry = Arc::new(assembly.registry()?);
     let objects = open_objects(registry, &store, &encryption.encryption, host.as_ref())?;
-    let hooks = StartHooks::start(&objects, assembly.namespaces(host.is_some()), &shutdown);
+    let hooks = StartHooks::start(&objects, assembly.namespaces(), &shutdown);
     hooks.settle(&objects, begun).await;
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("{listen} cannot be served on; if another program has the port, give another with --listen")
