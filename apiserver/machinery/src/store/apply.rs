@@ -48,10 +48,9 @@ impl ObjectStore {
         creation: &Creation<'_>,
     ) -> ApiResult<AppliedObject> {
         let (api_version, name_of_kind) = (kind.resource.api_version(), &kind.resource.kind);
-        if target != Target::Object {
-            self.require(kind, creation.namespace, name).await?;
+        if target == Target::Object {
+            check_kind(&configuration.fields, &api_version, name_of_kind)?;
         }
-        check_kind(&configuration.fields, &api_version, name_of_kind)?;
         for _ in 0..ATTEMPTS {
             match self.apply_to_existing(kind, name, configuration, target, options, creation).await {
                 Err(error) if error.code == 404 && target == Target::Object => {}
@@ -76,6 +75,8 @@ impl ObjectStore {
     ) -> ApiResult<Written> {
         let modification = Modification { target, options, origin: Origin::Applied, owned: true };
         let change = |live: &Value| {
+            // Of a part this is asked when there is something to have it, and not before.
+            check_kind(&configuration.fields, &kind.resource.api_version(), &kind.resource.kind)?;
             self.merge(kind, Some(live), configuration, target, options).map(|applied| applied.object)
         };
         self.modify(kind, creation.namespace, name, modification, change).await

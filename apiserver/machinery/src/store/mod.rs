@@ -264,12 +264,6 @@ impl ObjectStore {
         Ok(Some((object, entry)))
     }
 
-    /// Refuses what is asked of an object that is not there, before it is looked at.
-    async fn require(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<()> {
-        let found = self.read(kind, &self.key(kind, namespace, name)?).await?;
-        found.map(|_| ()).ok_or_else(|| ApiError::not_found(kind.resource, name))
-    }
-
     /// The object behind an entry, in the request's version.
     fn decode(&self, kind: Kind<'_>, entry: &Entry) -> ApiResult<Value> {
         let object =

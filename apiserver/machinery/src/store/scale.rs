@@ -81,9 +81,8 @@ impl ObjectStore {
         options: &WriteOptions,
     ) -> ApiResult<Written> {
         let (api_version, fields) = (api_version(), &configuration.fields);
-        self.require(kind, namespace, name).await?;
-        check_kind(fields, &api_version, scale::KIND)?;
         let mut applied = |old: &Value, _: bool| {
+            check_kind(fields, &api_version, scale::KIND)?;
             let applied =
                 tracker(&api_version, &options.manager).apply(Some(old), fields, configuration.force);
             let applied = applied.map_err(|error| refusal(fields, &api_version, scale::KIND, &error))?;
