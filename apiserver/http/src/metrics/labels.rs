@@ -125,8 +125,9 @@ impl CodeLabels {
     }
 }
 
+/// What a request was for, whatever came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct SizeLabels {
+pub(super) struct ScopeLabels {
     verb: &'static str,
     group: String,
     version: String,
@@ -136,29 +137,10 @@ pub(super) struct SizeLabels {
     component: &'static str,
 }
 
-impl SizeLabels {
+impl ScopeLabels {
     pub(super) fn new(request: &RequestLabels) -> Self {
         let RequestLabels { verb, group, version, resource, subresource, scope, component, .. } =
             request.clone();
-        Self { verb, group, version, resource, subresource, scope, component }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct LongRunningLabels {
-    verb: &'static str,
-    group: String,
-    version: String,
-    resource: String,
-    subresource: String,
-    scope: &'static str,
-    component: &'static str,
-}
-
-impl LongRunningLabels {
-    pub(super) fn new(request: &RequestLabels) -> Self {
-        let SizeLabels { verb, group, version, resource, subresource, scope, component } =
-            SizeLabels::new(request);
         Self { verb, group, version, resource, subresource, scope, component }
     }
 }
@@ -177,8 +159,8 @@ pub(super) struct TerminationLabels {
 
 impl TerminationLabels {
     pub(super) fn new(request: &RequestLabels, code: u16) -> Self {
-        let SizeLabels { verb, group, version, resource, subresource, scope, component: _ } =
-            SizeLabels::new(request);
+        let ScopeLabels { verb, group, version, resource, subresource, scope, component: _ } =
+            ScopeLabels::new(request);
         Self {
             verb,
             group,

@@ -20,8 +20,8 @@ use crate::server::ApiServer;
 
 pub(crate) use labels::RequestLabels;
 use labels::{
-    CodeLabels, KindLabels, LevelLabels, LongRunningLabels, PluginLabels, RefusalLabels, RequestKindLabels,
-    ResourceLabels, SizeLabels, TerminationLabels, WaitLabels, WatchedLabels,
+    CodeLabels, KindLabels, LevelLabels, PluginLabels, RefusalLabels, RequestKindLabels, ResourceLabels,
+    ScopeLabels, TerminationLabels, WaitLabels, WatchedLabels,
 };
 
 /// Upstream's, from a cache hit to the longest deadline. Unit: seconds.
@@ -53,9 +53,9 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: Counters<CodeLabels>,
     durations: Histograms<RequestLabels>,
-    sli_durations: Histograms<SizeLabels>,
-    sizes: Histograms<SizeLabels>,
-    long_running: Family<LongRunningLabels, Gauge>,
+    sli_durations: Histograms<ScopeLabels>,
+    sizes: Histograms<ScopeLabels>,
+    long_running: Family<ScopeLabels, Gauge>,
     in_flight: Family<RequestKindLabels, Gauge>,
     queued: Family<RequestKindLabels, Gauge>,
     executing: Family<LevelLabels, Gauge>,
@@ -219,11 +219,11 @@ impl Metrics {
         }
         self.durations.get_or_create(request).observe(took.as_secs_f64());
         let served = took.saturating_sub(waited);
-        self.sli_durations.get_or_create(&SizeLabels::new(request)).observe(served.as_secs_f64());
+        self.sli_durations.get_or_create(&ScopeLabels::new(request)).observe(served.as_secs_f64());
         if let Some(size) = size {
             // Up to 2^53 bytes are counted exactly.
             #[allow(clippy::as_conversions, reason = "there is no lossless way, and none is needed")]
-            self.sizes.get_or_create(&SizeLabels::new(request)).observe(size as f64);
+            self.sizes.get_or_create(&ScopeLabels::new(request)).observe(size as f64);
         }
     }
 
@@ -241,11 +241,11 @@ impl Metrics {
     }
 
     pub(crate) fn watch_opened(&self, request: &RequestLabels) {
-        self.long_running.get_or_create(&LongRunningLabels::new(request)).inc();
+        self.long_running.get_or_create(&ScopeLabels::new(request)).inc();
     }
 
     pub(crate) fn watch_closed(&self, request: &RequestLabels) {
-        self.long_running.get_or_create(&LongRunningLabels::new(request)).dec();
+        self.long_running.get_or_create(&ScopeLabels::new(request)).dec();
     }
 
     pub(crate) fn watch_event(&self, request: &RequestLabels, size: usize) {
