@@ -1,5 +1,6 @@
 //! How much an input may cost.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::ALLOCATOR;
@@ -26,22 +27,45 @@ const SLOWER: u32 = if cfg!(feature = "engine") { 1 } else { 8 };
 /// How the kernel counts time, on every Linux. Unit: a second's part.
 const TICKS: u64 = 100;
 
+/// One input at a time: the peak of memory is the whole process's.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// What judging an input took.
+struct Cost {
+    /// At most at a time, beyond what was in use before. Unit: bytes.
+    memory: usize,
+    processor: Duration,
+}
+
 /// Judges an input of `size` bytes, and what it costs. Who waits and uses nothing is the engine's to find.
 pub(crate) fn within(size: usize, judge: impl FnOnce() -> Verdict) -> Verdict {
+    let (verdict, cost) = measured(judge)?;
+    verdict?;
+    affordable(size, &cost)
+}
+
+/// What `judge` said, and what it took.
+fn measured(judge: impl FnOnce() -> Verdict) -> Result<(Verdict, Cost), Finding> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     ALLOCATOR.reset_peak_usage();
     let (before, started) = (ALLOCATOR.current_usage(), used()?);
     let verdict = judge();
-    let took = used()?.saturating_sub(started);
+    let processor = used()?.saturating_sub(started);
     let memory = ALLOCATOR.peak_usage().saturating_sub(before);
-    verdict?;
+    Ok((verdict, Cost { memory, processor }))
+}
+
+/// Whether an input of `size` bytes may cost that much.
+fn affordable(size: usize, cost: &Cost) -> Verdict {
+    let Cost { memory, processor } = cost;
     let may = MEMORY.saturating_add(MEMORY_PER_BYTE.saturating_mul(size));
-    demand(memory <= may, || {
+    demand(*memory <= may, || {
         format!("{size} bytes of input took {memory} bytes of memory; {may} are allowed")
     })?;
     let size_in_time = u32::try_from(size).unwrap_or(u32::MAX);
     let may = TIME.saturating_add(TIME_PER_BYTE.saturating_mul(size_in_time)).saturating_mul(SLOWER);
-    demand(took <= may, || {
-        format!("{size} bytes of input took {took:?} of the processor; {may:?} are allowed")
+    demand(*processor <= may, || {
+        format!("{size} bytes of input took {processor:?} of the processor; {may:?} are allowed")
     })
 }
 
@@ -77,12 +101,22 @@ mod tests {
 
     #[test]
     fn too_much_time_is_found() {
+        let cost = Cost { memory: 0, processor: (TIME + TIME_PER_BYTE * 2) * SLOWER };
+        assert_eq!(affordable(2, &cost), Ok(()));
+        let finding = affordable(1, &cost).unwrap_err().to_string();
+        assert!(finding.contains("of the processor"), "{finding}");
+    }
+
+    #[test]
+    fn time_of_the_processor_counts() {
+        let busy = Duration::from_millis(100);
         let slow = || {
             let started = used()?;
-            while used()? < started + TIME * SLOWER + Duration::from_millis(200) {}
+            while used()? < started + busy {}
             Ok(())
         };
-        let finding = within(1, slow).unwrap_err().to_string();
-        assert!(finding.contains("of the processor"), "{finding}");
+        let (verdict, cost) = measured(slow).unwrap();
+        assert_eq!(verdict, Ok(()));
+        assert!(cost.processor >= busy, "{:?}", cost.processor);
     }
 }
