@@ -35,7 +35,7 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchem
         }
     };
     let rules = rules(schema, path)?;
-    Ok(Schema {
+    let compiled = Schema {
         has_rules: !rules.is_empty() || below(&kind).any(|inner| inner.has_rules),
         kind,
         default: schema.get("default").cloned(),
@@ -46,7 +46,11 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchem
         inherited: flag(INHERITED),
         combined: combined::compile(schema, path)?,
         rules,
-    })
+    };
+    for rule in &compiled.rules {
+        rule.check(&compiled).map_err(|problem| fault(path, problem))?;
+    }
+    Ok(compiled)
 }
 
 /// The schemas directly below a type.

@@ -1,7 +1,11 @@
 //! `x-kubernetes-validations`: what must hold of a value beyond its fields' own bounds.
 
+mod check;
 mod cost;
+mod declarations;
+mod parse;
 mod program;
+mod types;
 mod value;
 
 use kube_cel::KubeCelExt as _;
@@ -129,7 +133,7 @@ impl Run<'_> {
     }
 
     fn evaluate(&mut self, rule: &Rule, schema: &Schema, now: &Value, scope: &Context<'_>, path: &FieldPath) {
-        match rule.program.execute(scope) {
+        match Cel::resolve(&rule.program, scope) {
             Ok(Cel::Bool(true)) => {}
             Ok(Cel::Bool(false)) => self.faults.push(rule.broken(schema, now, scope, path)),
             Ok(other) => {

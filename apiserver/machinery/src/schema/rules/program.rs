@@ -1,19 +1,22 @@
 //! One compiled rule.
 
-use kube_cel::cel::{Context, Program, Value as Cel};
+use kube_cel::cel::{Context, IdedExpr, Value as Cel};
 use serde_json::Value;
 
+use super::check::Scope;
 use super::cost;
+use super::parse::parse;
+use super::types::Type;
 use crate::field_errors::{FieldError, FieldPath};
 use crate::schema::{Kind, Schema};
 
 /// A rule, compiled once.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    pub(super) program: Program,
+    pub(super) program: IdedExpr,
     source: String,
     message: Option<String>,
-    message_program: Option<Program>,
+    message_program: Option<IdedExpr>,
     reason: Option<String>,
     /// The field that is to blame, below the one with the rule.
     blamed: Option<String>,
@@ -40,7 +43,7 @@ impl Rule {
         let message_program = text("messageExpression").as_deref().map(parse).transpose()?;
         Ok(Self {
             is_transition: program.references().has_variable("oldSelf"),
-            depth: cost::depth(program.expression()),
+            depth: cost::depth(&program),
             program,
             message: text("message"),
             message_program,
@@ -49,6 +52,28 @@ impl Rule {
             optional_old: rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
             source,
         })
+    }
+
+    /// Whether it makes sense for values of this schema, which is the one it was compiled with.
+    ///
+    /// # Errors
+    /// Says what makes none.
+    pub(in crate::schema) fn check(&self, schema: &Schema) -> Result<(), String> {
+        let now = Type::of(schema);
+        let old = if self.optional_old { Type::Optional(Box::new(now.clone())) } else { now.clone() };
+        let scope = Scope::new([("self", now), ("oldSelf", old)]);
+        let failed = |what: &str, problem: &str| format!("{what} {:?}: {problem}", self.source);
+        let of = scope.type_of(&self.program);
+        match of.map_err(|problem| failed("compilation failed: the expression", &problem))? {
+            Type::Bool | Type::Dyn => {}
+            _ => return Err(failed("the expression", "cel expression must evaluate to a bool")),
+        }
+        let Some(message) = &self.message_program else { return Ok(()) };
+        let of = scope.type_of(message);
+        match of.map_err(|problem| failed("messageExpression compilation failed: of", &problem))? {
+            Type::Text | Type::Dyn => Ok(()),
+            _ => Err(failed("of the expression", "messageExpression must evaluate to a string")),
+        }
     }
 
     /// How errors call it.
@@ -78,7 +103,7 @@ impl Rule {
 
     /// The message: computed when that gives one line of text, else the fixed one.
     fn said(&self, scope: &Context<'_>) -> String {
-        let computed = self.message_program.as_ref().and_then(|program| program.execute(scope).ok());
+        let computed = self.message_program.as_ref().and_then(|program| Cel::resolve(program, scope).ok());
         let computed = match computed {
             Some(Cel::String(text)) => Some(text.trim().to_owned()),
             _ => None,
@@ -103,10 +128,6 @@ impl Schema {
             Kind::Boolean => "boolean",
         }
     }
-}
-
-fn parse(source: &str) -> Result<Program, String> {
-    Program::compile(source).map_err(|error| format!("the expression {source:?}: {error}"))
 }
 
 /// A path such as `.spec['a.b'].c` as errors have it: known fields by dots, keys of maps in brackets.

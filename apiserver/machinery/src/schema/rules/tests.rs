@@ -76,6 +76,7 @@ fn values_have_the_types_of_their_schema() {
         "self.labels.all(key, key.matches('^[a-z-]+$'))",
         "'10.0.0.0/8' == string(cidr('10.0.0.0/8'))",
         "quantity('1Gi').isGreaterThan(quantity('1M'))",
+        "self.?name.orValue('none') == 'none' && self.?__in__.orValue('none') == 'x' && self.?tags[?0].orValue('') == 'b'",
     ];
     for rule in rules {
         assert_eq!(faults(&object(&json!({"rule": rule})), &value, None), Vec::<String>::new(), "{rule}");
@@ -162,4 +163,69 @@ fn a_rule_that_is_no_expression_is_a_mistake_of_the_type() {
         &json!({"type": "object", "properties": {"a": object(&json!({"rule": "self. ==="}))}}),
     );
     assert!(error.unwrap_err().to_string().contains("self. ==="));
+}
+
+/// What is said of a rule when its schema is compiled.
+fn refused(rule: &Value) -> String {
+    Schema::compile(&object(rule)).map_or_else(|problem| problem.to_string(), |_| String::new())
+}
+
+#[test]
+fn a_rule_that_makes_no_sense_is_refused_before_it_meets_a_value() {
+    let table = [
+        ("self.lest > 1", "undefined field 'lest'"),
+        ("self.least.most > 1", "type 'int' does not support field selection"),
+        ("selff.least > 1", "undeclared reference to 'selff' (in container '')"),
+        ("self.name.lenght() > 1", "undeclared reference to 'lenght' (in container '')"),
+        ("size(self.least) > 1", "found no matching overload for 'size' applied to '(int)'"),
+        ("self.name.startsWith(1)", "found no matching overload for 'startsWith' applied to 'string.(int)'"),
+        ("self.name == 1", "found no matching overload for '_==_' applied to '(string, int)'"),
+        ("self.name == null", "found no matching overload for '_==_' applied to '(string, null)'"),
+        ("self.least", "cel expression must evaluate to a bool"),
+        ("self.tags.all(tag, tag > 1)", "found no matching overload for '_>_' applied to '(string, int)'"),
+        (
+            "self.name.all(letter, true)",
+            "expression of type 'string' cannot be range of a comprehension (must be list, map, or dynamic)",
+        ),
+        ("has(self.nothing)", "undefined field 'nothing'"),
+        ("self.labels['a'] == 1", "found no matching overload for '_==_' applied to '(string, int)'"),
+        ("self.?least.orValue('a') == 1", "found no matching overload for 'orValue' applied to"),
+        ("ip(self.name).prefixLength() == 1", "applied to 'net.IP.()'"),
+        ("self.least > oldSelf.name", "found no matching overload for '_>_' applied to '(int, string)'"),
+        ("self.__in__ == 1", "'(string, int)'"),
+    ];
+    for (rule, expected) in table {
+        let found = refused(&json!({"rule": rule}));
+        assert!(found.contains(expected), "{rule}: {found}");
+    }
+    let found = refused(&json!({"rule": "true", "messageExpression": "self.least"}));
+    assert!(found.contains("messageExpression must evaluate to a string"), "{found}");
+    let found = refused(&json!({"rule": "oldSelf.least == 1", "optionalOldSelf": true}));
+    assert!(
+        found.contains("type 'optional_type(int)'") || found.contains("'(optional_type(int), int)'"),
+        "{found}"
+    );
+}
+
+#[test]
+fn what_only_running_can_tell_is_left_to_it() {
+    let rules = [
+        "self.any == 5 || self.any == 'a'",
+        "self.share > 1",
+        "type(self.any) == string || type(self.any) == int",
+        "self.any.anything == self.any[0]",
+        "math.greatest(self.least, self.most) < 3",
+        "dyn(self.name) == 1",
+        "[1, 'a'].size() == 2 && {'a': 1}.size() == 1 && [] == []",
+        "self.tags.map(tag, [tag, 1]).size() == 0",
+        "format.dns1123Label().validate(self.name).hasValue() || format.named('uuid').hasValue()",
+        "optional.of(self.least).orValue(3) == 3 && self.?name.hasValue()",
+        "self.since + self.wait > self.since && self.wait.getHours() == 1",
+        "(self.least > 1 ? self.name : 'b') == 'b'",
+        "quantity(self.name).add(1).compareTo(quantity('1')) == 0 && semver('1.0.0').major() == 1",
+        "self.labels.exists(key, self.labels[key] == 'a') && 'a' in self.labels && self.tags[0] in self.tags",
+    ];
+    for rule in rules {
+        assert_eq!(refused(&json!({"rule": rule})), "", "{rule}");
+    }
 }

@@ -145,7 +145,7 @@ pub(in crate::schema) fn go_duration(text: &str) -> Option<i64> {
 }
 
 /// A field's name as CEL can spell it.
-fn escaped(name: &str) -> String {
+pub(super) fn escaped(name: &str) -> String {
     if RESERVED.contains(&name) {
         return format!("__{name}__");
     }
