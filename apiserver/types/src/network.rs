@@ -30,7 +30,6 @@ wire! {
             /// End of its name.
             name_suffix: String,
             /// Its network.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             network: NetworkOrSGParam,
             /// Binding profile.
             profile: BindingProfile,
@@ -58,7 +57,6 @@ wire! {
             /// The address.
             ip_address: String,
             /// Its subnet.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             subnet: SubnetParam,
         }
     }
@@ -104,6 +102,7 @@ wire! {
     }
 
     /// A network, router or security group, by one of these.
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
     NetworkOrSGParam {
         optional {
             /// By attributes.
@@ -141,6 +140,7 @@ wire! {
     }
 
     /// A subnet, by one of these.
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
     SubnetParam {
         optional {
             /// By attributes.

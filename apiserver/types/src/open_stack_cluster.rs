@@ -71,7 +71,6 @@ wire! {
             /// Connect to an external network; on when unset.
             enable_external_network: bool,
             /// The external network.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             external_network: NetworkOrSGParam,
             /// How to make the network.
             managed_network: ManagedNetwork,
@@ -83,13 +82,10 @@ wire! {
             #[schemars(length(max = 1), extend("x-kubernetes-list-type" = "atomic"))]
             managed_subnets: Vec<ManagedSubnet>,
             /// An existing network.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             network: NetworkOrSGParam,
             /// Where new nodes are, when there are several subnets.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             primary_subnet: SubnetParam,
             /// An existing router.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             router: NetworkOrSGParam,
             /// Existing subnets.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -140,7 +136,6 @@ wire! {
             /// How members are checked.
             monitor: LoadBalancerMonitor,
             /// The network of its address.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             network: NetworkOrSGParam,
             /// Its provider.
             provider: String,
@@ -219,7 +214,6 @@ wire! {
     ExternalRouterIp {
         required {
             /// Its subnet.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             subnet: SubnetParam,
         }
         optional {

@@ -42,7 +42,6 @@ wire! {
         optional {
             /// The external network of its addresses; the only one there is when unset.
             #[serde(rename = "floatingIPNetwork")]
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             floating_ip_network: NetworkOrSGParam,
             /// At most so many addresses in use; without limit when unset.
             #[serde(rename = "maxIPs")]

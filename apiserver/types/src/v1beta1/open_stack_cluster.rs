@@ -100,7 +100,6 @@ wire! {
             /// No port security on the network that is made.
             disable_port_security: bool,
             /// The external network.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             external_network: NetworkOrSGParam,
             /// External addresses of the router that is made.
             #[serde(rename = "externalRouterIPs")]
@@ -112,16 +111,13 @@ wire! {
             #[schemars(length(max = 1), extend("x-kubernetes-list-type" = "atomic"))]
             managed_subnets: Vec<ManagedSubnet>,
             /// An existing network.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             network: NetworkOrSGParam,
             /// MTU of the network that is made. Unit: bytes.
             #[serde(rename = "networkMTU")]
             network_mtu: i32,
             /// Where new nodes are, when there are several subnets.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             primary_subnet: SubnetParam,
             /// An existing router.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             router: NetworkOrSGParam,
             /// Existing subnets.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -165,7 +161,6 @@ wire! {
             /// How members are checked.
             monitor: LoadBalancerMonitor,
             /// The network of its address.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             network: NetworkOrSGParam,
             /// Its provider.
             provider: String,

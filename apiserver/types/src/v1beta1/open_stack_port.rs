@@ -27,7 +27,6 @@ wire! {
             /// End of its name.
             name_suffix: String,
             /// Its network.
-            #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             network: NetworkOrSGParam,
             /// Binding profile.
             profile: BindingProfile,

@@ -20,9 +20,9 @@ pub(super) enum Type<'a> {
     Bytes,
     Timestamp,
     Duration,
-    List(Box<Type<'a>>),
-    Map(Box<Type<'a>>, Box<Type<'a>>),
-    Optional(Box<Type<'a>>),
+    List(Box<Self>),
+    Map(Box<Self>, Box<Self>),
+    Optional(Box<Self>),
     /// Fields with names.
     Object(&'a ObjectSchema),
     /// Of a library: an address, a quantity and the like. Types of types, too.
