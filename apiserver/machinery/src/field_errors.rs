@@ -150,15 +150,21 @@ impl FieldError {
         Self {
             kind: FieldErrorKind::TooLong,
             field,
-            body: format!("Too long: may not be more than {limit} bytes"),
+            body: format!("Too long: may not be more than {}", counted(limit, "byte")),
         }
     }
 
     /// There are more than `limit` entries.
     pub fn too_many(field: FieldPath, count: usize, limit: u64) -> Self {
-        let body = format!("Too many: {count}: must have at most {limit} items");
+        let body = format!("Too many: {count}: must have at most {}", counted(limit, "item"));
         Self { kind: FieldErrorKind::TooMany, field, body }
     }
+}
+
+/// `1 item`, `2 items`
+fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 impl fmt::Display for FieldError {
