@@ -43,7 +43,7 @@ pub(crate) fn spec(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Val
 }
 
 fn allowed(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Value)) -> (Value, Value) {
-    let part = |object: &Value| object.get("spec").cloned().unwrap_or_default();
+    let part = |object: &Value| as_typed(object.get("spec").unwrap_or(&Value::Null));
     let (mut now, mut before) = (part(new), part(old));
     allow(&mut now, &mut before);
     (now, before)
@@ -60,5 +60,82 @@ pub(crate) fn forget(value: &mut Value, path: &str) {
     let pointer = if parents.is_empty() { String::new() } else { format!("/{}", parents.replace('.', "/")) };
     if let Some(parent) = value.pointer_mut(&pointer).and_then(Value::as_object_mut) {
         parent.remove(name);
+    }
+}
+
+/// Makes the difference disappear between a field that is absent and one that has its type's zero, where
+/// upstream's types have none: who reads and writes such an object with them leaves the field out.
+///
+/// Source: the fields of Cluster API Provider OpenStack's types that are no pointers.
+pub(crate) fn as_typed(spec: &Value) -> Value {
+    let mut typed = spec.clone();
+    without_zeros(&mut typed, "", "");
+    typed
+}
+
+fn without_zeros(value: &mut Value, around: &str, at: &str) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, field| !(is_zero(field) && is_plain(around, at, name)));
+            fields.iter_mut().for_each(|(name, field)| without_zeros(field, at, name));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| without_zeros(item, around, at)),
+        _ => {}
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    *value == Value::Bool(false) || value.as_str() == Some("") || value.as_i64() == Some(0)
+}
+
+/// Whether upstream's type of a field is no pointer, by the names of what it is in.
+fn is_plain(around: &str, at: &str, name: &str) -> bool {
+    match (at, name) {
+        // Of a machine, which a bastion's `spec` is, too.
+        ("" | "spec", "trunk" | "sshKeyName")
+        | ("rootVolume" | "volume", "type")
+        | ("identityRef", "region")
+        | ("externalIPs", "fixedIP") => true,
+        ("filter", _) => !matches!(around, "image" | "flavor" | "serverGroup"),
+        _ => false,
+    }
+}
+
+/// Takes out lists without entries, at any depth.
+pub(crate) fn without_empty_lists(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| field.as_array().is_none_or(|items| !items.is_empty()));
+            fields.values_mut().for_each(without_empty_lists);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_empty_lists),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_types_leave_out_is_left_out() {
+        let given = json!({"trunk": false, "sshKeyName": "", "configDrive": false, "ports": [{"trunk": false,
+            "network": {"filter": {"name": "n", "description": ""}}, "fixedIPs": [{"subnet": {"filter": {"ipVersion": 0}}}]}],
+            "rootVolume": {"type": ""}, "image": {"filter": {"name": ""}}, "identityRef": {"name": "", "region": ""},
+            "bastion": {"spec": {"trunk": false}}});
+        let left = json!({"configDrive": false, "ports": [{"trunk": false,
+            "network": {"filter": {"name": "n"}}, "fixedIPs": [{"subnet": {"filter": {}}}]}],
+            "rootVolume": {}, "image": {"filter": {"name": ""}}, "identityRef": {"name": ""},
+            "bastion": {"spec": {}}});
+        assert_eq!(as_typed(&given), left);
+    }
+
+    #[test]
+    fn lists_without_entries_are_taken_out() {
+        let mut given = json!({"tags": [], "ports": [{"tags": [], "securityGroups": [1]}]});
+        without_empty_lists(&mut given);
+        assert_eq!(given, json!({"ports": [{"securityGroups": [1]}]}));
     }
 }

@@ -45,7 +45,13 @@ fn validate_ranges_kept(new: &Value, old: &Value, faults: &mut Vec<FieldError>) 
         let text = object.pointer(&format!("/spec/managedSubnets/{index}/cidr"));
         text.and_then(Value::as_str).map(str::to_owned)
     };
-    let before = old.pointer("/spec/managedSubnets").and_then(Value::as_array).map_or(0, Vec::len);
+    let count = |object: &Value| Some(object.pointer("/spec/managedSubnets")?.as_array()?.len());
+    let before = count(old).unwrap_or_default();
+    if count(new).zip(count(old)).is_some_and(|(now, then)| now != then) {
+        let at = FieldPath::new("spec.managedSubnets");
+        faults.push(FieldError::forbidden(at, "cannot add or remove subnets"));
+        return;
+    }
     for (now, then) in (0..before).filter_map(|index| range(new, index).zip(range(old, index))) {
         if now != then {
             let detail = format!("cannot change subnet CIDR from existing value to {now}");
@@ -93,7 +99,7 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
         immutable::forget(now, "managedSecurityGroups");
     }
     // What the controller fills in, once.
-    let unset = |pointer: &str| old.pointer(pointer).is_none();
+    let unset = |pointer: &str| old.pointer(pointer).is_none_or(|value| value == "");
     if old.pointer("/spec/controlPlaneEndpoint/host").is_none() {
         immutable::forget(before, "controlPlaneEndpoint");
         immutable::forget(now, "controlPlaneEndpoint");
@@ -103,22 +109,21 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
     for (path, pointer) in once {
         if !floating && unset(pointer) {
             immutable::forget(now, path);
+            immutable::forget(before, path);
         }
     }
     let balanced = old.pointer("/status/apiServerManagedLoadBalancer/ip");
     if balanced.is_some() && now.pointer("/apiServer/floatingIP") == balanced {
         immutable::forget(now, "apiServer.floatingIP");
         immutable::forget(before, "apiServer.floatingIP");
-    }
-    pin_filters(now, before, old);
-    // An apiServer that only held what was just forgotten is as good as none.
-    for value in [now, before] {
-        let is_empty =
-            value.get("apiServer").and_then(Value::as_object).is_some_and(serde_json::Map::is_empty);
-        if is_empty {
-            immutable::forget(value, "apiServer");
+        // An apiServer that only held what was just forgotten is as good as none.
+        for value in [&mut *now, &mut *before] {
+            if value.get("apiServer") == Some(&json!({})) {
+                immutable::forget(value, "apiServer");
+            }
         }
     }
+    pin_filters(now, before, old);
 }
 
 /// A filter may be replaced by the id that it found.
@@ -198,6 +203,12 @@ mod tests {
                 json!({"allowAllInClusterTraffic": true})),
             none
         );
+        assert_eq!(
+            update(&old, |new| new["spec"]["managedSubnets"] = json!([])),
+            ["spec.managedSubnets", "spec"]
+        );
+        assert_eq!(update(&old, |new| new["spec"]["network"]["filter"]["description"] = json!("")), none);
+        assert_eq!(update(&old, |new| new["spec"]["apiServer"] = json!({})), ["spec"]);
         let mut with_endpoint = old.clone();
         with_endpoint["spec"]["controlPlaneEndpoint"] = json!({"host": "h", "port": 1});
         assert_eq!(

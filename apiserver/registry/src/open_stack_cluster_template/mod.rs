@@ -4,6 +4,8 @@ use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::Value;
 
+use crate::immutable::as_typed;
+
 /// OpenStackClusterTemplate's own rules.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenStackClusterTemplateStrategy;
@@ -12,7 +14,7 @@ impl Strategy for OpenStackClusterTemplateStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let spec = |object: &Value| object.pointer("/spec/template/spec").cloned().unwrap_or_default();
         let Some(old) = old else { return Vec::new() };
-        if spec(new) == spec(old) {
+        if as_typed(&spec(new)) == as_typed(&spec(old)) {
             return Vec::new();
         }
         // The path begins with the kind: clients know it so.

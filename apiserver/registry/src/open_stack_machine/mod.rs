@@ -15,12 +15,14 @@ impl Strategy for OpenStackMachineStrategy {
         let Some(old) = old else { return validate_new(new) };
         immutable::spec(new, old, |now, before| {
             for value in [now, before] {
-                // Upstream lets it be set once; here a Machine may get another server.
+                // A Machine may get another server.
                 immutable::forget(value, "providerID");
                 immutable::forget(value, "identityRef");
                 for port in value.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
                     immutable::forget(port, "allowedAddressPairs");
                 }
+                // Upstream compares this kind as it is written, without empty lists.
+                immutable::without_empty_lists(value);
             }
         })
         .into_iter()
@@ -89,5 +91,13 @@ mod tests {
         other["spec"]["providerID"] = json!("openstack:///2");
         assert_eq!(faults(&other, &made), Vec::<String>::new(), "its server was replaced");
         assert_eq!(faults(&with("/spec/ports/0/description", json!("y")), &old), ["spec"]);
+        let mut zeros = old.clone();
+        zeros["spec"]["trunk"] = json!(false);
+        zeros["spec"]["sshKeyName"] = json!("");
+        zeros["spec"]["tags"] = json!([]);
+        assert_eq!(faults(&zeros, &old), Vec::<String>::new(), "a typed client leaves them out");
+        assert_eq!(faults(&old, &zeros), Vec::<String>::new());
+        zeros["spec"]["trunk"] = json!(true);
+        assert_eq!(faults(&zeros, &old), ["spec"]);
     }
 }

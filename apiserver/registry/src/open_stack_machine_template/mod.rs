@@ -4,6 +4,8 @@ use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::Value;
 
+use crate::immutable::as_typed;
+
 const IMMUTABLE: &str = "OpenStackMachineTemplate spec.template.spec field is immutable. Please create a new resource instead. Ref doc: https://cluster-api.sigs.k8s.io/tasks/change-machine-template.html";
 
 /// OpenStackMachineTemplate's own rules.
@@ -22,7 +24,9 @@ impl Strategy for OpenStackMachineTemplateStrategy {
             None if spec(new).get("providerID").is_some() => {
                 vec![FieldError::forbidden(at.child("providerID"), "cannot be set in templates")]
             }
-            Some(old) if spec(new) != spec(old) => vec![FieldError::invalid(at, &spec(new), IMMUTABLE)],
+            Some(old) if as_typed(&spec(new)) != as_typed(&spec(old)) => {
+                vec![FieldError::invalid(at, &spec(new), IMMUTABLE)]
+            }
             _ => Vec::new(),
         }
     }
@@ -51,6 +55,8 @@ mod tests {
         let old = template(&json!({"flavor": {"id": "1"}}));
         let mut new = old.clone();
         new["status"]["capacity"] = json!({"cpu": 4});
+        assert_eq!(OpenStackMachineTemplateStrategy.validate(&new, Some(&old)), []);
+        new["spec"]["template"]["spec"]["trunk"] = json!(false);
         assert_eq!(OpenStackMachineTemplateStrategy.validate(&new, Some(&old)), []);
         let new = template(&json!({"flavor": {"id": "2"}}));
         let faults = OpenStackMachineTemplateStrategy.validate(&new, Some(&old));

@@ -4,7 +4,7 @@ use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::Value;
 
-use crate::open_stack_machine;
+use crate::{immutable, open_stack_machine};
 
 /// OpenStackServer's own rules.
 #[derive(Debug, Clone, Copy)]
@@ -12,13 +12,14 @@ pub(crate) struct OpenStackServerStrategy;
 
 impl Strategy for OpenStackServerStrategy {
     fn is_exempt_in_dry_run(&self, new: &Value) -> bool {
-        crate::immutable::is_of_topology(new)
+        immutable::is_of_topology(new)
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let spec = |object: &Value| object.get("spec").map(immutable::as_typed);
         match old {
             None => open_stack_machine::validate_new(new),
-            Some(old) if new.get("spec") != old.get("spec") => {
+            Some(old) if spec(new) != spec(old) => {
                 let detail = "OpenStackServer spec field is immutable. Please create a new resource instead.";
                 vec![FieldError::forbidden(FieldPath::new("spec"), detail)]
             }
