@@ -108,6 +108,8 @@ pub struct PeerIdentity {
     pub organizations: Vec<String>,
     /// SHA-256 of the certificate in lower-case hex.
     pub fingerprint: String,
+    /// When it is over. Unit: seconds since 1970.
+    pub not_after: i64,
     /// The client pool vouches for it.
     pub is_client: bool,
     /// The request-header pool vouches for it.
@@ -123,6 +125,7 @@ impl PeerIdentity {
             subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned).collect();
         let hash = digest(&SHA256, leaf);
         let fingerprint = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Some(Self { common_name, organizations, fingerprint, is_client, is_front_proxy })
+        let not_after = certificate.validity().not_after.timestamp();
+        Some(Self { common_name, organizations, fingerprint, not_after, is_client, is_front_proxy })
     }
 }

@@ -118,10 +118,11 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let loaded = tls.current();
     let acceptor = TlsAcceptor::from(Arc::clone(&loaded.config));
-    let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream))
+    let accepted = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream))
         .await
-        .map_err(|_| "the handshake took too long".to_owned())?
-        .map_err(|error| error.to_string())?;
+        .map_err(|_| "the handshake took too long".to_owned())
+        .and_then(|accepted| accepted.map_err(|error| error.to_string()));
+    let stream = accepted.inspect_err(|_| server.metrics.handshake_failed())?;
     let session = stream.get_ref().1;
     let chain = session.peer_certificates().unwrap_or_default();
     let peer = Arc::new(loaded.pools.classify(chain, UnixTime::now()));

@@ -1,5 +1,7 @@
 //! Who is it.
 
+use std::time::Instant;
+
 use apiserver_access::{Unauthenticated, User};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use http::HeaderMap;
@@ -15,7 +17,9 @@ pub(crate) async fn authenticate(
     if let Some(user) = &connection.internal {
         return Ok(User::clone(user));
     }
+    let asked = Instant::now();
     let found = server.parts.authenticator.authenticate(&connection.peer, headers).await;
+    server.metrics.authenticated(connection, &found, asked.elapsed());
     found.map_err(|error| match error {
         Unauthenticated::Refused => ApiError::unauthorized(),
         // Not 401: the token may be good, and a client that is refused throws it away.

@@ -1,5 +1,7 @@
 //! May they.
 
+use std::time::Instant;
+
 use apiserver_access::{Attributes, Decision, User};
 use apiserver_machinery::admission::{Action, Permissions};
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -25,7 +27,10 @@ pub(crate) async fn authorize(
     user: &User,
     proxied: bool,
 ) -> Decided {
-    decide(server, &attributes(info, query, user), proxied).await
+    let asked = Instant::now();
+    let decided = decide(server, &attributes(info, query, user), proxied).await;
+    server.metrics.authorized(&decided, asked.elapsed());
+    decided
 }
 
 async fn decide(server: &ApiServer, attributes: &Attributes, proxied: bool) -> Decided {

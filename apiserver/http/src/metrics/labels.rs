@@ -86,8 +86,7 @@ fn verb(verb: &str, apply: bool) -> &'static str {
         "update" | "put" => "PUT",
         "patch" if apply => "APPLY",
         "patch" => "PATCH",
-        "delete" => "DELETE",
-        "deletecollection" => "DELETECOLLECTION",
+        "delete" | "deletecollection" => "DELETE",
         _ => "other",
     }
 }

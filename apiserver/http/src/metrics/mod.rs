@@ -1,5 +1,6 @@
 //! `/metrics`, with upstream's names and labels, so that common dashboards work.
 
+mod access;
 mod labels;
 mod process;
 mod text;
@@ -7,6 +8,7 @@ mod text;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use apiserver_access::{Unauthenticated, User};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -14,10 +16,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::connection::Connection;
 use crate::fairness::{LEVELS, Refusal};
+use crate::filters::authorization::Decided;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
 
+use access::AccessMetrics;
 pub(crate) use labels::RequestLabels;
 use labels::{
     CodeLabels, KindLabels, LevelLabels, PluginLabels, RefusalLabels, RequestKindLabels, ResourceLabels,
@@ -51,6 +56,7 @@ type Counters<L> = Family<L, Counter<u64, AtomicU64>>;
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
+    access: AccessMetrics,
     requests: Counters<CodeLabels>,
     durations: Histograms<RequestLabels>,
     sli_durations: Histograms<ScopeLabels>,
@@ -75,8 +81,9 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// `registry` may hold further metrics, of storage for one.
-    pub(crate) fn new(registry: Registry) -> Self {
+    pub(crate) fn new(mut registry: Registry) -> Self {
         let mut metrics = Self {
+            access: AccessMetrics::new(&mut registry),
             registry,
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
@@ -225,6 +232,36 @@ impl Metrics {
             #[allow(clippy::as_conversions, reason = "there is no lossless way, and none is needed")]
             self.sizes.get_or_create(&ScopeLabels::new(request)).observe(size as f64);
         }
+    }
+
+    /// It was found out whose a request is, or not.
+    pub(crate) fn authenticated(
+        &self,
+        connection: &Connection,
+        found: &Result<User, Unauthenticated>,
+        took: Duration,
+    ) {
+        self.access.authenticated(found, took);
+        let by_certificate = connection.peer.identity().filter(|peer| peer.is_client);
+        if let (Ok(user), Some(peer)) = (found, by_certificate)
+            && user.name == peer.common_name
+        {
+            self.access.certificate(access::left_until(peer.not_after));
+        }
+    }
+
+    /// It was found out whether a request is allowed.
+    pub(crate) fn authorized(&self, decided: &Decided, took: Duration) {
+        self.access.decided(decided, took);
+    }
+
+    pub(crate) fn handshake_failed(&self) {
+        self.access.handshake_failed();
+    }
+
+    /// Somebody asked for a version that is to go.
+    pub(crate) fn deprecated(&self, request: &RequestLabels) {
+        self.access.deprecated(request);
     }
 
     /// A request was refused or cut short to protect the server.

@@ -1,5 +1,8 @@
 //! From the encoder's OpenMetrics to the older text format 0.0.4, which every scraper reads.
 
+/// Counters that are older than the custom of a `_total` at the end.
+const OLD_COUNTERS: [&str; 2] = ["authentication_attempts", "authenticated_user_requests"];
+
 /// The same samples in format 0.0.4. They differ in three points: there the name of a counter ends in
 /// `_total` in its description as well, there are no units, and there is no end mark.
 pub(super) fn prometheus(encoded: &str) -> String {
@@ -10,7 +13,8 @@ pub(super) fn prometheus(encoded: &str) -> String {
             help = Some(described);
         } else if let Some(typed) = line.strip_prefix("# TYPE ") {
             let (name, kind) = typed.rsplit_once(' ').unwrap_or((typed, "untyped"));
-            let suffix = if kind == "counter" { "_total" } else { "" };
+            let is_total = kind == "counter" && !OLD_COUNTERS.contains(&name);
+            let suffix = if is_total { "_total" } else { "" };
             if let Some((_, words)) = help.take().and_then(|described| described.split_once(' ')) {
                 text.push_str(&format!("# HELP {name}{suffix} {words}\n"));
             }
@@ -23,13 +27,30 @@ pub(super) fn prometheus(encoded: &str) -> String {
     text
 }
 
-/// Whoever asks for a bucket writes its bound as Prometheus' own libraries do: `le="1"`, not `1.0`.
+/// A sample as upstream has it.
 fn push_sample(text: &mut String, line: &str) {
+    let line = match OLD_COUNTERS.iter().find_map(|name| Some((name, line.strip_prefix(name)?))) {
+        Some((name, rest)) => format!("{name}{}", rest.strip_prefix("_total").unwrap_or(rest)),
+        None => line.to_owned(),
+    };
     let bound = line.split_once("le=\"").and_then(|(before, rest)| Some((before, rest.split_once(".0\"")?)));
     match bound.filter(|(_, (bound, _))| bound.bytes().all(|byte| byte.is_ascii_digit())) {
-        Some((before, (bound, after))) => text.push_str(&format!("{before}le=\"{bound}\"{after}")),
-        None => text.push_str(line),
+        Some((before, (bound, after))) => {
+            text.push_str(&format!("{before}le=\"{}\"{after}", whole_bound(bound)));
+        }
+        None => text.push_str(&line),
     }
+}
+
+/// Whoever asks for a bucket writes its bound as Prometheus' own libraries do: `1` and `1e+06`, not `1.0`.
+fn whole_bound(digits: &str) -> String {
+    if digits.len() < 7 {
+        return digits.to_owned();
+    }
+    let (first, rest) = digits.split_at(1);
+    let fraction = rest.trim_end_matches('0');
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{first}{point}{fraction}e+{:02}", rest.len())
 }
 
 #[cfg(test)]
@@ -41,6 +62,10 @@ mod tests {
         let encoded = "a_bucket{le=\"1.0\",code=\"2\"} 3\na_bucket{le=\"1.25\"} 3\nb{version=\"1.0\"} 1.5\n";
         let expected = "a_bucket{le=\"1\",code=\"2\"} 3\na_bucket{le=\"1.25\"} 3\nb{version=\"1.0\"} 1.5\n";
         assert_eq!(prometheus(encoded), expected);
+        assert_eq!(
+            ["100000", "1000000", "2592000", "31104000"].map(whole_bound),
+            ["100000", "1e+06", "2.592e+06", "3.1104e+07"]
+        );
     }
 
     #[test]
@@ -49,6 +74,14 @@ mod tests {
             requests_total{code=\"200\"} 3\n# HELP open Watches open.\n# TYPE open gauge\nopen 1\n# EOF\n";
         let expected = "# HELP requests_total Requests answered.\n# TYPE requests_total counter\n\
             requests_total{code=\"200\"} 3\n# HELP open Watches open.\n# TYPE open gauge\nopen 1\n";
+        assert_eq!(prometheus(encoded), expected);
+    }
+    #[test]
+    fn old_counters_keep_their_names() {
+        let encoded = "# HELP authentication_attempts Tries.\n# TYPE authentication_attempts counter\n\
+            authentication_attempts_total{result=\"success\"} 3\n";
+        let expected = "# HELP authentication_attempts Tries.\n# TYPE authentication_attempts counter\n\
+            authentication_attempts{result=\"success\"} 3\n";
         assert_eq!(prometheus(encoded), expected);
     }
 }
