@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 pub(crate) use cluster_configuration::validate as validate_cluster_configuration;
 pub(crate) use rollout::validate as validate_rollout;
 
-use crate::{handed_down, kubeadm_config, version};
+use crate::{handed_down, kubeadm_config, name_template, version};
 
-/// What templates for names may use beside the cluster's.
-pub(crate) const NAME: &str = ".kubeadmControlPlane.name";
+/// Whose name templates for names may use beside the cluster's.
+pub(crate) const OWNER: &str = "kubeadmControlPlane";
 
 /// KubeadmControlPlane's own rules.
 #[derive(Debug, Clone, Copy)]
@@ -97,7 +97,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     }
     validate_rollout(spec, replicas, path, faults);
     let naming = spec.pointer("/machineNaming/template");
-    handed_down::name_template(naming, NAME, &path.child("machineNaming.template"), faults);
+    name_template::validate(naming, OWNER, &path.child("machineNaming.template"), faults);
 }
 
 /// An etcd beside the API servers needs a majority: an even number of them is no safer than one less.
