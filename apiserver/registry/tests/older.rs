@@ -1,0 +1,67 @@
+//! What clients of older versions send that the stored version could not say, or need not ask.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+
+mod server;
+
+use serde_json::{Value, json};
+use server::Server;
+
+const CORE: &str = "cluster.x-k8s.io";
+
+fn path(group: &str, version: &str, plural: &str) -> String {
+    format!("/apis/{group}/{version}/namespaces/ns/{plural}")
+}
+
+/// An object of a kind in v1beta1, with a spec if one is given.
+fn older(group: &str, kind: &str, spec: Option<&Value>) -> Value {
+    let mut object =
+        json!({"apiVersion": format!("{group}/v1beta1"), "kind": kind, "metadata": {"name": "a"}});
+    if let Some(spec) = spec {
+        object["spec"] = spec.clone();
+    }
+    object
+}
+
+fn machine() -> Value {
+    json!({"clusterName": "c", "bootstrap": {"dataSecretName": "s"},
+        "infrastructureRef": {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "OpenStackMachine", "name": "m"}})
+}
+
+fn check() -> Value {
+    json!({"clusterName": "c", "selector": {"matchLabels": {"a": "b"}}, "unhealthyConditions": [],
+        "remediationTemplate": {"apiVersion": "g.x/v1", "kind": "K", "name": "n"}})
+}
+
+/// The causes of a refusal, each as `field: message`.
+fn causes((code, answer): (u16, Value)) -> Vec<String> {
+    assert_eq!(code, 422, "{answer}");
+    let causes = answer["details"]["causes"].as_array().unwrap();
+    let text = |cause: &Value, name: &str| cause[name].as_str().unwrap().to_owned();
+    causes.iter().map(|cause| format!("{}: {}", text(cause, "field"), text(cause, "message"))).collect()
+}
+
+#[tokio::test]
+async fn a_duration_that_is_none_is_refused_and_not_replaced_by_the_default() {
+    let server = Server::start().await;
+    let template = json!({"clusterName": "c", "template": {"spec": machine()}});
+    for (kind, plural, spec, field) in [
+        ("Machine", "machines", machine(), "nodeDeletionTimeout"),
+        ("MachinePool", "machinepools", template, "template.spec.nodeDeletionTimeout"),
+        ("MachineHealthCheck", "machinehealthchecks", check(), "nodeStartupTimeout"),
+    ] {
+        let collection = path(CORE, "v1beta1", plural);
+        let mut wrong = older(CORE, kind, Some(&spec));
+        let (parent, name) = field.rsplit_once('.').unwrap_or(("", field));
+        let place = if parent.is_empty() { String::new() } else { format!("/{}", parent.replace('.', "/")) };
+        wrong["spec"].pointer_mut(&place).unwrap()[name] = json!("1d");
+        let expected =
+            [format!("spec.{field}: Invalid value: \"1d\": time: unknown unit \"d\" in duration \"1d\"")];
+        assert_eq!(causes(server.admin("POST", &collection, &wrong).await), expected);
+        assert_eq!(causes(server.apply(&format!("{collection}/a"), "m", &wrong).await), expected);
+        let right = older(CORE, kind, Some(&spec));
+        assert_eq!(server.admin("POST", &collection, &right).await.0, 201, "{kind}");
+        let patched =
+            server.admin("PATCH", &format!("{collection}/a"), &json!({"spec": wrong["spec"]})).await;
+        assert_eq!(causes(patched), expected);
+    }
+}
