@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use server::Server;
 
 const CORE: &str = "cluster.x-k8s.io";
+const PLANE: &str = "controlplane.cluster.x-k8s.io";
 
 fn path(group: &str, version: &str, plural: &str) -> String {
     format!("/apis/{group}/{version}/namespaces/ns/{plural}")
@@ -30,6 +31,11 @@ fn machine() -> Value {
 fn check() -> Value {
     json!({"clusterName": "c", "selector": {"matchLabels": {"a": "b"}}, "unhealthyConditions": [],
         "remediationTemplate": {"apiVersion": "g.x/v1", "kind": "K", "name": "n"}})
+}
+
+fn plane() -> Value {
+    json!({"version": "v1.34.1", "kubeadmConfigSpec": {}, "machineTemplate": {"infrastructureRef":
+        {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "OpenStackMachineTemplate", "name": "n"}}})
 }
 
 /// The causes of a refusal, each as `field: message`.
@@ -64,4 +70,22 @@ async fn a_duration_that_is_none_is_refused_and_not_replaced_by_the_default() {
             server.admin("PATCH", &format!("{collection}/a"), &json!({"spec": wrong["spec"]})).await;
         assert_eq!(causes(patched), expected);
     }
+}
+
+#[tokio::test]
+async fn a_control_plane_has_something_to_run_on() {
+    let server = Server::start().await;
+    let collection = path(PLANE, "v1beta1", "kubeadmcontrolplanes");
+    let mut empty = older(PLANE, "KubeadmControlPlane", Some(&plane()));
+    empty["spec"]["machineTemplate"]["infrastructureRef"] = json!({"kind": "K"});
+    let cause = |field: &str| {
+        format!("spec.machineTemplate.infrastructure.{field}: Invalid value: \"\": cannot be empty")
+    };
+    assert_eq!(causes(server.admin("POST", &collection, &empty).await), [cause("apiGroup"), cause("name")]);
+    let good = older(PLANE, "KubeadmControlPlane", Some(&plane()));
+    assert_eq!(server.admin("POST", &collection, &good).await.0, 201);
+    let cleared = json!({"spec": {"machineTemplate": {"infrastructureRef":
+        {"apiVersion": null, "kind": null, "name": null, "namespace": null}}}});
+    let patched = server.admin("PATCH", &format!("{collection}/a"), &cleared).await;
+    assert_eq!(causes(patched), [cause("apiGroup"), cause("kind"), cause("name")]);
 }

@@ -84,6 +84,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let replicas = spec.get("replicas").and_then(Value::as_i64);
     validate_replicas(spec, replicas, &path.child("replicas"), faults);
     let template = path.child("machineTemplate");
+    validate_infrastructure(spec, &template.child("infrastructure"), faults);
     handed_down::taints(spec.pointer("/machineTemplate/spec/taints"), &template.child("spec.taints"), faults);
     handed_down::metadata(spec.pointer("/machineTemplate/metadata"), &template.child("metadata"), faults);
     if let Some(text) = spec.get("version").and_then(Value::as_str) {
@@ -111,6 +112,17 @@ fn validate_replicas(spec: &Value, replicas: Option<i64>, path: &FieldPath, faul
     let external = spec.pointer("/kubeadmConfigSpec/clusterConfiguration/etcd/external").is_some();
     if !external && replicas % 2 == 0 {
         faults.push(FieldError::forbidden(path.clone(), "cannot be an even number when etcd is stacked"));
+    }
+}
+
+/// What its Machines run on. Older versions require it in their schema, but nothing in it.
+fn validate_infrastructure(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let reference = spec.pointer("/machineTemplate/spec/infrastructureRef");
+    for field in ["apiGroup", "kind", "name"] {
+        let text = reference.and_then(|reference| reference.get(field)).and_then(Value::as_str);
+        if text.unwrap_or_default().is_empty() {
+            faults.push(FieldError::invalid(path.child(field), &json!(""), "cannot be empty"));
+        }
     }
 }
 
@@ -174,6 +186,13 @@ mod tests {
             (
                 with("/spec/version", json!("v1.34")),
                 vec!["spec.version: Invalid value: \"v1.34\": must be a valid semantic version"],
+            ),
+            (
+                with("/spec/machineTemplate/spec", json!({"infrastructureRef": {"kind": "K", "name": ""}})),
+                vec![
+                    "spec.machineTemplate.infrastructure.apiGroup: Invalid value: \"\": cannot be empty",
+                    "spec.machineTemplate.infrastructure.name: Invalid value: \"\": cannot be empty",
+                ],
             ),
             (
                 with("/spec/machineTemplate/spec/taints", json!([{"key": "node-role.kubernetes.io/master"}])),
