@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::durations;
+use crate::{durations, references};
 
 /// A value that has no counterpart in the stored version.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +22,9 @@ pub(crate) fn unsayable(kind: &str, object: &Value) -> Vec<Unsayable> {
     let mut found = Vec::new();
     for path in durations::paths(kind) {
         collect(object, &path, "", durations::fault, &mut found);
+    }
+    for path in references::paths(kind) {
+        collect(object, path, "", references::fault, &mut found);
     }
     found
 }
@@ -69,5 +72,29 @@ mod tests {
             {"timeout": "5m"}, {"timeout": "soon"}]}});
         assert_eq!(fields("MachineHealthCheck", &check), ["spec.unhealthyConditions[1].timeout"]);
         assert_eq!(fields("OpenStackCluster", &check), Vec::<String>::new());
+    }
+
+    #[test]
+    fn references_are_found_wherever_a_kind_has_them() {
+        let reference = json!({"apiVersion": "a/b/c", "kind": "K", "name": "n"});
+        let spec = json!({"bootstrap": {"configRef": reference}, "infrastructureRef": reference});
+        for (kind, object, expected) in [
+            ("Machine", json!({"spec": spec}), "spec.bootstrap.configRef.apiVersion"),
+            (
+                "MachineSet",
+                json!({"spec": {"template": {"spec": spec}}}),
+                "spec.template.spec.bootstrap.configRef.apiVersion",
+            ),
+            ("Cluster", json!({"spec": {"controlPlaneRef": reference}}), "spec.controlPlaneRef.apiVersion"),
+            (
+                "KubeadmControlPlane",
+                json!({"spec": {"machineTemplate": {"infrastructureRef": reference}}}),
+                "spec.machineTemplate.infrastructureRef.apiVersion",
+            ),
+        ] {
+            let found = unsayable(kind, &object);
+            assert_eq!(found.first().map(|one| one.field.as_str()), Some(expected), "{kind}");
+            assert!(found.iter().all(|one| one.problem == "unexpected GroupVersion string: a/b/c"), "{kind}");
+        }
     }
 }

@@ -73,6 +73,17 @@ async fn a_duration_that_is_none_is_refused_and_not_replaced_by_the_default() {
 }
 
 #[tokio::test]
+async fn a_reference_to_no_group_and_version_is_refused() {
+    let server = Server::start().await;
+    let mut spec = machine();
+    spec["infrastructureRef"]["apiVersion"] = json!("a/b/c");
+    let posted =
+        server.admin("POST", &path(CORE, "v1beta1", "machines"), &older(CORE, "Machine", Some(&spec))).await;
+    let problem = "Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c";
+    assert_eq!(causes(posted), [format!("spec.infrastructureRef.apiVersion: {problem}")]);
+}
+
+#[tokio::test]
 async fn a_control_plane_has_something_to_run_on() {
     let server = Server::start().await;
     let collection = path(PLANE, "v1beta1", "kubeadmcontrolplanes");
