@@ -99,4 +99,29 @@ async fn a_control_plane_has_something_to_run_on() {
         {"apiVersion": null, "kind": null, "name": null, "namespace": null}}}});
     let patched = server.admin("PATCH", &format!("{collection}/a"), &cleared).await;
     assert_eq!(causes(patched), [cause("apiGroup"), cause("kind"), cause("name")]);
+    let (code, answer) = server.admin("PATCH", &format!("{collection}/a"), &json!({"spec": null})).await;
+    assert_eq!(code, 422, "{answer}");
+}
+
+#[tokio::test]
+async fn an_object_without_a_spec_is_judged_like_one_with_an_empty_one() {
+    let server = Server::start().await;
+    for (group, kind, plural) in [
+        (PLANE, "KubeadmControlPlane", "kubeadmcontrolplanes"),
+        (CORE, "MachineHealthCheck", "machinehealthchecks"),
+        ("ipam.cluster.x-k8s.io", "IPAddress", "ipaddresses"),
+    ] {
+        let (code, answer) =
+            server.admin("POST", &path(group, "v1beta1", plural), &older(group, kind, None)).await;
+        assert_eq!(code, 422, "{kind}: {answer}");
+    }
+    // A Cluster may say nothing, and can still be let go by those who speak the stored version.
+    let mut cluster = older(CORE, "Cluster", None);
+    cluster["metadata"]["finalizers"] = json!(["a.b/c"]);
+    let (code, made) = server.admin("POST", &path(CORE, "v1beta1", "clusters"), &cluster).await;
+    assert_eq!((code, made.get("spec")), (201, None), "{made}");
+    let one = format!("{}/a", path(CORE, "v1beta2", "clusters"));
+    assert_eq!(server.admin("DELETE", &one, &Value::Null).await.0, 200);
+    let (code, answer) = server.admin("PATCH", &one, &json!({"metadata": {"finalizers": null}})).await;
+    assert_eq!(code, 200, "{answer}");
 }

@@ -27,7 +27,8 @@ impl Strategy for KubeadmControlPlaneStrategy {
     }
 
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
-        let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
+        // Older versions need not have one, and then have what is filled in here.
+        let Some(spec) = new.as_object_mut().and_then(|root| object(root, "spec")) else { return };
         spec.entry("replicas").or_insert_with(|| json!(1));
         if let Some(Value::String(version)) = spec.get_mut("version")
             && !version.starts_with('v')
@@ -48,7 +49,8 @@ impl Strategy for KubeadmControlPlaneStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut faults = Vec::new();
         let path = FieldPath::new("spec");
-        let Some(spec) = new.get("spec") else { return faults };
+        let nothing = json!({});
+        let spec = new.get("spec").unwrap_or(&nothing);
         validate_spec(spec, &path, &mut faults);
         let before = old.and_then(|old| old.get("spec"));
         if let Some(before) = before {
