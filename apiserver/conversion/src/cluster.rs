@@ -36,7 +36,8 @@ fn default(cluster: &mut Value) {
     for field in REFERENCES {
         default_namespace(cluster, field);
     }
-    with(cluster, "spec.topology", topology::default);
+    let own = namespace(cluster);
+    with(cluster, "spec.topology", |topology| topology::default(topology, &own));
 }
 
 fn to_stored(cluster: &mut Value) {
@@ -76,7 +77,7 @@ fn from_stored(cluster: &mut Value) {
     for field in REFERENCES {
         rename_as(cluster, field, field, |reference| object_reference(&reference, &namespace, "v1beta1"));
     }
-    with(cluster, "spec.topology", topology::from_stored);
+    with(cluster, "spec.topology", |topology| topology::from_stored(topology, &namespace));
     drop_each(cluster, &["spec"]);
     rename_as(cluster, "status.failureDomains", "status.failureDomains", |domains| domain_map(&domains));
     STATUS.to_older(cluster);

@@ -35,6 +35,11 @@ pub(crate) fn says_something(value: &Value) -> bool {
 /// In v1beta1 a reference that says no namespace means the object's own.
 pub(crate) fn default_namespace(object: &mut Value, path: &str) {
     let own = namespace(object);
+    default_namespace_to(object, path, &own);
+}
+
+/// The same where the object's own namespace is not at hand.
+pub(crate) fn default_namespace_to(object: &mut Value, path: &str, own: &str) {
     let is_named =
         get(object, path).and_then(|reference| reference.get("name")).is_some_and(Value::is_string);
     if is_named && !own.is_empty() && get(object, &format!("{path}.namespace")).is_none() {

@@ -125,3 +125,23 @@ async fn an_object_without_a_spec_is_judged_like_one_with_an_empty_one() {
     let (code, answer) = server.admin("PATCH", &one, &json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(code, 200, "{answer}");
 }
+
+#[tokio::test]
+async fn references_are_in_the_namespace_of_their_object() {
+    let server = Server::start().await;
+    for (group, kind, plural, spec, reference) in [
+        (CORE, "MachineHealthCheck", "machinehealthchecks", check(), "/spec/remediationTemplate"),
+        (
+            PLANE,
+            "KubeadmControlPlane",
+            "kubeadmcontrolplanes",
+            plane(),
+            "/spec/machineTemplate/infrastructureRef",
+        ),
+    ] {
+        let object = older(group, kind, Some(&spec));
+        let (code, made) = server.admin("POST", &path(group, "v1beta1", plural), &object).await;
+        assert_eq!(code, 201, "{made}");
+        assert_eq!(made.pointer(reference).unwrap()["namespace"], "ns", "{made}");
+    }
+}
