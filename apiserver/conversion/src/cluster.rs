@@ -36,7 +36,8 @@ fn default(cluster: &mut Value) {
     for field in REFERENCES {
         default_namespace(cluster, field);
     }
-    with(cluster, "spec.topology", topology::default);
+    let own = namespace(cluster);
+    with(cluster, "spec.topology", |topology| topology::default(topology, &own));
 }
 
 fn to_stored(cluster: &mut Value) {
@@ -63,7 +64,10 @@ fn to_stored(cluster: &mut Value) {
         ],
     );
     with(cluster, "spec.topology", topology::to_stored);
-    drop_each(cluster, &["spec"]);
+    // The stored version requires one. Without it nobody could write the object there any more.
+    if let Some(root) = cluster.as_object_mut() {
+        root.entry("spec").or_insert_with(|| json!({}));
+    }
     rename_as(cluster, "status.failureDomains", "status.failureDomains", |domains| domain_list(&domains));
     STATUS.to_stored(cluster);
 }
@@ -73,7 +77,8 @@ fn from_stored(cluster: &mut Value) {
     for field in REFERENCES {
         rename_as(cluster, field, field, |reference| object_reference(&reference, &namespace, "v1beta1"));
     }
-    with(cluster, "spec.topology", topology::from_stored);
+    with(cluster, "spec.topology", |topology| topology::from_stored(topology, &namespace));
+    drop_each(cluster, &["spec"]);
     rename_as(cluster, "status.failureDomains", "status.failureDomains", |domains| domain_map(&domains));
     STATUS.to_older(cluster);
 }

@@ -59,7 +59,12 @@ fn default(class: &mut Value) {
             }
         });
     }
-    each(class, DEPLOYMENTS, |worker| STRATEGY.default(worker));
+    let check = |part: &mut Value| health_check::default(part, &own);
+    with(class, "spec.controlPlane.machineHealthCheck", check);
+    each(class, DEPLOYMENTS, |worker| {
+        STRATEGY.default(worker);
+        with(worker, "machineHealthCheck", check);
+    });
 }
 
 fn to_stored(class: &mut Value) {
@@ -102,12 +107,12 @@ fn from_stored(class: &mut Value) {
     }
     with(class, "spec.controlPlane", |control_plane| {
         part_from_stored(control_plane);
-        check_from_stored(control_plane);
+        check_from_stored(control_plane, &own);
     });
     each(class, DEPLOYMENTS, |worker| {
         STRATEGY.to_older(worker);
         worker_from_stored(worker, &own);
-        check_from_stored(worker);
+        check_from_stored(worker, &own);
     });
     each(class, POOLS, |worker| worker_from_stored(worker, &own));
     each(class, "spec.patches", |patch| EXTENSIONS.iter().for_each(|(old, new)| rename(patch, new, old)));
@@ -157,9 +162,9 @@ fn check_to_stored(part: &mut Value) {
     drop_empty(part, "healthCheck");
 }
 
-fn check_from_stored(part: &mut Value) {
+fn check_from_stored(part: &mut Value, namespace: &str) {
     rename(part, "healthCheck", "machineHealthCheck");
-    with(part, "machineHealthCheck", health_check::from_stored);
+    with(part, "machineHealthCheck", |check| health_check::from_stored(check, namespace));
     drop_empty(part, "machineHealthCheck");
 }
 

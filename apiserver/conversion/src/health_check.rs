@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::empty::drop_each;
 use crate::fields::{drop_empty, duration, each, rename, rename_as};
-use crate::references::{template_from_stored, template_to_stored};
+use crate::references::{default_namespace_to, template_from_stored, template_to_stored};
 use crate::timeouts::whole_seconds;
 
 /// Lists of conditions that mean unhealthy, before and after.
@@ -18,6 +18,11 @@ const BOUNDS: [(&str, &str); 2] = [
     ("maxUnhealthy", "remediation.triggerIf.unhealthyLessThanOrEqualTo"),
     ("unhealthyRange", "remediation.triggerIf.unhealthyInRange"),
 ];
+
+/// What v1beta1 fills in: remediation is in the namespace of the object that asks for it.
+pub(crate) fn default(check: &mut Value, namespace: &str) {
+    default_namespace_to(check, "remediationTemplate", namespace);
+}
 
 /// In a structure of v1beta1 that has these fields itself.
 pub(crate) fn to_stored(check: &mut Value) {
@@ -38,7 +43,7 @@ pub(crate) fn to_stored(check: &mut Value) {
 }
 
 /// In a structure of v1beta2 that has `checks` and `remediation`.
-pub(crate) fn from_stored(check: &mut Value) {
+pub(crate) fn from_stored(check: &mut Value, namespace: &str) {
     for (old, new) in CONDITIONS {
         each(check, new, |condition| {
             rename_as(condition, "timeoutSeconds", "timeout", |timeout| duration(&timeout));
@@ -49,7 +54,7 @@ pub(crate) fn from_stored(check: &mut Value) {
     for (old, new) in BOUNDS {
         rename(check, new, old);
     }
-    template_from_stored(check, "remediation.templateRef", "remediationTemplate", "");
+    template_from_stored(check, "remediation.templateRef", "remediationTemplate", namespace);
     for emptied in ["checks", "remediation.triggerIf", "remediation"] {
         drop_empty(check, emptied);
     }

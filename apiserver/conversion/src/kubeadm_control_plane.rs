@@ -7,6 +7,7 @@ use crate::fields::{
     contract_reference, duration, get, namespace, object_reference, put, rename, rename_as, seconds, take,
     with,
 };
+use crate::references::default_namespace;
 use crate::{Rules, empty, kubeadm};
 
 /// v1beta1.
@@ -34,6 +35,7 @@ const STATUS: Words = Words {
 };
 
 fn default(object: &mut Value) {
+    default_namespace(object, "spec.machineTemplate.infrastructureRef");
     with(object, "spec", default_strategy);
 }
 

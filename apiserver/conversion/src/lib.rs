@@ -36,11 +36,12 @@ mod references;
 mod replicas;
 mod status;
 mod timeouts;
+mod unsayable;
 
 use serde_json::Value;
 
-pub use durations::Unsayable;
 pub use lossless::Lossless;
+pub use unsayable::Unsayable;
 
 /// How the fields of one older version of a kind are called in the stored one.
 ///

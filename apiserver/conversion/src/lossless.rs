@@ -10,8 +10,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::Rules;
-use crate::durations::{self, Unsayable};
+use crate::fields::put;
 use crate::note::{Note, merge};
+use crate::unsayable::{self, Unsayable};
 
 /// Where clients of an older version find what only the stored one can say: Cluster API's own name.
 const STORED_DATA: &str = "cluster.x-k8s.io/conversion-data";
@@ -59,6 +60,7 @@ impl Lossless {
         let mut older = self.plain_served(stored.clone());
         if let Some(note) = note.as_ref().and_then(Value::as_str).and_then(Note::read) {
             note.add_to(&mut older);
+            self.show_unsayable(&note, &mut older);
             self.set_version(&mut older, self.rules.version);
         }
         if !is_same(&self.plain_stored(older.clone()), &stored) {
@@ -70,8 +72,18 @@ impl Lossless {
     /// What an object of the older version says that cannot be stored in any way that means the same.
     pub fn unsayable(&self, older: &Value) -> Vec<Unsayable> {
         match self.rules.version {
-            "v1beta1" => durations::unsayable(self.rules.kind, older),
+            "v1beta1" => unsayable::unsayable(self.rules.kind, older),
             _ => Vec::new(),
+        }
+    }
+
+    /// What a kind fills in where nothing could be stored does not hide why: whoever judges the object
+    /// sees what was written. In lists nothing is filled in.
+    fn show_unsayable(&self, note: &Note, older: &mut Value) {
+        for one in self.unsayable(note.written()) {
+            if !one.field.contains('[') {
+                put(older, &one.field, one.value);
+            }
         }
     }
 

@@ -3,18 +3,23 @@
 use serde_json::Value;
 
 use crate::core_status::CONDITIONS;
-use crate::fields::with;
-use crate::{Rules, health_check, no_defaults};
+use crate::fields::{namespace, with};
+use crate::{Rules, health_check};
 
 pub(crate) const V1BETA1: Rules = Rules {
     group: "cluster.x-k8s.io",
     kind: "MachineHealthCheck",
     version: "v1beta1",
     stored: "v1beta2",
-    default: no_defaults,
+    default,
     to_stored,
     from_stored,
 };
+
+fn default(check: &mut Value) {
+    let own = namespace(check);
+    with(check, "spec", |spec| health_check::default(spec, &own));
+}
 
 fn to_stored(check: &mut Value) {
     with(check, "spec", health_check::to_stored);
@@ -22,6 +27,7 @@ fn to_stored(check: &mut Value) {
 }
 
 fn from_stored(check: &mut Value) {
-    with(check, "spec", health_check::from_stored);
+    let own = namespace(check);
+    with(check, "spec", |spec| health_check::from_stored(spec, &own));
     CONDITIONS.to_older(check);
 }

@@ -37,6 +37,11 @@ impl Note {
         json!({"plain": self.plain, "written": self.written}).to_string()
     }
 
+    /// What was written, where it differs.
+    pub(crate) fn written(&self) -> &Value {
+        &self.written
+    }
+
     /// Gives an object what was written, but for what was changed since.
     pub(crate) fn add_to(&self, object: &mut Value) {
         merge(Some(&self.plain), Some(&self.written), object);

@@ -4,6 +4,29 @@ use serde_json::{Map, Value, json};
 
 use crate::fields::{get, namespace, put, rename_as};
 
+/// Of a Machine's spec.
+const OF_MACHINE: &[&str] = &["spec.bootstrap.configRef.apiVersion", "spec.infrastructureRef.apiVersion"];
+
+/// Of the template of Machines' specs.
+const OF_TEMPLATE: &[&str] =
+    &["spec.template.spec.bootstrap.configRef.apiVersion", "spec.template.spec.infrastructureRef.apiVersion"];
+
+/// Where objects of a kind refer to others with the version in v1beta1, and by the group alone since.
+pub(crate) fn paths(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "Machine" => OF_MACHINE,
+        "MachineSet" | "MachineDeployment" | "MachinePool" => OF_TEMPLATE,
+        "Cluster" => &["spec.controlPlaneRef.apiVersion", "spec.infrastructureRef.apiVersion"],
+        "KubeadmControlPlane" => &["spec.machineTemplate.infrastructureRef.apiVersion"],
+        _ => &[],
+    }
+}
+
+/// What is wrong with a group and a version, in the words of Kubernetes, which read it so far.
+pub(crate) fn fault(text: &str) -> Option<String> {
+    (text.matches('/').count() > 1).then(|| format!("unexpected GroupVersion string: {text}"))
+}
+
 /// Whether a value is more than an empty object.
 pub(crate) fn says_something(value: &Value) -> bool {
     value.as_object().is_none_or(|fields| !fields.is_empty())
@@ -12,6 +35,11 @@ pub(crate) fn says_something(value: &Value) -> bool {
 /// In v1beta1 a reference that says no namespace means the object's own.
 pub(crate) fn default_namespace(object: &mut Value, path: &str) {
     let own = namespace(object);
+    default_namespace_to(object, path, &own);
+}
+
+/// The same where the object's own namespace is not at hand.
+pub(crate) fn default_namespace_to(object: &mut Value, path: &str, own: &str) {
     let is_named =
         get(object, path).and_then(|reference| reference.get("name")).is_some_and(Value::is_string);
     if is_named && !own.is_empty() && get(object, &format!("{path}.namespace")).is_none() {

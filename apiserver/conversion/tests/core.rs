@@ -138,7 +138,7 @@ fn a_pool_reports_milestones() {
 fn health_checks() -> (Value, Value) {
     (
         json!({"maxUnhealthy": "40%", "unhealthyRange": "[1-3]", "nodeStartupTimeout": "10m0s",
-            "remediationTemplate": template("infrastructure", "Remediation"),
+            "remediationTemplate": reference("infrastructure", "Remediation"),
             "unhealthyConditions": [{"type": "Ready", "status": "False", "timeout": "5m0s"}],
             "unhealthyMachineConditions": [{"type": "NodeReady", "status": "Unknown", "timeout": "1h0m0s"}]}),
         json!({"checks": {"nodeStartupTimeoutSeconds": 600,

@@ -64,61 +64,6 @@ fn reserved_taint(key: &str) -> Option<&'static str> {
     }
 }
 
-/// Faults of a template for names, which may use `.cluster.name`, `.random` and `owner`, e.g.
-/// `.kubeadmControlPlane.name`.
-pub(crate) fn name_template(
-    template: Option<&Value>,
-    owner: &str,
-    path: &FieldPath,
-    faults: &mut Vec<FieldError>,
-) {
-    let Some(template) = template.filter(|template| template.as_str().is_some_and(|text| !text.is_empty()))
-    else {
-        return;
-    };
-    let text = template.as_str().unwrap_or_default();
-    let mut fault = |detail: &str| faults.push(FieldError::invalid(path.clone(), template, detail));
-    if !text.contains("{{ .random }}") {
-        fault("invalid template, {{ .random }} is missing");
-    }
-    match render(text, owner) {
-        Err(reason) => fault(&format!("invalid template: {reason}")),
-        Ok(name) => {
-            for wrong in names::subdomain(&name) {
-                fault(&format!(
-                    "invalid template, generated names would not be valid Kubernetes object names: {wrong}"
-                ));
-            }
-        }
-    }
-}
-
-/// The template with short names in it: what is wrong with those is wrong with the template.
-fn render(template: &str, owner: &str) -> Result<String, String> {
-    let mut name = String::new();
-    let mut rest = template;
-    while let Some((before, action)) = rest.split_once("{{") {
-        let Some((action, after)) = action.split_once("}}") else {
-            return Err("unclosed action".to_owned());
-        };
-        let field = action.trim().trim_start_matches("- ").trim_end_matches(" -").trim();
-        name.push_str(before);
-        name.push_str(match field {
-            ".cluster.name" => "cluster",
-            ".random" => "fwzk4",
-            field if field == owner => "owner",
-            field => return Err(format!("no entry for {field:?}, only .cluster.name, {owner} and .random")),
-        });
-        rest = after;
-    }
-    name.push_str(rest);
-    // Longer ones are cut, and get a random end.
-    if name.len() > 63 {
-        name = name.chars().take(58).collect::<String>() + "fwzk4";
-    }
-    Ok(name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,32 +108,5 @@ mod tests {
         let found = shown(|path, faults| taints(Some(&list), path, faults));
         let at: Vec<&str> = found.iter().filter_map(|fault| fault.split(':').next()).collect();
         assert_eq!(at, ["at[2].key", "at[3].key", "at[4].key", "at[5].key"]);
-    }
-
-    #[test]
-    fn templates_make_names() {
-        for (template, expected) in [
-            ("{{ .cluster.name }}-{{ .owner.name }}-{{ .random }}", None),
-            ("", None),
-            ("x{{ .random }}{{- .cluster.name -}}", None),
-            ("{{ .cluster.name }}-x", Some("{{ .random }} is missing")),
-            ("{{ .machine.name }}-{{ .random }}", Some("no entry for \".machine.name\"")),
-            ("{{ .random }}{{", Some("unclosed action")),
-            ("A-{{ .random }}", Some("would not be valid")),
-        ] {
-            let found =
-                shown(|path, faults| name_template(Some(&json!(template)), ".owner.name", path, faults));
-            match expected {
-                None => assert_eq!(found, Vec::<String>::new(), "{template}"),
-                Some(part) => {
-                    assert!(found.iter().any(|fault| fault.contains(part)), "{template}: {found:?}")
-                }
-            }
-        }
-        let long = format!("{}{{{{ .random }}}}", "a".repeat(200));
-        assert_eq!(
-            shown(|path, faults| name_template(Some(&json!(long)), "", path, faults)),
-            Vec::<String>::new()
-        );
     }
 }

@@ -27,6 +27,7 @@ mod machine_owner;
 mod machine_pool;
 mod machine_set;
 mod machine_template;
+mod name_template;
 mod names;
 mod namespace;
 mod naming;

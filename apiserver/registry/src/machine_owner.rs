@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::label_selection::LabelSelection;
 use crate::machine_template::{self, validate_bootstrap, validate_cluster, validate_taints};
 use crate::shape::{annotation, get, object};
-use crate::{handed_down, names, naming, replicas};
+use crate::{handed_down, name_template, names, replicas};
 
 /// Where the Machines' spec is.
 pub(crate) const TEMPLATE: &str = "spec.template.spec";
@@ -67,7 +67,8 @@ pub(crate) fn validate(new: &Value, old: Option<&Value>, mismatch: Mismatch, fau
     validate_skipped_checks(new, faults);
     validate_cluster(new, old, faults);
     machine_template::validate(new, TEMPLATE, faults);
-    naming::validate_machines(new, faults);
+    let naming = get(new, "spec.machineNaming.template");
+    name_template::validate(naming, "machineSet", &FieldPath::new("spec.machineNaming.template"), faults);
     replicas::validate(new, faults);
     let template = get(new, TEMPLATE).unwrap_or(&Value::Null);
     validate_taints(template, &FieldPath::new(TEMPLATE), true, faults);

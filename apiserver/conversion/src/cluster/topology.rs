@@ -12,8 +12,13 @@ const STRATEGY: Strategy = Strategy { max_in_flight: "healthCheck.remediation.ma
 /// Lists of variables, seen from the part that has them.
 const VARIABLES: [&str; 2] = ["variables", "variables.overrides"];
 
-pub(super) fn default(topology: &mut Value) {
-    each(topology, "workers.machineDeployments", |pool| STRATEGY.default(pool));
+pub(super) fn default(topology: &mut Value, namespace: &str) {
+    let check = |part: &mut Value| health_check::default(part, namespace);
+    with(topology, "controlPlane.machineHealthCheck", check);
+    each(topology, "workers.machineDeployments", |pool| {
+        STRATEGY.default(pool);
+        with(pool, "machineHealthCheck", check);
+    });
 }
 
 pub(super) fn to_stored(topology: &mut Value) {
@@ -35,18 +40,18 @@ pub(super) fn to_stored(topology: &mut Value) {
     drop_each(topology, &["workers.machineDeployments", "workers.machinePools", "workers", "controlPlane"]);
 }
 
-pub(super) fn from_stored(topology: &mut Value) {
+pub(super) fn from_stored(topology: &mut Value, namespace: &str) {
     rename(topology, "classRef.name", "class");
     rename(topology, "classRef.namespace", "classNamespace");
     take(topology, "classRef");
     with(topology, "controlPlane", |control_plane| {
         timeouts::from_stored(control_plane);
-        check_from_stored(control_plane);
+        check_from_stored(control_plane, namespace);
     });
     each(topology, "workers.machineDeployments", |pool| {
         STRATEGY.to_older(pool);
         timeouts::from_stored(pool);
-        check_from_stored(pool);
+        check_from_stored(pool, namespace);
     });
     each(topology, "workers.machinePools", timeouts::from_stored);
 }
@@ -77,11 +82,11 @@ fn check_to_stored(part: &mut Value) {
     drop_empty(part, "healthCheck");
 }
 
-fn check_from_stored(part: &mut Value) {
+fn check_from_stored(part: &mut Value, namespace: &str) {
     rename(part, "healthCheck", "machineHealthCheck");
     with(part, "machineHealthCheck", |check| {
         rename(check, "enabled", "enable");
-        health_check::from_stored(check);
+        health_check::from_stored(check, namespace);
     });
     drop_empty(part, "machineHealthCheck");
 }

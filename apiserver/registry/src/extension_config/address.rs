@@ -3,6 +3,7 @@
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
+use super::uri;
 use crate::names;
 
 /// Adds every fault of a client's configuration.
@@ -28,7 +29,7 @@ pub(super) fn validate(client: &Value, path: &FieldPath, faults: &mut Vec<FieldE
 
 fn validate_url(url: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let text = url.as_str().unwrap_or_default();
-    match request_uri(text) {
+    match uri::scheme(text) {
         Err(reason) => {
             let detail = format!("must be a valid URL, e.g. https://example.com: parse {text:?}: {reason}");
             faults.push(FieldError::invalid(path.clone(), url, &detail));
@@ -54,7 +55,7 @@ fn validate_service(service: &Value, path: &FieldPath, faults: &mut Vec<FieldErr
     }
     if let Some(value) = service.get("path").filter(|value| *value != "") {
         let text = value.as_str().unwrap_or_default();
-        if let Err(reason) = request_uri(text) {
+        if let Err(reason) = uri::scheme(text) {
             let detail = format!("must be a valid URL path e.g. /path/to/hook: parse {text:?}: {reason}");
             faults.push(FieldError::invalid(path.child("path"), value, &detail));
         }
@@ -68,39 +69,6 @@ fn validate_service(service: &Value, path: &FieldPath, faults: &mut Vec<FieldErr
     {
         faults.push(FieldError::invalid(path.child("port"), port, "must be between 1 and 65535, inclusive"));
     }
-}
-
-/// The scheme of an address as it stands in a request: a whole URL, or a path, whose scheme is empty.
-fn request_uri(text: &str) -> Result<&str, &'static str> {
-    if text.is_empty() {
-        return Err("empty url");
-    }
-    if text.chars().any(|c| c.is_ascii_control()) {
-        return Err("net/url: invalid control character in URL");
-    }
-    let mut rest = text;
-    while let Some((_, after)) = rest.split_once('%') {
-        let digits = after.get(..2).ok_or("invalid URL escape")?;
-        if !digits.chars().all(|c| c.is_ascii_hexdigit()) {
-            return Err("invalid URL escape");
-        }
-        rest = after;
-    }
-    if text.starts_with('/') {
-        return Ok("");
-    }
-    let (scheme, rest) = text.split_once(':').ok_or("invalid URI for request")?;
-    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
-    if !is_scheme {
-        return Err("invalid URI for request");
-    }
-    let authority =
-        rest.strip_prefix("//").and_then(|rest| rest.split(['/', '?']).next()).unwrap_or_default();
-    if authority.contains([' ', '"', '<', '>', '\\']) {
-        return Err("invalid character in host name");
-    }
-    Ok(scheme)
 }
 
 #[cfg(test)]
@@ -138,8 +106,8 @@ mod tests {
             ("http://x", scheme),
             ("/only/a/path", scheme),
             ("x.example", "invalid URI for request"),
-            ("https://x/%zz", "invalid URL escape"),
-            ("https://a b", "invalid character in host name"),
+            ("https://x/%zz", "invalid URL escape \"%zz\""),
+            ("https://a b", "invalid character \" \" in host name"),
         ] {
             let faults = found(&json!({"url": url}));
             assert!(

@@ -1,6 +1,7 @@
 //! ExtensionConfig.
 
 mod address;
+mod uri;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::object;

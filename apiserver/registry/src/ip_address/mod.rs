@@ -43,16 +43,18 @@ impl Strategy for IPAddressStrategy {
                 .collect();
         }
         let mut faults: Vec<FieldError> = validate_pool(new).into_iter().collect();
-        let mut address = |field: &str| -> Option<IpAddr> {
-            let text = new.get("spec")?.get(field)?;
-            let found = text.as_str().and_then(parse);
+        let mut address = |field: &str, given: &str| -> Option<IpAddr> {
+            let found = parse(given);
             if found.is_none() {
-                faults.push(FieldError::invalid(path.child(field), text, "not a valid IP address"));
+                faults.push(FieldError::invalid(path.child(field), &json!(given), "not a valid IP address"));
             }
             found
         };
-        let found = address("address");
-        address("gateway");
+        // Older versions need not have a spec, and so have no address.
+        let found = address("address", text(new, "spec.address").unwrap_or_default());
+        if let Some(gateway) = text(new, "spec.gateway").filter(|gateway| !gateway.is_empty()) {
+            address("gateway", gateway);
+        }
         let prefix = new.pointer("/spec/prefix").and_then(Value::as_i64).unwrap_or_default();
         let detail = match found {
             _ if prefix < 0 => "prefix cannot be negative",
@@ -104,6 +106,10 @@ mod tests {
                 "spec.address: Invalid value: \"10.0.0\": not a valid IP address",
                 "spec.gateway: Invalid value: \"x%y\": not a valid IP address",
             ]
+        );
+        assert_eq!(
+            IPAddressStrategy.validate(&json!({}), None)[0].to_string(),
+            "spec.address: Invalid value: \"\": not a valid IP address"
         );
         assert_eq!(
             found(json!({"address": "10.0.0.1", "prefix": 33})),

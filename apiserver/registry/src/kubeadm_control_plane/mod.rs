@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 pub(crate) use cluster_configuration::validate as validate_cluster_configuration;
 pub(crate) use rollout::validate as validate_rollout;
 
-use crate::{handed_down, kubeadm_config, version};
+use crate::{handed_down, kubeadm_config, name_template, version};
 
-/// What templates for names may use beside the cluster's.
-pub(crate) const NAME: &str = ".kubeadmControlPlane.name";
+/// Whose name templates for names may use beside the cluster's.
+pub(crate) const OWNER: &str = "kubeadmControlPlane";
 
 /// KubeadmControlPlane's own rules.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,8 @@ impl Strategy for KubeadmControlPlaneStrategy {
     }
 
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
-        let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
+        // Older versions need not have one, and then have what is filled in here.
+        let Some(spec) = new.as_object_mut().and_then(|root| object(root, "spec")) else { return };
         spec.entry("replicas").or_insert_with(|| json!(1));
         if let Some(Value::String(version)) = spec.get_mut("version")
             && !version.starts_with('v')
@@ -48,7 +49,8 @@ impl Strategy for KubeadmControlPlaneStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut faults = Vec::new();
         let path = FieldPath::new("spec");
-        let Some(spec) = new.get("spec") else { return faults };
+        let nothing = json!({});
+        let spec = new.get("spec").unwrap_or(&nothing);
         validate_spec(spec, &path, &mut faults);
         let before = old.and_then(|old| old.get("spec"));
         if let Some(before) = before {
@@ -84,6 +86,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let replicas = spec.get("replicas").and_then(Value::as_i64);
     validate_replicas(spec, replicas, &path.child("replicas"), faults);
     let template = path.child("machineTemplate");
+    validate_infrastructure(spec, &template.child("infrastructure"), faults);
     handed_down::taints(spec.pointer("/machineTemplate/spec/taints"), &template.child("spec.taints"), faults);
     handed_down::metadata(spec.pointer("/machineTemplate/metadata"), &template.child("metadata"), faults);
     if let Some(text) = spec.get("version").and_then(Value::as_str) {
@@ -97,7 +100,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     }
     validate_rollout(spec, replicas, path, faults);
     let naming = spec.pointer("/machineNaming/template");
-    handed_down::name_template(naming, NAME, &path.child("machineNaming.template"), faults);
+    name_template::validate(naming, OWNER, &path.child("machineNaming.template"), faults);
 }
 
 /// An etcd beside the API servers needs a majority: an even number of them is no safer than one less.
@@ -111,6 +114,17 @@ fn validate_replicas(spec: &Value, replicas: Option<i64>, path: &FieldPath, faul
     let external = spec.pointer("/kubeadmConfigSpec/clusterConfiguration/etcd/external").is_some();
     if !external && replicas % 2 == 0 {
         faults.push(FieldError::forbidden(path.clone(), "cannot be an even number when etcd is stacked"));
+    }
+}
+
+/// What its Machines run on. Older versions require it in their schema, but nothing in it.
+fn validate_infrastructure(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let reference = spec.pointer("/machineTemplate/spec/infrastructureRef");
+    for field in ["apiGroup", "kind", "name"] {
+        let text = reference.and_then(|reference| reference.get(field)).and_then(Value::as_str);
+        if text.unwrap_or_default().is_empty() {
+            faults.push(FieldError::invalid(path.child(field), &json!(""), "cannot be empty"));
+        }
     }
 }
 
@@ -174,6 +188,13 @@ mod tests {
             (
                 with("/spec/version", json!("v1.34")),
                 vec!["spec.version: Invalid value: \"v1.34\": must be a valid semantic version"],
+            ),
+            (
+                with("/spec/machineTemplate/spec", json!({"infrastructureRef": {"kind": "K", "name": ""}})),
+                vec![
+                    "spec.machineTemplate.infrastructure.apiGroup: Invalid value: \"\": cannot be empty",
+                    "spec.machineTemplate.infrastructure.name: Invalid value: \"\": cannot be empty",
+                ],
             ),
             (
                 with("/spec/machineTemplate/spec/taints", json!([{"key": "node-role.kubernetes.io/master"}])),

@@ -4,8 +4,8 @@ use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Value, json};
 
-use crate::kubeadm_control_plane::{NAME, validate_cluster_configuration, validate_rollout};
-use crate::{handed_down, kubeadm_config};
+use crate::kubeadm_control_plane::{OWNER, validate_cluster_configuration, validate_rollout};
+use crate::{handed_down, kubeadm_config, name_template};
 
 /// Where what is made is described.
 const SPEC: &str = "/spec/template/spec";
@@ -34,7 +34,7 @@ fn validate_new(new: &Value) -> Vec<FieldError> {
         let path = template.child("spec");
         validate_rollout(spec, None, &path, &mut faults);
         let naming = spec.pointer("/machineNaming/template");
-        handed_down::name_template(naming, NAME, &path.child("machineNaming.template"), &mut faults);
+        name_template::validate(naming, OWNER, &path.child("machineNaming.template"), &mut faults);
         let machine = path.child("machineTemplate");
         let taints = spec.pointer("/machineTemplate/spec/taints");
         handed_down::taints(taints, &machine.child("spec.taints"), &mut faults);

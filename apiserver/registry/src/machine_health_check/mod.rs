@@ -26,9 +26,8 @@ impl Strategy for MachineHealthCheckStrategy {
 
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         label_with_cluster(new);
-        if get(new, "spec").is_some_and(Value::is_object) {
-            default(new, "spec.checks.nodeStartupTimeoutSeconds", STARTUP_SECONDS);
-        }
+        // Older versions need not have a spec, and then have this one.
+        default(new, "spec.checks.nodeStartupTimeoutSeconds", STARTUP_SECONDS);
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {

@@ -1,0 +1,100 @@
+//! What an older version says and the stored one has no form for.
+//!
+//! Whatever it was meant to be, it would be lost without a word: so it is refused.
+
+use serde_json::{Value, json};
+
+use crate::{durations, references};
+
+/// A value that has no counterpart in the stored version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unsayable {
+    /// Path of the field, e.g. `spec.unhealthyConditions[0].timeout`.
+    pub field: String,
+    /// What it says.
+    pub value: Value,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// Everything of the kind in an object of v1beta1.
+pub(crate) fn unsayable(kind: &str, object: &Value) -> Vec<Unsayable> {
+    let mut found = Vec::new();
+    for path in durations::paths(kind) {
+        collect(object, &path, "", durations::fault, &mut found);
+    }
+    for path in references::paths(kind) {
+        collect(object, path, "", references::fault, &mut found);
+    }
+    found
+}
+
+/// Adds the texts at `path` that have a fault; `[]` behind a name is each item of a list. `taken` is
+/// the path that led to `at`.
+fn collect(
+    at: &Value,
+    path: &str,
+    taken: &str,
+    fault: fn(&str) -> Option<String>,
+    found: &mut Vec<Unsayable>,
+) {
+    let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+    let (field, is_list) = name.strip_suffix("[]").map_or((name, false), |field| (field, true));
+    let Some(value) = at.get(field) else { return };
+    let taken = if taken.is_empty() { field.to_owned() } else { format!("{taken}.{field}") };
+    match (rest, value) {
+        (Some(rest), Value::Array(items)) if is_list => {
+            for (index, item) in items.iter().enumerate() {
+                collect(item, rest, &format!("{taken}[{index}]"), fault, found);
+            }
+        }
+        (Some(rest), _) if !is_list => collect(value, rest, &taken, fault, found),
+        (None, Value::String(text)) => {
+            if let Some(problem) = fault(text) {
+                found.push(Unsayable { field: taken, value: json!(text), problem });
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(kind: &str, object: &Value) -> Vec<String> {
+        unsayable(kind, object).into_iter().map(|one| one.field).collect()
+    }
+
+    #[test]
+    fn durations_are_found_in_lists() {
+        let check = json!({"spec": {"nodeStartupTimeout": "10m", "unhealthyConditions": [
+            {"timeout": "5m"}, {"timeout": "soon"}]}});
+        assert_eq!(fields("MachineHealthCheck", &check), ["spec.unhealthyConditions[1].timeout"]);
+        assert_eq!(fields("OpenStackCluster", &check), Vec::<String>::new());
+    }
+
+    #[test]
+    fn references_are_found_wherever_a_kind_has_them() {
+        let reference = json!({"apiVersion": "a/b/c", "kind": "K", "name": "n"});
+        let spec = json!({"bootstrap": {"configRef": reference}, "infrastructureRef": reference});
+        for (kind, object, expected) in [
+            ("Machine", json!({"spec": spec}), "spec.bootstrap.configRef.apiVersion"),
+            (
+                "MachineSet",
+                json!({"spec": {"template": {"spec": spec}}}),
+                "spec.template.spec.bootstrap.configRef.apiVersion",
+            ),
+            ("Cluster", json!({"spec": {"controlPlaneRef": reference}}), "spec.controlPlaneRef.apiVersion"),
+            (
+                "KubeadmControlPlane",
+                json!({"spec": {"machineTemplate": {"infrastructureRef": reference}}}),
+                "spec.machineTemplate.infrastructureRef.apiVersion",
+            ),
+        ] {
+            let found = unsayable(kind, &object);
+            assert_eq!(found.first().map(|one| one.field.as_str()), Some(expected), "{kind}");
+            assert!(found.iter().all(|one| one.problem == "unexpected GroupVersion string: a/b/c"), "{kind}");
+        }
+    }
+}
