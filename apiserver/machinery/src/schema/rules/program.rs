@@ -18,7 +18,7 @@ pub(crate) struct Rule {
     /// The field that is to blame, below the one with the rule.
     blamed: Option<String>,
     /// Whether it is about what was there before.
-    pub(super) is_transition: bool,
+    pub(in crate::schema) is_transition: bool,
     /// Whether it is also asked when there was nothing before.
     pub(super) optional_old: bool,
     /// How deep comprehensions are nested.
@@ -138,7 +138,8 @@ fn segments(path: &str) -> Vec<String> {
             found.push(name.replace("\\'", "'"));
             rest = tail;
         } else {
-            let plain = rest.strip_prefix('.').unwrap_or(rest);
+            // Each round takes something: a path may come from whoever writes a schema.
+            let plain = rest.strip_prefix(['.', '[', ']']).unwrap_or(rest);
             let end = plain.find(['.', '[']).unwrap_or(plain.len());
             let (name, tail) = plain.split_at_checked(end).unwrap_or((plain, ""));
             if !name.is_empty() {
@@ -148,4 +149,22 @@ fn segments(path: &str) -> Vec<String> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_is_read_forever() {
+        for (path, expected) in [
+            (".a.b", vec!["a", "b"]),
+            (".a['b.c'].d", vec!["a", "b.c", "d"]),
+            (".a[0]", vec!["a", "0]"]),
+            ("..[[]a", vec!["]a"]),
+            ("['a", vec!["a"]),
+        ] {
+            assert_eq!(segments(path), expected, "{path}");
+        }
+    }
 }
