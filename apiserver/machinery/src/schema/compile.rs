@@ -18,6 +18,13 @@ pub struct InvalidSchema {
     problem: String,
 }
 
+impl InvalidSchema {
+    /// What is not understood, without the place.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
 pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchema> {
     let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
     let kind = if flag("x-kubernetes-int-or-string") {
@@ -94,6 +101,7 @@ fn list(schema: &Value, path: &str) -> Result<ListSchema, InvalidSchema> {
         least: count(schema, "minItems"),
         most: count(schema, "maxItems"),
         uniqueness,
+        unique: schema.get("uniqueItems") == Some(&Value::Bool(true)),
     })
 }
 

@@ -78,6 +78,8 @@ pub(crate) struct ListSchema {
     pub(crate) least: Option<u64>,
     pub(crate) most: Option<u64>,
     pub(crate) uniqueness: Uniqueness,
+    /// `uniqueItems`, which kinds' own schemas may not have, and those of variables may.
+    pub(crate) unique: bool,
 }
 
 /// What makes two list entries the same.
@@ -119,6 +121,11 @@ impl Schema {
     /// [`InvalidSchema`] names the place and what is not understood there.
     pub fn compile(schema: &Value) -> Result<Self, InvalidSchema> {
         compile::compile(schema, "")
+    }
+
+    /// Whether a rule of the value itself looks at what was there before.
+    pub fn looks_back(&self) -> bool {
+        self.rules.iter().any(|rule| rule.is_transition)
     }
 }
 
