@@ -38,6 +38,7 @@ mod open_stack_server;
 mod replicas;
 mod rollout;
 mod secret;
+mod semver;
 mod shape;
 mod version;
 
