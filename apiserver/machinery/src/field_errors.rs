@@ -63,6 +63,8 @@ pub enum FieldErrorKind {
     TooMany,
     /// It has the wrong type.
     TypeInvalid,
+    /// It could not be judged: what judges it is broken or missing.
+    Internal,
 }
 
 impl FieldErrorKind {
@@ -77,9 +79,13 @@ impl FieldErrorKind {
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
             Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::Internal => "InternalError",
         }
     }
 }
+
+/// How a message begins that shows a value.
+const INVALID: &str = "Invalid value: ";
 
 /// One reason to refuse an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,74 +96,114 @@ pub struct FieldError {
     pub field: FieldPath,
     /// The message without the field, e.g. `Required value: must name a cluster`.
     pub body: String,
+    /// Where in `body` that begins which is said of the value.
+    detail_at: usize,
 }
 
 impl FieldError {
     /// The same fault of what stands in a field of something else.
     #[must_use]
-    pub(crate) fn within(mut self, field: &str) -> Self {
+    pub fn within(mut self, field: &str) -> Self {
         let joint = if self.field.0.is_empty() || self.field.0.starts_with('[') { "" } else { "." };
         self.field = FieldPath(format!("{field}{joint}{}", self.field.0));
         self
     }
 
+    /// The same fault with `text`, quoted, in the place of the value, also where none is shown.
+    #[must_use]
+    pub fn showing(mut self, text: &str) -> Self {
+        let word = match self.kind {
+            FieldErrorKind::Invalid | FieldErrorKind::TypeInvalid => INVALID,
+            FieldErrorKind::NotSupported => "Unsupported value: ",
+            FieldErrorKind::TooMany => "Too many: ",
+            FieldErrorKind::Duplicate => "Duplicate value: ",
+            // These say nothing of the value.
+            FieldErrorKind::Required
+            | FieldErrorKind::Forbidden
+            | FieldErrorKind::TooLong
+            | FieldErrorKind::Internal => return self,
+        };
+        let detail = self.body.get(self.detail_at..).unwrap_or_default();
+        let joint = if self.kind == FieldErrorKind::Duplicate { "" } else { ": " };
+        let shown = format!("{word}{text:?}{joint}");
+        self.body = if joint.is_empty() { shown.clone() } else { format!("{shown}{detail}") };
+        self.detail_at = shown.len();
+        self
+    }
+
+    /// The same fault with `prefix` taken from what is said of the value.
+    #[must_use]
+    pub fn without_prefix(mut self, prefix: &str) -> Self {
+        let detail = self.body.get(self.detail_at..).unwrap_or_default();
+        if let Some(rest) = detail.strip_prefix(prefix) {
+            self.body = format!("{}{rest}", self.body.get(..self.detail_at).unwrap_or_default());
+        }
+        self
+    }
+
+    fn new(kind: FieldErrorKind, field: FieldPath, shown: String, detail: &str) -> Self {
+        let detail_at = shown.len();
+        Self { kind, field, body: shown + detail, detail_at }
+    }
+
     /// The field is missing.
     pub fn required(field: FieldPath, detail: &str) -> Self {
-        let body =
-            if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
-        Self { kind: FieldErrorKind::Required, field, body }
+        let joint = if detail.is_empty() { "" } else { ": " };
+        Self::new(FieldErrorKind::Required, field, format!("Required value{joint}"), detail)
     }
 
     /// The value is not allowed; `detail` says what would be.
     pub fn invalid(field: FieldPath, value: &Value, detail: &str) -> Self {
-        Self { kind: FieldErrorKind::Invalid, field, body: format!("Invalid value: {value}: {detail}") }
+        Self::new(FieldErrorKind::Invalid, field, format!("{INVALID}{value}: "), detail)
     }
 
     /// The value, already written out, is not allowed; `detail` says what would be.
     pub fn invalid_text(field: FieldPath, value: &str, detail: &str) -> Self {
-        Self { kind: FieldErrorKind::Invalid, field, body: format!("Invalid value: {value}: {detail}") }
+        Self::new(FieldErrorKind::Invalid, field, format!("{INVALID}{value}: "), detail)
     }
 
     /// The value, which is not shown, is not allowed; `detail` says why.
     pub fn invalid_unshown(field: FieldPath, detail: &str) -> Self {
-        Self { kind: FieldErrorKind::Invalid, field, body: format!("Invalid value: {detail}") }
+        Self::new(FieldErrorKind::Invalid, field, INVALID.to_owned(), detail)
     }
 
     /// The value has the wrong type.
     pub fn type_invalid(field: FieldPath, value: &Value, detail: &str) -> Self {
-        Self { kind: FieldErrorKind::TypeInvalid, field, body: format!("Invalid value: {value}: {detail}") }
+        Self::new(FieldErrorKind::TypeInvalid, field, format!("{INVALID}{value}: "), detail)
     }
 
     /// The value is not one of `supported`.
     pub fn not_supported(field: FieldPath, value: &Value, supported: &[&str]) -> Self {
         let list = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
-        let body = format!("Unsupported value: {value}: supported values: {list}");
-        Self { kind: FieldErrorKind::NotSupported, field, body }
+        let detail = format!("supported values: {list}");
+        Self::new(FieldErrorKind::NotSupported, field, format!("Unsupported value: {value}: "), &detail)
     }
 
     /// The field may not be set or changed.
     pub fn forbidden(field: FieldPath, detail: &str) -> Self {
-        Self { kind: FieldErrorKind::Forbidden, field, body: format!("Forbidden: {detail}") }
+        Self::new(FieldErrorKind::Forbidden, field, "Forbidden: ".to_owned(), detail)
+    }
+
+    /// The field could not be judged; `detail` says what is to be mended first.
+    pub fn internal(field: FieldPath, detail: &str) -> Self {
+        Self::new(FieldErrorKind::Internal, field, "Internal error: ".to_owned(), detail)
     }
 
     /// The value occurs twice.
     pub fn duplicate(field: FieldPath, value: &Value) -> Self {
-        Self { kind: FieldErrorKind::Duplicate, field, body: format!("Duplicate value: {value}") }
+        Self::new(FieldErrorKind::Duplicate, field, format!("Duplicate value: {value}"), "")
     }
 
     /// The text is longer than `limit` bytes.
     pub fn too_long(field: FieldPath, limit: u64) -> Self {
-        Self {
-            kind: FieldErrorKind::TooLong,
-            field,
-            body: format!("Too long: may not be more than {}", counted(limit, "byte")),
-        }
+        let detail = format!("may not be more than {}", counted(limit, "byte"));
+        Self::new(FieldErrorKind::TooLong, field, "Too long: ".to_owned(), &detail)
     }
 
     /// There are more than `limit` entries.
     pub fn too_many(field: FieldPath, count: usize, limit: u64) -> Self {
-        let body = format!("Too many: {count}: must have at most {}", counted(limit, "item"));
-        Self { kind: FieldErrorKind::TooMany, field, body }
+        let detail = format!("must have at most {}", counted(limit, "item"));
+        Self::new(FieldErrorKind::TooMany, field, format!("Too many: {count}: "), &detail)
     }
 }
 
@@ -170,5 +216,35 @@ fn counted(count: u64, what: &str) -> String {
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn another_value_is_shown_where_one_is() {
+        let path = || FieldPath::new("a");
+        for (fault, expected) in [
+            (
+                FieldError::invalid(path(), &json!(1), "in body is wrong"),
+                "a: Invalid value: \"[1]\": is wrong",
+            ),
+            (FieldError::invalid_unshown(path(), "is wrong"), "a: Invalid value: \"[1]\": is wrong"),
+            (
+                FieldError::not_supported(path(), &json!(1), &["b"]),
+                "a: Unsupported value: \"[1]\": supported values: \"b\"",
+            ),
+            (FieldError::too_many(path(), 2, 1), "a: Too many: \"[1]\": must have at most 1 item"),
+            (FieldError::duplicate(path(), &json!(1)), "a: Duplicate value: \"[1]\""),
+            (FieldError::too_long(path(), 1), "a: Too long: may not be more than 1 bytes"),
+            (FieldError::required(path(), ""), "a: Required value"),
+            (FieldError::internal(path(), "gone"), "a: Internal error: gone"),
+        ] {
+            assert_eq!(fault.without_prefix("in body ").showing("[1]").to_string(), expected);
+        }
     }
 }

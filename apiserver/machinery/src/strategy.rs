@@ -37,6 +37,26 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     /// Sets what clients need not set and restores what they may not change. Must not fail.
     fn prepare(&self, _new: &mut Value, _old: Option<&Value>) {}
 
+    /// Whether [`Strategy::prepare_among`] does anything: objects are converted for it.
+    fn is_prepared_among(&self) -> bool {
+        false
+    }
+
+    /// Sets what other objects say clients need not set, on writes of the object itself. What is
+    /// returned keeps it from being looked at any further. The object has not been checked for
+    /// anything.
+    ///
+    /// # Errors
+    /// 503 when the others could not be read.
+    async fn prepare_among(
+        &self,
+        _new: &mut Value,
+        _old: Option<&Value>,
+        _others: &dyn Others,
+    ) -> ApiResult<Vec<FieldError>> {
+        Ok(Vec::new())
+    }
+
     /// Every reason to refuse `new`; an empty list admits it. Schema and metadata have been
     /// checked before.
     fn validate(&self, _new: &Value, _old: Option<&Value>) -> Vec<FieldError> {

@@ -30,7 +30,6 @@ mod machine_template;
 mod name_template;
 mod names;
 mod namespace;
-mod naming;
 mod open_stack_cluster;
 mod open_stack_cluster_template;
 mod open_stack_machine;
@@ -39,6 +38,7 @@ mod open_stack_server;
 mod replicas;
 mod rollout;
 mod secret;
+mod semver;
 mod shape;
 mod version;
 

@@ -237,13 +237,13 @@ async fn a_class_is_kept_for_its_clusters() {
         (json!({"version": "v1.35.0"}), "spec.topology.version"),
         (json!({"version": "v1.32.0"}), "spec.topology.version"),
         (json!({"classRef": {"name": "none"}}), "spec.topology.class"),
-        (json!({"classRef": {"name": "b"}}), "spec.topology.workers.machineDeployments[md-0].class"),
+        (json!({"classRef": {"name": "b"}}), "spec.topology.workers.machineDeployments[0].class"),
+        // Nobody knows yet whether the control plane is at the version before.
+        (json!({"version": "v1.34.0"}), "spec.topology.version"),
     ] {
         let (code, answer) = server.admin("PATCH", &at, &json!({"spec": {"topology": change}})).await;
         assert_eq!((code, fields(&answer)), (422, vec![expected.to_owned()]), "{change}: {answer}");
     }
-    let change = json!({"spec": {"topology": {"version": "v1.34.0"}}});
-    assert_eq!(server.admin("PATCH", &at, &change).await.0, 200);
     let own = format!("{classes}/a");
     let (code, answer) =
         server.admin("PATCH", &own, &json!({"spec": {"workers": {"machineDeployments": []}}})).await;
@@ -254,7 +254,7 @@ async fn a_class_is_kept_for_its_clusters() {
     assert_eq!(code, 403);
     assert_eq!(
         answer["message"],
-        "clusterclasses.cluster.x-k8s.io \"a\" is forbidden: ClusterClass cannot be deleted because it is used by Cluster(s): ns/c"
+        "ClusterClass.cluster.x-k8s.io \"a\" is forbidden: ClusterClass cannot be deleted because it is used by Cluster(s): ns/c"
     );
     assert_eq!(server.admin("DELETE", &at, &Value::Null).await.0, 200);
     assert_eq!(server.admin("DELETE", &own, &Value::Null).await.0, 200);

@@ -18,6 +18,13 @@ pub struct InvalidSchema {
     problem: String,
 }
 
+impl InvalidSchema {
+    /// What is not understood, without the place.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
 pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchema> {
     let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
     let kind = if flag("x-kubernetes-int-or-string") {
@@ -63,6 +70,14 @@ fn below(kind: &Kind) -> impl Iterator<Item = &Schema> {
     fields.into_iter().flatten().chain(free).chain(items)
 }
 
+/// A rule beside those of a schema.
+pub(super) fn rule(schema: &Schema, rule: &Value) -> Result<Rule, InvalidSchema> {
+    let refused = |problem| fault("", problem);
+    let compiled = Rule::compile(rule, &Value::Null).map_err(refused)?;
+    compiled.check(schema).map_err(refused)?;
+    Ok(compiled)
+}
+
 fn rules(schema: &Value, path: &str) -> Result<Vec<Arc<Rule>>, InvalidSchema> {
     let list = schema.get("x-kubernetes-validations").and_then(Value::as_array);
     let compiled = list.into_iter().flatten().map(|rule| Rule::compile(rule, schema));
@@ -98,6 +113,7 @@ fn list(schema: &Value, path: &str) -> Result<ListSchema, InvalidSchema> {
         least: count(schema, "minItems"),
         most: count(schema, "maxItems"),
         uniqueness,
+        unique: schema.get("uniqueItems") == Some(&Value::Bool(true)),
     })
 }
 

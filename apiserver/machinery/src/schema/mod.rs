@@ -78,6 +78,8 @@ pub(crate) struct ListSchema {
     pub(crate) least: Option<u64>,
     pub(crate) most: Option<u64>,
     pub(crate) uniqueness: Uniqueness,
+    /// `uniqueItems`, which kinds' own schemas may not have, and those of variables may.
+    pub(crate) unique: bool,
 }
 
 /// What makes two list entries the same.
@@ -119,6 +121,15 @@ impl Schema {
     /// [`InvalidSchema`] names the place and what is not understood there.
     pub fn compile(schema: &Value) -> Result<Self, InvalidSchema> {
         compile::compile(schema, "")
+    }
+
+    /// Whether a rule makes sense for values of this schema; if it does, whether it is about what was
+    /// there before.
+    ///
+    /// # Errors
+    /// [`InvalidSchema`] says what makes none.
+    pub fn try_rule(&self, rule: &Value) -> Result<bool, InvalidSchema> {
+        compile::rule(self, rule).map(|rule| rule.is_transition)
     }
 }
 

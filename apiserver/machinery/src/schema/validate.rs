@@ -1,5 +1,7 @@
 //! Checking values against their schema: first the fields, and rules only on what has passed.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{Kind, ListSchema, ObjectSchema, Schema};
@@ -41,6 +43,11 @@ impl Schema {
             .map(|(schema, new)| schema.validate_shape(new, old_part, &FieldPath::default()));
         faults.extend(found.into_iter().flatten().map(|fault| fault.within(part)));
         self.add_broken_rules(value, old, &FieldPath::default(), faults);
+    }
+
+    /// What a value breaks beside rules, whatever was there before. Paths begin at the value.
+    pub fn shape_faults(&self, value: &Value) -> Vec<FieldError> {
+        self.validate_shape(value, None, &FieldPath::default())
     }
 
     fn validate_shape(&self, value: &Value, old: Option<&Value>, path: &FieldPath) -> Vec<FieldError> {
@@ -162,7 +169,10 @@ fn blocks_rules(kind: FieldErrorKind) -> bool {
         | FieldErrorKind::TooLong
         | FieldErrorKind::TooMany
         | FieldErrorKind::TypeInvalid => true,
-        FieldErrorKind::Invalid | FieldErrorKind::Forbidden | FieldErrorKind::Duplicate => false,
+        FieldErrorKind::Invalid
+        | FieldErrorKind::Forbidden
+        | FieldErrorKind::Duplicate
+        | FieldErrorKind::Internal => false,
     }
 }
 
@@ -207,11 +217,21 @@ impl ListSchema {
             let detail = format!("{path} in body should have at least {least} items");
             faults.push(FieldError::invalid(path.clone(), &Value::from(size), &detail));
         }
+        if self.unique && repeats(items) {
+            let detail = format!("{path} in body shouldn't contain duplicates");
+            faults.push(FieldError::invalid_unshown(path.clone(), &detail));
+        }
         let counterparts = self.counterparts(old);
         for (index, item) in items.iter().enumerate() {
             self.items.walk(item, counterparts.of(item), &path.index(index), faults);
         }
     }
+}
+
+/// Whether an item occurs twice.
+fn repeats(items: &[Value]) -> bool {
+    let mut seen = HashSet::new();
+    items.iter().any(|item| !seen.insert(item.to_string()))
 }
 
 fn count(length: usize) -> u64 {

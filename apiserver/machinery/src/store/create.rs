@@ -103,6 +103,7 @@ impl ObjectStore {
         dry_run: bool,
     ) -> ApiResult<(Value, Vec<String>)> {
         prepare_by_kind(kind, &mut object, None, origin)?;
+        self.prepare_among(kind, &mut object, None, Target::Object).await?;
         let name = object::name(&object).to_owned();
         check(kind, &object, None, Target::Object, dry_run)?;
         let warnings = self.judge(kind, &object, None, Target::Object).await?;

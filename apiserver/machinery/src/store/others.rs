@@ -32,6 +32,27 @@ impl Others for ObjectStore {
 }
 
 impl ObjectStore {
+    /// Lets other objects fill in what a write leaves open. Whoever sent it does not own that.
+    pub(super) async fn prepare_among(
+        &self,
+        kind: Kind<'_>,
+        new: &mut Value,
+        old: Option<&Value>,
+        target: Target,
+    ) -> ApiResult<()> {
+        if target != Target::Object || !kind.stored.strategy.is_prepared_among() {
+            return Ok(());
+        }
+        let mut stored = kind.as_stored(new)?.into_owned();
+        let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
+        let faults = kind.stored.strategy.prepare_among(&mut stored, stored_old.as_deref(), self).await?;
+        if !faults.is_empty() {
+            return Err(ApiError::invalid(kind.resource, object::name(new), &faults));
+        }
+        *new = if kind.resource.conversion.is_some() { kind.served(stored)? } else { stored };
+        Ok(())
+    }
+
     /// What other objects say about a write; the answer is what the writer should know.
     pub(super) async fn judge(
         &self,
@@ -48,7 +69,10 @@ impl ObjectStore {
         let judgement = kind.stored.strategy.judge_among(&stored, stored_old.as_deref(), self).await?;
         match judgement.faults.as_slice() {
             [] => Ok(judgement.warnings),
-            faults => Err(ApiError::invalid(kind.resource, object::name(new), faults)),
+            faults => {
+                let error = ApiError::invalid(kind.resource, object::name(new), faults);
+                Err(error.after(judgement.warnings))
+            }
         }
     }
 
@@ -60,7 +84,8 @@ impl ObjectStore {
             None => Ok(()),
             Some(why) => {
                 let resource = kind.resource;
-                Err(ApiError::forbidden(&resource.group, &resource.plural, object::name(object), &why))
+                // Upstream's webhook names the kind where others name the plural.
+                Err(ApiError::forbidden(&resource.group, &resource.kind, object::name(object), &why))
             }
         }
     }

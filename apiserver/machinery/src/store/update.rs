@@ -136,11 +136,18 @@ impl ObjectStore {
                 self.own(kind, Some(&old), &mut new, how.target, how.options);
             }
             settle(kind, &mut new, &old, how)?;
+            if let Err(error) = self.prepare_among(kind, &mut new, Some(&old), how.target).await {
+                return Err(error.after(warnings));
+            }
+            count_generation(kind, &mut new, &old);
             if let Err(error) = create::check(kind, &new, Some(&old), how.target, how.options.dry_run) {
                 return Err(error.after(warnings));
             }
             warnings.extend(metadata::finalizer_warnings(&new, Some(&old)));
-            warnings.extend(self.judge(kind, &new, Some(&old), how.target).await?);
+            match self.judge(kind, &new, Some(&old), how.target).await {
+                Ok(told) => warnings.extend(told),
+                Err(error) => return Err(error.after(warnings)),
+            }
             if let Some(object) = self.swap(kind, &key, entry, &old, new, how).await? {
                 return Ok(Written { object, warnings });
             }
@@ -365,12 +372,15 @@ fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modification<'_>) -
         }
     }
     object::remove_meta(new, "selfLink");
-    create::prepare_by_kind(kind, new, Some(old), how.origin)?;
+    create::prepare_by_kind(kind, new, Some(old), how.origin)
+}
+
+/// Counts the generations of what is wanted.
+fn count_generation(kind: Kind<'_>, new: &mut Value, old: &Value) {
     if kind.resource.generation && is_new_generation(kind, new, old) {
         let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
         object::set_meta(new, "generation", generation + 1);
     }
-    Ok(())
 }
 
 /// Leaves of `new` the part that is written, and has the others from `old`.

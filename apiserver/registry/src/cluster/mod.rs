@@ -1,18 +1,27 @@
 //! Cluster.
 
 mod class;
+mod health;
+mod judgement;
 mod topology;
+mod upgrade;
+mod variables;
 
-pub(crate) use class::class_of;
+pub(crate) use class::ClassKey;
+pub(crate) use health::is_defined as is_check_defined;
+pub(crate) use topology::validate_autoscaled;
 
 use std::net::IpAddr;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use apiserver_machinery::others::{Judgement, Others};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use async_trait::async_trait;
 use serde_json::{Value, json};
+
+use class::Definitions;
 
 use crate::machine_template::prepare_version;
 use crate::names;
@@ -32,13 +41,34 @@ impl Strategy for ClusterStrategy {
         prepare_version(new, "spec.topology");
     }
 
+    fn is_prepared_among(&self) -> bool {
+        true
+    }
+
+    async fn prepare_among(
+        &self,
+        new: &mut Value,
+        old: Option<&Value>,
+        others: &dyn Others,
+    ) -> ApiResult<Vec<FieldError>> {
+        let Some(key) = ClassKey::of(new) else { return Ok(Vec::new()) };
+        let class = key.find(others).await?;
+        let definitions = class.as_ref().map_or(Definitions::Unknown, Definitions::of);
+        if matches!(definitions, Definitions::Unknown) {
+            return Ok(Vec::new());
+        }
+        let faults = variables::settle(new, old, &definitions);
+        // Who takes the last finalizer off a Cluster need not mend its variables first.
+        Ok(if object::is_deleting(new) { Vec::new() } else { faults })
+    }
+
     async fn judge_among(
         &self,
         new: &Value,
         old: Option<&Value>,
         others: &dyn Others,
     ) -> ApiResult<Judgement> {
-        class::judge(new, old, others).await
+        judgement::judge(new, old, others).await
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -47,7 +77,7 @@ impl Strategy for ClusterStrategy {
             validate_ranges(new, part, &mut faults);
         }
         validate_removals(new, old, &mut faults);
-        topology::validate(new, old, &mut faults);
+        topology::validate(new, &mut faults);
         faults
     }
 }

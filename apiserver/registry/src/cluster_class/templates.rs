@@ -13,17 +13,18 @@ const TEMPLATES: [&str; 3] = [
     "spec.controlPlane.machineInfrastructure.templateRef",
 ];
 
-/// Every template there is must be called one.
+/// Every template there is must be called one. The paths are those of the version before, in upstream too.
 pub(super) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
     for path in TEMPLATES {
-        validate_kind(get(new, path), &FieldPath::new(path), faults);
+        let holder = path.trim_end_matches(".templateRef");
+        validate_kind(get(new, path), &FieldPath::new(holder), faults);
     }
-    for (list, _) in WORKERS {
+    for (list, _, _) in WORKERS {
         for (index, worker) in items(new, &format!("spec.workers.{list}")) {
             for part in ["bootstrap", "infrastructure"] {
                 let at =
-                    FieldPath::new("spec.workers").child(list).index(index).child(part).child("templateRef");
-                validate_kind(worker[part].get("templateRef"), &at, faults);
+                    FieldPath::new("spec.workers").child(list).index(index).child("template").child(part);
+                validate_kind(get(worker, &format!("{part}.templateRef")), &at, faults);
             }
         }
     }
@@ -35,7 +36,7 @@ fn validate_kind(template: Option<&Value>, path: &FieldPath, faults: &mut Vec<Fi
     };
     if kind.strip_suffix("Template").is_none_or(str::is_empty) {
         let detail = "template kind must be of form \"<name>Template\"";
-        faults.push(FieldError::invalid(path.child("kind"), &json!(kind), detail));
+        faults.push(FieldError::invalid(path.child("ref.kind"), &json!(kind), detail));
     }
 }
 
@@ -45,7 +46,7 @@ pub(crate) fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldEr
     for path in TEMPLATES {
         validate_same_kind(get(new, path), get(old, path), &FieldPath::new(path), faults);
     }
-    for (list, _) in WORKERS {
+    for (list, _, _) in WORKERS {
         let list_path = format!("spec.workers.{list}");
         for (index, worker) in items(new, &list_path) {
             let before = items(old, &list_path).find(|(_, other)| other.get("class") == worker.get("class"));
@@ -63,12 +64,13 @@ fn validate_same_kind(
     path: &FieldPath,
     faults: &mut Vec<FieldError>,
 ) {
-    let Some((new, old)) = new.zip(old) else { return };
-    let text = |template: &Value, field: &str| {
-        template.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    // One that is new or gone is as one of no kind.
+    let text = |template: Option<&Value>, field: &str| {
+        template.and_then(|template| template.get(field)?.as_str()).unwrap_or_default().to_owned()
     };
-    let group =
-        |template: &Value| text(template, "apiVersion").split('/').next().unwrap_or_default().to_owned();
+    let group = |template: Option<&Value>| {
+        text(template, "apiVersion").split_once('/').map(|(group, _)| group.to_owned()).unwrap_or_default()
+    };
     let reason = "to prevent incompatible changes in the Clusters";
     for (field, subject, before, now) in [
         ("apiVersion", "group of apiVersion", group(old), group(new)),

@@ -6,9 +6,8 @@ use apiserver_machinery::others::Others;
 use apiserver_machinery::status::ApiResult;
 use serde_json::Value;
 
-use super::WORKERS;
-use crate::cluster::class_of;
-use crate::shape::{get, items};
+use crate::cluster::{ClassKey, is_check_defined, validate_autoscaled};
+use crate::shape::{get, items, text};
 
 /// Clusters that are named where a deletion is refused; of more it is said how many.
 const MOST_NAMED: usize = 3;
@@ -19,9 +18,10 @@ const KINDS: [(&str, &str); 2] =
 
 /// Every Cluster of a class.
 async fn clusters(class: &Value, others: &dyn Others) -> ApiResult<Vec<Value>> {
-    let own = (object::namespace(class).to_owned(), object::name(class).to_owned());
+    let own =
+        ClassKey { namespace: object::namespace(class).to_owned(), name: object::name(class).to_owned() };
     let mut found = others.all("cluster.x-k8s.io", "clusters").await?;
-    found.retain(|cluster| class_of(cluster).as_ref() == Some(&own));
+    found.retain(|cluster| ClassKey::of(cluster).as_ref() == Some(&own));
     Ok(found)
 }
 
@@ -41,27 +41,45 @@ pub(super) async fn refuse_deletion(class: &Value, others: &dyn Others) -> ApiRe
         .then(|| format!("ClusterClass cannot be deleted because it is used by Cluster(s): {list}")))
 }
 
-/// Everything that a change takes away from the Clusters of the class.
+/// Everything that a change takes away from the Clusters of the class, or asks of them.
+///
+/// Upstream asks at every update. One that leaves the spec alone changes nothing for the Clusters.
 pub(super) async fn validate(new: &Value, old: &Value, others: &dyn Others) -> ApiResult<Vec<FieldError>> {
     let mut faults = Vec::new();
     if new.get("spec") == old.get("spec") {
         return Ok(faults);
     }
     let users = clusters(new, others).await?;
+    validate_versions(new, &users, &mut faults);
     for (list, kind) in KINDS {
         validate_workers((new, old), &users, list, kind, &mut faults);
     }
-    let check = "spec.controlPlane.healthCheck";
-    if get(old, check).is_some() && get(new, check).is_none() {
-        let relying =
-            users.iter().filter(|user| relies_on_class(get(user, "spec.topology.controlPlane.healthCheck")));
-        refuse_check(FieldPath::new(check), relying, &mut faults);
+    validate_checks(new, old, &users, &mut faults);
+    for user in &users {
+        validate_autoscaled(user, Some(new), &mut faults);
     }
-    validate_variables(new, old, &users, &mut faults);
     Ok(faults)
 }
 
-/// Classes of workers that are in use stay, with their health checks.
+/// Versions that Clusters have stay among those they may have.
+fn validate_versions(new: &Value, users: &[Value], faults: &mut Vec<FieldError>) {
+    let versions = || items(new, "spec.kubernetesVersions").map(|(_, version)| version.as_str());
+    if versions().next().is_none() {
+        return;
+    }
+    for user in users {
+        let version = text(user, "spec.topology.version");
+        if !versions().any(|listed| listed == version) {
+            let (version, name) = (version.unwrap_or_default(), object::name(user));
+            let detail = format!(
+                "Kubernetes Version {version} is used by Cluster {name:?} but not set in ClusterClass"
+            );
+            faults.push(FieldError::forbidden(FieldPath::new("spec.kubernetesVersions"), &detail));
+        }
+    }
+}
+
+/// Classes of workers that are in use stay.
 fn validate_workers(
     (new, old): (&Value, &Value),
     users: &[Value],
@@ -69,30 +87,45 @@ fn validate_workers(
     kind: &str,
     faults: &mut Vec<FieldError>,
 ) {
-    let path = FieldPath::new("spec.workers").child(list);
-    let word = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
-    for (_, before) in items(old, &format!("spec.workers.{list}")) {
-        let Some(class) = word(before, "class") else { continue };
-        let mut now = items(new, &format!("spec.workers.{list}")).map(|(_, worker)| worker);
-        let now = now.find(|worker| word(worker, "class").as_ref() == Some(&class));
-        let using =
-            |user: &&Value| pools(user, list).any(|pool| word(pool, "class").as_ref() == Some(&class));
-        let Some(now) = now else {
-            faults.extend(users.iter().filter(using).map(|user| {
-                let name = object::name(user);
+    let path = format!("spec.workers.{list}");
+    let has =
+        |class: &Value, of: Option<&Value>| items(class, &path).any(|(_, worker)| worker.get("class") == of);
+    for user in users {
+        for pool in pools(user, list) {
+            let of = pool.get("class");
+            if has(old, of) && !has(new, of) {
+                let (class, name) = (of.and_then(Value::as_str).unwrap_or_default(), object::name(user));
                 let detail =
                     format!("{kind} {class:?} cannot be deleted because it is used by Cluster {name:?}");
-                FieldError::forbidden(path.clone(), &detail)
-            }));
-            continue;
-        };
-        if before.get("healthCheck").is_some() && now.get("healthCheck").is_none() {
+                faults.push(FieldError::forbidden(FieldPath::new(path.clone()), &detail));
+            }
+        }
+    }
+}
+
+/// Health checks that are in use stay.
+fn validate_checks(new: &Value, old: &Value, users: &[Value], faults: &mut Vec<FieldError>) {
+    let is_gone = |new: Option<&Value>, old: Option<&Value>| {
+        old.is_some_and(is_check_defined) && !new.is_some_and(is_check_defined)
+    };
+    let check = "spec.controlPlane.healthCheck";
+    if is_gone(get(new, check), get(old, check)) {
+        let relying =
+            users.iter().filter(|user| relies_on_class(get(user, "spec.topology.controlPlane.healthCheck")));
+        refuse_check(FieldPath::new(check), relying, faults);
+    }
+    for (_, worker) in items(new, "spec.workers.machineDeployments") {
+        let mut before = items(old, "spec.workers.machineDeployments").map(|(_, before)| before);
+        let Some(before) = before.find(|before| before.get("class") == worker.get("class")) else { continue };
+        if is_gone(worker.get("healthCheck"), before.get("healthCheck")) {
             let relying = users.iter().filter(|user| {
-                pools(user, list).any(|pool| {
-                    word(pool, "class").as_ref() == Some(&class) && relies_on_class(pool.get("healthCheck"))
+                pools(user, "machineDeployments").any(|pool| {
+                    pool.get("class") == worker.get("class") && relies_on_class(pool.get("healthCheck"))
                 })
             });
-            refuse_check(path.key(&class).child("healthCheck"), relying, faults);
+            let class = worker.get("class").and_then(Value::as_str).unwrap_or_default();
+            let path = FieldPath::new("spec.workers.machineDeployments").key(class).child("healthCheck");
+            refuse_check(path, relying, faults);
         }
     }
 }
@@ -103,49 +136,14 @@ fn pools<'a>(cluster: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> 
 
 /// Whether a Cluster wants the health check that its class describes.
 fn relies_on_class(check: Option<&Value>) -> bool {
-    let has = |field: &str| check.is_some_and(|check| check.get(field).is_some());
-    check.and_then(|check| check.get("enabled")) == Some(&Value::Bool(true))
-        && !has("checks")
-        && !has("remediation")
+    check.is_some_and(|check| check.get("enabled") == Some(&Value::Bool(true)) && !is_check_defined(check))
 }
 
 fn refuse_check<'a>(path: FieldPath, users: impl Iterator<Item = &'a Value>, faults: &mut Vec<FieldError>) {
     let names: Vec<&str> = users.map(object::name).collect();
     if !names.is_empty() {
         let names = names.join(",");
-        let detail =
-            format!("MachineHealthCheck cannot be deleted because it is used by Cluster(s) {names:?}");
+        let detail = format!("healthCheck cannot be deleted because it is used by Cluster(s) {names:?}");
         faults.push(FieldError::forbidden(path, &detail));
-    }
-}
-
-/// Variables to which Clusters give values stay.
-fn validate_variables(new: &Value, old: &Value, users: &[Value], faults: &mut Vec<FieldError>) {
-    let names = |object: &Value, path: &str| -> Vec<String> {
-        let named = items(object, path).filter_map(|(_, one)| one.get("name")?.as_str().map(str::to_owned));
-        named.collect()
-    };
-    let now = names(new, "spec.variables");
-    for gone in names(old, "spec.variables").into_iter().filter(|name| !now.contains(name)) {
-        let uses = |user: &Value| {
-            let mut places = vec![
-                "spec.topology.variables".to_owned(),
-                "spec.topology.controlPlane.variables.overrides".to_owned(),
-            ];
-            for (list, _) in WORKERS {
-                let pools = items(user, &format!("spec.topology.workers.{list}")).count();
-                places.extend(
-                    (0..pools)
-                        .map(|index| format!("spec.topology.workers.{list}.{index}.variables.overrides")),
-                );
-            }
-            places.iter().any(|place| names(user, place).contains(&gone))
-        };
-        faults.extend(users.iter().filter(|user| uses(user)).map(|user| {
-            let name = object::name(user);
-            let detail =
-                format!("variable {gone:?} cannot be removed because it is used by Cluster {name:?}");
-            FieldError::forbidden(FieldPath::new("spec.variables").key(&gone), &detail)
-        }));
     }
 }

@@ -1,128 +1,175 @@
-//! The variables of a class: what they may be, and whether a Cluster's values are that.
+//! The variables of a class: what they may be.
+
+mod defaults;
+mod field_path;
+mod rules;
+mod structural;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
-use apiserver_machinery::schema::Schema;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::schema;
+use crate::handed_down;
 use crate::shape::{get, items};
 
-/// Adds what is wrong with the schemas of the variables, by name.
-pub(super) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
-    for (_, variable) in items(new, "spec.variables") {
-        let (Some(name), Some(schema)) =
-            (variable.get("name").and_then(Value::as_str), get(variable, "schema.openAPIV3Schema"))
-        else {
-            continue;
-        };
-        let path = FieldPath::new("spec.variables").key(name).child("schema.openAPIV3Schema");
-        match Schema::compile(schema) {
-            Err(problem) => {
-                faults.push(FieldError::invalid(path, &Value::from("object"), &problem.to_string()));
-            }
-            Ok(compiled) => {
-                if let Some(default) = schema.get("default") {
-                    faults.extend(compiled.validate(default, None, &path.child("default")));
-                }
-            }
+/// The name under which templates find what the server knows of a cluster.
+const BUILTIN: &str = "builtin";
+
+/// What there is to be.
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+
+/// Adds what is wrong with the variables.
+pub(super) fn validate(class: &Value, faults: &mut Vec<FieldError>) {
+    let path = FieldPath::new("spec.variables");
+    let variables: Vec<(&str, &Value)> = items(class, "spec.variables")
+        .filter_map(|(_, variable)| Some((variable.get("name")?.as_str()?, variable)))
+        .collect();
+    for (index, (name, _)) in variables.iter().enumerate() {
+        if variables.iter().take(index).any(|(before, _)| before == name) {
+            let detail = format!(
+                "variable name must be unique. Variable with name {name:?} is defined more than once"
+            );
+            faults.push(FieldError::invalid(path.key(name).child("name"), &json!(name), &detail));
         }
+    }
+    for (name, variable) in variables {
+        let at = path.key(name);
+        validate_name(name, &at.child("name"), faults);
+        let metadata = "deprecatedV1Beta1Metadata";
+        handed_down::metadata(variable.get(metadata), &at.child(metadata), faults);
+        let Some(schema) = get(variable, "schema.openAPIV3Schema") else { continue };
+        let at = at.child("schema.openAPIV3Schema");
+        validate_metadata(schema, &at, faults);
+        validate_schema(schema, &at, faults);
     }
 }
 
-/// Adds what is wrong with a Cluster's values, as far as its class defines the variables itself.
-pub(crate) fn validate_values(cluster: &Value, class: &Value, faults: &mut Vec<FieldError>) {
-    let path = FieldPath::new("spec.topology.variables");
-    let definitions = || items(class, "spec.variables").map(|(_, definition)| definition);
-    let name_of = |one: &Value| one.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    for definition in definitions() {
-        let name = name_of(definition);
-        let has_default = get(definition, "schema.openAPIV3Schema.default").is_some();
-        let is_required = definition.get("required") == Some(&Value::Bool(true)) && !has_default;
-        let mut given = items(cluster, "spec.topology.variables");
-        if is_required && !given.any(|(_, value)| name_of(value) == name) {
-            let detail = format!("required variable with name {name:?} must be defined");
-            faults.push(FieldError::required(path.clone(), &detail));
-        }
+fn validate_name(name: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let mut refuse = |detail: &str| faults.push(FieldError::invalid(path.clone(), &json!(name), detail));
+    if name == BUILTIN {
+        refuse("\"builtin\" is a reserved variable name");
     }
-    for (_, given) in items(cluster, "spec.topology.variables") {
-        let (name, value) = (name_of(given), given.get("value").unwrap_or(&Value::Null));
-        let at = path.key(&name);
-        match definitions().find(|definition| name_of(definition) == name) {
-            Some(definition) => {
-                let schema =
-                    get(definition, "schema.openAPIV3Schema").and_then(|schema| Schema::compile(schema).ok());
-                let found = schema.map(|schema| schema.validate(value, None, &at.child("value")));
-                faults.extend(found.unwrap_or_default());
-            }
-            None if is_discovering(class) => {}
-            None => {
-                let shown = Value::from(value.to_string());
-                faults.push(FieldError::invalid(at, &shown, "variable is not defined"));
-            }
-        }
+    if name.contains('.') {
+        refuse("variable name cannot contain \".\"");
     }
 }
 
-/// Whether an extension defines variables, too, of which only it knows.
-fn is_discovering(class: &Value) -> bool {
-    items(class, "spec.patches").any(|(_, patch)| get(patch, "external.discoverVariablesExtension").is_some())
+/// Adds what is wrong with labels and annotations of the schema and those in it.
+fn validate_metadata(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    handed_down::metadata(schema.get("x-metadata"), &path.child("x-metadata"), faults);
+    for (at, inner) in places(schema, path) {
+        validate_metadata(inner, &at, faults);
+    }
+}
+
+/// The schemas of what is in a value, with their paths.
+fn places<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)> {
+    let inner = |name: &str| schema.get(name).map(|inner| (path.child(name), inner));
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let properties = properties.map(|(name, inner)| (path.child("properties").key(name), inner));
+    inner("additionalProperties").into_iter().chain(properties).chain(inner("items")).collect()
+}
+
+/// The schemas that are held against a value beside the one they are in.
+fn alternatives<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)> {
+    let mut found: Vec<_> = schema.get("not").map(|inner| (path.child("not"), inner)).into_iter().collect();
+    for list in ["allOf", "oneOf", "anyOf"] {
+        found.extend(items(schema, list).map(|(index, inner)| (path.child(list).index(index), inner)));
+    }
+    found
+}
+
+/// Adds what is wrong with the schema: what it says of structure, or else its defaults, or else the rest.
+fn validate_schema(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let schema = schema::known(schema);
+    let mut found = structural::faults(&schema, path);
+    if found.is_empty() {
+        defaults::validate(&schema, path, &mut found);
+    }
+    if found.is_empty() {
+        let mut broken_rules = Vec::new();
+        validate_content(&schema, path, None, true, &mut found, &mut broken_rules);
+        found.extend(broken_rules);
+    }
+    if let Some(problem) = found.is_empty().then(|| schema::compile(&schema).err()).flatten() {
+        let detail = format!("failed to build validator: {problem}");
+        found.push(FieldError::invalid(path.clone(), &json!(""), &detail));
+    }
+    faults.extend(found);
+}
+
+/// Adds what is wrong with the schema and those in it; `in_list` is the list that it is in, of whose
+/// items nobody knows what they were before. Rules are tried where `has_rules`, and where nothing
+/// else is wrong.
+fn validate_content(
+    schema: &Value,
+    path: &FieldPath,
+    in_list: Option<&FieldPath>,
+    has_rules: bool,
+    faults: &mut Vec<FieldError>,
+    broken_rules: &mut Vec<FieldError>,
+) {
+    let before = faults.len();
+    if let Some(kind) =
+        schema.get("type").filter(|kind| !kind.as_str().is_some_and(|kind| TYPES.contains(&kind)))
+    {
+        faults.push(FieldError::not_supported(path.child("type"), kind, &TYPES));
+        return;
+    }
+    validate_samples(schema, path, faults);
+    let has = |field: &str| schema.get(field).is_some();
+    if has("additionalProperties") && has("properties") {
+        let detail = "additionalProperties and properties are mutually exclusive";
+        faults.push(FieldError::forbidden(path.clone(), detail));
+    }
+    for (at, inner) in places(schema, path) {
+        let is_item = at == path.child("items");
+        let in_list = in_list.or_else(|| is_item.then_some(&at));
+        validate_content(inner, &at, in_list, has_rules, faults, broken_rules);
+    }
+    for (at, inner) in alternatives(schema, path) {
+        validate_content(inner, &at, in_list, false, faults, broken_rules);
+    }
+    rules::validate(schema, path, faults);
+    if has_rules && faults.len() == before {
+        rules::try_out(schema, path, in_list, broken_rules);
+    }
+}
+
+/// Adds what is wrong with the example and the values there are.
+fn validate_samples(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let Ok(compiled) = schema::compile(&without_rules(schema)) else { return };
+    for (at, value) in samples(schema, path) {
+        faults.extend(compiled.shape_faults(value).into_iter().map(|fault| fault.within(at.as_str())));
+    }
+}
+
+/// The example and the values there are.
+fn samples<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)> {
+    let example = schema.get("example").map(|example| (path.child("example"), example));
+    let allowed = items(schema, "enum").map(|(index, value)| (path.child("enum").index(index), value));
+    example.into_iter().chain(allowed.filter(|(_, value)| !value.is_null())).collect()
+}
+
+/// The schema without its rules, wherever they are.
+fn without_rules(schema: &Value) -> Value {
+    let mut plain = schema.clone();
+    drop_rules(&mut plain);
+    plain
+}
+
+fn drop_rules(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    fields.remove("x-kubernetes-validations");
+    for (name, inner) in fields {
+        match (name.as_str(), inner) {
+            ("properties", Value::Object(properties)) => properties.values_mut().for_each(drop_rules),
+            ("allOf" | "anyOf" | "oneOf", Value::Array(list)) => list.iter_mut().for_each(drop_rules),
+            ("items" | "additionalProperties" | "not", inner) => drop_rules(inner),
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn class() -> Value {
-        json!({"spec": {"variables": [
-            {"name": "image", "required": true, "schema": {"openAPIV3Schema": {"type": "string", "minLength": 2}}},
-            {"name": "count", "required": true, "schema": {"openAPIV3Schema": {"type": "integer", "default": 1}}}]}})
-    }
-
-    fn found(values: &Value, class: &Value) -> Vec<String> {
-        let mut faults = Vec::new();
-        validate_values(&json!({"spec": {"topology": {"variables": values}}}), class, &mut faults);
-        faults.iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn values_are_what_the_class_wants() {
-        assert_eq!(found(&json!([{"name": "image", "value": "ab"}]), &class()), Vec::<String>::new());
-        assert_eq!(
-            found(&json!([]), &class()),
-            [
-                "spec.topology.variables: Required value: required variable with name \"image\" must be defined"
-            ]
-        );
-        assert_eq!(
-            found(&json!([{"name": "image", "value": "a"}, {"name": "other", "value": 1}]), &class()),
-            [
-                "spec.topology.variables[image].value: Invalid value: \"a\": spec.topology.variables[image].value in body should be at least 2 chars long",
-                "spec.topology.variables[other]: Invalid value: \"1\": variable is not defined",
-            ]
-        );
-        let mut more = class();
-        more["spec"]["patches"] = json!([{"external": {"discoverVariablesExtension": "e"}}]);
-        let values = json!([{"name": "image", "value": "ab"}, {"name": "other", "value": 1}]);
-        assert_eq!(found(&values, &more), Vec::<String>::new());
-    }
-
-    #[test]
-    fn defaults_are_what_the_schema_wants() {
-        let mut class = class();
-        let mut faults = Vec::new();
-        validate(&class, &mut faults);
-        assert_eq!(faults, []);
-        class["spec"]["variables"][1]["schema"]["openAPIV3Schema"]["default"] = json!("one");
-        class["spec"]["variables"][0]["schema"]["openAPIV3Schema"]["pattern"] = json!("(");
-        validate(&class, &mut faults);
-        let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
-        assert_eq!(
-            fields,
-            [
-                "spec.variables[image].schema.openAPIV3Schema",
-                "spec.variables[count].schema.openAPIV3Schema.default",
-            ]
-        );
-    }
-}
+mod tests;

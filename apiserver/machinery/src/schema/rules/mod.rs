@@ -31,12 +31,14 @@ struct Place<'a> {
     old: Option<&'a Value>,
     /// Nothing here, or nothing in what surrounds it, was changed.
     is_unchanged: bool,
+    /// Whether that counts.
+    ratchets: bool,
 }
 
 impl<'a> Place<'a> {
     fn inner(self, now: &'a Value, old: Option<&'a Value>) -> Self {
-        let is_unchanged = self.is_unchanged || old.is_some_and(|old| old == now);
-        Self { now, old, is_unchanged }
+        let is_unchanged = self.is_unchanged || self.ratchets && old == Some(now);
+        Self { now, old, is_unchanged, ratchets: self.ratchets }
     }
 }
 
@@ -49,8 +51,18 @@ impl Schema {
         old: Option<&Value>,
         path: &FieldPath,
     ) -> Vec<FieldError> {
+        let place = Place { now: value, old, is_unchanged: old == Some(value), ratchets: true };
+        self.run_all_rules(place, path)
+    }
+
+    /// Every rule that does not hold, also of what is as before. Paths begin at the value.
+    pub fn rule_faults(&self, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let place = Place { now: value, old, is_unchanged: false, ratchets: false };
+        self.run_all_rules(place, &FieldPath::default())
+    }
+
+    fn run_all_rules(&self, place: Place<'_>, path: &FieldPath) -> Vec<FieldError> {
         let mut faults = Vec::new();
-        let place = Place { now: value, old, is_unchanged: old == Some(value) };
         FUNCTIONS.with(|functions| {
             self.run_rules(
                 place,

@@ -21,7 +21,7 @@ pub(crate) struct Rule {
     /// The field that is to blame, below the one with the rule.
     blamed: Option<String>,
     /// Whether it is about what was there before.
-    pub(super) is_transition: bool,
+    pub(in crate::schema) is_transition: bool,
     /// Whether it is also asked when there was nothing before.
     pub(super) optional_old: bool,
     /// How deep comprehensions are nested.
@@ -64,13 +64,13 @@ impl Rule {
         let scope = Scope::new([("self", now), ("oldSelf", old)]);
         let failed = |what: &str, problem: &str| format!("{what} {:?}: {problem}", self.source);
         let of = scope.type_of(&self.program);
-        match of.map_err(|problem| failed("compilation failed: the expression", &problem))? {
+        match of.map_err(|problem| failed("the expression", &problem))? {
             Type::Bool | Type::Dyn => {}
             _ => return Err(failed("the expression", "cel expression must evaluate to a bool")),
         }
         let Some(message) = &self.message_program else { return Ok(()) };
         let of = scope.type_of(message);
-        match of.map_err(|problem| failed("messageExpression compilation failed: of", &problem))? {
+        match of.map_err(|problem| failed("messageExpression of", &problem))? {
             Type::Text | Type::Dyn => Ok(()),
             _ => Err(failed("of the expression", "messageExpression must evaluate to a string")),
         }
@@ -159,7 +159,8 @@ fn segments(path: &str) -> Vec<String> {
             found.push(name.replace("\\'", "'"));
             rest = tail;
         } else {
-            let plain = rest.strip_prefix('.').unwrap_or(rest);
+            // Each round takes something: a path may come from whoever writes a schema.
+            let plain = rest.strip_prefix(['.', '[', ']']).unwrap_or(rest);
             let end = plain.find(['.', '[']).unwrap_or(plain.len());
             let (name, tail) = plain.split_at_checked(end).unwrap_or((plain, ""));
             if !name.is_empty() {
@@ -169,4 +170,22 @@ fn segments(path: &str) -> Vec<String> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_is_read_forever() {
+        for (path, expected) in [
+            (".a.b", vec!["a", "b"]),
+            (".a['b.c'].d", vec!["a", "b.c", "d"]),
+            (".a[0]", vec!["a", "0]"]),
+            ("..[[]a", vec!["]a"]),
+            ("['a", vec!["a"]),
+        ] {
+            assert_eq!(segments(path), expected, "{path}");
+        }
+    }
 }

@@ -1,0 +1,245 @@
+use async_trait::async_trait;
+use serde_json::json;
+
+use super::*;
+
+/// What there is beside the Cluster: plural and object.
+#[derive(Debug, Default)]
+struct World(Vec<(&'static str, Value)>);
+
+#[async_trait]
+impl Others for World {
+    async fn find(&self, _: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
+        let is_it = |object: &Value| object::name(object) == name && object::namespace(object) == namespace;
+        Ok(self.all("", plural).await?.into_iter().find(is_it))
+    }
+
+    async fn all(&self, _: &str, plural: &str) -> ApiResult<Vec<Value>> {
+        let own = self.0.iter().filter(|(found, _)| *found == plural);
+        Ok(own.map(|(_, object)| object.clone()).collect())
+    }
+}
+
+fn class(name: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "ns"}, "spec": {
+        "infrastructure": {"templateRef": {"apiVersion": "i/v1", "kind": "ATemplate"}},
+        "controlPlane": {"templateRef": {"apiVersion": "c/v1", "kind": "BTemplate"}},
+        "workers": {"machineDeployments": [{"class": "w"}]}}})
+}
+
+fn cluster(version: &str) -> Value {
+    json!({"metadata": {"name": "c", "namespace": "ns"}, "spec": {
+        "controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "p"},
+        "topology": {"classRef": {"name": "a"}, "version": version}}})
+}
+
+/// A control plane, a deployment and its Machine, all at a version.
+fn running(version: &str) -> Vec<(&'static str, Value)> {
+    let labels = json!({"cluster.x-k8s.io/cluster-name": "c", "topology.cluster.x-k8s.io/owned": ""});
+    let template = json!({"spec": {"version": version}});
+    vec![
+        ("clusterclasses", class("a")),
+        (
+            "kubeadmcontrolplanes",
+            json!({"metadata": {"name": "p", "namespace": "ns"},
+            "spec": {"version": version}, "status": {"version": version}}),
+        ),
+        (
+            "machinedeployments",
+            json!({"metadata": {"name": "d", "namespace": "ns", "labels": labels},
+            "spec": {"selector": {"matchLabels": {"d": "d"}}, "template": template}}),
+        ),
+        (
+            "machinepools",
+            json!({"metadata": {"name": "e", "namespace": "ns", "labels": labels},
+            "spec": {"template": template}}),
+        ),
+        (
+            "machines",
+            json!({"metadata": {"name": "m", "namespace": "ns", "labels": {"d": "d"}},
+            "spec": {"version": version}}),
+        ),
+    ]
+}
+
+async fn judged(new: &Value, old: Option<&Value>, world: World) -> (Vec<String>, Vec<String>) {
+    let judgement = judge(new, old, &world).await.unwrap();
+    (judgement.faults.iter().map(ToString::to_string).collect(), judgement.warnings)
+}
+
+#[tokio::test]
+async fn a_version_goes_up_by_one_minor_when_the_last_has_arrived() {
+    let found = async |to: &str, world: Vec<(&'static str, Value)>| {
+        judged(&cluster(to), Some(&cluster("v1.33.1")), World(world)).await.0
+    };
+    let at = |what: &str, to: &str| vec![format!("spec.topology.version: Invalid value: {to:?}: {what}")];
+    for to in ["v1.33.1", "v1.33.2", "v1.34.0", "v1.34.0-rc.1"] {
+        assert_eq!(found(to, running("v1.33.1")).await, Vec::<String>::new(), "{to}");
+    }
+    for (to, expected) in [
+        ("v1.33.0", "version cannot be decreased from \"1.33.1\" to \"1.33.0\""),
+        ("v1.35.0-rc.1", "version cannot be increased from \"1.33.1\" to \"1.35.0-rc.1\""),
+    ] {
+        assert_eq!(found(to, running("v1.33.1")).await, at(expected, to));
+    }
+    let mut knowing = running("v1.33.1");
+    knowing[0].1["spec"]["upgrade"] = json!({"external": {"generateUpgradePlanExtension": "e"}});
+    assert_eq!(found("v1.36.0", knowing).await, Vec::<String>::new());
+    let former = running("v1.32.0");
+    assert_eq!(
+        found("v1.34.0", former).await,
+        at(
+            "version cannot be changed: [Cluster.spec.topology.version 1.33.1 was not propagated to control plane yet (control plane version 1.32.0), \
+             there are still MachineDeployments completing a previous upgrade: [d], \
+             there are still MachinePools completing a previous upgrade: [e]]",
+            "v1.34.0"
+        )
+    );
+}
+
+#[tokio::test]
+async fn what_runs_at_another_version_is_waited_for() {
+    let old = cluster("v1.33.1");
+    let place = |index: usize, pointer: &str, value: Value| {
+        let mut world = running("v1.33.1");
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let parent = world[index].1.pointer_mut(parent).unwrap();
+        parent[name] = value;
+        world
+    };
+    let rolling = "there are still MachineDeployments completing a previous upgrade: [d]";
+    for (world, expected) in [
+        (place(1, "/status", json!({})), "control plane is currently provisioning"),
+        (
+            place(1, "/status/version", json!("v1.32.9")),
+            "control plane is still completing a previous upgrade",
+        ),
+        (
+            place(1, "/status/versions", json!([{"version": "v1.33.1"}, {"version": "v1.33.0"}])),
+            "control plane is still completing a previous upgrade",
+        ),
+        (place(4, "/spec/version", json!("v1.32.9")), rolling),
+        (place(4, "/status", json!({"nodeInfo": {"kubeletVersion": "v1.32.9"}})), rolling),
+        (
+            place(4, "/spec", json!({})),
+            "failed to check if MachineDeployment d is upgrading: Machine m has no version",
+        ),
+        (
+            place(1, "/metadata/name", json!("q")),
+            "failed to check if control plane is upgrading: failed to get control plane object: failed to retrieve KubeadmControlPlane ns/p: KubeadmControlPlane.controlplane.cluster.x-k8s.io \"p\" not found",
+        ),
+    ] {
+        let (faults, _) = judged(&cluster("v1.34.0"), Some(&old), World(world)).await;
+        let expected = format!(
+            "spec.topology.version: Invalid value: \"v1.34.0\": version cannot be changed: {expected}"
+        );
+        assert_eq!(faults, [expected]);
+    }
+    let mut unset = old.clone();
+    unset["spec"]["controlPlaneRef"].take();
+    unset["spec"].as_object_mut().unwrap().remove("controlPlaneRef");
+    let (faults, _) = judged(&cluster("v1.34.0"), Some(&unset), World(running("v1.33.1"))).await;
+    assert!(faults[0].ends_with("cannot get object - object reference not set"), "{faults:?}");
+    let mut blocked = cluster("v1.34.0");
+    blocked["metadata"]["annotations"] =
+        json!({"runtime.cluster.x-k8s.io/pending-hooks": "X,AfterClusterUpgrade"});
+    let (faults, _) = judged(&blocked, Some(&old), World(running("v1.33.1"))).await;
+    assert!(faults[0].ends_with("when the \"AfterClusterUpgrade\" hook is still blocking"), "{faults:?}");
+    blocked["metadata"]["annotations"] =
+        json!({"unsafe.topology.cluster.x-k8s.io/disable-update-version-check": ""});
+    let (faults, warnings) = judged(&blocked, Some(&old), World(running("v1.30.0"))).await;
+    assert_eq!(faults, Vec::<String>::new());
+    assert_eq!(
+        warnings,
+        [
+            "Skipping version validation for Cluster because annotation \"unsafe.topology.cluster.x-k8s.io/disable-update-version-check\" is set."
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_class_that_is_not_there_or_not_known_is_told_of() {
+    let (old, new) = (cluster("v1.33.1"), cluster("v1.33.1"));
+    let told = "Cluster refers to ClusterClass ns/a, but this ClusterClass does not exist. Cluster topology has not been fully validated. The ClusterClass must be created to reconcile the Cluster";
+    assert_eq!(judged(&new, None, World::default()).await, (vec![], vec![told.to_owned()]));
+    assert_eq!(judged(&new, Some(&old), World::default()).await, (vec![], vec![told.to_owned()]));
+    let mut deleted = new.clone();
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-11-21T06:00:00Z");
+    assert_eq!(judged(&deleted, Some(&old), World::default()).await, (vec![], vec![]));
+    let (faults, _) = judged(&cluster("v1.34.0"), Some(&old), World::default()).await;
+    assert_eq!(faults, ["spec.topology.class: Internal error: ClusterClass ns/a not found"]);
+    let mut unready = class("a");
+    unready["metadata"]["generation"] = json!(1);
+    unready["status"] = json!({"observedGeneration": 1});
+    let (faults, warnings) = judged(&new, None, World(vec![("clusterclasses", unready)])).await;
+    assert_eq!(faults, Vec::<String>::new());
+    assert_eq!(
+        warnings,
+        [
+            "Cluster refers to ClusterClass ns/a, but this ClusterClass hasn't been successfully reconciled. Cluster topology has not been fully validated. Please take a look at the ClusterClass status"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_class_is_changed_for_one_like_it_only() {
+    let to = |name: &str| {
+        let mut to = cluster("v1.33.1");
+        to["spec"]["topology"]["classRef"]["name"] = json!(name);
+        to
+    };
+    let mut other = class("b");
+    other["spec"]["infrastructure"]["templateRef"]["apiVersion"] = json!("j/v1");
+    other["spec"]["controlPlane"]["machineInfrastructure"] =
+        json!({"templateRef": {"apiVersion": "i/v1", "kind": "MTemplate"}});
+    let classes = || World(vec![("clusterclasses", class("a")), ("clusterclasses", other.clone())]);
+    assert_eq!(
+        judged(&to("b"), Some(&to("a")), classes()).await.0,
+        [
+            "spec.infrastructure.templateRef.apiVersion: Forbidden: group of apiVersion cannot be changed from \"i\" to \"j\" to prevent incompatible changes in the Clusters",
+            "spec.controlPlane.machineInfrastructure.templateRef.apiVersion: Forbidden: group of apiVersion cannot be changed from \"\" to \"i\" to prevent incompatible changes in the Clusters",
+            "spec.controlPlane.machineInfrastructure.templateRef.kind: Forbidden: kind cannot be changed from \"\" to \"MTemplate\" to prevent incompatible changes in the Clusters",
+        ]
+    );
+    assert_eq!(
+        judged(&to("b"), Some(&to("x")), classes()).await.0,
+        [
+            "spec.topology.class: Forbidden: valid ClusterClass with name \"ns/x\" could not be retrieved, change from class \"ns/x\" to class \"ns/b\" cannot be validated. Error: ClusterClass.cluster.x-k8s.io \"x\" not found"
+        ]
+    );
+    let unmanaged = json!({"metadata": {"name": "c", "namespace": "ns"}, "spec": {"paused": true}});
+    assert_eq!(
+        judged(&to("a"), Some(&unmanaged), classes()).await.0,
+        ["spec.topology.class: Forbidden: classRef cannot be set on an existing Cluster"]
+    );
+    let mut taken = to("a");
+    taken["metadata"]["annotations"] =
+        json!({"unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check": ""});
+    assert_eq!(judged(&taken, Some(&unmanaged), classes()).await.0, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_a_class_lacks_cannot_be_had() {
+    let mut new = cluster("v1.33.1");
+    let topology = &mut new["spec"]["topology"];
+    topology["controlPlane"] = json!({"healthCheck": {"checks": {"nodeStartupTimeoutSeconds": 1}}});
+    topology["workers"] = json!({"machineDeployments": [
+        {"name": "x", "class": "w", "replicas": 1, "healthCheck": {"enabled": true}},
+        {"name": "y", "class": "v", "healthCheck": {"remediation": {"maxInFlight": "x"}}}]});
+    let mut class = class("a");
+    class["spec"]["kubernetesVersions"] = json!(["v1.33.0"]);
+    class["spec"]["workers"]["machineDeployments"][0]["metadata"] =
+        json!({"annotations": {"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "1"}});
+    assert_eq!(
+        judged(&new, None, World(vec![("clusterclasses", class)])).await.0,
+        [
+            "spec.topology.version: Invalid value: \"v1.33.1\": version must match one of the versions defined in the ClusterClass",
+            "spec.topology.workers.machineDeployments[1].class: Invalid value: \"v\": MachineDeploymentClass with name \"v\" does not exist in ClusterClass \"a\"",
+            "spec.topology.controlPlane.healthCheck: Forbidden: can be only set if spec.controlPlane.machineInfrastructure is set in ClusterClass",
+            "spec.topology.controlPlane.healthCheck.checks.nodeStartupTimeoutSeconds: Invalid value: 1: must be at least 30s",
+            "spec.topology.workers.machineDeployments[x].healthCheck.enable: Forbidden: cannot be set to true as healthCheck definition is not available in the Cluster topology or the ClusterClass",
+            "spec.topology.workers.machineDeployments[y].healthCheck.remediation.maxInFlight: Invalid value: \"x\": must be either an int or a percentage: invalid value for IntOrString: invalid type: string is not a percentage",
+            "spec.topology.workers.machineDeployments[x].replicas: Invalid value: 1: cannot be set for cluster \"c\" in namespace \"ns\" if the source class \"w\" of this MachineDeploymentTopology has autoscaler annotations",
+        ]
+    );
+}

@@ -1,0 +1,196 @@
+use super::*;
+
+fn found(schema: &Value) -> Vec<String> {
+    let class = json!({"spec": {"variables": [{"name": "v", "required": false, "schema": {"openAPIV3Schema": schema}}]}});
+    let mut faults = Vec::new();
+    validate(&class, &mut faults);
+    let shown = faults.iter().map(ToString::to_string);
+    shown.map(|fault| fault.replacen("spec.variables[v].schema.openAPIV3Schema", "", 1)).collect()
+}
+
+#[test]
+fn schemas_that_say_what_there_is_are_taken() {
+    for schema in [
+        json!({"type": "string", "default": "ab", "minLength": 2, "enum": ["ab", "cd"], "example": "cd"}),
+        json!({"type": "object", "default": {}, "additionalProperties": {"type": "object", "properties": {"a": {"type": "integer"}}}}),
+        json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}),
+        json!({"x-kubernetes-preserve-unknown-fields": true}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "not": {"required": ["b"]},
+            "x-kubernetes-validations": [{"rule": "self.a != oldSelf.a", "fieldPath": ".a", "reason": "FieldValueForbidden"}]}),
+    ] {
+        assert_eq!(found(&schema), Vec::<String>::new(), "{schema}");
+    }
+}
+
+#[test]
+fn schemas_must_be_structural() {
+    for (schema, expected) in [
+        (
+            json!({"minLength": 1}),
+            vec![".type: Required value: must not be empty for specified object fields"],
+        ),
+        (json!({"type": "array"}), vec![".items: Required value: must be specified"]),
+        (
+            json!({"type": "array", "items": {"maximum": 1}}),
+            vec![".items.type: Required value: must not be empty for specified array items"],
+        ),
+        (
+            json!({"type": "object", "anyOf": [{"type": "object", "default": {}}]}),
+            vec![
+                ".anyOf[0].default: Forbidden: must be undefined to be structural",
+                ".anyOf[0].type: Forbidden: must be empty to be structural",
+            ],
+        ),
+        (
+            json!({"x-kubernetes-int-or-string": true, "x-kubernetes-preserve-unknown-fields": true}),
+            vec![
+                ".x-kubernetes-preserve-unknown-fields: Invalid value: true: must be false if x-kubernetes-int-or-string is true",
+            ],
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"type": "null"}}}),
+            vec![
+                ".properties[a].type: Unsupported value: \"null\": supported values: \"array\", \"boolean\", \"integer\", \"number\", \"object\", \"string\"",
+            ],
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "string"}}),
+            vec![": Forbidden: additionalProperties and properties are mutually exclusive"],
+        ),
+    ] {
+        assert_eq!(found(&schema), expected, "{schema}");
+    }
+    assert!(
+        found(&json!({"type": "string", "pattern": "("}))[0]
+            .starts_with(".pattern: Invalid value: \"(\": must be a valid regular expression, but isn't: ")
+    );
+}
+
+#[test]
+fn what_a_schema_gives_must_be_what_it_wants() {
+    for (schema, expected) in [
+        (
+            json!({"type": "string", "default": 1}),
+            ".default: Invalid value: \"integer\":  in body must be of type string: \"integer\"",
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"type": "object", "default": {"b": 1}}}}),
+            ".properties[a].default: Invalid value: {\"b\":1}: must not have unknown fields",
+        ),
+        (
+            json!({"type": "integer", "default": 0, "x-kubernetes-validations": [{"rule": "self >= 1"}]}),
+            ".default: Invalid value: 0: failed rule: self >= 1",
+        ),
+        (
+            json!({"type": "string", "maxLength": 6, "example": "1234567"}),
+            ".example: Too long: may not be more than 6 bytes",
+        ),
+        (
+            json!({"type": "integer", "enum": [0, 1], "x-kubernetes-validations": [{"rule": "self >= 1", "message": "low"}]}),
+            ".enum[0]: Invalid value: 0: low",
+        ),
+    ] {
+        assert_eq!(found(&schema), [expected], "{schema}");
+    }
+}
+
+#[test]
+fn rules_must_say_what_they_mean() {
+    let with = |rule: &Value| {
+        found(
+            &json!({"type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-validations": [rule]}),
+        )
+    };
+    for (rule, expected) in [
+        (json!({"rule": " "}), "rule: Required value: rule is not specified"),
+        (
+            json!({"rule": "true", "message": " "}),
+            "message: Invalid value: \" \": message must be non-empty if specified",
+        ),
+        (
+            json!({"rule": "true", "message": "a\nb"}),
+            "message: Invalid value: \"a\\nb\": message must not contain line breaks",
+        ),
+        (
+            json!({"rule": "true &&\ntrue"}),
+            "message: Required value: message must be specified if rule contains line breaks",
+        ),
+        (
+            json!({"rule": "true", "messageExpression": " "}),
+            "messageExpression: Required value: messageExpression must be non-empty if specified",
+        ),
+        (
+            json!({"rule": "true", "reason": "X"}),
+            "reason: Unsupported value: \"X\": supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\", \"FieldValueInvalid\", \"FieldValueRequired\"",
+        ),
+        (
+            json!({"rule": "true", "fieldPath": ".b"}),
+            "fieldPath: Invalid value: \".b\": fieldPath must be a valid path: does not refer to a valid field",
+        ),
+        (
+            json!({"rule": "true", "fieldPath": "."}),
+            "fieldPath: Invalid value: \".\": fieldPath must be a valid path: unexpected end of JSON path",
+        ),
+        (
+            json!({"rule": "true", "fieldPath": ".a[0]"}),
+            "fieldPath: Invalid value: \".a[0]\": fieldPath must be a valid path: expected single quoted string but got 0",
+        ),
+        (
+            json!({"rule": "true", "fieldPath": "a"}),
+            "fieldPath: Invalid value: \"a\": fieldPath must be a valid path: expected [ or . but got: a",
+        ),
+    ] {
+        assert_eq!(with(&rule), [format!(".x-kubernetes-validations[0].{expected}")], "{rule}");
+    }
+    let long = with(&json!({"rule": "true", "message": "a".repeat(2049)}));
+    assert_eq!(
+        long,
+        [
+            ".x-kubernetes-validations[0].message: Invalid value: \"aaaaaaaaaa...\": message must have a maximum length of 2048 characters"
+        ]
+    );
+    let unread = with(&json!({"rule": "self."}));
+    let said = ".x-kubernetes-validations[0].rule: Invalid value: {\"rule\":\"self.\"}: compilation failed: ";
+    assert!(unread[0].starts_with(said), "{unread:?}");
+}
+
+#[test]
+fn rules_make_sense_for_their_schema() {
+    let with = |rule: &str| {
+        found(&json!({"type": "object", "properties": {"name": {"type": "string"}},
+            "x-kubernetes-validations": [{"rule": rule}]}))
+    };
+    assert_eq!(with("self.name.startsWith('a') && self.?name.hasValue()"), Vec::<String>::new());
+    for (rule, expected) in [
+        ("self.nam == 'a'", "undefined field 'nam'"),
+        ("self.name > 1", "found no matching overload for '_>_' applied to '(string, int)'"),
+        ("self.name", "cel expression must evaluate to a bool"),
+    ] {
+        let told = with(rule);
+        assert!(told.len() == 1 && told[0].ends_with(expected), "{rule}: {told:?}");
+    }
+}
+
+#[test]
+fn rules_of_items_do_not_look_back() {
+    let item = json!({"type": "object", "properties": {"a": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}});
+    assert_eq!(
+        found(&json!({"type": "array", "items": item})),
+        [
+            ".items.properties[a].x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema within spec.variables[v].schema.openAPIV3Schema.items"
+        ]
+    );
+    assert_eq!(found(&item), Vec::<String>::new());
+}
+
+#[test]
+fn metadata_of_schemas_is_metadata() {
+    let class = json!({"spec": {"variables": [{"name": "v", "deprecatedV1Beta1Metadata": {"labels": {".a": "b"}},
+        "schema": {"openAPIV3Schema": {"type": "object",
+            "properties": {"p": {"type": "string", "x-metadata": {"annotations": {".c": "d"}}}}}}}]}});
+    let mut faults = Vec::new();
+    validate(&class, &mut faults);
+    let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+    let at = "spec.variables[v].schema.openAPIV3Schema.properties[p].x-metadata.annotations";
+    assert_eq!(fields, ["spec.variables[v].deprecatedV1Beta1Metadata.labels", at]);
+}
