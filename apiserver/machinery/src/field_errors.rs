@@ -240,7 +240,7 @@ mod tests {
             ),
             (FieldError::too_many(path(), 2, 1), "a: Too many: \"[1]\": must have at most 1 item"),
             (FieldError::duplicate(path(), &json!(1)), "a: Duplicate value: \"[1]\""),
-            (FieldError::too_long(path(), 1), "a: Too long: may not be more than 1 bytes"),
+            (FieldError::too_long(path(), 1), "a: Too long: may not be more than 1 byte"),
             (FieldError::required(path(), ""), "a: Required value"),
             (FieldError::internal(path(), "gone"), "a: Internal error: gone"),
         ] {
