@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::go_text::quoted;
+
 /// The path of a field, e.g. `spec.ports[0].network`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FieldPath(String);
@@ -110,7 +112,7 @@ impl FieldError {
 
     /// The value is not allowed; `detail` says what would be.
     pub fn invalid(field: FieldPath, value: &Value, detail: &str) -> Self {
-        Self { kind: FieldErrorKind::Invalid, field, body: format!("Invalid value: {value}: {detail}") }
+        Self::invalid_text(field, &shown(value), detail)
     }
 
     /// The value, already written out, is not allowed; `detail` says what would be.
@@ -125,13 +127,14 @@ impl FieldError {
 
     /// The value has the wrong type.
     pub fn type_invalid(field: FieldPath, value: &Value, detail: &str) -> Self {
-        Self { kind: FieldErrorKind::TypeInvalid, field, body: format!("Invalid value: {value}: {detail}") }
+        let body = format!("Invalid value: {}: {detail}", shown(value));
+        Self { kind: FieldErrorKind::TypeInvalid, field, body }
     }
 
     /// The value is not one of `supported`.
     pub fn not_supported(field: FieldPath, value: &Value, supported: &[&str]) -> Self {
         let list = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
-        let body = format!("Unsupported value: {value}: supported values: {list}");
+        let body = format!("Unsupported value: {}: supported values: {list}", shown(value));
         Self { kind: FieldErrorKind::NotSupported, field, body }
     }
 
@@ -142,7 +145,7 @@ impl FieldError {
 
     /// The value occurs twice.
     pub fn duplicate(field: FieldPath, value: &Value) -> Self {
-        Self { kind: FieldErrorKind::Duplicate, field, body: format!("Duplicate value: {value}") }
+        Self { kind: FieldErrorKind::Duplicate, field, body: format!("Duplicate value: {}", shown(value)) }
     }
 
     /// The text is longer than `limit` bytes.
@@ -159,6 +162,11 @@ impl FieldError {
         let body = format!("Too many: {count}: must have at most {limit} items");
         Self { kind: FieldErrorKind::TooMany, field, body }
     }
+}
+
+/// A value as a fault quotes it.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), quoted)
 }
 
 impl fmt::Display for FieldError {
