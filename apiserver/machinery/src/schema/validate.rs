@@ -19,10 +19,9 @@ impl Schema {
         faults
     }
 
-    /// The same of a whole object that has `faults` already: they, too, may keep its rules from being tried.
+    /// The same of a whole object, but for its rules.
     pub fn add_faults(&self, value: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
         faults.extend(self.validate_shape(value, old, &FieldPath::default()));
-        self.add_broken_rules(value, old, &FieldPath::default(), faults);
     }
 
     /// The same of a write of one field of an object alone. Upstream looks at that by itself, and its texts name the
@@ -40,6 +39,10 @@ impl Schema {
             .zip(value.get(part))
             .map(|(schema, new)| schema.validate_shape(new, old_part, &FieldPath::default()));
         faults.extend(found.into_iter().flatten().map(|fault| fault.within(part)));
+    }
+
+    /// The rules that a whole object breaks. The `faults` that it has already may keep them from being tried.
+    pub fn add_rule_faults(&self, value: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
         self.add_broken_rules(value, old, &FieldPath::default(), faults);
     }
 

@@ -228,6 +228,7 @@ pub(super) fn check(
         Target::Object | Target::Finalizers => resource.schema.add_faults(new, old, &mut faults),
     }
     faults.extend(crate::scale::validate(resource, new));
+    resource.schema.add_rule_faults(new, old, &mut faults);
     if let Some(conversion) = &resource.conversion {
         // What is there already is not held against an update.
         let before = old.map(|old| conversion.validate(old)).unwrap_or_default();
