@@ -4,13 +4,12 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use apiserver_machinery::field_errors::FieldPath;
 use apiserver_machinery::metadata;
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{self, Field};
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::FieldValidation;
+use apiserver_machinery::store::{self, FieldValidation};
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http_body::{Body, Frame, SizeHint};
@@ -184,16 +183,13 @@ pub(crate) fn decode_object(
     if texts.is_empty() || validation == FieldValidation::Ignore {
         return Ok((value, Vec::new()));
     }
+    // What cannot be decoded has no doubled fields.
+    store::check_metadata(resource, &value)?;
     if validation == FieldValidation::Warn {
         return Ok((value, texts));
     }
-    let unknown = resource.schema.prune(&mut value.clone(), &FieldPath::default());
-    texts.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
-    let (kind, version) = (&resource.kind, &resource.version);
-    Err(ApiError::bad_request(format!(
-        "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
-        texts.join(", ")
-    )))
+    texts.extend(store::unknown_fields(resource, &mut value));
+    Err(store::strictly_refused(resource, &texts))
 }
 
 /// Has a body of a core kind say what it is by where it was sent, as every server of those does.
@@ -254,5 +250,5 @@ fn summary(body: &[u8]) -> String {
 
 /// Paths of fields that occur twice, as upstream reports them.
 pub(crate) fn duplicate_texts(duplicates: &[String]) -> Vec<String> {
-    duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
+    duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect()
 }

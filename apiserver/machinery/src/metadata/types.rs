@@ -77,7 +77,8 @@ fn check(value: &Value, place: &str, path: &str, kind: Type) -> Option<String> {
         (Type::Time, Value::String(text)) => wrong_time(text),
         (Type::Time, other) => wrong(other, "string"),
         (Type::Texts, Value::Array(items)) => {
-            items.iter().find(|item| !item.is_string()).and_then(|item| wrong(item, "string"))
+            let bad = items.iter().find(|item| !item.is_string() && !item.is_null());
+            bad.and_then(|item| wrong(item, "string"))
         }
         (Type::Texts, other) => wrong(other, "[]string"),
         (Type::TextMap, Value::Object(map)) => {

@@ -3,8 +3,8 @@
 use apiserver_structured_merge::{Applied, ApplyError, Conflicts};
 use serde_json::Value;
 
-use super::update::{Modification, check_name};
-use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, create};
+use super::update::{Method, Modification};
+use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, create, identity};
 use crate::admission::{Action, Creation};
 use crate::object;
 use crate::resource::Resource;
@@ -73,7 +73,8 @@ impl ObjectStore {
         options: &WriteOptions,
         creation: &Creation<'_>,
     ) -> ApiResult<Written> {
-        let modification = Modification { target, options, origin: Origin::Applied, owned: true };
+        let (origin, method) = (Origin::Applied, Method::Patch);
+        let modification = Modification { target, options, origin, owned: true, method };
         let change = |live: &Value| {
             // Of a part this is asked when there is something to have it, and not before.
             check_kind(&configuration.fields, &kind.resource.api_version(), &kind.resource.kind)?;
@@ -101,7 +102,7 @@ impl ObjectStore {
             return Err(ApiError::conflict(resource, name, &why));
         }
         create::set_namespace(kind, creation.namespace, &mut object)?;
-        check_name(&object, name)?;
+        identity::check_names(&object, creation.namespace, name)?;
         kind.stored.strategy.admit(&mut object, creation).await?;
         self.create_applied(kind, creation.namespace, object, options).await
     }

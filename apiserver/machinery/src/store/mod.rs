@@ -10,6 +10,7 @@ mod delete;
 mod delete_collection;
 mod delete_options;
 mod get;
+mod identity;
 mod list;
 mod lock;
 mod namespaces;
@@ -45,7 +46,7 @@ pub use get::Freshness;
 pub use list::{ListRequest, Listing, RevisionMatch};
 pub use lock::Lock;
 pub use namespaces::{NamespaceSource, OwnNamespaces};
-pub use update::Target;
+pub use update::{Method, Target};
 pub use watch::{ObjectEvent, ObjectWatch, WatchRequest, WatchStart};
 
 /// How long a consistent read waits for the cache before it reads the store itself: the follower is
@@ -321,28 +322,47 @@ fn decode(
     Ok(object)
 }
 
-/// Prunes `object` and says what to do about what was dropped.
-fn check_fields(
+/// Prunes an object and says what to do about what was dropped. An object of another kind is left alone: what it is to
+/// have nobody knows, and that it is none of these is told later, with all else.
+fn check_known_fields(
     resource: &Resource,
     object: &mut Value,
     validation: FieldValidation,
 ) -> ApiResult<Vec<String>> {
-    object::whole_numbers(object);
-    let mut unknown = resource.schema.prune(object, &FieldPath::default());
-    // Upstream decodes metadata by itself, and names the rest in order.
-    unknown.sort_by_key(|path| (!path.to_string().starts_with("metadata."), path.to_string()));
-    if unknown.is_empty() || validation == FieldValidation::Ignore {
+    if identity::wrong_kind(resource, object).is_some() {
         return Ok(Vec::new());
     }
-    let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    if validation == FieldValidation::Warn {
-        return Ok(texts);
+    object::whole_numbers(object);
+    let unknown = unknown_fields(resource, object);
+    match validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => Ok(unknown),
+        FieldValidation::Strict if unknown.is_empty() => Ok(unknown),
+        FieldValidation::Strict => Err(strictly_refused(resource, &unknown)),
     }
+}
+
+/// Prunes `object`; what to say of each field that was dropped.
+pub fn unknown_fields(resource: &Resource, object: &mut Value) -> Vec<String> {
+    let mut unknown = resource.schema.prune(object, &FieldPath::default());
+    // Upstream decodes metadata by itself, and names the rest in order.
+    unknown.sort_by_key(|path| (!path.starts_with("metadata."), path.clone()));
+    unknown.iter().map(|path| unknown_field(path)).collect()
+}
+
+/// What to say of a field that nobody knows.
+pub fn unknown_field(path: &str) -> String {
+    format!("unknown field \"{path}\"")
+}
+
+/// The refusal of fields that occur twice or that nobody knows.
+pub fn strictly_refused(resource: &Resource, texts: &[String]) -> ApiError {
+    undecodable(resource, &format!("strict decoding error: {}", texts.join(", ")))
+}
+
+fn undecodable(resource: &Resource, why: &str) -> ApiError {
     let (kind, version) = (&resource.kind, &resource.version);
-    Err(ApiError::bad_request(format!(
-        "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
-        texts.join(", ")
-    )))
+    ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
 }
 
 /// Whether finalizers keep an object whose deletion was asked for.
@@ -359,49 +379,36 @@ fn text(value: &Value, field: &str) -> String {
     value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Checks that a body is of the kind it was sent to, and fills in what it left out.
-fn check_type(resource: &Resource, object: &mut Value) -> ApiResult<()> {
-    let Some(root) = object.as_object_mut() else {
-        return Err(ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): it is not a JSON object",
-            resource.kind
-        )));
+/// Checks that a body says to be of a kind, is of the version that it was sent to, and has metadata that can be read.
+fn check_version_and_metadata(resource: &Resource, object: &Value) -> ApiResult<()> {
+    let unrecognized = |why: &str| {
+        let kind = &resource.kind;
+        ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
     };
-    let part = |name: &str| root.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (api_version, kind) = (part("apiVersion"), part("kind"));
-    if kind.is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing",
-            resource.kind
-        )));
+    if !object.is_object() {
+        return Err(unrecognized("it is not a JSON object"));
     }
+    if text(object, "kind").is_empty() {
+        return Err(unrecognized("Object 'Kind' is missing"));
+    }
+    let api_version = text(object, "apiVersion");
     if api_version != resource.api_version() {
         return Err(ApiError::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({})",
             resource.api_version()
         )));
     }
-    if kind != resource.kind {
-        let fault = crate::field_errors::FieldError::invalid(
-            FieldPath::new("kind"),
-            &Value::String(kind.clone()),
-            &format!("must be {}", resource.kind),
-        );
-        let qualified = if resource.group.is_empty() { kind } else { format!("{kind}.{}", resource.group) };
-        let name = root.get("metadata").and_then(|meta| meta.get("name")).and_then(Value::as_str);
-        return Err(ApiError::invalid_kind(&qualified, name.unwrap_or_default(), &[fault]));
-    }
-    check_metadata_types(resource, root.get("metadata"))
+    check_metadata(resource, object)
 }
 
 /// `metadata` is decoded strictly: a wrong type there is a malformed request, not an invalid object.
-fn check_metadata_types(resource: &Resource, metadata: Option<&Value>) -> ApiResult<()> {
-    let Some(metadata) = metadata.filter(|metadata| !metadata.is_null()) else { return Ok(()) };
-    match crate::metadata::wrong_type(metadata) {
+///
+/// # Errors
+/// 400.
+pub fn check_metadata(resource: &Resource, object: &Value) -> ApiResult<()> {
+    let metadata = object.get("metadata").filter(|metadata| !metadata.is_null());
+    match metadata.and_then(crate::metadata::wrong_type) {
         None => Ok(()),
-        Some(why) => Err(ApiError::bad_request(format!(
-            "{} in version \"{}\" cannot be handled as a {}: {why}",
-            resource.kind, resource.version, resource.kind
-        ))),
+        Some(why) => Err(undecodable(resource, &why)),
     }
 }
