@@ -73,13 +73,13 @@ async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer
 async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
     let form = call.form()?;
     if apply::is_meant(call) {
-        let (configuration, options, duplicates) = apply::read(call)?;
+        let (configuration, options) = apply::read(call)?;
         let (namespace, name) = (&of.path.namespace, &of.path.name);
         let objects = &server.parts.objects;
         let written =
             objects.apply_scale(of.kind, of.scale, namespace, name, &configuration, &options).await?;
         let mut answer = show(call, &written.object, form)?;
-        response::warn(&mut answer, &[duplicates, written.warnings].concat());
+        response::warn(&mut answer, &written.warnings);
         return Ok(answer);
     }
     let options = patch::options(call)?;

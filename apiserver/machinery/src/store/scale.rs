@@ -81,14 +81,18 @@ impl ObjectStore {
         options: &WriteOptions,
     ) -> ApiResult<Written> {
         let (api_version, fields) = (api_version(), &configuration.fields);
+        let mut warnings = Vec::new();
         let mut applied = |old: &Value, _: bool| {
             check_kind(fields, &api_version, scale::KIND)?;
             let applied =
                 tracker(&api_version, &options.manager).apply(Some(old), fields, configuration.force);
             let applied = applied.map_err(|error| refusal(fields, &api_version, scale::KIND, &error))?;
+            warnings = configuration.judged(options.field_validation)?;
             Ok(applied.object)
         };
-        self.rescale(kind, scale, (namespace, name), (options, Method::Patch), &mut applied).await
+        let how = (options, Method::Patch);
+        let written = self.rescale(kind, scale, (namespace, name), how, &mut applied).await;
+        Written::told(written, warnings)
     }
 
     async fn rescale(
