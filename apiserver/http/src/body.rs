@@ -209,21 +209,10 @@ fn check_kind(value: &Value, body: &[u8], kind: &str) -> ApiResult<()> {
     if value.is_null() {
         return refuse("Object 'Kind' is missing in 'null'".to_owned());
     }
-    let Some(root) = value.as_object() else {
-        let target = metadata::TYPE_AND_VERSION;
-        let why = format!("json: cannot unmarshal {} into Go value of type {target}", metadata::word(value));
-        return refuse(format!("couldn't get version/kind; json parse error: {why}"));
-    };
-    for field in ["apiVersion", "kind"] {
-        if let Some(other) = root.get(field).filter(|value| !value.is_string() && !value.is_null()) {
-            let why = format!(
-                "json: cannot unmarshal {} into Go struct field .{field} of type string",
-                metadata::word(other)
-            );
-            return refuse(format!("couldn't get version/kind; json parse error: {why}"));
-        }
+    if let Some(why) = metadata::unknowable_kind(value) {
+        return refuse(why);
     }
-    if root.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
+    if value.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
         return refuse(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body)));
     }
     Ok(())

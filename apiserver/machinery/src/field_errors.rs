@@ -46,6 +46,9 @@ impl fmt::Display for FieldPath {
     }
 }
 
+/// How a fault of no field in particular names its field.
+pub(crate) const NO_FIELD: &str = "<nil>";
+
 /// In which way a field is wrong: the `reason` of a `metav1.StatusCause`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldErrorKind {
@@ -98,6 +101,10 @@ impl FieldError {
     /// The same fault of what stands in a field of something else.
     #[must_use]
     pub(crate) fn within(mut self, field: &str) -> Self {
+        if self.field.0 == NO_FIELD {
+            self.field = FieldPath::new(field);
+            return self;
+        }
         let joint = if self.field.0.is_empty() || self.field.0.starts_with('[') { "" } else { "." };
         self.field = FieldPath(format!("{field}{joint}{}", self.field.0));
         self

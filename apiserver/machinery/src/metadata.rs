@@ -17,7 +17,7 @@ pub use names::{
     is_label_value, is_qualified_name, is_subdomain, label_faults, label_key_faults, label_value_faults,
     qualified_name_faults, subdomain_faults,
 };
-pub use types::{TYPE_AND_VERSION, word, wrong_type};
+pub use types::{unknowable_kind, word, wrong_type};
 pub(crate) use writes::{Before, validate_new, validate_update, validate_update_once};
 
 /// Longest annotations of one object, keys and values together: what upstream allows.

@@ -15,7 +15,7 @@ const LONGEST_SUBRESOURCE: u16 = 256;
 pub(super) fn validate(entries: &[Value], path: &FieldPath, faults: &mut Vec<FieldError>) {
     for (index, entry) in entries.iter().enumerate() {
         let path = path.index(index);
-        faults.extend(manager_faults(path.child("manager"), text(entry, "manager")));
+        faults.extend(manager_faults(&path.child("manager"), text(entry, "manager")));
         if is_longer(text(entry, "subresource"), LONGEST_SUBRESOURCE) {
             faults.push(FieldError::too_long(path.child("subresource"), u64::from(LONGEST_SUBRESOURCE)));
         }
@@ -23,7 +23,7 @@ pub(super) fn validate(entries: &[Value], path: &FieldPath, faults: &mut Vec<Fie
 }
 
 /// Everything that keeps a text from being the name of a manager.
-pub fn manager_faults(field: FieldPath, manager: &str) -> Vec<FieldError> {
+pub fn manager_faults(field: &FieldPath, manager: &str) -> Vec<FieldError> {
     let mut faults = Vec::new();
     if is_longer(manager, LONGEST_MANAGER) {
         faults.push(FieldError::too_long(field.clone(), u64::from(LONGEST_MANAGER)));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Kind, ListSchema, ObjectSchema, Schema};
-use crate::field_errors::{FieldError, FieldErrorKind, FieldPath};
+use crate::field_errors::{FieldError, FieldErrorKind, FieldPath, NO_FIELD};
 
 /// More faults than this are not reported: nobody reads them, and a hostile body could have millions.
 const MOST_FAULTS: usize = 100;
@@ -174,9 +174,6 @@ fn rules_skipped() -> FieldError {
     let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
     FieldError::invalid(FieldPath::new(NO_FIELD), &Value::Null, detail)
 }
-
-/// How a fault of no field in particular names its field.
-pub(super) const NO_FIELD: &str = "<nil>";
 
 impl ObjectSchema {
     fn walk(&self, value: &Value, old: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {

@@ -3,10 +3,8 @@
 use serde_json::Value;
 use storage_contract::StoreError;
 
-use super::{
-    Kind, ObjectStore, Origin, Target, WriteOptions, Written, check_known_fields, check_version_and_metadata,
-    identity, now, text,
-};
+use super::decoded::{check_known_fields, check_version_and_metadata};
+use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, identity, now, text};
 use crate::metadata::{self, Before};
 use crate::object;
 use crate::schema::Schema;

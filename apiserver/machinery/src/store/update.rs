@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use storage_contract::{Entry, Key, StoreError};
 
+use super::decoded::{check_known_fields, check_version_and_metadata};
 use super::{
-    FieldValidation, Kind, ObjectStore, Origin, WriteOptions, Written, check_known_fields,
-    check_version_and_metadata, create, identity, is_held, owners,
+    FieldValidation, Kind, ObjectStore, Origin, WriteOptions, Written, create, identity, is_held, owners,
 };
 use crate::metadata::{self, Before};
 use crate::object;
@@ -292,7 +292,8 @@ fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modification<'_>) -
 fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
     match target {
         Target::Status => {
-            let status = new.get("status").cloned();
+            // Null is none, whoever says so.
+            let status = new.get("status").filter(|status| !status.is_null()).cloned();
             *new = old.clone();
             set_or_remove(new, "status", status);
         }
