@@ -4,13 +4,12 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use apiserver_machinery::field_errors::FieldPath;
 use apiserver_machinery::metadata;
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{self, Field};
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::FieldValidation;
+use apiserver_machinery::store::{self, FieldValidation};
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http_body::{Body, Frame, SizeHint};
@@ -184,16 +183,13 @@ pub(crate) fn decode_object(
     if texts.is_empty() || validation == FieldValidation::Ignore {
         return Ok((value, Vec::new()));
     }
+    // What cannot be decoded has no doubled fields.
+    store::check_metadata(resource, &value)?;
     if validation == FieldValidation::Warn {
         return Ok((value, texts));
     }
-    let unknown = resource.schema.prune(&mut value.clone(), &FieldPath::default());
-    texts.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
-    let (kind, version) = (&resource.kind, &resource.version);
-    Err(ApiError::bad_request(format!(
-        "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
-        texts.join(", ")
-    )))
+    texts.extend(store::unknown_fields(resource, &mut value));
+    Err(store::strictly_refused(resource, &texts))
 }
 
 /// Has a body of a core kind say what it is by where it was sent, as every server of those does.
@@ -213,21 +209,10 @@ fn check_kind(value: &Value, body: &[u8], kind: &str) -> ApiResult<()> {
     if value.is_null() {
         return refuse("Object 'Kind' is missing in 'null'".to_owned());
     }
-    let Some(root) = value.as_object() else {
-        let target = metadata::TYPE_AND_VERSION;
-        let why = format!("json: cannot unmarshal {} into Go value of type {target}", metadata::word(value));
-        return refuse(format!("couldn't get version/kind; json parse error: {why}"));
-    };
-    for field in ["apiVersion", "kind"] {
-        if let Some(other) = root.get(field).filter(|value| !value.is_string() && !value.is_null()) {
-            let why = format!(
-                "json: cannot unmarshal {} into Go struct field .{field} of type string",
-                metadata::word(other)
-            );
-            return refuse(format!("couldn't get version/kind; json parse error: {why}"));
-        }
+    if let Some(why) = metadata::unknowable_kind(value) {
+        return refuse(why);
     }
-    if root.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
+    if value.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
         return refuse(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body)));
     }
     Ok(())
@@ -254,5 +239,5 @@ fn summary(body: &[u8]) -> String {
 
 /// Paths of fields that occur twice, as upstream reports them.
 pub(crate) fn duplicate_texts(duplicates: &[String]) -> Vec<String> {
-    duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
+    duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect()
 }

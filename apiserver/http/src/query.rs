@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::metadata::manager_faults;
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -87,7 +88,7 @@ impl Query {
         options: &str,
         mut faults: Vec<FieldError>,
     ) -> ApiResult<WriteOptions> {
-        faults.extend(self.check_field_manager().err());
+        faults.extend(manager_faults(&FieldPath::new("fieldManager"), self.text("fieldManager")));
         let dry: Vec<&str> = self.all("dryRun").collect();
         if dry.iter().any(|value| *value != "All") {
             faults.push(FieldError::not_supported(FieldPath::new("dryRun"), &json!(dry), &["All"]));
@@ -109,23 +110,6 @@ impl Query {
         let manager = self.text("fieldManager").to_owned();
         Ok(WriteOptions { dry_run: !dry.is_empty(), field_validation, manager })
     }
-
-    /// Upstream's bound on a manager's name, so that manifests refused there are refused here.
-    fn check_field_manager(&self) -> Result<(), FieldError> {
-        const LONGEST: usize = 128;
-        let manager = self.text("fieldManager");
-        let field = FieldPath::new("fieldManager");
-        if manager.len() > LONGEST {
-            return Err(FieldError::too_long(field, 128));
-        }
-        match manager.char_indices().find(|(_, character)| !is_printable(*character)) {
-            Some((at, character)) => {
-                let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
-                Err(FieldError::invalid_text(field, &shown(manager), &detail))
-            }
-            None => Ok(()),
-        }
-    }
 }
 
 /// A number as queries have it, in Go's words when it is none.
@@ -139,23 +123,6 @@ pub(crate) fn integer(text: &str) -> ApiResult<i64> {
         let why = if is_number { "value out of range" } else { "invalid syntax" };
         ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
     })
-}
-
-/// A text in quotes, with escapes for what nobody would see.
-fn shown(text: &str) -> String {
-    json!(text).to_string().chars().fold(String::new(), |escaped, character| match u32::from(character) {
-        _ if is_printable(character) => format!("{escaped}{character}"),
-        code @ 0..=0xffff => format!("{escaped}\\u{code:04x}"),
-        code => format!("{escaped}\\U{code:08x}"),
-    })
-}
-
-/// Whether people see it: neither a control, nor a format, nor a space of another kind than the usual one.
-pub(crate) fn is_printable(character: char) -> bool {
-    // Such characters are what Rust escapes where it shows text. The letter is for marks, which are escaped
-    // when they have nothing to stand on.
-    let shown = format!("a{character}");
-    matches!(character, '\\' | '"' | '\'') || shown.escape_debug().eq(shown.chars())
 }
 
 /// What upstream takes for a no; anything else is a yes.

@@ -2,6 +2,7 @@
 
 use apiserver_access::User;
 use apiserver_machinery::field_errors::FieldError;
+use apiserver_machinery::go_text::is_printable;
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::WriteOptions;
 use apiserver_machinery::verb::Caller;
@@ -11,7 +12,7 @@ use http::{HeaderMap, HeaderValue};
 use hyper::upgrade::OnUpgrade;
 
 use crate::negotiation::{self, Form};
-use crate::query::{Query, is_printable};
+use crate::query::Query;
 use crate::request_info::RequestInfo;
 
 /// Everything a verb needs to know.

@@ -114,24 +114,45 @@ pub(crate) fn head_only(answer: &mut Answer) {
     *answer.body_mut() = ResponseBody::full(Bytes::new());
 }
 
-/// Adds `Warning` headers, each text once. When they are long altogether each is cut, and then some
-/// are left out: headers are not made for lists.
+/// Adds `Warning` headers. Headers are not made for lists, and [`cut`] says what becomes of one.
 pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
-    let is_long = warnings.iter().map(|warning| warning.chars().count()).sum::<usize>() > LONGEST_WARNINGS;
-    let (mut seen, mut total) = (Vec::new(), 0);
-    for warning in warnings.iter().filter(|warning| !warning.is_empty()) {
-        let cut = if is_long { LONGEST_CUT_WARNING } else { usize::MAX };
-        let text: String = warning.chars().take(cut).collect();
-        total += text.chars().count();
-        if seen.contains(&text) || total > LONGEST_WARNINGS {
-            continue;
-        }
+    for text in cut(warnings) {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(header) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+        if let Ok(header) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             answer.headers_mut().append(WARNING, header);
         }
-        seen.push(text);
     }
+}
+
+/// The texts that are sent: each once, and none that a header cannot have. When one passes the limit for all, all up to
+/// there are cut, and more follow until what is sent has passed it again.
+fn cut(warnings: &[String]) -> Vec<String> {
+    let mut seen: Vec<&str> = Vec::new();
+    for warning in warnings {
+        if !warning.is_empty() && !warning.contains(char::is_control) && !seen.contains(&warning.as_str()) {
+            seen.push(warning);
+        }
+    }
+    let length = |text: &str| text.chars().count();
+    let mut whole = 0;
+    let fitting = seen.iter().take_while(|warning| {
+        whole += length(warning);
+        whole <= LONGEST_WARNINGS
+    });
+    let fitting = fitting.count();
+    if fitting == seen.len() {
+        return seen.into_iter().map(str::to_owned).collect();
+    }
+    let (mut sent, mut texts) = (0, Vec::new());
+    for (index, warning) in seen.into_iter().enumerate() {
+        if index > fitting && sent >= LONGEST_WARNINGS {
+            break;
+        }
+        let text: String = warning.chars().take(LONGEST_CUT_WARNING).collect();
+        sent += length(&text);
+        texts.push(text);
+    }
+    texts
 }
 
 /// Adds a warning before all others.
@@ -151,4 +172,30 @@ pub(crate) fn warn_first(answer: &mut Answer, warning: &str) {
 /// Nothing in between may keep an answer, unless it says so itself.
 pub(crate) fn do_not_cache(answer: &mut Answer) {
     answer.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a kube-apiserver 1.36.3 does with as many unknown fields.
+    #[test]
+    fn many_warnings_are_cut_and_then_left_out() {
+        let texts = |count: usize, length: usize| -> Vec<String> {
+            (0..count).map(|index| format!("{index:02}{}", "x".repeat(length - 2))).collect()
+        };
+        let lengths = |texts: &[String]| {
+            let sent = cut(texts);
+            (sent.len(), sent.iter().map(String::len).max().unwrap_or_default())
+        };
+        assert_eq!(lengths(&texts(20, 271)), (16, 256));
+        assert_eq!(lengths(&texts(3, 5021)), (3, 256));
+        assert_eq!(lengths(&texts(60, 121)), (34, 121));
+        assert_eq!(lengths(&texts(16, 256)), (16, 256));
+        // What is the same only when it is cut is sent as often as it was said.
+        let alike: Vec<String> = texts(2, 3000).iter().map(|text| text.chars().rev().collect()).collect();
+        assert_eq!(cut(&alike), ["x".repeat(256), "x".repeat(256)]);
+        let odd = ["", "a\nb", "a", "a"].map(str::to_owned);
+        assert_eq!(cut(&odd), ["a"]);
+    }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::go_text::quoted;
+
 /// The path of a field, e.g. `spec.ports[0].network`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FieldPath(String);
@@ -43,6 +45,9 @@ impl fmt::Display for FieldPath {
         f.write_str(&self.0)
     }
 }
+
+/// How a fault of no field in particular names its field.
+pub(crate) const NO_FIELD: &str = "<nil>";
 
 /// In which way a field is wrong: the `reason` of a `metav1.StatusCause`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +109,10 @@ impl FieldError {
     /// The same fault of what stands in a field of something else.
     #[must_use]
     pub fn within(mut self, field: &str) -> Self {
+        if self.field.0 == NO_FIELD {
+            self.field = FieldPath::new(field);
+            return self;
+        }
         let joint = if self.field.0.is_empty() || self.field.0.starts_with('[') { "" } else { "." };
         self.field = FieldPath(format!("{field}{joint}{}", self.field.0));
         self
@@ -154,7 +163,7 @@ impl FieldError {
 
     /// The value is not allowed; `detail` says what would be.
     pub fn invalid(field: FieldPath, value: &Value, detail: &str) -> Self {
-        Self::new(FieldErrorKind::Invalid, field, format!("{INVALID}{value}: "), detail)
+        Self::invalid_text(field, &shown(value), detail)
     }
 
     /// The value, already written out, is not allowed; `detail` says what would be.
@@ -169,14 +178,15 @@ impl FieldError {
 
     /// The value has the wrong type.
     pub fn type_invalid(field: FieldPath, value: &Value, detail: &str) -> Self {
-        Self::new(FieldErrorKind::TypeInvalid, field, format!("{INVALID}{value}: "), detail)
+        Self::new(FieldErrorKind::TypeInvalid, field, format!("{INVALID}{}: ", shown(value)), detail)
     }
 
     /// The value is not one of `supported`.
     pub fn not_supported(field: FieldPath, value: &Value, supported: &[&str]) -> Self {
         let list = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
         let detail = format!("supported values: {list}");
-        Self::new(FieldErrorKind::NotSupported, field, format!("Unsupported value: {value}: "), &detail)
+        let shown = format!("Unsupported value: {}: ", shown(value));
+        Self::new(FieldErrorKind::NotSupported, field, shown, &detail)
     }
 
     /// The field may not be set or changed.
@@ -191,7 +201,7 @@ impl FieldError {
 
     /// The value occurs twice.
     pub fn duplicate(field: FieldPath, value: &Value) -> Self {
-        Self::new(FieldErrorKind::Duplicate, field, format!("Duplicate value: {value}"), "")
+        Self::new(FieldErrorKind::Duplicate, field, format!("Duplicate value: {}", shown(value)), "")
     }
 
     /// The text is longer than `limit` bytes.
@@ -211,6 +221,11 @@ impl FieldError {
 fn counted(count: u64, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {what}{plural}")
+}
+
+/// A value as a fault quotes it.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), quoted)
 }
 
 impl fmt::Display for FieldError {

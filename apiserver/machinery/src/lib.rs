@@ -11,6 +11,7 @@ pub mod digest;
 pub mod discovery;
 pub mod encryption;
 pub mod field_errors;
+pub mod go_text;
 pub mod json_path;
 pub mod metadata;
 pub mod object;

@@ -1,8 +1,10 @@
 //! `metadata`: the schema all kinds share, what the server sets, and the rules that no schema says.
 
+mod managers;
 mod names;
 mod owners;
 mod types;
+mod writes;
 
 use serde_json::{Value, json};
 
@@ -10,11 +12,13 @@ use crate::field_errors::{FieldError, FieldPath};
 use crate::object;
 use crate::resource::Resource;
 
+pub use managers::manager_faults;
 pub use names::{
-    is_label_value, is_qualified_name, is_subdomain, label_faults, label_value_faults, qualified_name_faults,
-    subdomain_faults,
+    is_label_value, is_qualified_name, is_subdomain, label_faults, label_key_faults, label_value_faults,
+    qualified_name_faults, subdomain_faults,
 };
-pub use types::{TYPE_AND_VERSION, word, wrong_type};
+pub use types::{unknowable_kind, word, wrong_type};
+pub(crate) use writes::{Before, validate_new, validate_update, validate_update_once};
 
 /// Longest annotations of one object, keys and values together: what upstream allows.
 const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
@@ -43,17 +47,10 @@ pub fn schema() -> Value {
 
 /// Every fault of `new`'s metadata. `old` is the stored object, absent on create.
 pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let path = FieldPath::new("metadata");
-    let mut faults = Vec::new();
-    validate_name(resource, new, &path, &mut faults);
-    validate_namespace(resource, new, &path, &mut faults);
-    validate_labels(new, &path, &mut faults);
-    validate_annotations(new, &path, &mut faults);
-    validate_finalizers(new, old, &path, &mut faults);
-    if let Some(owners) = new.pointer("/metadata/ownerReferences").and_then(Value::as_array) {
-        owners::validate(owners, &path.child("ownerReferences"), &mut faults);
+    match old {
+        None => validate_new(resource, new),
+        Some(object) => validate_update(new, Before { object, immutable: &[] }),
     }
-    faults
 }
 
 /// Every fault of the metadata of an object in an object, which need not have a name.
@@ -70,10 +67,8 @@ pub(crate) fn validate_embedded(metadata: &Value, path: &FieldPath, faults: &mut
     }
     validate_labels(&object, path, faults);
     validate_annotations(&object, path, faults);
-    if let Some(owners) = metadata["ownerReferences"].as_array() {
-        owners::validate(owners, &path.child("ownerReferences"), faults);
-    }
-    validate_finalizers(&object, None, path, faults);
+    validate_owners(&object, path, faults);
+    validate_finalizers(&object, path, faults);
 }
 
 /// What is wrong with a name that is to be one segment of a path.
@@ -88,21 +83,6 @@ fn path_segment_faults(name: &str) -> Vec<String> {
     }
 }
 
-fn validate_name(resource: &Resource, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let prefix = object::meta(new, "generateName");
-    if !prefix.is_empty() {
-        // A hyphen at its end is followed by more.
-        let begun = prefix.strip_suffix('-').filter(|text| !text.is_empty()).unwrap_or(prefix);
-        refuse(&path.child("generateName"), &json!(prefix), resource.strategy.name_faults(begun), faults);
-    }
-    let name = object::name(new);
-    if name.is_empty() {
-        faults.push(FieldError::required(path.child("name"), "name or generateName is required"));
-    } else {
-        refuse(&path.child("name"), &json!(name), resource.strategy.name_faults(name), faults);
-    }
-}
-
 /// Adds what is wrong with one value.
 fn refuse(
     path: &FieldPath,
@@ -113,20 +93,10 @@ fn refuse(
     faults.extend(details.into_iter().map(|detail| FieldError::invalid(path.clone(), value, &detail)));
 }
 
-fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let namespace = object::namespace(new);
-    if resource.namespaced && namespace.is_empty() {
-        faults.push(FieldError::required(path.child("namespace"), ""));
-    }
-    if !resource.namespaced && !namespace.is_empty() {
-        faults.push(FieldError::forbidden(path.child("namespace"), "not allowed on this type"));
-    }
-}
-
 fn validate_labels(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let path = path.child("labels");
     for (key, value) in object::labels(new).into_iter().flatten() {
-        refuse(&path, &json!(key), qualified_name_faults(key), faults);
+        refuse(&path, &json!(key), label_key_faults(key), faults);
         refuse(&path, value, label_value_faults(value.as_str().unwrap_or_default()), faults);
     }
 }
@@ -137,41 +107,33 @@ fn validate_annotations(new: &Value, path: &FieldPath, faults: &mut Vec<FieldErr
     for (key, value) in new.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten()
     {
         total += key.len() + value.as_str().map_or(0, str::len);
-        refuse(&path, &json!(key), qualified_name_faults(&key.to_lowercase()), faults);
+        refuse(&path, &json!(key), label_key_faults(&key.to_lowercase()), faults);
     }
     if total > MOST_ANNOTATION_BYTES {
         faults.push(FieldError::too_long(path, u64::try_from(MOST_ANNOTATION_BYTES).unwrap_or(u64::MAX)));
     }
 }
 
-fn validate_finalizers(new: &Value, old: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_owners(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    if let Some(owners) = new.pointer("/metadata/ownerReferences").and_then(Value::as_array) {
+        owners::validate(owners, &path.child("ownerReferences"), faults);
+    }
+}
+
+fn validate_finalizers(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let path = path.child("finalizers");
     let finalizers = object::finalizers(new);
     for finalizer in &finalizers {
-        refuse(&path, &json!(finalizer), qualified_name_faults(finalizer), faults);
+        refuse(&path, &json!(finalizer), label_key_faults(finalizer), faults);
     }
     if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
         faults.push(FieldError::invalid(path.clone(), &json!(finalizers), detail));
     }
-    if let Some(old) = old.filter(|old| object::is_deleting(old)) {
-        let before = object::finalizers(old);
-        let added: Vec<&str> =
-            finalizers.into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
-        if !added.is_empty() {
-            // Upstream looks twice.
-            let detail = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                added.iter().map(|finalizer| format!("{finalizer:?}")).collect::<Vec<_>>().join(", ")
-            );
-            let fault = FieldError::forbidden(path, &detail);
-            faults.extend([fault.clone(), fault]);
-        }
-    }
 }
 
 /// Gives metadata the one form that they have: what is empty or null means what its absence means, and is not stored;
-/// a label or an annotation that is null is empty.
+/// a label, an annotation, a finalizer or an owner that is null is empty.
 pub fn normalize(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     for field in ["labels", "annotations"] {
@@ -182,9 +144,17 @@ pub fn normalize(object: &mut Value) {
             }
         }
     }
+    let finalizers = metadata.get_mut("finalizers").and_then(Value::as_array_mut);
+    for finalizer in finalizers.into_iter().flatten().filter(|finalizer| finalizer.is_null()) {
+        *finalizer = json!("");
+    }
     let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
-    for owner in owners.into_iter().flatten().filter_map(Value::as_object_mut) {
-        owner.retain(|_, value| !value.is_null());
+    for owner in owners.into_iter().flatten() {
+        match owner {
+            Value::Null => *owner = json!({}),
+            Value::Object(fields) => fields.retain(|_, value| !value.is_null()),
+            _ => {}
+        }
     }
     metadata.retain(|field, value| match value {
         Value::Null => false,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use self::effort::{Effort, TooMuch};
 use self::operation::Operation;
 use crate::field_errors::{FieldError, FieldPath};
-use crate::metadata::{TYPE_AND_VERSION, word};
+use crate::metadata::{unknowable_kind, word};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::FieldValidation;
@@ -165,10 +165,8 @@ pub fn invalid(patched: &Value, why: &str) -> ApiError {
 
 /// A patch may not leave behind what does not say what it is.
 fn check_kind(patched: &Value) -> ApiResult<()> {
-    if !patched.is_object() {
-        let found = word(patched);
-        let why = format!("json: cannot unmarshal {found} into Go value of type {TYPE_AND_VERSION}");
-        return Err(invalid(patched, &format!("couldn't get version/kind; json parse error: {why}")));
+    if let Some(why) = unknowable_kind(patched) {
+        return Err(invalid(patched, &why));
     }
     if patched.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
         return Err(invalid(patched, &format!("Object 'Kind' is missing in '{patched}'")));

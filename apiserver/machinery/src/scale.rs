@@ -150,7 +150,7 @@ fn wrong(path: &str, found: &Value, wanted: &str) -> String {
     format!("{path} accessor error: {text} is of the type {kind}, expected {wanted}")
 }
 
-/// What is at a path, unless it is null or not there.
+/// What is at a path, if there is anything.
 fn found<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let (mut place, mut taken) = (object, String::new());
     for name in path.trim_start_matches('.').split('.') {
@@ -165,7 +165,7 @@ fn found<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String>
         let Some(field) = fields.get(name) else { return Ok(None) };
         place = field;
     }
-    Ok(Some(place).filter(|place| !place.is_null()))
+    Ok(Some(place))
 }
 
 /// A value as Go prints one.
@@ -261,7 +261,7 @@ mod tests {
         };
         for (replicas, found) in [
             (json!(3), Ok(Some(3))),
-            (json!(null), Ok(None)),
+            (json!(null), expected("<nil>", "<nil>")),
             (json!("x"), expected("x", "string")),
             (json!(true), expected("true", "bool")),
             (json!(1.5), expected("1.5", "float64")),

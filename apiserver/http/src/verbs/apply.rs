@@ -1,10 +1,12 @@
 //! Server-side apply: a patch that is a configuration.
 
+mod doubled_keys;
+
 use apiserver_machinery::admission::Creation;
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::object;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::{Configuration, FieldValidation, Kind, Target, WriteOptions};
+use apiserver_machinery::store::{Configuration, Kind, Target, WriteOptions};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use serde_saphyr::options::DuplicateKeyPolicy;
@@ -25,18 +27,18 @@ pub(super) fn is_meant(call: &Call) -> bool {
     call.header(&CONTENT_TYPE).split(';').next().unwrap_or_default().trim() == MEDIA_TYPE
 }
 
-/// The configuration in the body, how it is to be applied, and what its writer should be told.
+/// The configuration in the body, and how it is to be applied.
 ///
 /// # Errors
 /// 400 for what is no configuration; 422 for options that it may not have, or lacks.
-pub(super) fn read(call: &Call) -> ApiResult<(Configuration, WriteOptions, Vec<String>)> {
+pub(super) fn read(call: &Call) -> ApiResult<(Configuration, WriteOptions)> {
     let mut faults = Vec::new();
     if call.query.text("fieldManager").is_empty() {
         faults.push(FieldError::required(FieldPath::new("fieldManager"), "is required for apply patch"));
     }
     let options = call.checked_options("PatchOptions", faults)?;
-    let (fields, duplicates) = decode(&call.body, options.field_validation)?;
-    Ok((Configuration { fields, force: call.query.flag("force") }, options, duplicates))
+    let (fields, twice) = decode(&call.body)?;
+    Ok((Configuration { fields, force: call.query.flag("force"), twice }, options))
 }
 
 /// Applies the body to the object or its status.
@@ -48,58 +50,34 @@ pub(super) async fn serve(
     target: Target,
 ) -> ApiResult<Answer> {
     let form = call.form()?;
-    let (configuration, options, duplicates) = read(call)?;
+    let (configuration, options) = read(call)?;
     let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };
     let creation = Creation { namespace: &path.namespace, caller: call.caller(), permissions: &permissions };
     let objects = &server.parts.objects;
-    let applied = objects.apply(kind, &path.name, &configuration, target, &options, &creation).await;
-    let applied = applied.map_err(|error| error.after(duplicates.clone()))?;
+    let applied = objects.apply(kind, &path.name, &configuration, target, &options, &creation).await?;
     let code = if applied.created { 201 } else { 200 };
     let mut answer = view::object(code, kind.resource, &applied.written.object, form, &call.query)?;
-    response::warn(&mut answer, &[duplicates, applied.written.warnings].concat());
+    response::warn(&mut answer, &applied.written.warnings);
     Ok(answer)
 }
 
 /// A configuration in YAML, of which JSON is a part; beside it what to say of keys that occur twice.
 ///
 /// # Errors
-/// 400 for what is neither; in strict validation also for keys that occur twice.
-fn decode(body: &[u8], validation: FieldValidation) -> ApiResult<(Value, Vec<String>)> {
+/// 400 for what is neither.
+fn decode(body: &[u8]) -> ApiResult<(Value, Vec<String>)> {
     // Clients send JSON for the most part, and that is read ten times as fast.
-    let value = match decoder::parse(body) {
-        Ok((value, duplicates)) if duplicates.is_empty() => value,
+    match decoder::parse(body) {
+        Ok((value, duplicates)) if duplicates.is_empty() => Ok((checked(value)?, Vec::new())),
         _ => {
             let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
-            let twice = twice(text);
-            if let Some(twice) = twice.as_ref().filter(|_| validation == FieldValidation::Strict) {
-                return Err(ApiError::bad_request(format!(
-                    "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {twice}"
-                )));
-            }
-            let value = yaml(text, DuplicateKeyPolicy::LastWins).map_err(|error| malformed(&error))?;
-            let texts = twice.filter(|_| validation == FieldValidation::Warn);
-            return Ok((checked(value)?, texts.into_iter().collect()));
+            let mut options = reader::options();
+            options.legacy_octal_numbers = true;
+            options.duplicate_keys = DuplicateKeyPolicy::LastWins;
+            let value = serde_saphyr::from_str_with_options(text, options.clone())
+                .map_err(|error| malformed(&error))?;
+            Ok((checked(value)?, doubled_keys::told(text, options)))
         }
-    };
-    Ok((checked(value)?, Vec::new()))
-}
-
-fn yaml(text: &str, duplicates: DuplicateKeyPolicy) -> Result<Value, serde_saphyr::Error> {
-    let mut options = reader::options();
-    options.legacy_octal_numbers = true;
-    options.duplicate_keys = duplicates;
-    serde_saphyr::from_str_with_options(text, options)
-}
-
-/// What to say of the first key that occurs twice.
-fn twice(text: &str) -> Option<String> {
-    let error = yaml(text, DuplicateKeyPolicy::Error).err()?;
-    match error.without_snippet() {
-        serde_saphyr::Error::DuplicateMappingKey { key, location } => {
-            let key = key.as_deref().unwrap_or_default();
-            Some(format!("line {}: key {key:?} already set in map", location.line()))
-        }
-        _ => None,
     }
 }
 
@@ -133,26 +111,21 @@ mod tests {
 
     #[test]
     fn configurations_are_yaml_or_json() {
-        let read = |text: &str| decode(text.as_bytes(), FieldValidation::Warn).unwrap().0;
+        let read = |text: &str| decode(text.as_bytes()).unwrap().0;
         assert_eq!(read("a: {b: 1}\nc: [x]"), json!({"a": {"b": 1}, "c": ["x"]}));
         assert_eq!(read(r#"{"a":1}"#), json!({"a": 1}));
         assert_eq!(read(""), json!({}));
         for text in ["a: [1", "- 1", "5", "\"x\"", "{\"a\":"] {
-            let error = decode(text.as_bytes(), FieldValidation::Warn).unwrap_err();
+            let error = decode(text.as_bytes()).unwrap_err();
             assert!(error.code == 400 && error.message.starts_with("error decoding YAML: "), "{error}");
         }
     }
 
     #[test]
-    fn keys_that_occur_twice_are_told() {
+    fn of_keys_that_occur_twice_the_last_counts() {
         let body = "spec:\n  replicas: 1\n  replicas: 2\n";
-        let (value, texts) = decode(body.as_bytes(), FieldValidation::Warn).unwrap();
+        let (value, texts) = decode(body.as_bytes()).unwrap();
         assert_eq!(value, json!({"spec": {"replicas": 2}}));
         assert_eq!(texts, [r#"line 3: key "replicas" already set in map"#]);
-        assert_eq!(decode(body.as_bytes(), FieldValidation::Ignore).unwrap().1, Vec::<String>::new());
-        let error = decode(body.as_bytes(), FieldValidation::Strict).unwrap_err();
-        let text = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  \
-                    line 3: key \"replicas\" already set in map";
-        assert_eq!((error.code, error.message.as_str()), (400, text));
     }
 }

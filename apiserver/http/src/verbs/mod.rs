@@ -81,7 +81,9 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
         return reviews::serve(server, call, review, path).await;
     }
     let Some(kind) = objects.kind(&path.group, &path.version, &path.resource) else {
-        return Ok(response::not_found());
+        // As for the group's versions: nobody may take it for a page.
+        let is_core = path.group.is_empty();
+        return if is_core { Err(ApiError::no_such_resource()) } else { Ok(response::not_found()) };
     };
     // Core kinds are the host's own on its face.
     if call.proxied && !kind.resource.hosted {

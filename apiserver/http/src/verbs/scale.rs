@@ -4,7 +4,7 @@ use apiserver_machinery::field_errors::FieldPath;
 use apiserver_machinery::patch::invalid;
 use apiserver_machinery::resource::Scale;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::{FieldValidation, Freshness, Kind, WriteOptions};
+use apiserver_machinery::store::{FieldValidation, Freshness, Kind, Method, WriteOptions, unknown_field};
 use apiserver_machinery::table::IncludeObject;
 use apiserver_machinery::{object, scale, table};
 use http::header::CONTENT_TYPE;
@@ -65,7 +65,7 @@ async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer
         return Err(undecodable(&format!("strict decoding error: {}", faults.join(", "))));
     }
     let (written, mut answer) =
-        write(server, call, of, options.clone(), form, |_| Ok(wanted.clone())).await?;
+        write(server, call, of, (options.clone(), Method::Put), form, |_| Ok(wanted.clone())).await?;
     response::warn(&mut answer, &[told(&options, faults), written].concat());
     Ok(answer)
 }
@@ -73,13 +73,13 @@ async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer
 async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
     let form = call.form()?;
     if apply::is_meant(call) {
-        let (configuration, options, duplicates) = apply::read(call)?;
+        let (configuration, options) = apply::read(call)?;
         let (namespace, name) = (&of.path.namespace, &of.path.name);
         let objects = &server.parts.objects;
         let written =
             objects.apply_scale(of.kind, of.scale, namespace, name, &configuration, &options).await?;
         let mut answer = show(call, &written.object, form)?;
-        response::warn(&mut answer, &[duplicates, written.warnings].concat());
+        response::warn(&mut answer, &written.warnings);
         return Ok(answer);
     }
     let options = patch::options(call)?;
@@ -95,7 +95,8 @@ async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer>
         }
         Ok(new)
     };
-    let (written, mut answer) = write(server, call, of, options.clone(), form, change).await?;
+    let (written, mut answer) =
+        write(server, call, of, (options.clone(), Method::Patch), form, change).await?;
     response::warn(&mut answer, &[told(&options, faults), written].concat());
     Ok(answer)
 }
@@ -105,13 +106,13 @@ async fn write(
     server: &ApiServer,
     call: &Call,
     of: Of<'_>,
-    options: WriteOptions,
+    how: (WriteOptions, Method),
     form: Form,
     change: impl FnMut(&Value) -> ApiResult<Value> + Send,
 ) -> ApiResult<(Vec<String>, Answer)> {
     let objects = &server.parts.objects;
     let (namespace, name) = (&of.path.namespace, &of.path.name);
-    let written = objects.scale(of.kind, of.scale, namespace, name, options, change).await?;
+    let written = objects.scale(of.kind, of.scale, namespace, name, how, change).await?;
     Ok((written.warnings, show(call, &written.object, form)?))
 }
 
@@ -143,7 +144,7 @@ fn check(value: &mut Value, of: Of<'_>) -> ApiResult<Vec<String>> {
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )));
     }
-    Ok(unknown.iter().map(|path| format!("unknown field {path:?}")).collect())
+    Ok(unknown.iter().map(|path| unknown_field(path)).collect())
 }
 
 fn undecodable(why: &str) -> ApiError {

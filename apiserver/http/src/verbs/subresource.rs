@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apiserver_machinery::field_errors::FieldPath;
 use apiserver_machinery::schema::Schema;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::{Kind, Target};
+use apiserver_machinery::store::{Kind, Target, unknown_field};
 use apiserver_machinery::verb::{Verb, VerbCall};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ fn body_of(call: &Call, verb: &dyn Verb) -> ApiResult<Value> {
         Schema::compile(&verb.request_schema()).map_err(|error| ApiError::internal(error.to_string()))?;
     let mut faults = body::duplicate_texts(&duplicates);
     let unknown = schema.prune(&mut body, &FieldPath::default());
-    faults.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
+    faults.extend(unknown.iter().map(|path| unknown_field(path)));
     if !faults.is_empty() {
         return Err(ApiError::bad_request(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",

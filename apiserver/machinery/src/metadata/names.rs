@@ -59,7 +59,21 @@ pub fn label_faults(text: &str) -> Vec<String> {
     faults
 }
 
-/// What keeps `text` from being a label or annotation key, or a finalizer.
+/// What keeps `text` from being a label or annotation key, or a finalizer: the rules of a qualified name, and half of
+/// their words.
+pub fn label_key_faults(text: &str) -> Vec<String> {
+    let faults = qualified_name_faults(text).into_iter();
+    let worded = faults.map(|fault| match fault.strip_prefix("a qualified name ") {
+        Some(rest) => format!("a valid label key {rest}"),
+        None => fault.replace(
+            &format!("prefix part must be no more than {LONGEST_SUBDOMAIN} characters"),
+            &format!("prefix part must be no more than {LONGEST_SUBDOMAIN} bytes"),
+        ),
+    });
+    worded.collect()
+}
+
+/// What keeps `text` from being a name with a domain before it.
 pub fn qualified_name_faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut parts = text.split('/');

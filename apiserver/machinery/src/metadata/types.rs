@@ -77,7 +77,8 @@ fn check(value: &Value, place: &str, path: &str, kind: Type) -> Option<String> {
         (Type::Time, Value::String(text)) => wrong_time(text),
         (Type::Time, other) => wrong(other, "string"),
         (Type::Texts, Value::Array(items)) => {
-            items.iter().find(|item| !item.is_string()).and_then(|item| wrong(item, "string"))
+            let bad = items.iter().find(|item| !item.is_string() && !item.is_null());
+            bad.and_then(|item| wrong(item, "string"))
         }
         (Type::Texts, other) => wrong(other, "[]string"),
         (Type::TextMap, Value::Object(map)) => {
@@ -125,8 +126,28 @@ fn wrong_time(text: &str) -> Option<String> {
 }
 
 /// The type that upstream reads `apiVersion` and `kind` into, as its errors name it.
-pub const TYPE_AND_VERSION: &str =
+const TYPE_AND_VERSION: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// Why nobody can tell from an object of which kind in which version it is, in the words of the first look at it.
+pub fn unknowable_kind(object: &Value) -> Option<String> {
+    let unreadable = |value: &Value, what: &str| {
+        let found = word(value);
+        Some(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go {what}"
+        ))
+    };
+    if !object.is_object() {
+        return unreadable(object, &format!("value of type {TYPE_AND_VERSION}"));
+    }
+    for field in ["apiVersion", "kind"] {
+        if let Some(other) = object.get(field).filter(|value| !value.is_string() && !value.is_null()) {
+            return unreadable(other, &format!("struct field .{field} of type string"));
+        }
+    }
+    let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    (version.matches('/').count() > 1).then(|| format!("unexpected GroupVersion string: {version}"))
+}
 
 /// What Go's decoder calls a JSON value.
 pub fn word(value: &Value) -> &'static str {

@@ -5,9 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use super::validate::NO_FIELD;
 use super::{InvalidSchema, Schema, compile};
-use crate::field_errors::{FieldError, FieldPath};
+use crate::field_errors::{FieldError, FieldPath, NO_FIELD};
 
 /// Marks a schema whose type was taken from the one around it.
 pub(super) const INHERITED: &str = "x-inherited-type";

@@ -2,9 +2,9 @@
 
 use serde_json::{Number, Value};
 
-use super::validate::{NO_FIELD, is_integer};
+use super::validate::is_integer;
 use super::{Kind, NumberSchema, Schema, TextSchema};
-use crate::field_errors::{FieldError, FieldPath};
+use crate::field_errors::{FieldError, FieldPath, NO_FIELD};
 
 impl Schema {
     /// Adds what is wrong with a value of another type than this schema's.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{Kind, ListSchema, ObjectSchema, Schema};
-use crate::field_errors::{FieldError, FieldErrorKind, FieldPath};
+use crate::field_errors::{FieldError, FieldErrorKind, FieldPath, NO_FIELD};
 
 /// More faults than this are not reported: nobody reads them, and a hostile body could have millions.
 const MOST_FAULTS: usize = 100;
@@ -21,10 +21,9 @@ impl Schema {
         faults
     }
 
-    /// The same of a whole object that has `faults` already: they, too, may keep its rules from being tried.
+    /// The same of a whole object, but for its rules.
     pub fn add_faults(&self, value: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
         faults.extend(self.validate_shape(value, old, &FieldPath::default()));
-        self.add_broken_rules(value, old, &FieldPath::default(), faults);
     }
 
     /// The same of a write of one field of an object alone. Upstream looks at that by itself, and its texts name the
@@ -42,6 +41,10 @@ impl Schema {
             .zip(value.get(part))
             .map(|(schema, new)| schema.validate_shape(new, old_part, &FieldPath::default()));
         faults.extend(found.into_iter().flatten().map(|fault| fault.within(part)));
+    }
+
+    /// The rules that a whole object breaks. The `faults` that it has already may keep them from being tried.
+    pub fn add_rule_faults(&self, value: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
         self.add_broken_rules(value, old, &FieldPath::default(), faults);
     }
 
@@ -181,9 +184,6 @@ fn rules_skipped() -> FieldError {
     let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
     FieldError::invalid(FieldPath::new(NO_FIELD), &Value::Null, detail)
 }
-
-/// How a fault of no field in particular names its field.
-pub(super) const NO_FIELD: &str = "<nil>";
 
 impl ObjectSchema {
     fn walk(&self, value: &Value, old: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {

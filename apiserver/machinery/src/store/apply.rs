@@ -3,8 +3,8 @@
 use apiserver_structured_merge::{Applied, ApplyError, Conflicts};
 use serde_json::Value;
 
-use super::update::{Modification, check_name};
-use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, create};
+use super::update::{Method, Modification};
+use super::{FieldValidation, Kind, ObjectStore, Origin, Target, WriteOptions, Written, create, identity};
 use crate::admission::{Action, Creation};
 use crate::object;
 use crate::resource::Resource;
@@ -20,6 +20,25 @@ pub struct Configuration {
     pub fields: Value,
     /// Whether it is taken from others what they own and think otherwise about.
     pub force: bool,
+    /// What to say of the keys that occur twice in it.
+    pub twice: Vec<String>,
+}
+
+impl Configuration {
+    /// What the writer is told of its form. That is looked at when it has been merged, and no sooner.
+    ///
+    /// # Errors
+    /// 400 in strict validation, when there is anything.
+    pub(super) fn judged(&self, validation: FieldValidation) -> ApiResult<Vec<String>> {
+        match validation {
+            FieldValidation::Strict if !self.twice.is_empty() => Err(ApiError::bad_request(format!(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                self.twice.join("\n  ")
+            ))),
+            FieldValidation::Warn => Ok(self.twice.clone()),
+            FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
+        }
+    }
 }
 
 /// What an apply came to.
@@ -73,13 +92,18 @@ impl ObjectStore {
         options: &WriteOptions,
         creation: &Creation<'_>,
     ) -> ApiResult<Written> {
-        let modification = Modification { target, options, origin: Origin::Applied, owned: true };
+        let (origin, method) = (Origin::Applied, Method::Patch);
+        let modification = Modification { target, options, origin, owned: true, method };
+        let mut warnings = Vec::new();
         let change = |live: &Value| {
             // Of a part this is asked when there is something to have it, and not before.
             check_kind(&configuration.fields, &kind.resource.api_version(), &kind.resource.kind)?;
-            self.merge(kind, Some(live), configuration, target, options).map(|applied| applied.object)
+            let applied = self.merge(kind, Some(live), configuration, target, options)?;
+            warnings = configuration.judged(options.field_validation)?;
+            Ok(applied.object)
         };
-        self.modify(kind, creation.namespace, name, modification, change).await
+        let applied = self.modify(kind, creation.namespace, name, modification, change).await;
+        Written::told(applied, warnings)
     }
 
     async fn apply_to_nothing(
@@ -92,7 +116,20 @@ impl ObjectStore {
     ) -> ApiResult<Written> {
         let resource = kind.resource;
         creation.permissions.require(create_action(resource, name, creation.namespace)).await?;
-        let mut object = self.merge(kind, None, configuration, Target::Object, options)?.object;
+        let object = self.merge(kind, None, configuration, Target::Object, options)?.object;
+        let warnings = configuration.judged(options.field_validation)?;
+        Written::told(self.create_merged(kind, name, object, options, creation).await, warnings)
+    }
+
+    async fn create_merged(
+        &self,
+        kind: Kind<'_>,
+        name: &str,
+        mut object: Value,
+        options: &WriteOptions,
+        creation: &Creation<'_>,
+    ) -> ApiResult<Written> {
+        let resource = kind.resource;
         let uid = object::meta(&object, "uid");
         if !uid.is_empty() {
             let why = format!(
@@ -101,7 +138,7 @@ impl ObjectStore {
             return Err(ApiError::conflict(resource, name, &why));
         }
         create::set_namespace(kind, creation.namespace, &mut object)?;
-        check_name(&object, name)?;
+        identity::check_names(&object, creation.namespace, name)?;
         kind.stored.strategy.admit(&mut object, creation).await?;
         self.create_applied(kind, creation.namespace, object, options).await
     }

@@ -3,8 +3,9 @@
 use serde_json::Value;
 use storage_contract::StoreError;
 
-use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, check_fields, check_type, now, text};
-use crate::metadata;
+use super::decoded::{check_known_fields, check_version_and_metadata};
+use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, identity, now, text};
+use crate::metadata::{self, Before};
 use crate::object;
 use crate::schema::Schema;
 use crate::status::{ApiError, ApiResult};
@@ -31,10 +32,16 @@ impl ObjectStore {
         mut object: Value,
         options: WriteOptions,
     ) -> ApiResult<Written> {
-        check_type(kind.resource, &mut object)?;
-        set_namespace(kind, namespace, &mut object)?;
-        let mut warnings = check_fields(kind.resource, &mut object, options.field_validation)?;
-        warnings.extend(tidy(&mut object));
+        check_version_and_metadata(kind.resource, &object)?;
+        if let Some(fault) = identity::wrong_kind(kind.resource, &object) {
+            return Err(identity::refuse_kind(kind.resource, &object, &[fault]));
+        }
+        let mut warnings = check_known_fields(kind.resource, &mut object, options.field_validation)?;
+        if let Err(error) = set_namespace(kind, namespace, &mut object) {
+            return Err(error.after(warnings));
+        }
+        metadata::normalize(&mut object);
+        warnings.extend(drop_twins(&mut object, false));
         let created = self.create_decoded(kind, namespace, object, &options).await;
         Written::told(created.map(with_advice), warnings)
     }
@@ -53,6 +60,8 @@ impl ObjectStore {
         object::remove_meta(&mut object, "resourceVersion");
         kind.resource.schema.fill_in(&mut object);
         kind.resource.strategy.decoded(&mut object);
+        // Whoever moves an object from elsewhere sends these along, and does not come to own them.
+        forget_deletion(&mut object);
         self.own(kind, None, &mut object, Target::Object, options);
         prepare(kind, &mut object);
         let generate = object::meta(&object, "generateName").to_owned();
@@ -86,7 +95,8 @@ impl ObjectStore {
         object::remove_meta(&mut object, "resourceVersion");
         set_namespace(kind, namespace, &mut object)?;
         self.check_namespace(kind, namespace, object::name(&object)).await?;
-        let warnings = tidy(&mut object);
+        metadata::normalize(&mut object);
+        let warnings = drop_twins(&mut object, true);
         kind.resource.strategy.decoded(&mut object);
         prepare(kind, &mut object);
         let created = self.create_once(kind, namespace, object, Origin::Applied, options.dry_run).await;
@@ -155,9 +165,17 @@ fn with_advice((object, mut warnings): (Value, Vec<String>)) -> Written {
     Written { object, warnings }
 }
 
+/// A new object is not being deleted.
+fn forget_deletion(object: &mut Value) {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        object::remove_meta(object, field);
+    }
+}
+
 /// What the server sets on every new object, and what it takes away.
 fn prepare(kind: Kind<'_>, object: &mut Value) {
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+    forget_deletion(object);
+    for field in ["selfLink", "generation"] {
         object::remove_meta(object, field);
     }
     object::set_meta(object, "uid", uuid::Uuid::new_v4().to_string());
@@ -170,16 +188,17 @@ fn prepare(kind: Kind<'_>, object: &mut Value) {
     }
 }
 
-/// Normalises metadata and returns what the writer should know of that.
-pub(super) fn tidy(object: &mut Value) -> Vec<String> {
-    metadata::normalize(object);
+/// Drops owners that are named twice, and returns what the writer should know of that. Upstream finds those of a patch
+/// late, and says so.
+pub(super) fn drop_twins(object: &mut Value, patched: bool) -> Vec<String> {
     let dropped = metadata::dedup_owners(object);
     if dropped.is_empty() {
         return Vec::new();
     }
+    let when = if patched { " after mutating admission happens" } else { "" };
     vec![format!(
-        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
-             may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and \
+         may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         dropped.join(", ")
     )]
 }
@@ -218,17 +237,22 @@ pub(super) fn prepare_by_kind(
 pub(super) fn check(
     kind: Kind<'_>,
     new: &Value,
-    old: Option<&Value>,
+    before: Option<Before<'_>>,
     target: Target,
     dry_run: bool,
 ) -> ApiResult<()> {
     let resource = kind.resource;
-    let mut faults = metadata::validate(resource, new, old);
+    let old = before.map(|before| before.object);
+    let mut faults = match before {
+        None => metadata::validate_new(resource, new),
+        Some(before) => metadata::validate_update(new, before),
+    };
     match target {
         Target::Status => resource.schema.add_part_faults("status", new, old, &mut faults),
         Target::Object | Target::Finalizers => resource.schema.add_faults(new, old, &mut faults),
     }
     faults.extend(crate::scale::validate(resource, new));
+    resource.schema.add_rule_faults(new, old, &mut faults);
     if let Some(conversion) = &resource.conversion {
         // What is there already is not held against an update.
         let before = old.map(|old| conversion.validate(old)).unwrap_or_default();

@@ -6,10 +6,12 @@
 mod apply;
 mod cached;
 mod create;
+mod decoded;
 mod delete;
 mod delete_collection;
 mod delete_options;
 mod get;
+mod identity;
 mod list;
 mod lock;
 mod namespaces;
@@ -32,20 +34,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::conversion::ConversionError;
 use crate::encryption::Encryption;
-use crate::field_errors::FieldPath;
 use crate::object;
 use crate::resource::{ROOT, Registry, Resource};
 use crate::status::{ApiError, ApiResult};
 
 pub use apply::{AppliedObject, Configuration};
 pub use cached::{CachedObject, EventKind};
+pub use decoded::{check_metadata, strictly_refused, unknown_field, unknown_fields};
 pub use delete::Deletion;
 pub use delete_options::{DeleteOptions, Propagation};
 pub use get::Freshness;
 pub use list::{ListRequest, Listing, RevisionMatch};
 pub use lock::Lock;
 pub use namespaces::{NamespaceSource, OwnNamespaces};
-pub use update::Target;
+pub use update::{Method, Target};
 pub use watch::{ObjectEvent, ObjectWatch, WatchRequest, WatchStart};
 
 /// How long a consistent read waits for the cache before it reads the store itself: the follower is
@@ -321,30 +323,6 @@ fn decode(
     Ok(object)
 }
 
-/// Prunes `object` and says what to do about what was dropped.
-fn check_fields(
-    resource: &Resource,
-    object: &mut Value,
-    validation: FieldValidation,
-) -> ApiResult<Vec<String>> {
-    object::whole_numbers(object);
-    let mut unknown = resource.schema.prune(object, &FieldPath::default());
-    // Upstream decodes metadata by itself, and names the rest in order.
-    unknown.sort_by_key(|path| (!path.to_string().starts_with("metadata."), path.to_string()));
-    if unknown.is_empty() || validation == FieldValidation::Ignore {
-        return Ok(Vec::new());
-    }
-    let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    if validation == FieldValidation::Warn {
-        return Ok(texts);
-    }
-    let (kind, version) = (&resource.kind, &resource.version);
-    Err(ApiError::bad_request(format!(
-        "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
-        texts.join(", ")
-    )))
-}
-
 /// Whether finalizers keep an object whose deletion was asked for.
 fn is_held(resource: &Resource, object: &Value) -> bool {
     let in_spec = resource.strategy.has_spec_finalizers() && !object::spec_finalizers(object).is_empty();
@@ -357,51 +335,4 @@ fn now() -> String {
 
 fn text(value: &Value, field: &str) -> String {
     value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-/// Checks that a body is of the kind it was sent to, and fills in what it left out.
-fn check_type(resource: &Resource, object: &mut Value) -> ApiResult<()> {
-    let Some(root) = object.as_object_mut() else {
-        return Err(ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): it is not a JSON object",
-            resource.kind
-        )));
-    };
-    let part = |name: &str| root.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (api_version, kind) = (part("apiVersion"), part("kind"));
-    if kind.is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing",
-            resource.kind
-        )));
-    }
-    if api_version != resource.api_version() {
-        return Err(ApiError::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({})",
-            resource.api_version()
-        )));
-    }
-    if kind != resource.kind {
-        let fault = crate::field_errors::FieldError::invalid(
-            FieldPath::new("kind"),
-            &Value::String(kind.clone()),
-            &format!("must be {}", resource.kind),
-        );
-        let qualified = if resource.group.is_empty() { kind } else { format!("{kind}.{}", resource.group) };
-        let name = root.get("metadata").and_then(|meta| meta.get("name")).and_then(Value::as_str);
-        return Err(ApiError::invalid_kind(&qualified, name.unwrap_or_default(), &[fault]));
-    }
-    check_metadata_types(resource, root.get("metadata"))
-}
-
-/// `metadata` is decoded strictly: a wrong type there is a malformed request, not an invalid object.
-fn check_metadata_types(resource: &Resource, metadata: Option<&Value>) -> ApiResult<()> {
-    let Some(metadata) = metadata.filter(|metadata| !metadata.is_null()) else { return Ok(()) };
-    match crate::metadata::wrong_type(metadata) {
-        None => Ok(()),
-        Some(why) => Err(ApiError::bad_request(format!(
-            "{} in version \"{}\" cannot be handled as a {}: {why}",
-            resource.kind, resource.version, resource.kind
-        ))),
-    }
 }

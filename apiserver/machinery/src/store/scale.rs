@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::apply::{check_kind, refusal};
-use super::update::{Method, Modification, check_uid};
-use super::{Configuration, Kind, ObjectStore, Origin, Target, WriteOptions, Written};
+use super::update::{Method, Modification};
+use super::{Configuration, Kind, ObjectStore, Origin, Target, WriteOptions, Written, identity};
 use crate::object;
 use crate::resource::Scale;
 use crate::scale;
@@ -41,7 +41,7 @@ impl ObjectStore {
         scale: &Scale,
         namespace: &str,
         name: &str,
-        options: WriteOptions,
+        (options, method): (WriteOptions, Method),
         mut change: impl FnMut(&Value) -> ApiResult<Value> + Send,
     ) -> ApiResult<Written> {
         let api_version = api_version();
@@ -64,7 +64,7 @@ impl ObjectStore {
             tracker(&api_version, &options.manager).update(Some(old), &mut new);
             Ok(new)
         };
-        self.rescale(kind, scale, (namespace, name), &options, &mut owned).await
+        self.rescale(kind, scale, (namespace, name), (&options, method), &mut owned).await
     }
 
     /// Applies a configuration to the Scale of an object; the answer's object is the Scale.
@@ -81,14 +81,18 @@ impl ObjectStore {
         options: &WriteOptions,
     ) -> ApiResult<Written> {
         let (api_version, fields) = (api_version(), &configuration.fields);
+        let mut warnings = Vec::new();
         let mut applied = |old: &Value, _: bool| {
             check_kind(fields, &api_version, scale::KIND)?;
             let applied =
                 tracker(&api_version, &options.manager).apply(Some(old), fields, configuration.force);
             let applied = applied.map_err(|error| refusal(fields, &api_version, scale::KIND, &error))?;
+            warnings = configuration.judged(options.field_validation)?;
             Ok(applied.object)
         };
-        self.rescale(kind, scale, (namespace, name), options, &mut applied).await
+        let how = (options, Method::Patch);
+        let written = self.rescale(kind, scale, (namespace, name), how, &mut applied).await;
+        Written::told(written, warnings)
     }
 
     async fn rescale(
@@ -96,7 +100,7 @@ impl ObjectStore {
         kind: Kind<'_>,
         scale: &Scale,
         (namespace, name): (&str, &str),
-        options: &WriteOptions,
+        (options, method): (&WriteOptions, Method),
         change: &mut Change<'_>,
     ) -> ApiResult<Written> {
         let (replicas, api_version) = (self.replicas(kind), kind.resource.api_version());
@@ -109,12 +113,17 @@ impl ObjectStore {
             set_owners(&mut present, &to_scale(&owners, &paths));
             let wanted = change(&present, says)?;
             let mut new = scale::carry_over(scale, old, &wanted);
-            check_uid(kind, &new, old, Method::Put)?;
+            if method == Method::Put {
+                identity::check_uid(kind, &new, old)?;
+            }
+            // A patch of a Scale names no object by its uid.
+            object::set_meta(&mut new, "uid", object::meta(old, "uid"));
             let scalers = Entries::decode(wanted.pointer("/metadata/managedFields")).unwrap_or_default();
             set_owners(&mut new, &from_scale(&owners, &scalers, &paths));
             Ok(new)
         };
-        let how = Modification { target: Target::Object, options, origin: Origin::Sent, owned: true };
+        let (target, origin) = (Target::Object, Origin::Sent);
+        let how = Modification { target, options, origin, owned: true, method };
         let written = self.modify(kind, namespace, name, how, change).await?;
         Ok(Written { object: scale::shown(scale, &written.object)?, warnings: written.warnings })
     }

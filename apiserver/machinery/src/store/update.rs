@@ -3,12 +3,11 @@
 use serde_json::{Value, json};
 use storage_contract::{Entry, Key, StoreError};
 
+use super::decoded::{check_known_fields, check_version_and_metadata};
 use super::{
-    FieldValidation, Kind, ObjectStore, Origin, WriteOptions, Written, check_fields, check_type, create,
-    is_held, owners,
+    FieldValidation, Kind, ObjectStore, Origin, WriteOptions, Written, create, identity, is_held, owners,
 };
-use crate::field_errors::{FieldError, FieldPath};
-use crate::metadata;
+use crate::metadata::{self, Before};
 use crate::object;
 use crate::patch::{self, Patch};
 use crate::status::{ApiError, ApiResult};
@@ -47,12 +46,15 @@ pub(super) struct Modification<'a> {
     pub(super) origin: Origin,
     /// Whether what the change makes has its owners already.
     pub(super) owned: bool,
+    pub(super) method: Method,
 }
 
-/// What a client says the object to be, and by which method.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Method {
+/// Whether a client says what the object is to be, or what is to be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// What it is to be.
     Put,
+    /// What is to be changed.
     Patch,
 }
 
@@ -70,17 +72,21 @@ impl ObjectStore {
         target: Target,
         options: WriteOptions,
     ) -> ApiResult<Written> {
-        if target != Target::Object {
-            // Of the rest only the names are looked at.
-            new["kind"] = json!(kind.resource.kind);
+        name_part(kind, &mut new, target);
+        check_version_and_metadata(kind.resource, &new)?;
+        let warnings = check_known_fields(kind.resource, &mut new, options.field_validation)?;
+        if let Err(error) = identity::check_names(&new, namespace, name) {
+            return Err(error.after(warnings));
         }
-        check_type(kind.resource, &mut new)?;
-        check_name(&new, name)?;
-        check_namespace(&new, namespace)?;
-        let warnings = check_fields(kind.resource, &mut new, options.field_validation)?;
-        let modification = Modification { target, options: &options, origin: Origin::Sent, owned: false };
+        let modification = Modification {
+            target,
+            options: &options,
+            origin: Origin::Sent,
+            owned: false,
+            method: Method::Put,
+        };
         let change = |old: &Value| {
-            check_uid(kind, &new, old, Method::Put)?;
+            identity::check_uid(kind, &new, old)?;
             Ok(new.clone())
         };
         let updated = self.modify(kind, namespace, name, modification, change).await;
@@ -104,12 +110,20 @@ impl ObjectStore {
         let mut warnings = Vec::new();
         let change = |old: &Value| {
             let mut new = patch.apply(old)?;
-            check_version(kind, &new)?;
-            check_type(kind.resource, &mut new).map_err(|error| undecodable_patch(&new, error))?;
+            identity::check_version(kind, &new)?;
+            check_version_and_metadata(kind.resource, &new)
+                .map_err(|error| undecodable_patch(&new, error))?;
+            name_part(kind, &mut new, target);
             warnings = check_patched(kind, &mut new, patch, options.field_validation)?;
             Ok(new)
         };
-        let modification = Modification { target, options: &options, origin: Origin::Sent, owned: false };
+        let modification = Modification {
+            target,
+            options: &options,
+            origin: Origin::Sent,
+            owned: false,
+            method: Method::Patch,
+        };
         let patched = self.modify(kind, namespace, name, modification, change).await;
         Written::told(patched, warnings)
     }
@@ -128,19 +142,22 @@ impl ObjectStore {
                 return Err(ApiError::not_found(kind.resource, name));
             };
             let mut new = change(&old)?;
-            check_identity(kind, &new, &old, how.target)?;
-            let mut warnings = create::tidy(&mut new);
+            let immutable = identity::check(kind, &new, &old, how.target)?;
+            let before = Before { object: &old, immutable: &immutable };
+            identity::check_kind(kind, &new, before)?;
+            metadata::normalize(&mut new);
             if !how.owned {
                 kind.resource.schema.fill_in(&mut new);
                 kind.resource.strategy.decoded(&mut new);
                 self.own(kind, Some(&old), &mut new, how.target, how.options);
             }
+            let mut warnings = create::drop_twins(&mut new, how.method == Method::Patch);
             settle(kind, &mut new, &old, how)?;
             if let Err(error) = self.prepare_among(kind, &mut new, Some(&old), how.target).await {
                 return Err(error.after(warnings));
             }
             count_generation(kind, &mut new, &old);
-            if let Err(error) = create::check(kind, &new, Some(&old), how.target, how.options.dry_run) {
+            if let Err(error) = create::check(kind, &new, Some(before), how.target, how.options.dry_run) {
                 return Err(error.after(warnings));
             }
             warnings.extend(metadata::finalizer_warnings(&new, Some(&old)));
@@ -240,113 +257,11 @@ impl ObjectStore {
     }
 }
 
-/// Checks that `new` is a version of `old` and not another object.
-fn check_identity(kind: Kind<'_>, new: &Value, old: &Value, target: Target) -> ApiResult<()> {
-    let name = object::name(old);
-    check_name(new, name)?;
-    check_namespace(new, object::namespace(old))?;
-    if target == Target::Object {
-        check_deletion(kind, new, old)?;
+/// Of what is written through a part nobody asks the kind.
+fn name_part(kind: Kind<'_>, new: &mut Value, target: Target) {
+    if let Some(root) = new.as_object_mut().filter(|_| target != Target::Object) {
+        root.insert("kind".to_owned(), json!(kind.resource.kind));
     }
-    let revision = object::meta(new, "resourceVersion");
-    if !revision.is_empty() && revision.parse::<u64>().is_err() {
-        let message = format!("strconv.ParseUint: parsing {revision:?}: invalid syntax");
-        return Err(ApiError::untyped(500, message));
-    }
-    if matches!(revision, "" | "0") && !kind.stored.strategy.updates_blindly() {
-        let field = FieldPath::new("metadata.resourceVersion");
-        let fault = FieldError::invalid(field, &Value::from(0), "must be specified for an update");
-        // Here, and nowhere else, upstream names the plural.
-        return Err(ApiError::invalid_kind(&kind.resource.qualified_plural(), name, &[fault]));
-    }
-    if !revision.is_empty() && revision != object::meta(old, "resourceVersion") {
-        return Err(ApiError::modified(kind.resource, name));
-    }
-    check_uid(kind, new, old, Method::Patch)
-}
-
-/// Whoever names a uid means that very object.
-pub(super) fn check_uid(kind: Kind<'_>, new: &Value, old: &Value, method: Method) -> ApiResult<()> {
-    let (uid, given) = (object::meta(old, "uid"), object::meta(new, "uid"));
-    if given.is_empty() || given == uid {
-        return Ok(());
-    }
-    if method == Method::Put {
-        let key = format!("{}{}/{}", kind.resource.prefix(), object::namespace(old), object::name(old));
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID \
-             in precondition: {given}, UID in object meta: {uid}",
-            key.replace("//", "/")
-        );
-        return Err(ApiError::conflict(kind.resource, object::name(old), &why));
-    }
-    let field = FieldPath::new("metadata.uid");
-    let fault = FieldError::invalid(field, &Value::from(given), "field is immutable");
-    // Upstream finds it twice, in two of its layers.
-    Err(ApiError::invalid(kind.resource, object::name(old), &[fault.clone(), fault]))
-}
-
-/// A patch may not lead to another version.
-fn check_version(kind: Kind<'_>, new: &Value) -> ApiResult<()> {
-    let wanted = kind.resource.api_version();
-    let given = new.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-    if given == wanted {
-        return Ok(());
-    }
-    let detail = format!("must be {wanted}");
-    let fault = FieldError::invalid(FieldPath::new("apiVersion"), &Value::from(given), &detail);
-    // The kind is named as the patch has it.
-    let named = new.get("kind").and_then(Value::as_str).unwrap_or_default();
-    let qualified =
-        given.split_once('/').map_or_else(|| named.to_owned(), |(group, _)| format!("{named}.{group}"));
-    Err(ApiError::invalid_kind(&qualified, object::name(new), &[fault]))
-}
-
-/// Deletion is asked for with DELETE, and once begun it stays as it is.
-fn check_deletion(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
-    let of = |object: &Value, field: &str| {
-        object.pointer(&format!("/metadata/{field}")).filter(|value| !value.is_null()).cloned()
-    };
-    let mut faults = Vec::new();
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let (given, there) = (of(new, field), of(old, field));
-        // When it is to go is not asked again, and so is nobody refused for another moment.
-        let is_settled = field == "deletionTimestamp" && there.is_some();
-        if let Some(given) = given.filter(|given| !is_settled && Some(given) != there.as_ref()) {
-            let field = FieldPath::new("metadata").child(field);
-            faults.push(FieldError::invalid(field, &given, "field is immutable"));
-        }
-    }
-    // Upstream finds them twice, in two of its layers.
-    let faults = [faults.clone(), faults].concat();
-    if faults.is_empty() { Ok(()) } else { Err(ApiError::invalid(kind.resource, object::name(old), &faults)) }
-}
-
-/// Checks that an object is in the namespace that it was sent to, or does not say.
-fn check_namespace(object: &Value, namespace: &str) -> ApiResult<()> {
-    let given = object::namespace(object);
-    if given.is_empty() || given == namespace {
-        return Ok(());
-    }
-    Err(ApiError::bad_request(
-        "the namespace of the provided object does not match the namespace sent on the request",
-    ))
-}
-
-/// Checks that an object has the name that it was sent to.
-pub(super) fn check_name(object: &Value, name: &str) -> ApiResult<()> {
-    let given = object::name(object);
-    if given.is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )));
-    }
-    if given != name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({name})"
-        )));
-    }
-    Ok(())
 }
 
 /// Restores what this write may not change, sets what the server keeps.
@@ -387,7 +302,8 @@ fn count_generation(kind: Kind<'_>, new: &mut Value, old: &Value) {
 fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
     match target {
         Target::Status => {
-            let status = new.get("status").cloned();
+            // Null is none, whoever says so.
+            let status = new.get("status").filter(|status| !status.is_null()).cloned();
             *new = old.clone();
             set_or_remove(new, "status", status);
         }
@@ -445,11 +361,11 @@ fn check_patched(
     validation: FieldValidation,
 ) -> ApiResult<Vec<String>> {
     if validation != FieldValidation::Strict {
-        let unknown = check_fields(kind.resource, new, validation)?;
+        let unknown = check_known_fields(kind.resource, new, validation)?;
         return Ok([patch.faults(), &unknown].concat());
     }
     let patched = new.clone();
-    let unknown = check_fields(kind.resource, new, FieldValidation::Warn)?;
+    let unknown = check_known_fields(kind.resource, new, FieldValidation::Warn)?;
     let faults = [patch.faults(), &unknown].concat();
     if faults.is_empty() {
         return Ok(faults);

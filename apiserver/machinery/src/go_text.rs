@@ -1,0 +1,44 @@
+//! Text as Go shows it in quotes: what upstream's refusals quote, clients compare.
+
+/// A text in quotes, with escapes for what nobody would see.
+pub fn quoted(text: &str) -> String {
+    let mut shown = String::from("\"");
+    for character in text.chars() {
+        match (character, u32::from(character)) {
+            ('"' | '\\', _) => shown.extend(['\\', character]),
+            (_, _) if is_printable(character) => shown.push(character),
+            ('\u{7}', _) => shown.push_str("\\a"),
+            ('\u{8}', _) => shown.push_str("\\b"),
+            ('\t', _) => shown.push_str("\\t"),
+            ('\n', _) => shown.push_str("\\n"),
+            ('\u{b}', _) => shown.push_str("\\v"),
+            ('\u{c}', _) => shown.push_str("\\f"),
+            ('\r', _) => shown.push_str("\\r"),
+            (_, code @ (0..0x20 | 0x7f)) => shown.push_str(&format!("\\x{code:02x}")),
+            (_, code @ 0..=0xffff) => shown.push_str(&format!("\\u{code:04x}")),
+            (_, code) => shown.push_str(&format!("\\U{code:08x}")),
+        }
+    }
+    shown.push('"');
+    shown
+}
+
+/// Whether people see it: neither a control, nor a format, nor a space of another kind than the usual one.
+pub fn is_printable(character: char) -> bool {
+    // Such characters are what Rust escapes where it shows text. The letter is for marks, which are escaped
+    // when they have nothing to stand on.
+    let shown = format!("a{character}");
+    matches!(character, ' '..='~') || shown.escape_debug().eq(shown.chars())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text is what a kube-apiserver 1.36.3 said.
+    #[test]
+    fn what_nobody_sees_is_escaped() {
+        let text = "é\0\u{200b}\n\"\\<>&\u{7f}\u{e0001}'";
+        assert_eq!(quoted(text), r#""é\x00\u200b\n\"\\<>&\x7f\U000e0001'""#);
+    }
+}

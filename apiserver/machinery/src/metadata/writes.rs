@@ -1,0 +1,129 @@
+//! Which rules a write asks for, and how often: upstream has several layers that look at the same, each with a cause of
+//! its own for every fault.
+
+use serde_json::{Value, json};
+
+use super::{
+    managers, path_segment_faults, refuse, validate_annotations, validate_finalizers, validate_labels,
+    validate_owners,
+};
+use crate::field_errors::{FieldError, FieldPath};
+use crate::object;
+use crate::resource::Resource;
+
+/// What an update meets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before<'a> {
+    /// The stored object.
+    pub(crate) object: &'a Value,
+    /// What the update would change of it that stays as it is.
+    pub(crate) immutable: &'a [FieldError],
+}
+
+/// Every fault of a new object's metadata.
+pub(crate) fn validate_new(resource: &Resource, new: &Value) -> Vec<FieldError> {
+    let path = FieldPath::new("metadata");
+    let mut faults = Vec::new();
+    validate_name(resource, new, &path, &mut faults);
+    validate_namespace(resource, new, &path, &mut faults);
+    validate_common(new, &path, &mut faults);
+    faults
+}
+
+/// Every fault of a new version's metadata, as often as upstream finds it.
+pub(crate) fn validate_update(new: &Value, before: Before<'_>) -> Vec<FieldError> {
+    let mut faults = validate_update_once(new, before);
+    add_change_faults(new, before, &FieldPath::new("metadata"), &mut faults);
+    faults
+}
+
+/// The same of one layer fewer: the last is that of the kind itself.
+pub(crate) fn validate_update_once(new: &Value, before: Before<'_>) -> Vec<FieldError> {
+    let path = FieldPath::new("metadata");
+    let mut faults = Vec::new();
+    let prefix = object::meta(new, "generateName");
+    // It was the beginning of a name, and whatever it is now, no name will be made of it.
+    refuse(&path.child("generateName"), &json!(prefix), path_segment_faults(prefix), &mut faults);
+    validate_common(new, &path, &mut faults);
+    add_change_faults(new, before, &path, &mut faults);
+    faults
+}
+
+fn validate_common(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    validate_labels(new, path, faults);
+    validate_annotations(new, path, faults);
+    validate_owners(new, path, faults);
+    validate_finalizers(new, path, faults);
+    validate_managers(new, path, faults);
+}
+
+/// What one layer says of a change.
+fn add_change_faults(new: &Value, before: Before<'_>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    if object::is_deleting(before.object) {
+        refuse_more_finalizers(new, before.object, path, faults);
+    }
+    faults.extend(before.immutable.iter().cloned());
+    validate_labels(new, path, faults);
+    validate_annotations(new, path, faults);
+    validate_owners(new, path, faults);
+    validate_managers(new, path, faults);
+}
+
+fn validate_name(resource: &Resource, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let prefix = object::meta(new, "generateName");
+    if !prefix.is_empty() {
+        let begun = without_hyphen(prefix);
+        refuse(&path.child("generateName"), &json!(prefix), resource.strategy.name_faults(&begun), faults);
+    }
+    let name = object::name(new);
+    if name.is_empty() {
+        faults.push(FieldError::required(path.child("name"), "name or generateName is required"));
+    } else {
+        refuse(&path.child("name"), &json!(name), resource.strategy.name_faults(name), faults);
+    }
+}
+
+/// A prefix as the rules of names meet it: a hyphen at its end is followed by more. Upstream puts a letter in the place
+/// of it and of the byte before.
+fn without_hyphen(prefix: &str) -> String {
+    match prefix.strip_suffix('-') {
+        None | Some("") => prefix.to_owned(),
+        Some(begun) => {
+            let kept = begun.as_bytes().split_last().map_or(&[][..], |(_, kept)| kept);
+            format!("{}a", String::from_utf8_lossy(kept))
+        }
+    }
+}
+
+fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let namespace = object::namespace(new);
+    if resource.namespaced && namespace.is_empty() {
+        faults.push(FieldError::required(path.child("namespace"), ""));
+    }
+    if !resource.namespaced && !namespace.is_empty() {
+        faults.push(FieldError::forbidden(path.child("namespace"), "not allowed on this type"));
+    }
+}
+
+fn validate_managers(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    if let Some(entries) = new.pointer("/metadata/managedFields").and_then(Value::as_array) {
+        managers::validate(entries, &path.child("managedFields"), faults);
+    }
+}
+
+/// What is being deleted waits for no more than it did.
+fn refuse_more_finalizers(new: &Value, old: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let before = object::finalizers(old);
+    let added: Vec<String> = object::finalizers(new)
+        .into_iter()
+        .filter(|finalizer| !before.contains(finalizer))
+        .map(|finalizer| format!("{finalizer:?}"))
+        .collect();
+    if !added.is_empty() {
+        let detail = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            added.join(", ")
+        );
+        faults.push(FieldError::forbidden(path.child("finalizers"), &detail));
+    }
+}
