@@ -78,6 +78,10 @@ pub(crate) struct Told {
     pub(crate) details: Value,
 }
 
+/// Says of an answer that it is about a version which clients should move on from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deprecated;
+
 /// A refusal or failure. A `Status` can be written in every encoding.
 pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Answer {
     let body = encoding.encode(&error.to_value()).unwrap_or_default();

@@ -205,6 +205,29 @@ async fn a_panic_is_one_requests_and_is_written_down() {
     assert_eq!(stages, ["RequestReceived", "Panic"]);
 }
 
+#[tokio::test]
+async fn the_log_tells_of_a_request_when_it_is_known_who_asks() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("audit.log");
+    let audit = AuditLog::to_file(AuditFile::open(&file, 1_000_000, 1).unwrap(), Vec::new()).unwrap();
+    let settings = Settings { audit: Some(audit.clone()), ..Settings::default() };
+    let server = Server::start_with(Setup { settings, ..Setup::default() }).await;
+    assert_eq!(server.post(GADGETS, &gadget("a")).await.0, 201);
+    assert_eq!(server.post(&format!("{GADGETS}?timeout=x"), &gadget("b")).await.0, 400);
+    audit.flush();
+    let events = std::fs::read_to_string(&file).unwrap();
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<&Value> =
+        events.iter().filter(|event| event["requestURI"].as_str().unwrap().contains("gadgets")).collect();
+    let stages: Vec<&Value> = events.iter().map(|event| &event["stage"]).collect();
+    assert_eq!(
+        stages,
+        ["RequestReceived", "ResponseComplete", "ResponseStarted"],
+        "of the second nothing was begun"
+    );
+    assert!(events[0]["user"]["username"].is_string(), "{}", events[0]);
+}
+
 async fn face(
     server: &Server,
     path: &str,
