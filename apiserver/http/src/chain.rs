@@ -55,6 +55,9 @@ where
     if head_only {
         response::head_only(&mut answer);
     }
+    if server.lifecycle.is_parting() && connection.internal.is_none() {
+        response::part(&mut answer, version);
+    }
     response::do_not_cache(&mut answer);
     audit_id::set(&mut answer, &audit_id);
     close_some(server, connection, version, exchange.is_known());

@@ -47,6 +47,10 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long a client that is to go has to take what was sent to it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// For how long before the end clients of HTTP/1.1 are told that it comes: an idle connection can be told
+/// nothing, and whoever sends on it as it is closed learns only that it is.
+const PARTING: Duration = Duration::from_secs(5);
+
 /// Pause after a failed accept, e.g. without file descriptors: long enough for some to be freed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -102,9 +106,15 @@ async fn delayed(server: &ApiServer, shutdown: &CancellationToken) {
     if !delay.is_zero() {
         tracing::info!(seconds = delay.as_secs(), "not ready any more, and serving on for a while");
     }
+    let parting = (delay / 4).min(PARTING);
+    let over = async {
+        tokio::time::sleep(delay.saturating_sub(parting)).await;
+        server.part();
+        tokio::time::sleep(parting).await;
+    };
     tokio::select! {
         () = server.settings.hurry.cancelled() => {}
-        () = tokio::time::sleep(delay) => {}
+        () = over => {}
     }
 }
 

@@ -259,8 +259,15 @@ async fn at_the_end_readiness_fails_first_and_then_nothing_new_is_begun() {
     assert_eq!(server.get("/livez").await.0, 200);
     assert_eq!(server.post(GADGETS, &gadget("a")).await.0, 201, "everything is served on");
     assert_eq!(watch.next().await["type"], "ADDED");
-    server.server.refuse();
     let outside = Connection::default();
+    assert_eq!(face(&server, "/livez", Version::HTTP_11, &outside).await.2, None);
+    server.server.part();
+    assert_eq!(
+        face(&server, "/livez", Version::HTTP_11, &outside).await,
+        (200, "ok".to_owned(), Some("close".to_owned()))
+    );
+    assert_eq!(face(&server, "/livez", Version::HTTP_2, &outside).await.2, None);
+    server.server.refuse();
     let text = "The apiserver is shutting down, please try again later.\n".to_owned();
     let found = face(&server, GADGETS, Version::HTTP_11, &outside).await;
     assert_eq!(found, (429, text.clone(), Some("close".to_owned())));
