@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -20,8 +20,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::connection::Connection;
 use crate::server::ApiServer;
+use crate::socket::{End, Socket};
 use crate::tls::ReloadableTls;
 use crate::underway::Underway;
+use crate::unread::Unread;
 use crate::well_formed;
 
 /// A handshake takes milliseconds; who needs longer is not a client.
@@ -149,11 +151,12 @@ async fn connection(
         })
     };
     if is_http2 {
-        let serving = http2().serve_connection(TokioIo::new(stream), service);
+        let serving = http2().serve_connection(TokioIo::new(Socket::new(stream, End::Listen)), service);
         let stop = |serving: Pin<&mut http2::Connection<_, _, _>>| serving.graceful_shutdown();
         drive(serving, stop, &connection, &begun).await
     } else {
-        let serving = http1().serve_connection(TokioIo::new(stream), service).with_upgrades();
+        let serving =
+            http1().serve_connection(TokioIo::new(Socket::new(stream, End::Close)), service).with_upgrades();
         let stop = |serving: Pin<&mut http1::UpgradeableConnection<_, _>>| serving.graceful_shutdown();
         drive(serving, stop, &connection, &begun).await
     }
@@ -177,7 +180,7 @@ where
         }
     };
     tokio::select! {
-        // That it is to end should be told before the answer after which it does.
+        // What is on its way then goes out together with that it is to end.
         biased;
         () = connection.close.cancelled() => stop(serving.as_mut()),
         result = serving.as_mut() => return result.map_err(|error| error.to_string()),
@@ -204,11 +207,18 @@ async fn answer(
         return Err(h2::Reason::REFUSED_STREAM.into());
     }
     let token = connection.underway.token();
+    // That it is to end is told with the answer, and not before.
+    let end = CancellationToken::new();
+    let asked = Connection { close: end.clone(), ..connection.clone() };
     let answer = match well_formed::refusal(&request) {
         Some(refusal) => refusal,
-        None => server.handle(request, &connection).await,
+        None if request.version() == Version::HTTP_2 => {
+            server.handle(request.map(|body| Unread(Some(body))), &asked).await
+        }
+        None => server.handle(request, &asked).await,
     };
-    Ok(answer.map(|body| Underway { body, _token: token }))
+    let end = end.is_cancelled().then_some(connection.close);
+    Ok(answer.map(|body| Underway::new(body, end, token)))
 }
 
 fn http1() -> http1::Builder {
