@@ -55,6 +55,9 @@ where
     if head_only {
         response::head_only(&mut answer);
     }
+    if server.lifecycle.is_parting() && connection.internal.is_none() {
+        response::part(&mut answer, version);
+    }
     response::do_not_cache(&mut answer);
     audit_id::set(&mut answer, &audit_id);
     close_some(server, connection, version, exchange.is_known());
@@ -159,7 +162,16 @@ where
     let user = found.inspect_err(|_| exchange.stopped_early())?;
     exchange.known_as(&user);
     let proxied = connection.peer.is_front_proxy();
-    let user = impersonation::act_as(server, &mut head.headers, user, proxied).await?;
+    let encoding = negotiation::of_errors(&head.headers, &query);
+    let user = match impersonation::act_as(server, &mut head.headers, user, proxied).await {
+        Ok(user) => user,
+        // It quotes what it was asked.
+        Err(error) => {
+            let mut answer = response::error(&error, encoding);
+            response::no_sniffing(&mut answer);
+            return Ok(Admitted::Refused(Box::new(answer)));
+        }
+    };
     exchange.acts_as(&user);
     let asked = Instant::now();
     let turn = match limits::admit(server, &info, &query, &user, exchange.labels()).await {
@@ -167,7 +179,7 @@ where
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };
     exchange.waited(asked.elapsed());
-    let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
+    let decided = authorization::authorize(server, (&info, &head.method), &query, &user, proxied).await;
     exchange.decided(&decided);
     decided.result?;
     if is_deprecated(server, &info) {

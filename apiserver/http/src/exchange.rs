@@ -14,7 +14,7 @@ use crate::body::ResponseBody;
 use crate::fairness::Seat;
 use crate::filters::authorization::Decided;
 use crate::metrics::RequestLabels;
-use crate::response::{Answer, Told};
+use crate::response::{Answer, Deprecated, Told};
 use crate::server::ApiServer;
 
 /// What is gathered until the answer goes out.
@@ -33,7 +33,7 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     pub(crate) fn open(server: &Arc<ApiServer>, labels: RequestLabels, record: Option<Record>) -> Self {
-        let exchange = Self {
+        Self {
             server: Arc::clone(server),
             labels,
             record,
@@ -43,9 +43,7 @@ impl Exchange {
             is_stopped_early: false,
             waited: Duration::ZERO,
             seat: None,
-        };
-        exchange.write(Stage::RequestReceived, None);
-        exchange
+        }
     }
 
     pub(crate) fn labels(&self) -> &RequestLabels {
@@ -57,11 +55,13 @@ impl Exchange {
         self.is_known
     }
 
+    /// It is known who asks. As upstream, the log tells of no request before that.
     pub(crate) fn known_as(&mut self, user: &User) {
         self.is_known = !user.is_anonymous();
         if let Some(record) = &mut self.record {
             record.set_user(user);
         }
+        self.write(Stage::RequestReceived, None);
     }
 
     /// Whom the user is taken for; the user, where it is nobody else.
@@ -108,6 +108,11 @@ impl Exchange {
         self.seat = None;
         let code = answer.status().as_u16();
         self.outcome = Outcome { code, told: answer.extensions_mut().remove::<Told>() };
+        if let Some(record) =
+            self.record.as_mut().filter(|_| answer.extensions().get::<Deprecated>().is_some())
+        {
+            record.set_deprecated();
+        }
         if code == 504 {
             self.server.metrics.terminated(&self.labels, code);
         }

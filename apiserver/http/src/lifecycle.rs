@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! stopping  readiness fails, everything is served: whoever spreads the load takes us out
+//! parting   the same, but connections of HTTP/1.1 end with the next answer on them
 //! refusing  nothing new is accepted or begun; what runs is finished
 //! ending    watches end, one after the other
 //! ```
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub(crate) struct Lifecycle {
     stopping: CancellationToken,
+    parting: CancellationToken,
     refusing: CancellationToken,
     hurry: CancellationToken,
     watch_grace: Duration,
@@ -21,11 +23,21 @@ pub(crate) struct Lifecycle {
 
 impl Lifecycle {
     pub(crate) fn new(stopping: CancellationToken, hurry: CancellationToken, watch_grace: Duration) -> Self {
-        Self { stopping, refusing: CancellationToken::new(), hurry, watch_grace }
+        let (parting, refusing) = (CancellationToken::new(), CancellationToken::new());
+        Self { stopping, parting, refusing, hurry, watch_grace }
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
+    }
+
+    pub(crate) fn is_parting(&self) -> bool {
+        self.parting.is_cancelled()
+    }
+
+    /// From now on clients are told to go elsewhere with their next request.
+    pub(crate) fn part(&self) {
+        self.parting.cancel();
     }
 
     pub(crate) fn is_refusing(&self) -> bool {

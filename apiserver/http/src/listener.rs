@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -20,8 +20,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::connection::Connection;
 use crate::server::ApiServer;
+use crate::socket::{End, Socket};
 use crate::tls::ReloadableTls;
 use crate::underway::Underway;
+use crate::unread::Unread;
 use crate::well_formed;
 
 /// A handshake takes milliseconds; who needs longer is not a client.
@@ -46,6 +48,10 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// How long a client that is to go has to take what was sent to it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// For how long before the end clients of HTTP/1.1 are told that it comes: an idle connection can be told
+/// nothing, and whoever sends on it as it is closed learns only that it is.
+const PARTING: Duration = Duration::from_secs(5);
 
 /// Pause after a failed accept, e.g. without file descriptors: long enough for some to be freed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -102,9 +108,15 @@ async fn delayed(server: &ApiServer, shutdown: &CancellationToken) {
     if !delay.is_zero() {
         tracing::info!(seconds = delay.as_secs(), "not ready any more, and serving on for a while");
     }
+    let parting = (delay / 4).min(PARTING);
+    let over = async {
+        tokio::time::sleep(delay.saturating_sub(parting)).await;
+        server.part();
+        tokio::time::sleep(parting).await;
+    };
     tokio::select! {
         () = server.settings.hurry.cancelled() => {}
-        () = tokio::time::sleep(delay) => {}
+        () = over => {}
     }
 }
 
@@ -140,11 +152,12 @@ async fn connection(
         })
     };
     if is_http2 {
-        let serving = http2().serve_connection(TokioIo::new(stream), service);
+        let serving = http2().serve_connection(TokioIo::new(Socket::new(stream, End::Listen)), service);
         let stop = |serving: Pin<&mut http2::Connection<_, _, _>>| serving.graceful_shutdown();
         drive(serving, stop, &connection, &begun).await
     } else {
-        let serving = http1().serve_connection(TokioIo::new(stream), service).with_upgrades();
+        let serving =
+            http1().serve_connection(TokioIo::new(Socket::new(stream, End::Close)), service).with_upgrades();
         let stop = |serving: Pin<&mut http1::UpgradeableConnection<_, _>>| serving.graceful_shutdown();
         drive(serving, stop, &connection, &begun).await
     }
@@ -168,7 +181,7 @@ where
         }
     };
     tokio::select! {
-        // That it is to end should be told before the answer after which it does.
+        // What is on its way then goes out together with that it is to end.
         biased;
         () = connection.close.cancelled() => stop(serving.as_mut()),
         result = serving.as_mut() => return result.map_err(|error| error.to_string()),
@@ -195,11 +208,18 @@ async fn answer(
         return Err(h2::Reason::REFUSED_STREAM.into());
     }
     let token = connection.underway.token();
+    // That it is to end is told with the answer, and not before.
+    let end = CancellationToken::new();
+    let asked = Connection { close: end.clone(), ..connection.clone() };
     let answer = match well_formed::refusal(&request) {
         Some(refusal) => refusal,
-        None => server.handle(request, &connection).await,
+        None if request.version() == Version::HTTP_2 => {
+            server.handle(request.map(|body| Unread(Some(body))), &asked).await
+        }
+        None => server.handle(request, &asked).await,
     };
-    Ok(answer.map(|body| Underway { body, _token: token }))
+    let end = end.is_cancelled().then_some(connection.close);
+    Ok(answer.map(|body| Underway::new(body, end, token)))
 }
 
 fn http1() -> http1::Builder {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::metadata::manager_faults;
-use apiserver_machinery::resource::Resource;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{FieldValidation, WriteOptions};
@@ -42,10 +41,7 @@ impl Query {
     }
 
     pub(crate) fn number(&self, name: &str) -> ApiResult<Option<i64>> {
-        match self.text(name) {
-            "" => Ok(None),
-            text => integer(text).map(Some),
-        }
+        if self.has(name) { integer(self.text(name)).map(Some) } else { Ok(None) }
     }
 
     /// Refuses what upstream refuses since it was taken away.
@@ -77,8 +73,9 @@ impl Query {
         LabelSelector::parse(self.text("labelSelector"))
     }
 
-    pub(crate) fn fields(&self, resource: &Resource) -> ApiResult<FieldSelector> {
-        FieldSelector::parse(self.text("fieldSelector"), &resource.selectable)
+    /// The field selector, as far as it can be read: its fields need not be there.
+    pub(crate) fn fields(&self) -> ApiResult<FieldSelector> {
+        FieldSelector::read(self.text("fieldSelector"))
     }
 
     /// How a write is to be done. `options` names the options' kind in errors; `faults` are those that it has

@@ -57,8 +57,8 @@ impl RequestInfo {
     pub fn resolve(method: &Method, path: &str, watch: bool, named: Option<&str>) -> Self {
         let path = &percent_decode(path);
         match resource_path(path) {
-            Some((mut resource, is_old_watch)) => {
-                let verb = if is_old_watch { "watch" } else { verb(method, &resource, watch) };
+            Some((mut resource, special)) => {
+                let verb = special.unwrap_or_else(|| verb(method, &resource, watch));
                 if resource.name.is_empty() && matches!(verb, "list" | "watch") {
                     named.unwrap_or_default().clone_into(&mut resource.name);
                     let verb_path =
@@ -81,8 +81,8 @@ impl RequestInfo {
 
     /// The one object that the path itself, in its old form, asks to watch.
     pub fn watched_name(&self) -> Option<String> {
-        let (resource, is_old_watch) = resource_path(&self.path)?;
-        (is_old_watch && !resource.name.is_empty()).then_some(resource.name)
+        let (resource, special) = resource_path(&self.path)?;
+        (special == Some("watch") && !resource.name.is_empty()).then_some(resource.name)
     }
 
     /// Whether it may last: a watch.
@@ -111,6 +111,9 @@ fn verb(method: &Method, path: &ResourcePath, watch: bool) -> &'static str {
     }
 }
 
+/// The verb of a method that is none of HTTP's usual ones, on a path that is no resource.
+pub(crate) const UNKNOWN: &str = "unknown";
+
 fn method_verb(method: &Method) -> &'static str {
     match *method {
         Method::GET | Method::HEAD => "get",
@@ -118,22 +121,24 @@ fn method_verb(method: &Method) -> &'static str {
         Method::PUT => "put",
         Method::PATCH => "patch",
         Method::DELETE => "delete",
-        _ => "unknown",
+        _ => UNKNOWN,
     }
 }
 
-/// `/apis/<g>/<v>/…` and `/api/<v>/…`, as far as they name a resource; and whether it is to be watched
-/// because the path says so, as it did before there was a parameter to say it: `…/<v>/watch/…`.
-fn resource_path(path: &str) -> Option<(ResourcePath, bool)> {
+/// `/apis/<g>/<v>/…` and `/api/<v>/…`, as far as they name a resource; and the verb, where the path says it:
+/// `…/<v>/watch/…`, as it did before there was a parameter to say it, and `…/<v>/proxy/…`, which no kind has any
+/// more, but which is another permission.
+fn resource_path(path: &str) -> Option<(ResourcePath, Option<&'static str>)> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, version, rest) = match parts.as_slice() {
         ["api", version, rest @ ..] => ("", *version, rest),
         ["apis", group, version, rest @ ..] => (*group, *version, rest),
         _ => return None,
     };
-    let (is_old_watch, rest) = match rest {
-        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
-        rest => (false, rest),
+    let (special, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (Some("watch"), rest),
+        ["proxy", rest @ ..] if !rest.is_empty() => (Some("proxy"), rest),
+        rest => (None, rest),
     };
     let (namespace, rest) = match rest {
         // The namespace object itself and its subresources are not inside it.
@@ -144,6 +149,7 @@ fn resource_path(path: &str) -> Option<(ResourcePath, bool)> {
     let (resource, name, subresource) = match rest {
         [resource] => (*resource, "", String::new()),
         [resource, name] => (*resource, *name, String::new()),
+        [resource, name, ..] if special == Some("proxy") => (*resource, *name, String::new()),
         // What follows a subresource is nobody's.
         [resource, name, subresource, ..] => (*resource, *name, (*subresource).to_owned()),
         [] => return None,
@@ -159,7 +165,7 @@ fn resource_path(path: &str) -> Option<(ResourcePath, bool)> {
         name: name.to_owned(),
         subresource,
     };
-    Some((path, is_old_watch))
+    Some((path, special))
 }
 
 #[cfg(test)]
@@ -185,6 +191,7 @@ mod tests {
             (Method::GET, "/apis/g/v1/watch/machines", false, "watch g|v1||machines||"),
             (Method::GET, "/apis/g/v1/watch/namespaces/ns/machines/m", false, "watch g|v1|ns|machines|m|"),
             (Method::GET, "/api/v1/watch/namespaces/ns", false, "watch |v1||namespaces|ns|"),
+            (Method::GET, "/apis/g/v1/proxy/namespaces/ns/machines/m/x", false, "proxy g|v1|ns|machines|m|"),
             (Method::GET, "/apis/g/v1/watch", false, "list g|v1||watch||"),
             (Method::GET, "/apis/g/v1/machines", false, "list g|v1||machines||"),
             (Method::GET, "/apis/g/v1/machines", true, "watch g|v1||machines||"),

@@ -48,10 +48,15 @@ pub(crate) fn overloaded() -> Answer {
 pub(crate) fn shutting_down(version: Version) -> Answer {
     let mut answer = text(429, "The apiserver is shutting down, please try again later.\n");
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
-    if version < Version::HTTP_2 {
-        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
+    part(&mut answer, version);
     answer
+}
+
+/// Tells the client that its connection ends with this answer, unless it has become something else with it.
+pub(crate) fn part(answer: &mut Answer, version: Version) {
+    if version < Version::HTTP_2 {
+        answer.headers_mut().entry(CONNECTION).or_insert(HeaderValue::from_static("close"));
+    }
 }
 
 /// The server failed over this request.
@@ -77,6 +82,10 @@ pub(crate) struct Told {
     /// `Null` when there are none.
     pub(crate) details: Value,
 }
+
+/// Says of an answer that it is about a version which clients should move on from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deprecated;
 
 /// A refusal or failure. A `Status` can be written in every encoding.
 pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Answer {

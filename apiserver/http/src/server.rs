@@ -89,6 +89,11 @@ impl ApiServer {
         self.parts.objects.registry()
     }
 
+    /// From now on a connection of HTTP/1.1 ends with the next answer on it.
+    pub fn part(&self) {
+        self.lifecycle.part();
+    }
+
     /// From now on nothing new is begun, and watches end; what runs is finished.
     pub fn refuse(&self) {
         self.lifecycle.refuse();

@@ -205,6 +205,29 @@ async fn a_panic_is_one_requests_and_is_written_down() {
     assert_eq!(stages, ["RequestReceived", "Panic"]);
 }
 
+#[tokio::test]
+async fn the_log_tells_of_a_request_when_it_is_known_who_asks() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("audit.log");
+    let audit = AuditLog::to_file(AuditFile::open(&file, 1_000_000, 1).unwrap(), Vec::new()).unwrap();
+    let settings = Settings { audit: Some(audit.clone()), ..Settings::default() };
+    let server = Server::start_with(Setup { settings, ..Setup::default() }).await;
+    assert_eq!(server.post(GADGETS, &gadget("a")).await.0, 201);
+    assert_eq!(server.post(&format!("{GADGETS}?timeout=x"), &gadget("b")).await.0, 400);
+    audit.flush();
+    let events = std::fs::read_to_string(&file).unwrap();
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<&Value> =
+        events.iter().filter(|event| event["requestURI"].as_str().unwrap().contains("gadgets")).collect();
+    let stages: Vec<&Value> = events.iter().map(|event| &event["stage"]).collect();
+    assert_eq!(
+        stages,
+        ["RequestReceived", "ResponseComplete", "ResponseStarted"],
+        "of the second nothing was begun"
+    );
+    assert!(events[0]["user"]["username"].is_string(), "{}", events[0]);
+}
+
 async fn face(
     server: &Server,
     path: &str,
@@ -236,8 +259,15 @@ async fn at_the_end_readiness_fails_first_and_then_nothing_new_is_begun() {
     assert_eq!(server.get("/livez").await.0, 200);
     assert_eq!(server.post(GADGETS, &gadget("a")).await.0, 201, "everything is served on");
     assert_eq!(watch.next().await["type"], "ADDED");
-    server.server.refuse();
     let outside = Connection::default();
+    assert_eq!(face(&server, "/livez", Version::HTTP_11, &outside).await.2, None);
+    server.server.part();
+    assert_eq!(
+        face(&server, "/livez", Version::HTTP_11, &outside).await,
+        (200, "ok".to_owned(), Some("close".to_owned()))
+    );
+    assert_eq!(face(&server, "/livez", Version::HTTP_2, &outside).await.2, None);
+    server.server.refuse();
     let text = "The apiserver is shutting down, please try again later.\n".to_owned();
     let found = face(&server, GADGETS, Version::HTTP_11, &outside).await;
     assert_eq!(found, (429, text.clone(), Some("close".to_owned())));

@@ -181,4 +181,8 @@ async fn who_may_acts_as_somebody_else() {
     let (code, answer) = server.send("GET", "/version", &[("impersonate-group", "x")], "").await;
     assert_eq!(code, 400);
     assert!(answer["message"].as_str().unwrap().ends_with("without impersonating a user name"), "{answer}");
+    let answer = server.request("GET", "/version", &[("impersonate-group", "x")], "").await;
+    assert_eq!(answer.headers()["x-content-type-options"], "nosniff", "it quotes what was asked");
+    let (_, answer) = server.seen_by("bob", &[]).send("FOO", "/x", &[], "").await;
+    assert_eq!(answer["message"], "forbidden: User \"bob\" cannot foo path \"/x\"");
 }

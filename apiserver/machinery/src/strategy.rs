@@ -9,6 +9,7 @@ use crate::metadata::subdomain_faults;
 use crate::others::{Judgement, Others};
 use crate::protobuf;
 use crate::status::ApiResult;
+use crate::table::OwnTable;
 
 /// A kind's own rules. The generic store calls them in the order they are written here, on the
 /// decoded, pruned and defaulted object; `old` is the stored object, absent on create.
@@ -123,6 +124,11 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     /// Whether an update need not say which version it was made from.
     fn updates_blindly(&self) -> bool {
         false
+    }
+
+    /// The kind's own table; without one, its columns are what its paths say.
+    fn table(&self) -> Option<OwnTable> {
+        None
     }
 
     /// The fields of the kind's protobuf message, when bodies in that form are read: those kinds

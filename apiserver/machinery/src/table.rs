@@ -21,8 +21,37 @@ pub enum IncludeObject {
     Object,
 }
 
+/// A table that a kind makes by itself, as those of Kubernetes' own kinds are: with cells that no path says.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnTable {
+    /// All of its columns; where the name stands is the kind's to say.
+    pub columns: &'static [OwnColumn],
+    /// The cells of an object at this time, one for each column.
+    pub cells: fn(&Value, Timestamp) -> Vec<Value>,
+}
+
+/// A column of such a table. Its type is `string`, whatever the cells are: so it is upstream.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnColumn {
+    /// What stands above it.
+    pub name: &'static str,
+    /// `name` for the column of names, else nothing.
+    pub format: &'static str,
+    /// Above 0 it is shown only to who wants it wide.
+    pub priority: i32,
+    /// What it says.
+    pub description: &'static str,
+}
+
 /// The columns' descriptions. A kind that declares none has its age.
 pub fn columns(resource: &Resource) -> Value {
+    if let Some(own) = resource.strategy.table() {
+        let shown = own.columns.iter().map(|column| {
+            json!({"name": column.name, "type": "string", "format": column.format, "priority": column.priority,
+                "description": column.description})
+        });
+        return shown.collect();
+    }
     let name = json!({"name": "Name", "type": "string", "format": "name", "priority": 0,
         "description": "The object's name, unique among those of its kind in a namespace."});
     let others = declared(resource).iter().map(|column| {
@@ -55,7 +84,7 @@ fn declared(resource: &Resource) -> &[Column] {
 /// Makes rows of the objects of one kind.
 #[derive(Debug)]
 pub struct Rows<'a> {
-    columns: Vec<(&'a str, Option<JsonPath>)>,
+    cells: Cells<'a>,
     include: IncludeObject,
     now: Timestamp,
 }
@@ -63,19 +92,21 @@ pub struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// Rows of `resource`, with ages as of `now`.
     pub fn new(resource: &'a Resource, include: IncludeObject, now: Timestamp) -> Self {
-        let columns = declared(resource).iter();
-        let columns =
-            columns.map(|column| (column.kind.as_str(), JsonPath::parse(&column.json_path))).collect();
-        Self { columns, include, now }
+        let cells = match resource.strategy.table() {
+            Some(own) => Cells::Own(own.cells),
+            None => Cells::Declared(
+                declared(resource)
+                    .iter()
+                    .map(|column| (column.kind.as_str(), JsonPath::parse(&column.json_path)))
+                    .collect(),
+            ),
+        };
+        Self { cells, include, now }
     }
 
     /// The row of one object. `version` is the one of `meta.k8s.io` that its metadata is shown in.
     pub fn row(&self, object: &Value, version: &str) -> Value {
-        let cells = self.columns.iter().map(|(kind, path)| {
-            let found = path.as_ref().and_then(|path| path.first(object));
-            found.map_or(Value::Null, |value| cell(kind, value, self.now))
-        });
-        let cells: Vec<Value> = std::iter::once(json!(object::name(object))).chain(cells).collect();
+        let cells = self.cells.of(object, self.now);
         // Where the initial events end is said in the metadata, which is then shown all the same.
         let is_mark = object.pointer("/metadata/annotations/k8s.io~1initial-events-end").is_some();
         let shown = match self.include {
@@ -84,6 +115,28 @@ impl<'a> Rows<'a> {
             IncludeObject::Object => object.clone(),
         };
         json!({"cells": cells, "object": shown})
+    }
+}
+
+/// Where cells come from.
+#[derive(Debug)]
+enum Cells<'a> {
+    /// The name, and then what is at these paths, by the columns' types.
+    Declared(Vec<(&'a str, Option<JsonPath>)>),
+    Own(fn(&Value, Timestamp) -> Vec<Value>),
+}
+
+impl Cells<'_> {
+    fn of(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let columns = match self {
+            Self::Declared(columns) => columns,
+            Self::Own(cells) => return cells(object, now),
+        };
+        let cells = columns.iter().map(|(kind, path)| {
+            let found = path.as_ref().and_then(|path| path.first(object));
+            found.map_or(Value::Null, |value| cell(kind, value, now))
+        });
+        std::iter::once(json!(object::name(object))).chain(cells).collect()
     }
 }
 

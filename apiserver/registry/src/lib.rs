@@ -118,6 +118,7 @@ const EVENT_FIELDS: &[&str] = &[
     "involvedObject.resourceVersion",
     "involvedObject.fieldPath",
     "reason",
+    "reportingComponent",
     "type",
     "source.component",
 ];

@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// The certificate is signed by the server's own CA, so this runs where the data directory is.
     /// Group system:masters may do everything; anybody else may read discovery and health.
     ///
-    /// Example: capstan kubeconfig --user alice --group system:masters --expires 8h > alice.kubeconfig
+    /// Example: capstan kubeconfig --user alice --expires 8h --output alice.kubeconfig
     #[command(verbatim_doc_comment)]
     Kubeconfig(KubeconfigArguments),
     /// What a host cluster is told about us
@@ -114,21 +114,40 @@ pub(crate) struct ServeArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct KubeconfigArguments {
+    /// The server's configuration file, which says where its data directory is and where it listens
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// The server's data directory [default: as for serve]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) data_dir: Option<PathBuf>,
     /// User name: the certificate's CN
     #[arg(long, default_value = "capstan-admin")]
     pub(crate) user: String,
-    /// Group: an O of the certificate; may be given several times
-    #[arg(long = "group", default_value = "system:masters")]
-    pub(crate) groups: Vec<String>,
+    /// Group: the certificate's O
+    #[arg(long, default_value = "system:masters")]
+    pub(crate) group: String,
     /// How long the certificate is good, e.g. 30m, 8h, 365d
     #[arg(long, default_value = "365d", value_parser = duration)]
     pub(crate) expires: Duration,
-    /// URL of the server
-    #[arg(long, default_value = "https://127.0.0.1:7443")]
-    pub(crate) server: String,
+    /// URL of the server [default: where it listens, else https://127.0.0.1:7443]
+    #[arg(long, value_name = "URL", value_parser = server)]
+    pub(crate) server: Option<String>,
+    /// Write it to this file, which nobody else can read, instead of printing it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// `https://host:port`: nothing else is served.
+fn server(text: &str) -> Result<String, String> {
+    let url: Option<http::Uri> = text.parse().ok();
+    let is_good = url.is_some_and(|url| {
+        url.scheme_str() == Some("https") && url.host().is_some_and(|host| !host.is_empty())
+    });
+    if is_good {
+        Ok(text.to_owned())
+    } else {
+        Err("must be a URL such as https://192.0.2.10:7443".to_owned())
+    }
 }
 
 /// `30s`, or `0s` for none.
@@ -164,6 +183,12 @@ mod tests {
         assert_eq!(duration("8h"), Ok(Duration::from_secs(28_800)));
         for bad in ["", "8", "h", "-1h", "0s", "1w", "99999999999999999d"] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+        for good in ["https://192.0.2.10:7443", "https://[::1]:7443", "https://capstan.example"] {
+            assert_eq!(server(good).as_deref(), Ok(good));
+        }
+        for bad in ["http://x", "127.0.0.1:1", "capstan.example", "https://", "https:///x", ""] {
+            assert!(server(bad).is_err(), "{bad}");
         }
     }
 }

@@ -17,6 +17,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::start_hooks::SAY_AGAIN;
 use record::View;
 
 const NAMESPACE: &str = "capstan-system";
@@ -103,17 +104,20 @@ impl Election {
     async fn acquire(&self) -> Instant {
         let mut view = View::default();
         let started = Instant::now();
+        let mut said: Option<Instant> = None;
         loop {
             let asked = Instant::now();
-            match tokio::time::timeout(self.timing.renew, self.try_acquire(&mut view)).await {
+            let why = match tokio::time::timeout(self.timing.renew, self.try_acquire(&mut view)).await {
                 Ok(Ok(true)) => return asked,
-                Ok(Ok(false)) => {}
-                // The server may still be reading its store.
-                Ok(Err(error)) if started.elapsed() < self.timing.renew => {
-                    tracing::debug!(%error, "the lease of the controllers cannot be had yet");
-                }
-                Ok(Err(error)) => tracing::warn!(%error, "the lease of the controllers cannot be had"),
-                Err(_) => tracing::warn!("the lease of the controllers cannot be had: no answer"),
+                Ok(Ok(false)) => None,
+                Ok(Err(error)) => Some(words(&error)),
+                Err(_) => Some("no answer".to_owned()),
+            };
+            // The server may still be reading its store.
+            let is_early = started.elapsed() < self.timing.renew;
+            if let Some(why) = why.filter(|_| !is_early && said.is_none_or(|at| at.elapsed() >= SAY_AGAIN)) {
+                tracing::warn!(why, "the lease of the controllers cannot be had");
+                said = Some(Instant::now());
             }
             tokio::time::sleep(self.timing.retry).await;
         }
@@ -229,6 +233,14 @@ impl Election {
                 tracing::debug!("the lease of the controllers was not given back: no answer; it runs out")
             }
         }
+    }
+}
+
+/// An answer's own words, where it is one.
+fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `capstan host manifests`.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Context;
 use apiserver_host::Options;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use crate::assembly::Assembly;
 use crate::cli::ManifestsArguments;
 use crate::config;
+use crate::output;
 use crate::pki::Authority;
 
 /// Marks APIServices that kube-apiserver makes for CRDs.
@@ -18,7 +20,7 @@ const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// Prints the objects as YAML documents.
 pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow::Result<()> {
     let data = config::data_directory(arguments.data_dir.as_deref())?;
-    let authority = Authority::open(&data)?;
+    let authority = authority(&data)?;
     let registry = assembly.registry()?;
     let options = Options {
         namespace: arguments.namespace.clone(),
@@ -39,11 +41,29 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
         objects.retain(|object| !belongs_to(object, &taken));
         explain(&taken, &apiserver_host::manifests(&registry, &options))?;
     }
-    let mut out = std::io::stdout().lock();
+    let mut text = String::new();
     for object in objects {
-        write!(out, "---\n{}", serde_saphyr::to_string(&object)?)?;
+        text.push_str("---\n");
+        text.push_str(&serde_saphyr::to_string(&object)?);
     }
-    Ok(())
+    Ok(output::print(&text)?)
+}
+
+/// The CA that the host is told to trust. Before the first start there is none, and it is made; so it is in a
+/// directory that was named by mistake, so this is said.
+fn authority(data: &Path) -> anyhow::Result<Authority> {
+    let is_new = Authority::is_missing(data);
+    let authority = Authority::open(data)?;
+    if is_new {
+        writeln!(
+            std::io::stderr().lock(),
+            "{} held no CA: a new one was made there, which the host will trust and no other.\n\
+             Start the server with --data-dir {0}. If one runs already, nothing that is printed here fits it: name\n\
+             its directory with --data-dir.",
+            data.display()
+        )?;
+    }
+    Ok(authority)
 }
 
 /// Group-versions of ours that the host serves from CRDs of its own.

@@ -1,6 +1,6 @@
 //! `capstan kubeconfig`.
 
-use std::io::Write;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::Context;
 use base64::Engine;
@@ -8,28 +8,99 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use crate::cli::KubeconfigArguments;
-use crate::config;
-use crate::pki::Authority;
+use crate::config::{self, ServerConfiguration};
+use crate::pki::{Authority, write_private};
+use crate::{output, serve};
 
-/// Mints a client certificate and prints a kubeconfig with it.
+/// Mints a client certificate and prints a kubeconfig with it, or writes it to a file.
 pub(crate) fn run(arguments: &KubeconfigArguments) -> anyhow::Result<()> {
-    let data = config::data_directory(arguments.data_dir.as_deref())?;
+    let configuration = match &arguments.config {
+        Some(path) => ServerConfiguration::read(path)?,
+        None => ServerConfiguration::default(),
+    };
+    let data = arguments.data_dir.as_ref().or(configuration.data_directory.as_ref());
+    let data = config::data_directory(data.map(std::path::PathBuf::as_path))?;
     let authority = Authority::read(&data).with_context(|| {
         format!(
             "{} holds no CA: start `capstan serve` once, or name its directory with --data-dir",
             data.display()
         )
     })?;
-    let pair = authority.client(&arguments.user, &arguments.groups, arguments.expires)?;
+    let server = match &arguments.server {
+        Some(server) => server.clone(),
+        None => url(configuration.listen.as_deref().unwrap_or(serve::LISTEN))?,
+    };
+    let pair = authority.client(&arguments.user, &arguments.group, arguments.expires)?;
     let encode = |text: &str| STANDARD.encode(text);
     let document = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "capstan",
         "clusters": [{"name": "capstan", "cluster": {
-            "server": arguments.server, "certificate-authority-data": encode(authority.certificate())}}],
+            "server": server, "certificate-authority-data": encode(authority.certificate())}}],
         "users": [{"name": arguments.user, "user": {
             "client-certificate-data": encode(&pair.certificate), "client-key-data": encode(&pair.key)}}],
         "contexts": [{"name": "capstan", "context": {"cluster": "capstan", "user": arguments.user}}]});
     let text = serde_saphyr::to_string(&document)?;
-    std::io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(())
+    match &arguments.output {
+        Some(path) => write_private(path, &text),
+        None => Ok(output::print(&text)?),
+    }
+}
+
+/// Where a server is reached from its own machine that listens there.
+fn url(listen: &str) -> anyhow::Result<String> {
+    let mut address: SocketAddr =
+        listen.parse().with_context(|| format!("listen: {listen:?} is not an address with a port"))?;
+    // Everywhere is an address to listen on, and none to go to.
+    if address.ip().is_unspecified() {
+        match address {
+            SocketAddr::V4(_) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            SocketAddr::V6(_) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        }
+    }
+    Ok(format!("https://{address}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn a_server_is_reached_where_it_listens() {
+        for (listen, expected) in [
+            ("192.0.2.10:7443", "https://192.0.2.10:7443"),
+            ("0.0.0.0:7443", "https://127.0.0.1:7443"),
+            ("[::]:7443", "https://[::1]:7443"),
+        ] {
+            assert_eq!(url(listen).unwrap(), expected);
+        }
+        assert!(url("here").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_in_a_file_is_its_owners_alone_and_the_rest_is_as_configured() {
+        use std::os::unix::fs::PermissionsExt;
+
+        use clap::Parser;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        Authority::open(&directory.path().join("data")).unwrap();
+        let text = format!(
+            "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\ndataDirectory: {}\nlisten: 192.0.2.10:7443\n",
+            path("data")
+        );
+        std::fs::write(path("config.yaml"), text).unwrap();
+        let given =
+            ["capstan", "kubeconfig", "--config", &path("config.yaml"), "--output", &path("a.kubeconfig")];
+        let crate::cli::Command::Kubeconfig(arguments) = Cli::parse_from(given).command else {
+            panic!("another")
+        };
+        run(&arguments).unwrap();
+        let mode = std::fs::metadata(path("a.kubeconfig")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let written = std::fs::read_to_string(path("a.kubeconfig")).unwrap();
+        assert!(written.contains("https://192.0.2.10:7443"), "{written}");
+    }
 }

@@ -11,6 +11,7 @@ mod encryption;
 mod host;
 mod host_manifests;
 mod kubeconfig;
+mod output;
 mod pki;
 mod serve;
 mod start_hooks;
@@ -71,6 +72,6 @@ impl std::fmt::Debug for Credentials {
 pub fn credentials(data: &Path, user: &str, group: &str, lifetime: Duration) -> anyhow::Result<Credentials> {
     pki::private_directory(data)?;
     let authority = pki::Authority::open(data)?;
-    let pair = authority.client(user, &[group.to_owned()], lifetime)?;
+    let pair = authority.client(user, group, lifetime)?;
     Ok(Credentials { ca: authority.certificate().to_owned(), certificate: pair.certificate, key: pair.key })
 }

@@ -40,11 +40,17 @@ pub(crate) struct Pair {
 }
 
 impl Authority {
+    /// Whether there is nothing of a CA in a data directory.
+    pub(crate) fn is_missing(data: &Path) -> bool {
+        let directory = data.join("pki");
+        !directory.join("ca.crt").exists() && !directory.join("ca.key").exists()
+    }
+
     /// Opens the CA in `<data>/pki`, making it when there is none.
     pub(crate) fn open(data: &Path) -> anyhow::Result<Self> {
-        let directory = data.join("pki");
-        let (certificate, key) = (directory.join("ca.crt"), directory.join("ca.key"));
-        if !certificate.exists() && !key.exists() {
+        if Self::is_missing(data) {
+            let directory = data.join("pki");
+            let (certificate, key) = (directory.join("ca.crt"), directory.join("ca.key"));
             private_directory(&directory)?;
             make_authority(&certificate, &key)?;
         }
@@ -86,19 +92,15 @@ impl Authority {
         Ok(pair)
     }
 
-    /// A new client certificate.
-    pub(crate) fn client(&self, user: &str, groups: &[String], lifetime: Duration) -> anyhow::Result<Pair> {
+    /// A new client certificate, of no group when that is empty.
+    pub(crate) fn client(&self, user: &str, group: &str, lifetime: Duration) -> anyhow::Result<Pair> {
         if user.is_empty() {
             bail!("--user: must not be empty");
         }
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, user);
-        let groups: Vec<&String> = groups.iter().filter(|group| !group.is_empty()).collect();
-        if groups.len() > 1 {
-            bail!("--group: a certificate minted here holds one group; {} were given", groups.len());
-        }
-        for group in groups {
-            params.distinguished_name.push(DnType::OrganizationName, group.as_str());
+        if !group.is_empty() {
+            params.distinguished_name.push(DnType::OrganizationName, group);
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(params, lifetime)
@@ -209,7 +211,8 @@ pub(crate) fn private_directory(path: &Path) -> anyhow::Result<()> {
 
 /// Writes a file for the owner alone: whole or not at all.
 pub(crate) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
-    let temporary = path.with_extension("new");
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
     let write = || -> std::io::Result<()> {
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(true);

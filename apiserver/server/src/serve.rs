@@ -29,7 +29,7 @@ use crate::tls::Sources;
 use crate::{compaction, controllers, encryption, version};
 
 /// Where it serves when nothing is said: loopback, for nobody else to reach.
-const LISTEN: &str = "127.0.0.1:7443";
+pub(crate) const LISTEN: &str = "127.0.0.1:7443";
 
 /// How long requests in flight may take to finish at the end: the longest a request may take.
 const GRACE: Duration = Duration::from_secs(60);

@@ -3,7 +3,7 @@
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use serde_json::{Value, json};
 
-use crate::descriptor::{AGE, Column, Descriptor, column};
+use crate::descriptor::{AGE, Descriptor, column};
 use crate::schema::{object, structural};
 
 /// Namespace, Secret, Event and Lease.
@@ -35,7 +35,7 @@ pub(crate) const DESCRIPTORS: [Descriptor; 4] = [
         status_subresource: false,
         scale: None,
         deprecation: None,
-        columns: &[column("Type", "string", ".type"), AGE],
+        columns: &[],
         schema: secret,
     },
     Descriptor {
@@ -50,7 +50,7 @@ pub(crate) const DESCRIPTORS: [Descriptor; 4] = [
         status_subresource: false,
         scale: None,
         deprecation: None,
-        columns: EVENT_COLUMNS,
+        columns: &[],
         schema: event,
     },
     Descriptor {
@@ -68,14 +68,6 @@ pub(crate) const DESCRIPTORS: [Descriptor; 4] = [
         columns: &[column("Holder", "string", ".spec.holderIdentity"), AGE],
         schema: lease,
     },
-];
-
-const EVENT_COLUMNS: &[Column] = &[
-    column("Last Seen", "date", ".lastTimestamp"),
-    column("Type", "string", ".type"),
-    column("Reason", "string", ".reason"),
-    column("Object", "string", ".involvedObject.name"),
-    column("Message", "string", ".message"),
 ];
 
 fn namespace() -> Value {

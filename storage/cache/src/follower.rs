@@ -19,6 +19,10 @@ const PAGE: usize = 500;
 /// enough that nobody notices a blip.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// How often it is said that the store does not answer. Once is enough for whoever reads the log as it
+/// comes, and who begins to read later should find it, too.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+
 pub(crate) struct Follower<T> {
     cache: Arc<Cache<T>>,
     root: KeyRange,
@@ -31,12 +35,18 @@ impl<T: Send + Sync + 'static> Follower<T> {
 
     /// Lists, then watches; starts over when the watch cannot go on. Never returns.
     pub(crate) async fn run(self) {
+        let mut said: Option<Instant> = None;
         loop {
             let error = match self.list().await {
                 Ok(revision) => self.follow(revision).await,
                 Err(error) => error,
             };
-            tracing::warn!(error = %chain(&error), "the watch cache starts over");
+            if said.is_none_or(|at| at.elapsed() >= SAY_AGAIN) {
+                tracing::warn!(error = %chain(&error), "the watch cache starts over");
+                said = Some(Instant::now());
+            } else {
+                tracing::debug!(error = %chain(&error), "the watch cache starts over");
+            }
             tokio::time::sleep(PAUSE).await;
         }
     }

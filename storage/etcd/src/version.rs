@@ -15,19 +15,23 @@ pub(crate) async fn of_members(configuration: &EtcdConfiguration) -> Result<Vec<
         Ok::<_, Error>(client.status().await?.version().to_owned())
     });
     let mut versions = Vec::new();
-    let mut failed = None;
+    let mut failed = Vec::new();
     for (answer, endpoint) in join_all(asked).await.into_iter().zip(&configuration.endpoints) {
         match answer {
             Ok(version) => versions.push(version),
-            Err(error) => {
-                tracing::warn!(%endpoint, %error, "an etcd member does not answer");
-                failed.get_or_insert(error);
-            }
+            Err(error) => failed.push((endpoint, error)),
         }
     }
-    match failed {
-        Some(error) if versions.is_empty() => Err(error),
-        _ => Ok(versions),
+    // When none answers, whoever asked says so, and asks again.
+    if !versions.is_empty() {
+        for (endpoint, error) in &failed {
+            tracing::warn!(%endpoint, %error, "an etcd member does not answer");
+        }
+        return Ok(versions);
+    }
+    match failed.into_iter().next() {
+        Some((_, error)) => Err(error),
+        None => Ok(versions),
     }
 }
 

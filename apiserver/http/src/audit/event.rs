@@ -40,6 +40,7 @@ pub(crate) struct Record {
     user: User,
     impersonated: Option<User>,
     decision: Option<(&'static str, String)>,
+    is_deprecated: bool,
     is_quiet: bool,
 }
 
@@ -64,6 +65,7 @@ impl Record {
             user: User::default(),
             impersonated: None,
             decision: None,
+            is_deprecated: false,
             is_quiet: false,
         }
     }
@@ -91,6 +93,11 @@ impl Record {
     /// What was decided of permission: `allow` or `forbid`, and why.
     pub(crate) fn set_decision(&mut self, decision: &'static str, reason: &str) {
         self.decision = Some((decision, reason.to_owned()));
+    }
+
+    /// It was about a version that goes: by this mark one finds who still uses it.
+    pub(crate) fn set_deprecated(&mut self) {
+        self.is_deprecated = true;
     }
 
     /// What the body of a request says of the object, as far as the path does not.
@@ -135,12 +142,23 @@ impl Record {
         if let Some(outcome) = outcome {
             add("responseStatus", self.status(outcome));
         }
-        if let Some((decision, reason)) = &self.decision {
-            let annotations = json!({"authorization.k8s.io/decision": decision,
-                "authorization.k8s.io/reason": reason});
-            add("annotations", annotations);
+        let annotations = self.annotations();
+        if !annotations.is_empty() {
+            add("annotations", Value::Object(annotations));
         }
         format!("{event}\n")
+    }
+
+    fn annotations(&self) -> Map<String, Value> {
+        let mut annotations = Map::new();
+        if let Some((decision, reason)) = &self.decision {
+            annotations.insert("authorization.k8s.io/decision".to_owned(), json!(decision));
+            annotations.insert("authorization.k8s.io/reason".to_owned(), json!(reason));
+        }
+        if self.is_deprecated {
+            annotations.insert("k8s.io/deprecated".to_owned(), json!("true"));
+        }
+        annotations
     }
 
     fn status(&self, outcome: &Outcome) -> Value {
@@ -157,7 +175,7 @@ impl Record {
         if !message.is_empty() {
             answer["message"] = json!(message);
         }
-        if details.as_object().is_some_and(|details| !details.is_empty()) {
+        if details.is_object() {
             answer["details"] = details.clone();
         }
         answer
@@ -221,10 +239,9 @@ fn source_ips(headers: &HeaderMap, from: Option<IpAddr>) -> Vec<String> {
     let claimed = forwarded.flat_map(|value| value.split(',')).map(str::trim);
     let mut found: Vec<String> =
         claimed.filter_map(|text| text.parse::<IpAddr>().ok()).map(|ip| ip.to_string()).collect();
-    if found.is_empty() {
-        let real = headers.get(REAL_IP).and_then(|value| value.to_str().ok());
-        found.extend(real.and_then(|text| text.parse::<IpAddr>().ok()).map(|ip| ip.to_string()));
-    }
+    let real = headers.get(REAL_IP).and_then(|value| value.to_str().ok());
+    let real = real.and_then(|text| text.parse::<IpAddr>().ok()).map(|ip| ip.to_string());
+    found.extend(real.filter(|real| !found.contains(real)));
     if let Some(from) = from.map(|ip| ip.to_string()).filter(|from| found.last() != Some(from)) {
         found.push(from);
     }
@@ -287,6 +304,9 @@ mod tests {
             "annotations": {"authorization.k8s.io/decision": "allow",
                 "authorization.k8s.io/reason": "RBAC: allowed by RoleBinding"}});
         assert_eq!(found, expected);
+        record.set_deprecated();
+        let found = event(&record, Stage::ResponseComplete, Some(&outcome));
+        assert_eq!(found["annotations"]["k8s.io/deprecated"], "true");
     }
 
     #[test]
@@ -315,5 +335,11 @@ mod tests {
         assert_eq!(found(&[]), ["192.0.2.9"]);
         assert_eq!(found(&[("x-forwarded-for", "evil\" , 192.0.2.9")]), ["192.0.2.9"]);
         assert_eq!(found(&[("x-real-ip", "2001:db8::1")]), ["2001:db8::1", "192.0.2.9"]);
+        let forwarded = ("x-forwarded-for", "192.0.2.1, 192.0.2.2");
+        assert_eq!(
+            found(&[forwarded, ("x-real-ip", "192.0.2.3")]),
+            ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.9"]
+        );
+        assert_eq!(found(&[forwarded, ("x-real-ip", "192.0.2.1")]), ["192.0.2.1", "192.0.2.2", "192.0.2.9"]);
     }
 }

@@ -6,9 +6,10 @@ use apiserver_access::{Attributes, Decision, User};
 use apiserver_machinery::admission::{Action, Permissions};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use async_trait::async_trait;
+use http::Method;
 
 use crate::query::Query;
-use crate::request_info::{RequestInfo, Subject};
+use crate::request_info::{RequestInfo, Subject, UNKNOWN};
 use crate::server::ApiServer;
 
 /// What was decided, for the audit log, and what follows.
@@ -22,13 +23,18 @@ pub(crate) struct Decided {
 
 pub(crate) async fn authorize(
     server: &ApiServer,
-    info: &RequestInfo,
+    (info, method): (&RequestInfo, &Method),
     query: &Query,
     user: &User,
     proxied: bool,
 ) -> Decided {
+    let mut attributes = attributes(info, query, user);
+    // A method that no verb is made of is its own.
+    if attributes.verb == UNKNOWN {
+        attributes.verb = method.as_str().to_lowercase();
+    }
     let asked = Instant::now();
-    let decided = decide(server, &attributes(info, query, user), proxied).await;
+    let decided = decide(server, &attributes, proxied).await;
     server.metrics.authorized(&decided, asked.elapsed());
     decided
 }

@@ -1,7 +1,7 @@
 //! `metav1.ListOptions` in the query of a list or a watch.
 //!
-//! Checked in upstream's order: what cannot be decoded (400), what must not go together (422), fields
-//! that cannot be selected by (400), and only then what the revision and the token say.
+//! Checked in upstream's order: what cannot be decoded, numbers before selectors (400); what must not go
+//! together (422); fields that cannot be selected by (400); and only then what the revision and the token say.
 
 use apiserver_machinery::Revision;
 use apiserver_machinery::continue_token::ContinueToken;
@@ -56,23 +56,24 @@ impl ListOptions {
             let number = query.number(name)?.unwrap_or_default();
             Ok::<_, ApiError>(u64::try_from(number).ok().filter(|number| *number > 0))
         };
+        let seconds = positive("timeoutSeconds")?;
         let limit = positive("limit")?.map_or(0, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let mut options = Self {
+        let options = Self {
             namespace: path.namespace.clone(),
             labels: query.labels()?,
-            fields: FieldSelector::default(),
+            fields: query.fields()?,
             limit,
             token: query.text("continue").to_owned(),
             revision: query.text("resourceVersion").to_owned(),
             matching: query.text("resourceVersionMatch").to_owned(),
             initial_events: query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents")),
-            seconds: positive("timeoutSeconds")?,
+            seconds,
         };
         let faults = check(&options);
         if !faults.is_empty() {
             return Err(ApiError::invalid_kind("ListOptions.meta.k8s.io", "", &faults));
         }
-        options.fields = query.fields(kind.resource)?;
+        options.fields.check(&kind.resource.selectable)?;
         Ok(options)
     }
 
@@ -133,8 +134,10 @@ impl ListOptions {
                 faults.push(self.unknown_match(&["NotOlderThan"]));
             }
         }
-        if !self.token.is_empty() {
-            // Not the field at fault, but the one upstream names.
+        // Upstream takes a watch without a revision for one that gives a match, as it begins with what there is,
+        // and does not look at the token of any other.
+        let begins_anew = self.initial_events.is_none() && matches!(self.revision.as_str(), "" | "0");
+        if !self.token.is_empty() && (begins_anew || !self.matching.is_empty()) {
             faults.push(forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
         }
         faults
@@ -152,8 +155,8 @@ impl ListOptions {
         let token = (!self.token.is_empty()).then(|| ContinueToken::decode(&self.token)).transpose()?;
         let mut limit = self.limit;
         let revision = self.list_revision(token.is_some())?;
-        if token.is_none() && revision == RevisionMatch::AtLeast(Freshness::Any) {
-            // From the cache at once, and then all of it: upstream's rule for revision "0".
+        if revision == RevisionMatch::AtLeast(Freshness::Any) {
+            // From the cache at once, and then all of it, or all the rest: upstream's rule for revision "0".
             limit = 0;
         }
         Ok(ListRequest {

@@ -97,6 +97,7 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
     // Whatever becomes of the request: who sends it should move on.
     if let Some(text) = deprecation {
         response::warn_first(&mut answer, &text);
+        answer.extensions_mut().insert(response::Deprecated);
     }
     Ok(answer)
 }

@@ -13,18 +13,42 @@ impl FieldSelector {
     /// # Errors
     /// 400 naming the term or field.
     pub fn parse(text: &str, selectable: &[&str]) -> ApiResult<Self> {
+        let selector = Self::read(text)?;
+        selector.check(selectable)?;
+        Ok(selector)
+    }
+
+    /// Parses a selector, whichever fields it names. A term of nothing but its sign, such as `=`, selects
+    /// everything.
+    ///
+    /// # Errors
+    /// 400 naming the term.
+    pub fn read(text: &str) -> ApiResult<Self> {
         let mut terms = Vec::new();
         for term in split(text).into_iter().filter(|term| !term.is_empty()) {
             let (path, equal, value) = parts(term).ok_or_else(|| {
                 ApiError::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
             })?;
             let value = unescape(value).map_err(ApiError::bad_request)?;
-            if !["metadata.name", "metadata.namespace"].contains(&path) && !selectable.contains(&path) {
-                return Err(ApiError::bad_request(format!("field label not supported: {path}")));
+            if !(path.is_empty() && value.is_empty()) {
+                terms.push((path.to_owned(), equal, value));
             }
-            terms.push((path.to_owned(), equal, value));
         }
         Ok(Self(terms))
+    }
+
+    /// Whether all its fields can be selected by: name, namespace and `selectable`.
+    ///
+    /// # Errors
+    /// 400 naming the field.
+    pub fn check(&self, selectable: &[&str]) -> ApiResult<()> {
+        let is_known = |path: &str| {
+            ["metadata.name", "metadata.namespace"].contains(&path) || selectable.contains(&path)
+        };
+        match self.0.iter().find(|(path, ..)| !is_known(path)) {
+            Some((path, ..)) => Err(ApiError::bad_request(format!("field label not supported: {path}"))),
+            None => Ok(()),
+        }
     }
 
     /// The same, and only the object of this name.
@@ -114,6 +138,10 @@ mod tests {
         assert!(!selector.matches(lookup("Warning")));
         let error = FieldSelector::parse("spec.foo=1", &[]).unwrap_err();
         assert_eq!(error.message, "field label not supported: spec.foo");
+        for everything in ["=", "==", "!="] {
+            assert_eq!(FieldSelector::parse(everything, &[]), Ok(FieldSelector::default()), "{everything}");
+        }
+        assert_eq!(FieldSelector::parse("=a", &[]).unwrap_err().message, "field label not supported: ");
     }
 
     #[test]

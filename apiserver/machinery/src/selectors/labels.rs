@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::scan::{Token, scan};
-use crate::metadata::{is_label_value, is_qualified_name};
+use crate::metadata::{is_label_value, qualified_name_faults};
 use crate::status::{ApiError, ApiResult};
 
 /// One requirement.
@@ -170,28 +170,14 @@ const NAME: &str =
     "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
 fn check_key(key: String) -> Result<String, String> {
-    if is_qualified_name(&key) {
+    let faults = qualified_name_faults(&key);
+    if faults.is_empty() {
         return Ok(key);
     }
-    let name = key.rsplit('/').next().unwrap_or_default();
-    let why = if key.matches('/').count() > 1 {
-        format!(
-            "a qualified name must consist of {NAME} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
-             validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and \
-             '/' (e.g. 'example.com/MyName')"
-        )
-    } else if name.is_empty() {
-        "name part must be non-empty".to_owned()
-    } else if name.len() > 63 {
-        "name part must be no more than 63 bytes".to_owned()
-    } else if is_qualified_name(name) {
-        "prefix part must be a lowercase RFC 1123 subdomain".to_owned()
-    } else {
-        format!(
-            "name part must consist of {NAME} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
-             validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-        )
-    };
+    // The same rules as of metadata, in some words of their own.
+    let why = faults.join("; ");
+    let why =
+        why.replace("a qualified name must", "a valid label key must").replace("253 characters", "253 bytes");
     Err(format!("<nil>: Invalid value: {key:?}: {why}"))
 }
 
@@ -271,12 +257,18 @@ mod tests {
             let error = LabelSelector::parse(text).expect_err(text);
             assert_eq!(error.code, 400, "{text}");
         }
-        let key = LabelSelector::parse("-a").unwrap_err().message;
-        assert!(
-            key.starts_with(
-                "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of"
-            ),
-            "{key}"
-        );
+        let long = format!("{}/y", "a".repeat(254));
+        for (text, expected) in [
+            ("-a", "name part must consist of"),
+            ("/y", "prefix part must be non-empty"),
+            ("/", "prefix part must be non-empty; name part must be non-empty; name part must consist of"),
+            ("a/b/c", "a valid label key must consist of"),
+            ("A_/b", "prefix part a lowercase RFC 1123 subdomain must consist of"),
+            (&long, "prefix part must be no more than 253 bytes"),
+        ] {
+            let found = LabelSelector::parse(text).unwrap_err().message;
+            let expected = format!("unable to parse requirement: <nil>: Invalid value: {text:?}: {expected}");
+            assert!(found.starts_with(&expected), "{found}");
+        }
     }
 }

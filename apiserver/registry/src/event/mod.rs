@@ -1,10 +1,13 @@
 //! Event.
 
+mod table;
+
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::metadata::is_qualified_name;
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::strategy::Strategy;
+use apiserver_machinery::table::OwnTable;
 use serde_json::{Value, json};
 
 /// Longest action, reason and reporting instance of an Event with an `eventTime`: upstream's limit.
@@ -37,6 +40,10 @@ impl Strategy for EventStrategy {
             validate_dated(new, &mut faults);
         }
         faults
+    }
+
+    fn table(&self) -> Option<OwnTable> {
+        Some(table::TABLE)
     }
 
     fn protobuf(&self) -> Option<&'static [Field]> {

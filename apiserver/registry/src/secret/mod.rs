@@ -1,10 +1,12 @@
 //! Secret.
 
 mod kinds;
+mod table;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::strategy::Strategy;
+use apiserver_machinery::table::OwnTable;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -54,6 +56,10 @@ impl Strategy for SecretStrategy {
 
     fn updates_blindly(&self) -> bool {
         true
+    }
+
+    fn table(&self) -> Option<OwnTable> {
+        Some(table::TABLE)
     }
 
     fn protobuf(&self) -> Option<&'static [Field]> {

@@ -153,7 +153,8 @@ impl ServerConfiguration {
         Ok(configuration)
     }
 
-    fn read(path: &Path) -> anyhow::Result<Self> {
+    /// Reads the file.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
         let configuration: Self =
