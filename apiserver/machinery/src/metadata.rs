@@ -1,6 +1,6 @@
 //! `metadata`: the schema all kinds share, what the server sets, and the rules that no schema says.
 
-mod managers;
+mod field_owners;
 mod names;
 mod owners;
 mod types;
@@ -12,7 +12,7 @@ use crate::field_errors::{FieldError, FieldPath};
 use crate::object;
 use crate::resource::Resource;
 
-pub use managers::manager_faults;
+pub use field_owners::manager_faults;
 pub use names::{
     is_label_value, is_qualified_name, is_subdomain, label_faults, label_key_faults, label_value_faults,
     qualified_name_faults, subdomain_faults,

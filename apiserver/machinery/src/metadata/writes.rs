@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    managers, path_segment_faults, refuse, validate_annotations, validate_finalizers, validate_labels,
+    field_owners, path_segment_faults, refuse, validate_annotations, validate_finalizers, validate_labels,
     validate_owners,
 };
 use crate::field_errors::{FieldError, FieldPath};
@@ -107,7 +107,7 @@ fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, faults
 
 fn validate_managers(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     if let Some(entries) = new.pointer("/metadata/managedFields").and_then(Value::as_array) {
-        managers::validate(entries, &path.child("managedFields"), faults);
+        field_owners::validate(entries, &path.child("managedFields"), faults);
     }
 }
 
