@@ -13,23 +13,26 @@ use super::types::{self, Bindings, Type};
 const TYPES: [&str; 11] =
     ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type", "optional_type"];
 
-/// The variables in sight, the latest last.
-#[derive(Debug, Clone)]
-pub(super) struct Scope<'a>(Vec<(String, Type<'a>)>);
+/// The variables in sight: one, and those around it.
+#[derive(Debug)]
+pub(super) struct Scope<'a, 'p> {
+    around: Option<&'p Self>,
+    name: &'p str,
+    of: Type<'a>,
+}
 
-impl<'a> Scope<'a> {
-    pub(super) fn new(variables: impl IntoIterator<Item = (&'static str, Type<'a>)>) -> Self {
-        Self(variables.into_iter().map(|(name, of)| (name.to_owned(), of)).collect())
+impl<'a, 'p> Scope<'a, 'p> {
+    pub(super) fn new(name: &'p str, of: Type<'a>) -> Self {
+        Self { around: None, name, of }
     }
 
-    fn and(&self, name: &str, of: Type<'a>) -> Self {
-        let mut inner = self.clone();
-        inner.0.push((name.to_owned(), of));
-        inner
+    pub(super) fn and(&'p self, name: &'p str, of: Type<'a>) -> Self {
+        Self { around: Some(self), name, of }
     }
 
     fn variable(&self, name: &str) -> Option<Type<'a>> {
-        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, of)| of.clone())
+        let own = (self.name == name).then(|| self.of.clone());
+        own.or_else(|| self.around.and_then(|around| around.variable(name)))
     }
 
     /// What an expression gives.
@@ -45,8 +48,13 @@ impl<'a> Scope<'a> {
             Expr::Call(call) => self.call(call),
             Expr::List(list) => Ok(Type::List(Box::new(self.joined(list.elements.iter())?))),
             Expr::Map(map) => {
-                let key =
-                    self.joined(map.entries.iter().filter_map(|entry| of_entry(entry).map(|(key, _)| key)))?;
+                let keys = map.entries.iter().filter_map(|entry| of_entry(entry).map(|(key, _)| key));
+                let key = match self.joined(keys)? {
+                    key @ (Type::Bool | Type::Int | Type::Uint | Type::Text) => key,
+                    // Nothing else is a key when it runs. And a type that held another twice would double
+                    // with each nesting.
+                    _ => Type::Dyn,
+                };
                 let values = map.entries.iter().filter_map(|entry| of_entry(entry).map(|(_, value)| value));
                 Ok(Type::Map(Box::new(key), Box::new(self.joined(values)?)))
             }
@@ -142,11 +150,10 @@ impl<'a> Scope<'a> {
                 ));
             }
         };
-        let mut around = self.and(&inner.iter_var, first);
-        if let Some(name) = &inner.iter_var2 {
-            around = around.and(name, second);
-        }
         let start = self.type_of(&inner.accu_init)?;
+        let around = self.and(&inner.iter_var, first);
+        // Where there is no second variable, none is in sight: no name is empty.
+        let around = around.and(inner.iter_var2.as_deref().unwrap_or_default(), second);
         let within = around.and(&inner.accu_var, start.clone());
         within.type_of(&inner.loop_cond)?;
         let step = within.type_of(&inner.loop_step)?;

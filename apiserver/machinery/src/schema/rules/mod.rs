@@ -5,6 +5,7 @@ mod cost;
 mod declarations;
 mod parse;
 mod program;
+mod stack;
 mod types;
 mod value;
 
@@ -145,7 +146,7 @@ impl Run<'_> {
     }
 
     fn evaluate(&mut self, rule: &Rule, schema: &Schema, now: &Value, scope: &Context<'_>, path: &FieldPath) {
-        match Cel::resolve(&rule.program, scope) {
+        match rule.run(&rule.program, scope) {
             Ok(Cel::Bool(true)) => {}
             Ok(Cel::Bool(false)) => self.faults.push(rule.broken(schema, now, scope, path)),
             Ok(other) => {

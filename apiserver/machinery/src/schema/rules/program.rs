@@ -1,11 +1,12 @@
 //! One compiled rule.
 
-use kube_cel::cel::{Context, IdedExpr, Value as Cel};
+use kube_cel::cel::{Context, IdedExpr, ResolveResult, Value as Cel};
 use serde_json::Value;
 
 use super::check::Scope;
 use super::cost;
-use super::parse::parse;
+use super::parse::{is_deep, parse};
+use super::stack;
 use super::types::Type;
 use crate::field_errors::{FieldError, FieldPath};
 use crate::schema::{Kind, Schema};
@@ -26,11 +27,17 @@ pub(crate) struct Rule {
     pub(super) optional_old: bool,
     /// How deep comprehensions are nested.
     pub(super) depth: u32,
+    /// Whether running it may need more than what is left of a stack.
+    is_deep: bool,
 }
 
 impl Rule {
     /// Compiles a rule of a schema.
     pub(in crate::schema) fn compile(rule: &Value, schema: &Value) -> Result<Self, String> {
+        stack::deep(|| Self::read(rule, schema))
+    }
+
+    fn read(rule: &Value, schema: &Value) -> Result<Self, String> {
         let text = |field: &str| {
             rule.get(field)
                 .and_then(Value::as_str)
@@ -44,6 +51,7 @@ impl Rule {
         Ok(Self {
             is_transition: program.references().has_variable("oldSelf"),
             depth: cost::depth(&program),
+            is_deep: is_deep(&source) || text("messageExpression").is_some_and(|source| is_deep(&source)),
             program,
             message: text("message"),
             message_program,
@@ -61,19 +69,27 @@ impl Rule {
     pub(in crate::schema) fn check(&self, schema: &Schema) -> Result<(), String> {
         let now = Type::of(schema);
         let old = if self.optional_old { Type::Optional(Box::new(now.clone())) } else { now.clone() };
-        let scope = Scope::new([("self", now), ("oldSelf", old)]);
+        let scope = Scope::new("self", now);
+        let scope = scope.and("oldSelf", old);
         let failed = |what: &str, problem: &str| format!("{what} {:?}: {problem}", self.source);
-        let of = scope.type_of(&self.program);
+        let type_of = |expression| stack::deep(|| scope.type_of(expression));
+        let of = type_of(&self.program);
         match of.map_err(|problem| failed("the expression", &problem))? {
             Type::Bool | Type::Dyn => {}
             _ => return Err(failed("the expression", "cel expression must evaluate to a bool")),
         }
         let Some(message) = &self.message_program else { return Ok(()) };
-        let of = scope.type_of(message);
+        let of = type_of(message);
         match of.map_err(|problem| failed("messageExpression of", &problem))? {
             Type::Text | Type::Dyn => Ok(()),
             _ => Err(failed("of the expression", "messageExpression must evaluate to a string")),
         }
+    }
+
+    /// What one of its expressions gives.
+    pub(super) fn run(&self, expression: &IdedExpr, scope: &Context<'_>) -> ResolveResult {
+        let run = || Cel::resolve(expression, scope);
+        if self.is_deep { stack::deep(run) } else { run() }
     }
 
     /// How errors call it.
@@ -103,7 +119,7 @@ impl Rule {
 
     /// The message: computed when that gives one line of text, else the fixed one.
     fn said(&self, scope: &Context<'_>) -> String {
-        let computed = self.message_program.as_ref().and_then(|program| Cel::resolve(program, scope).ok());
+        let computed = self.message_program.as_ref().and_then(|program| self.run(program, scope).ok());
         let computed = match computed {
             Some(Cel::String(text)) => Some(text.trim().to_owned()),
             _ => None,

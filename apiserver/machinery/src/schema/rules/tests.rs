@@ -229,3 +229,39 @@ fn what_only_running_can_tell_is_left_to_it() {
         assert_eq!(refused(&json!({"rule": rule})), "", "{rule}");
     }
 }
+
+/// A rule of a few hundred bytes must not cost what a body of megabytes may.
+#[test]
+fn nested_rules_cost_no_more_than_they_are_long() {
+    let mut maps = "true".to_owned();
+    let mut lists = "true".to_owned();
+    for level in (0..30).rev() {
+        let around = if level == 0 { "self".to_owned() } else { format!("x{}", level - 1) };
+        maps = format!("[{{{around}: {around}}}].all(x{level}, {maps})");
+        lists = format!("[[{around}, {around}]].all(x{level}, {lists})");
+    }
+    for rule in [maps, lists] {
+        let found = refused(&json!({"rule": rule}));
+        assert!(found.is_empty() || found.contains("more than"), "{found}");
+    }
+}
+
+/// Threads that serve have 2 MiB of stack, as this one has.
+#[test]
+fn a_chain_is_refused_before_it_is_too_deep() {
+    for (rule, expected) in [
+        (format!("{} == 1", vec!["self.least"; 190].join(" + ")), ""),
+        (format!("self.any{} == 1", ".a".repeat(390)), ""),
+        (format!("{}true", "!".repeat(390)), ""),
+        (format!("{} == 1", vec!["1"; 1000].join("+")), "more than 400 operators"),
+        (format!("self.any{} == 1", ".a".repeat(1000)), "more than 400 operators"),
+        (format!("self.name == '{}'", "...".repeat(1000)), ""),
+        (format!("self.name == '{}'", "a".repeat(4096)), "longer than 4096 bytes"),
+    ] {
+        let found = refused(&json!({"rule": rule}));
+        assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{rule}: {found}");
+        let _ = Schema::compile(&object(&json!({"rule": rule}))).map(|schema| {
+            schema.validate(&json!({"any": 1, "least": 1, "name": "a"}), None, &FieldPath::new("spec"))
+        });
+    }
+}
