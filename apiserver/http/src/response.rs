@@ -1,5 +1,7 @@
 //! Answers.
 
+use std::collections::HashSet;
+
 use apiserver_machinery::status::{ApiError, ApiResult};
 use bytes::Bytes;
 use http::header::{
@@ -136,12 +138,10 @@ pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
 /// The texts that are sent: each once, and none that a header cannot have. When one passes the limit for all, all up to
 /// there are cut, and more follow until what is sent has passed it again.
 fn cut(warnings: &[String]) -> Vec<String> {
-    let mut seen: Vec<&str> = Vec::new();
-    for warning in warnings {
-        if !warning.is_empty() && !warning.contains(char::is_control) && !seen.contains(&warning.as_str()) {
-            seen.push(warning);
-        }
-    }
+    let mut known = HashSet::new();
+    let sayable = warnings.iter().map(String::as_str).filter(|warning| !warning.is_empty());
+    let sayable = sayable.filter(|warning| !warning.contains(char::is_control));
+    let seen: Vec<&str> = sayable.filter(|warning| known.insert(*warning)).collect();
     let length = |text: &str| text.chars().count();
     let mut whole = 0;
     let fitting = seen.iter().take_while(|warning| {

@@ -27,8 +27,8 @@ pub fn quoted(text: &str) -> String {
 pub fn is_printable(character: char) -> bool {
     // Such characters are what Rust escapes where it shows text. The letter is for marks, which are escaped
     // when they have nothing to stand on.
-    let shown = format!("a{character}");
-    matches!(character, ' '..='~') || shown.escape_debug().eq(shown.chars())
+    matches!(character, ' '..='~')
+        || ['a', character].iter().collect::<String>().escape_debug().eq(['a', character])
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Errors as a client sees them: `metav1.Status`, and the one place where failures become HTTP codes.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 use storage_contract::StoreError;
 
@@ -157,12 +159,9 @@ impl ApiError {
 
     /// Something that is not a stored object, e.g. request options, has these faults.
     pub fn invalid_kind(qualified_kind: &str, name: &str, errors: &[FieldError]) -> Self {
-        let mut texts: Vec<String> = Vec::with_capacity(errors.len());
-        for text in errors.iter().map(ToString::to_string) {
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
+        let mut known = HashSet::new();
+        let texts = errors.iter().map(ToString::to_string).filter(|text| known.insert(text.clone()));
+        let texts: Vec<String> = texts.collect();
         let text = match texts.as_slice() {
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),

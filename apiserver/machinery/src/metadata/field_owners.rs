@@ -11,9 +11,16 @@ const LONGEST_MANAGER: u16 = 128;
 /// Longest name of a subresource. Unit: bytes.
 const LONGEST_SUBRESOURCE: u16 = 256;
 
-/// Every fault of the entries at `path`.
+/// From so many on nobody reads them: each repeats a name, and a body may hold many thousands.
+const MOST_FAULTS: usize = 100;
+
+/// Every fault of the entries at `path`, as long as they are not too many.
 pub(super) fn validate(entries: &[Value], path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let most = faults.len().saturating_add(MOST_FAULTS);
     for (index, entry) in entries.iter().enumerate() {
+        if faults.len() > most {
+            break;
+        }
         let path = path.index(index);
         faults.extend(manager_faults(&path.child("manager"), text(entry, "manager")));
         if is_longer(text(entry, "subresource"), LONGEST_SUBRESOURCE) {
@@ -22,15 +29,16 @@ pub(super) fn validate(entries: &[Value], path: &FieldPath, faults: &mut Vec<Fie
     }
 }
 
-/// Everything that keeps a text from being the name of a manager.
+/// Everything that keeps a text from being the name of a manager. Of one that is too long nothing else is told: each
+/// fault would repeat it.
 pub fn manager_faults(field: &FieldPath, manager: &str) -> Vec<FieldError> {
-    let mut faults = Vec::new();
     if is_longer(manager, LONGEST_MANAGER) {
-        faults.push(FieldError::too_long(field.clone(), u64::from(LONGEST_MANAGER)));
+        return vec![FieldError::too_long(field.clone(), u64::from(LONGEST_MANAGER))];
     }
+    let (mut faults, shown) = (Vec::new(), quoted(manager));
     for (at, character) in manager.char_indices().filter(|(_, character)| !is_printable(*character)) {
         let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
-        faults.push(FieldError::invalid_text(field.clone(), &quoted(manager), &detail));
+        faults.push(FieldError::invalid_text(field.clone(), &shown, &detail));
     }
     faults
 }
@@ -70,5 +78,17 @@ mod tests {
             faults(json!({"manager": "a\u{1}\u{200b}"})),
             [format!("{unseen}0001 (at position 1)"), format!("{unseen}200B (at position 2)")]
         );
+    }
+
+    #[test]
+    fn faults_are_not_many_times_what_was_sent() {
+        let faults = |entries: &[Value]| {
+            let mut faults = Vec::new();
+            validate(entries, &FieldPath::new("metadata.managedFields"), &mut faults);
+            faults.len()
+        };
+        assert_eq!(faults(&[json!({"manager": "\u{1}".repeat(1 << 20)})]), 1);
+        let entries = vec![json!({"manager": "\u{1}".repeat(128)}); 10_000];
+        assert!(faults(&entries) <= MOST_FAULTS + 128 + 1);
     }
 }

@@ -65,8 +65,8 @@ pub(super) fn check_known_fields(
 /// Prunes `object`; what to say of each field that was dropped.
 pub fn unknown_fields(resource: &Resource, object: &mut Value) -> Vec<String> {
     let mut unknown = resource.schema.prune(object, &FieldPath::default());
-    // Upstream decodes metadata by itself, and names the rest in order.
-    unknown.sort_by_key(|path| (!path.starts_with("metadata."), path.clone()));
+    // Upstream decodes metadata by itself, and names the rest in order, which they have.
+    unknown.sort_by_key(|path| !path.starts_with("metadata."));
     unknown.iter().map(|path| unknown_field(path)).collect()
 }
 
