@@ -23,7 +23,7 @@ use crate::lifecycle::random_fraction;
 use crate::metrics::RequestLabels;
 use crate::query::Query;
 use crate::request::Call;
-use crate::request_info::{RequestInfo, ResourcePath};
+use crate::request_info::RequestInfo;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
 use crate::{body, compression, negotiation};
@@ -182,21 +182,12 @@ where
     let decided = authorization::authorize(server, (&info, &head.method), &query, &user, proxied).await;
     exchange.decided(&decided);
     decided.result?;
-    if is_deprecated(server, &info) {
-        server.metrics.deprecated(exchange.labels());
-    }
     availability::check(server, &info, &query)?;
     let body = body::read(incoming).await?;
     exchange.brought(info.verb, &body);
     let upgrade = head.extensions.remove();
     let call = Call { headers: head.headers, query, info, user, proxied, body, upgrade };
     Ok(Admitted::Call(Box::new(call), turn))
-}
-
-/// Whether a version is asked for that is to go.
-fn is_deprecated(server: &ApiServer, info: &RequestInfo) -> bool {
-    let find = |path: &ResourcePath| server.parts.objects.kind(&path.group, &path.version, &path.resource);
-    info.resource().and_then(find).is_some_and(|kind| kind.resource.deprecation.is_some())
 }
 
 /// Has a connection closed after this answer: some, when that is wanted to spread clients over servers

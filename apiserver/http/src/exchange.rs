@@ -108,10 +108,11 @@ impl Exchange {
         self.seat = None;
         let code = answer.status().as_u16();
         self.outcome = Outcome { code, told: answer.extensions_mut().remove::<Told>() };
-        if let Some(record) =
-            self.record.as_mut().filter(|_| answer.extensions().get::<Deprecated>().is_some())
-        {
-            record.set_deprecated();
+        if answer.extensions().get::<Deprecated>().is_some() {
+            self.server.metrics.deprecated(&self.labels);
+            if let Some(record) = &mut self.record {
+                record.set_deprecated();
+            }
         }
         if code == 504 {
             self.server.metrics.terminated(&self.labels, code);
