@@ -49,7 +49,7 @@ pub fn schema() -> Value {
 pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match old {
         None => validate_new(resource, new),
-        Some(object) => validate_update(new, Before { object, immutable: &[] }),
+        Some(object) => validate_update(new, Before { object, immutable: &[], keeps_spec: false }),
     }
 }
 

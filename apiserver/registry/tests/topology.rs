@@ -88,7 +88,7 @@ async fn a_default_that_comes_later_comes_with_the_next_update() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_goes_away_is_not_held_to_its_class() {
+async fn a_class_that_moves_on_holds_what_is_written_and_not_what_is_there() {
     let server = Server::start().await;
     assert_eq!(server.admin("POST", CLASSES, &class()).await.0, 201);
     let mut held = cluster("v1beta2", "c");
@@ -99,10 +99,17 @@ async fn a_cluster_that_goes_away_is_not_held_to_its_class() {
     assert_eq!(server.admin("PATCH", &format!("{CLASSES}/a"), &stricter).await.0, 200);
     let at = format!("{CLUSTERS}/c");
     let (code, answer) = server.admin("PATCH", &at, &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(code, 200, "{answer}");
+    let change = json!({"spec": {"topology": {"controlPlane": {"replicas": 3}}}});
+    let (code, answer) = server.admin("PATCH", &at, &change).await;
     assert_eq!(code, 422);
     let said = r#"Cluster.cluster.x-k8s.io "c" is invalid: spec.topology.variables[image].value: Invalid value: "\"ab\"": should be at least 9 chars long"#;
     assert_eq!(answer["message"], said);
+    // Nothing is filled in while it goes, which would make it another one.
+    stricter["spec"]["variables"].as_array_mut().unwrap().push(json!({"name": "size", "required": true,
+        "schema": {"openAPIV3Schema": {"type": "integer", "default": 3}}}));
     assert_eq!(server.admin("DELETE", &at, &Value::Null).await.0, 200);
+    assert_eq!(server.admin("PATCH", &format!("{CLASSES}/a"), &stricter).await.0, 200);
     assert_eq!(server.admin("PATCH", &at, &json!({"metadata": {"finalizers": null}})).await.0, 200);
     assert_eq!(server.admin("GET", &at, &Value::Null).await.0, 404);
 }

@@ -18,6 +18,9 @@ pub(crate) struct Before<'a> {
     pub(crate) object: &'a Value,
     /// What the update would change of it that stays as it is.
     pub(crate) immutable: &'a [FieldError],
+    /// Whether `spec` is as it was when the update was sent. Then nothing that is there already is held against it: who
+    /// writes a status, a label or takes a finalizer off need not mend the rest first.
+    pub(crate) keeps_spec: bool,
 }
 
 /// Every fault of a new object's metadata.

@@ -260,8 +260,15 @@ pub(super) fn check(
     }
     let is_exempt = dry_run && old.is_some() && kind.stored.strategy.is_exempt_in_dry_run(new);
     if faults.is_empty() && !is_exempt {
+        let strategy = &kind.stored.strategy;
         let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
-        faults = kind.stored.strategy.validate(kind.as_stored(new)?.as_ref(), stored_old.as_deref());
+        faults = strategy.validate(kind.as_stored(new)?.as_ref(), stored_old.as_deref());
+        if let Some(old) =
+            stored_old.filter(|_| !faults.is_empty() && before.is_some_and(|before| before.keeps_spec))
+        {
+            let there = strategy.validate(&old, Some(&old));
+            faults.retain(|fault| !there.contains(fault));
+        }
     }
     if faults.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(new), &faults)) }
 }

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{Freshness, Kind, ListRequest, ObjectStore, RevisionMatch, Target};
+use crate::metadata::Before;
 use crate::object;
 use crate::others::Others;
 use crate::status::{ApiError, ApiResult};
@@ -37,16 +38,17 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         new: &mut Value,
-        old: Option<&Value>,
+        before: Option<Before<'_>>,
         target: Target,
     ) -> ApiResult<()> {
         if target != Target::Object || !kind.stored.strategy.is_prepared_among() {
             return Ok(());
         }
         let mut stored = kind.as_stored(new)?.into_owned();
-        let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
+        let stored_old = before.map(|before| kind.as_stored(before.object)).transpose()?;
         let faults = kind.stored.strategy.prepare_among(&mut stored, stored_old.as_deref(), self).await?;
-        if !faults.is_empty() {
+        let is_kept = before.is_some_and(|before| before.keeps_spec);
+        if !faults.is_empty() && !is_kept {
             return Err(ApiError::invalid(kind.resource, object::name(new), &faults));
         }
         *new = if kind.resource.conversion.is_some() { kind.served(stored)? } else { stored };
@@ -58,15 +60,21 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         new: &Value,
-        old: Option<&Value>,
+        before: Option<Before<'_>>,
         target: Target,
     ) -> ApiResult<Vec<String>> {
         if target != Target::Object {
             return Ok(Vec::new());
         }
         let stored = kind.as_stored(new)?;
-        let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
-        let judgement = kind.stored.strategy.judge_among(&stored, stored_old.as_deref(), self).await?;
+        let strategy = &kind.stored.strategy;
+        let stored_old = before.map(|before| kind.as_stored(before.object)).transpose()?;
+        let mut judgement = strategy.judge_among(&stored, stored_old.as_deref(), self).await?;
+        let is_kept = before.is_some_and(|before| before.keeps_spec);
+        if let Some(old) = stored_old.filter(|_| is_kept && !judgement.faults.is_empty()) {
+            let there = strategy.judge_among(&old, Some(&old), self).await?.faults;
+            judgement.faults.retain(|fault| !there.contains(fault));
+        }
         match judgement.faults.as_slice() {
             [] => Ok(judgement.warnings),
             faults => {

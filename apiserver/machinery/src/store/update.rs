@@ -143,7 +143,8 @@ impl ObjectStore {
             };
             let mut new = change(&old)?;
             let immutable = identity::check(kind, &new, &old, how.target)?;
-            let before = Before { object: &old, immutable: &immutable };
+            let keeps_spec = new.get("spec") == old.get("spec");
+            let before = Before { object: &old, immutable: &immutable, keeps_spec };
             identity::check_kind(kind, &new, before)?;
             metadata::normalize(&mut new);
             if !how.owned {
@@ -153,7 +154,7 @@ impl ObjectStore {
             }
             let mut warnings = create::drop_twins(&mut new, how.method == Method::Patch);
             settle(kind, &mut new, &old, how)?;
-            if let Err(error) = self.prepare_among(kind, &mut new, Some(&old), how.target).await {
+            if let Err(error) = self.prepare_among(kind, &mut new, Some(before), how.target).await {
                 return Err(error.after(warnings));
             }
             count_generation(kind, &mut new, &old);
@@ -161,7 +162,7 @@ impl ObjectStore {
                 return Err(error.after(warnings));
             }
             warnings.extend(metadata::finalizer_warnings(&new, Some(&old)));
-            match self.judge(kind, &new, Some(&old), how.target).await {
+            match self.judge(kind, &new, Some(before), how.target).await {
                 Ok(told) => warnings.extend(told),
                 Err(error) => return Err(error.after(warnings)),
             }

@@ -18,7 +18,7 @@ use crate::shape::{annotation, get, items};
 /// does not, so that what is not there now is told at once.
 pub(super) async fn judge(new: &Value, old: Option<&Value>, others: &dyn Others) -> ApiResult<Judgement> {
     let mut judgement = Judgement::default();
-    let topology = |cluster: &Value| get(cluster, "spec.topology").cloned();
+    let topology = |cluster| get(cluster, "spec.topology");
     let is_unchanged = old.is_some_and(|old| topology(old) == topology(new));
     // Who takes the last finalizer off a Cluster need not mend it first.
     if topology(new).is_none() || is_unchanged && object::is_deleting(new) {

@@ -51,15 +51,16 @@ impl Strategy for ClusterStrategy {
         old: Option<&Value>,
         others: &dyn Others,
     ) -> ApiResult<Vec<FieldError>> {
-        let Some(key) = ClassKey::of(new) else { return Ok(Vec::new()) };
+        // What is going is filled in no more, and so is as it was when it is judged.
+        let Some(key) = ClassKey::of(new).filter(|_| !object::is_deleting(new)) else {
+            return Ok(Vec::new());
+        };
         let class = key.find(others).await?;
         let definitions = class.as_ref().map_or(Definitions::Unknown, Definitions::of);
         if matches!(definitions, Definitions::Unknown) {
             return Ok(Vec::new());
         }
-        let faults = variables::settle(new, old, &definitions);
-        // Who takes the last finalizer off a Cluster need not mend its variables first.
-        Ok(if object::is_deleting(new) { Vec::new() } else { faults })
+        Ok(variables::settle(new, old, &definitions))
     }
 
     async fn judge_among(
@@ -122,7 +123,8 @@ fn validate_removals(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldErr
 /// Whether `text` is an address with a prefix length that its family has.
 pub(crate) fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
-    let Ok(length) = length.parse::<u8>() else { return false };
+    // Rust reads `+8` as a number, too.
+    let Some(length) = length.parse::<u8>().ok().filter(|_| !length.starts_with('+')) else { return false };
     match address.parse::<IpAddr>() {
         Ok(IpAddr::V4(_)) => length <= 32,
         Ok(IpAddr::V6(_)) => length <= 128,
@@ -152,6 +154,7 @@ mod tests {
             ("fd00::/64", true),
             ("10.0.0.0", false),
             ("10.0.0.0/33", false),
+            ("10.0.0.0/+8", false),
             ("x/8", false),
         ] {
             assert_eq!(is_cidr(text), expected, "{text}");

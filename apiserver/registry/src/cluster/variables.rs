@@ -3,31 +3,45 @@
 mod definitions;
 mod value;
 
+use std::collections::{HashMap, HashSet};
+
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use serde_json::{Map, Value, json};
 
 use super::class::Definitions;
 use super::topology::POOLS;
 use crate::shape::{get, items};
-use definitions::Index;
+use definitions::{Definition, Index};
+
+/// How many values a list may have, and how many lists of workers: what the schema of Clusters says, which is asked
+/// only later. So much is looked at here, and of more the schema tells.
+const MOST_VALUES: usize = 1000;
+const MOST_POOLS: usize = 2000;
 
 /// Fills in the variables of a cluster with a topology, and says what is wrong with them then.
 /// Nothing is done where the shape is wrong: the schema says that.
 pub(super) fn settle(new: &mut Value, old: Option<&Value>, definitions: &Definitions<'_>) -> Vec<FieldError> {
     let places = places(new, old);
-    let is_readable = |place: &Place<'_>| place.values(new).is_some();
-    if !places.iter().all(is_readable) {
+    let is_readable = |place: &Place<'_>| place.values(new).is_some_and(|values| values.len() <= MOST_VALUES);
+    if places.len() > 2 + POOLS.len() * MOST_POOLS || !places.iter().all(is_readable) {
         return Vec::new();
     }
+    let index = match Index::of(definitions) {
+        Ok(index) => index,
+        Err(contradiction) => {
+            // Neither can they be filled in, nor judged.
+            return places.iter().chain(&places).map(|place| contradiction.at(&place.path)).collect();
+        }
+    };
     let mut faults = Vec::new();
     for place in &places {
-        match place.filled_in(new, definitions) {
+        match place.filled_in(new, &index) {
             Ok(values) => place.set(new, values),
             Err(found) => faults.extend(found),
         }
     }
     for place in &places {
-        place.validate(new, definitions, &mut faults);
+        place.validate(new, &index, &mut faults);
     }
     faults
 }
@@ -76,7 +90,7 @@ fn places<'a>(new: &Value, old: Option<&'a Value>) -> Vec<Place<'a>> {
     found
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
     /// The values, each with its name; `None` when there is something else.
     fn values<'v>(&self, cluster: &'v Value) -> Option<Vec<(&'v str, &'v Map<String, Value>)>> {
         let Some(list) = cluster.pointer(&self.pointer) else { return Some(Vec::new()) };
@@ -87,20 +101,17 @@ impl Place<'_> {
     fn set(&self, cluster: &mut Value, values: Vec<Value>) {
         if let Some(list) = cluster.pointer_mut(&self.pointer) {
             *list = Value::Array(values);
-        } else if let Some(topology) = cluster.pointer_mut("/spec/topology").filter(|_| !values.is_empty()) {
-            topology["variables"] = Value::Array(values);
+        } else if let Some(topology) = cluster.pointer_mut("/spec/topology").and_then(Value::as_object_mut)
+            && !values.is_empty()
+        {
+            topology.insert("variables".to_owned(), Value::Array(values));
         }
     }
 
     /// The values with defaults, in the order they have, and then those that are new.
-    fn filled_in(
-        &self,
-        cluster: &Value,
-        definitions: &Definitions<'_>,
-    ) -> Result<Vec<Value>, Vec<FieldError>> {
+    fn filled_in(&self, cluster: &Value, index: &Index<'_>) -> Result<Vec<Value>, Vec<FieldError>> {
         let values = self.values(cluster).unwrap_or_default();
         self.refuse_repetition(&values)?;
-        let index = Index::of(definitions, &self.path)?;
         let (mut found, mut faults) = (Vec::new(), Vec::new());
         for (name, entry) in &values {
             let at = self.path.key(name);
@@ -117,8 +128,7 @@ impl Place<'_> {
                 Err(fault) => faults.push(fault),
             }
         }
-        let is_missing = |name: &str| !values.iter().any(|(given, _)| *given == name);
-        for definition in index.iter().filter(|definition| self.is_whole && is_missing(definition.name)) {
+        for definition in self.missing(&values, index) {
             if definition.schema.get("default").is_some_and(|default| !default.is_null()) {
                 match value::fill_in(&Value::Null, definition, &self.path.key(definition.name)) {
                     Ok(value) => found.push(json!({"name": definition.name, "value": value})),
@@ -130,12 +140,10 @@ impl Place<'_> {
     }
 
     fn refuse_repetition(&self, values: &[(&str, &Map<String, Value>)]) -> Result<(), Vec<FieldError>> {
-        let is_repeated = |(index, (name, _)): &(usize, &(&str, &Map<String, Value>))| {
-            values.iter().take(*index).any(|(before, _)| before == name)
-        };
-        let repeated = values.iter().enumerate().filter(is_repeated);
+        let mut before = HashSet::new();
+        let repeated = values.iter().filter(|(name, _)| !before.insert(*name));
         let faults: Vec<FieldError> = repeated
-            .map(|(_, (name, entry))| {
+            .map(|(name, entry)| {
                 let detail = format!("variable {name:?} is set more than once");
                 value::refuse(self.path.key(name), entry.get("value"), &detail)
             })
@@ -143,28 +151,37 @@ impl Place<'_> {
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 
-    fn validate(&self, cluster: &Value, definitions: &Definitions<'_>, faults: &mut Vec<FieldError>) {
+    /// The variables that have to have a value here, and have none.
+    fn missing<'i, 'd>(
+        &self,
+        values: &[(&str, &Map<String, Value>)],
+        index: &'i Index<'d>,
+    ) -> Vec<&'i Definition<'d>> {
+        let given: HashSet<&str> = values.iter().map(|(name, _)| *name).collect();
+        index.iter().filter(|definition| self.is_whole && !given.contains(definition.name)).collect()
+    }
+
+    fn validate(&self, cluster: &Value, index: &Index<'_>, faults: &mut Vec<FieldError>) {
         let values = self.values(cluster).unwrap_or_default();
-        let index = match self.refuse_repetition(&values).and_then(|()| Index::of(definitions, &self.path)) {
-            Ok(index) => index,
-            Err(found) => return faults.extend(found),
-        };
-        let is_missing = |name: &str| !values.iter().any(|(given, _)| *given == name);
-        for definition in index.iter().filter(|definition| self.is_whole && is_missing(definition.name)) {
+        if let Err(found) = self.refuse_repetition(&values) {
+            return faults.extend(found);
+        }
+        for definition in self.missing(&values, index) {
             if definition.is_required {
                 let detail = format!("required variable {:?} must be set", definition.name);
                 faults.push(FieldError::required(self.path.clone(), &detail));
             }
         }
+        let old = self.old.and_then(Value::as_array).into_iter().flatten();
+        let named = |old: &'a Value| Some((old.get("name")?.as_str()?, old.get("value")?));
+        let old: HashMap<&str, &Value> = old.filter_map(named).collect();
         for (name, entry) in values {
             let (at, now) = (self.path.key(name), entry.get("value"));
             let Some(definition) = index.get(name) else {
                 faults.push(value::undefined(at, now));
                 continue;
             };
-            let mut before = self.old.and_then(Value::as_array).into_iter().flatten();
-            let before = before.find(|old| old.get("name").and_then(Value::as_str) == Some(name));
-            let before = before.and_then(|old| old.get("value"));
+            let before = old.get(name).copied();
             faults.extend(value::validate(now.unwrap_or(&Value::Null), before, definition, &at));
         }
     }

@@ -138,8 +138,12 @@ fn validate_content(
 
 /// Adds what is wrong with the example and the values there are.
 fn validate_samples(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let samples = samples(schema, path);
+    if samples.is_empty() {
+        return;
+    }
     let Ok(compiled) = schema::compile(&without_rules(schema)) else { return };
-    for (at, value) in samples(schema, path) {
+    for (at, value) in samples {
         faults.extend(compiled.shape_faults(value).into_iter().map(|fault| fault.within(at.as_str())));
     }
 }

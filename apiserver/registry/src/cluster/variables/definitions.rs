@@ -1,10 +1,18 @@
 //! What a class defines, variable by variable.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
-use serde_json::Value;
+use apiserver_machinery::schema::{InvalidSchema, Schema};
+use serde_json::{Value, json};
 
 use crate::cluster::class::Definitions;
+use crate::cluster_class::schema;
 use crate::shape::get;
+
+/// How a value is called where it stands for itself.
+pub(super) const ROOT: &str = "variableValue";
 
 /// One variable.
 pub(super) struct Definition<'a> {
@@ -12,32 +20,62 @@ pub(super) struct Definition<'a> {
     pub(super) is_required: bool,
     /// As it is written in the class.
     pub(super) schema: &'a Value,
+    /// The schema, compiled when the first value of it comes.
+    compiled: OnceCell<Result<Schema, InvalidSchema>>,
+    /// The same around a value called [`ROOT`]: defaults are put into objects.
+    around: OnceCell<Result<Schema, InvalidSchema>>,
 }
 
 impl<'a> Definition<'a> {
     /// Reads what has `required` and `schema`.
     fn read(name: &'a str, found: &'a Value) -> Self {
         let schema = get(found, "schema.openAPIV3Schema").unwrap_or(&Value::Null);
-        Self { name, is_required: found.get("required") == Some(&Value::Bool(true)), schema }
+        let is_required = found.get("required") == Some(&Value::Bool(true));
+        Self { name, is_required, schema, compiled: OnceCell::new(), around: OnceCell::new() }
+    }
+
+    pub(super) fn compiled(&self) -> Result<&Schema, &InvalidSchema> {
+        self.compiled.get_or_init(|| schema::compile(self.schema)).as_ref()
+    }
+
+    pub(super) fn around(&self) -> Result<&Schema, &InvalidSchema> {
+        let whole = || json!({"type": "object", "properties": {ROOT: schema::known(self.schema)}});
+        self.around.get_or_init(|| Schema::compile(&whole())).as_ref()
     }
 }
 
 /// All variables, in order.
-pub(super) struct Index<'a>(Vec<Definition<'a>>);
+pub(super) struct Index<'a> {
+    all: Vec<Definition<'a>>,
+    /// Where each is among them.
+    places: HashMap<&'a str, usize>,
+}
+
+/// What is wrong with the definitions, wherever variables are set.
+pub(super) struct Contradiction {
+    names: Value,
+    detail: String,
+}
+
+impl Contradiction {
+    /// The fault of the variables at `path`.
+    pub(super) fn at(&self, path: &FieldPath) -> FieldError {
+        FieldError::type_invalid(path.clone(), &self.names, &self.detail)
+    }
+}
 
 impl<'a> Index<'a> {
     /// The definitions of a class, one of each variable: they do not contradict each other.
     ///
     /// # Errors
-    /// A fault of the variables at `path` where they do, or where there is a variable without any.
-    pub(super) fn of(definitions: &Definitions<'a>, path: &FieldPath) -> Result<Self, Vec<FieldError>> {
+    /// [`Contradiction`] where they do, or where there is a variable without any.
+    pub(super) fn of(definitions: &Definitions<'a>) -> Result<Self, Contradiction> {
         let name = |variable: &'a Value| variable.get("name").and_then(Value::as_str).unwrap_or_default();
         let variables = match definitions {
-            Definitions::Unknown => return Ok(Self(Vec::new())),
+            Definitions::Unknown => return Ok(Self::new(Vec::new())),
             Definitions::Own(own) => {
-                return Ok(Self(
-                    own.iter().map(|variable| Definition::read(name(variable), variable)).collect(),
-                ));
+                let read = |variable: &&'a Value| Definition::read(name(variable), variable);
+                return Ok(Self::new(own.iter().map(read).collect()));
             }
             Definitions::Collected(variables) => variables,
         };
@@ -53,22 +91,29 @@ impl<'a> Index<'a> {
             }
         }
         let problems = match problems.as_slice() {
-            [] => return Ok(Self(found)),
+            [] => return Ok(Self::new(found)),
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
         let names: Vec<String> =
             variables.iter().map(|variable| format!("Name: {}", name(variable))).collect();
-        let shown = Value::from(format!("[{}]", names.join(",")));
+        let names = Value::from(format!("[{}]", names.join(",")));
         let detail = format!("variable definitions in the ClusterClass not valid: {problems}");
-        Err(vec![FieldError::type_invalid(path.clone(), &shown, &detail)])
+        Err(Contradiction { names, detail })
+    }
+
+    fn new(all: Vec<Definition<'a>>) -> Self {
+        // The first of a name counts.
+        let places =
+            all.iter().enumerate().rev().map(|(place, definition)| (definition.name, place)).collect();
+        Self { all, places }
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Definition<'a>> {
-        self.0.iter().find(|definition| definition.name == name)
+        self.all.get(*self.places.get(name)?)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Definition<'a>> {
-        self.0.iter()
+        self.all.iter()
     }
 }

@@ -1,14 +1,9 @@
 //! One value of a variable.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
-use apiserver_machinery::schema::Schema;
 use serde_json::{Value, json};
 
-use super::definitions::Definition;
-use crate::cluster_class::schema;
-
-/// How a value is called where it stands for itself.
-const ROOT: &str = "variableValue";
+use super::definitions::{Definition, ROOT};
 
 /// The field that faults of no field in particular name.
 const NO_FIELD: &str = "<nil>";
@@ -29,9 +24,7 @@ pub(super) fn fill_in(
     definition: &Definition<'_>,
     at: &FieldPath,
 ) -> Result<Value, FieldError> {
-    // Defaults are put into objects.
-    let around = json!({"type": "object", "properties": {ROOT: schema::known(definition.schema)}});
-    let compiled = Schema::compile(&around).map_err(|problem| {
+    let compiled = definition.around().map_err(|problem| {
         let detail = format!("failed defaulting variable {:?}: {problem}", definition.name);
         FieldError::invalid(at.clone(), &Value::from(""), &detail)
     })?;
@@ -48,7 +41,7 @@ pub(super) fn validate(
     definition: &Definition<'_>,
     at: &FieldPath,
 ) -> Vec<FieldError> {
-    let compiled = match schema::compile(definition.schema) {
+    let compiled = match definition.compiled() {
         Ok(compiled) => compiled,
         Err(problem) => {
             let detail = format!(

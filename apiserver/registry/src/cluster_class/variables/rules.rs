@@ -83,6 +83,9 @@ pub(super) fn try_out(
     in_list: Option<&FieldPath>,
     faults: &mut Vec<FieldError>,
 ) {
+    if schema.get(FIELD).is_none() {
+        return;
+    }
     let before = faults.len();
     let Ok(bare) = schema::compile(&without_rules(schema)) else { return };
     for (index, rule) in items(schema, FIELD) {
@@ -111,7 +114,7 @@ pub(super) fn try_out(
             }
         }
     }
-    if faults.len() > before || schema.get(FIELD).is_none() {
+    if faults.len() > before {
         return;
     }
     let Ok(compiled) = schema::compile(schema) else { return };
