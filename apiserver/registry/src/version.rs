@@ -1,23 +1,10 @@
 //! Kubernetes versions, as far as rules about them need.
 
-/// Major, minor, patch of `v1.30.2-rc.1+x`; `None` when it is not a version with a leading v. What
-/// comes after the three numbers may be anything of letters, digits and `-_.+`: so upstream has it.
-pub(crate) fn parse(text: &str) -> Option<(u64, u64, u64)> {
-    let (major, rest) = text.strip_prefix('v')?.split_once('.')?;
-    let (minor, rest) = rest.split_once('.')?;
-    let digits = match rest.strip_prefix('0') {
-        Some(_) => 1,
-        None => rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()),
-    };
-    let (patch, rest) = rest.split_at_checked(digits)?;
-    let is_free = rest.chars().all(|c| c.is_ascii_alphanumeric() || "-_.+".contains(c));
-    is_free.then_some((number(major)?, number(minor)?, number(patch)?))
-}
+use crate::semver::Semver;
 
-/// A number without zeros before it.
-fn number(text: &str) -> Option<u64> {
-    let is_canonical = text == "0" || !text.starts_with(['0', '+']);
-    is_canonical.then(|| text.parse::<u64>().ok()).flatten()
+/// Major, minor, patch of `v1.30.2-rc.1+x`; `None` when it is not a semantic version with a leading v.
+pub(crate) fn parse(text: &str) -> Option<(u64, u64, u64)> {
+    Semver::parse(text.strip_prefix('v')?).map(|version| version.numbers)
 }
 
 /// What Go says of a text that is no number.
@@ -39,9 +26,10 @@ mod tests {
             ("v1.30.2-rc.1+x", Some((1, 30, 2))),
             ("1.30.2", None),
             ("v1.30", None),
-            ("v1.30.2.1", Some((1, 30, 2))),
-            ("v1.30.0foo", Some((1, 30, 0))),
-            ("v1.30.0_x", Some((1, 30, 0))),
+            ("v1.30.2.1", None),
+            ("v1.30.0foo", None),
+            ("v1.30.0_x", None),
+            ("v1.30.0-", None),
             ("v1.30.0 ", None),
             ("v1.030.2", None),
             ("vx.y.z", None),

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use cluster_configuration::validate as validate_cluster_configuration;
 pub(crate) use rollout::validate as validate_rollout;
 
+use crate::semver::Semver;
 use crate::{handed_down, kubeadm_config, name_template, version};
 
 /// Whose name templates for names may use beside the cluster's.
@@ -132,10 +133,19 @@ fn validate_infrastructure(spec: &Value, path: &FieldPath, faults: &mut Vec<Fiel
 fn validate_version_change(spec: &Value, before: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let text = |spec: &Value| spec.get("version").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (to, from) = (text(spec), text(before));
-    let (Some(now), Some(then)) = (version::parse(&to), version::parse(&from)) else { return };
-    if now >= (then.0, then.1.saturating_add(2), 0) {
-        let detail = format!("cannot update Kubernetes version from {from} to {to}");
-        faults.push(FieldError::forbidden(path.child("version"), &detail));
+    let read = |text: &str| Semver::parse_tolerant(text).map(|version| version.numbers);
+    let unread = |which: &str, text: &str| {
+        let detail = format!("failed to parse {which} kubeadmcontrolplane version: {text}");
+        FieldError::internal(path.child("version"), &detail)
+    };
+    match (read(&from), read(&to)) {
+        (None, _) if to != from => faults.push(unread("current", &from)),
+        (Some(_), None) => faults.push(unread("updated", &to)),
+        (Some(then), Some(now)) if now >= (then.0, then.1.saturating_add(2), 0) => {
+            let detail = format!("cannot update Kubernetes version from {from} to {to}");
+            faults.push(FieldError::forbidden(path.child("version"), &detail));
+        }
+        _ => {}
     }
 }
 
