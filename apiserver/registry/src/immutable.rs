@@ -43,7 +43,7 @@ pub(crate) fn spec(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Val
 }
 
 fn allowed(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Value)) -> (Value, Value) {
-    let part = |object: &Value| as_typed(object.get("spec").unwrap_or(&Value::Null));
+    let part = |object: &Value| object.get("spec").cloned().unwrap_or_default();
     let (mut now, mut before) = (part(new), part(old));
     allow(&mut now, &mut before);
     (now, before)
@@ -69,8 +69,13 @@ pub(crate) fn forget(value: &mut Value, path: &str) {
 /// Source: the fields of Cluster API Provider OpenStack's types that are no pointers.
 pub(crate) fn as_typed(spec: &Value) -> Value {
     let mut typed = spec.clone();
-    without_zeros(&mut typed, "", "");
+    forget_zeros(&mut typed);
     typed
+}
+
+/// Takes those fields out.
+pub(crate) fn forget_zeros(spec: &mut Value) {
+    without_zeros(spec, "", "");
 }
 
 fn without_zeros(value: &mut Value, around: &str, at: &str) {

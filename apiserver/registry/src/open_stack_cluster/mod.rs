@@ -87,6 +87,7 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
         "primarySubnet",
     ];
     for value in [&mut *now, &mut *before] {
+        immutable::forget_zeros(value);
         for path in FREE {
             immutable::forget(value, path);
         }

@@ -21,7 +21,8 @@ impl Strategy for OpenStackMachineStrategy {
                 for port in value.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
                     immutable::forget(port, "allowedAddressPairs");
                 }
-                // Upstream compares this kind as it is written, without empty lists.
+                // Upstream compares this kind as it is written, without zeros and empty lists.
+                immutable::forget_zeros(value);
                 immutable::without_empty_lists(value);
             }
         })
