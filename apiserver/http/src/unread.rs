@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tokio::runtime::Handle;
 
 /// How long is waited for the rest of a body: about as long as the connection of somebody unknown lasts.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -25,7 +26,9 @@ pub(crate) struct Unread(pub(crate) Option<Incoming>);
 impl Drop for Unread {
     fn drop(&mut self) {
         let Some(mut body) = self.0.take().filter(|body| !body.is_end_stream()) else { return };
-        tokio::spawn(tokio::time::timeout(PATIENCE, async move {
+        // None at the end of the process, when there is nobody left to tell.
+        let Ok(runtime) = Handle::try_current() else { return };
+        runtime.spawn(tokio::time::timeout(PATIENCE, async move {
             let mut taken = 0;
             while let Some(Ok(frame)) = body.frame().await {
                 taken += frame.data_ref().map_or(0, Bytes::len);

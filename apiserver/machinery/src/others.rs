@@ -15,11 +15,11 @@ pub trait Others: Send + Sync + std::fmt::Debug {
     /// 503 when it could not be found out whether it is there.
     async fn find(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>>;
 
-    /// Every object of a kind, by group and plural, in all namespaces.
+    /// Every object of a kind, by group and plural, in one namespace, or in all where that is empty.
     ///
     /// # Errors
     /// 500 when one cannot be read; 503.
-    async fn all(&self, group: &str, plural: &str) -> ApiResult<Vec<Value>>;
+    async fn all(&self, group: &str, plural: &str, namespace: &str) -> ApiResult<Vec<Value>>;
 }
 
 /// What came of looking at others.

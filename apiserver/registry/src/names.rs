@@ -1,6 +1,8 @@
 //! What is wrong with names, in the words of Kubernetes, which people search for. Nothing is wrong
 //! when the list is empty.
 
+pub(crate) use apiserver_machinery::metadata::label_key_faults as label_key;
+
 /// Longest label of a domain name, longest name part of a label's key, longest value of a label.
 const LONGEST_LABEL: usize = 63;
 
@@ -12,37 +14,6 @@ const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
 /// The name part of a label's key.
 const KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
-
-/// Faults of the key of a label or annotation.
-pub(crate) fn label_key(text: &str) -> Vec<String> {
-    let shape = format!(
-        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
-         character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{KEY}')"
-    );
-    let parts: Vec<&str> = text.split('/').collect();
-    let (prefix, name) = match parts.as_slice() {
-        [name] => (None, *name),
-        [prefix, name] => (Some(*prefix), *name),
-        _ => {
-            let suffix = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
-            return vec![format!("a valid label key {shape} {suffix}")];
-        }
-    };
-    let mut faults: Vec<String> = match prefix {
-        Some("") => vec!["prefix part must be non-empty".to_owned()],
-        Some(prefix) => subdomain(prefix).into_iter().map(|fault| format!("prefix part {fault}")).collect(),
-        None => Vec::new(),
-    };
-    if name.is_empty() {
-        faults.push("name part must be non-empty".to_owned());
-    } else if name.len() > LONGEST_LABEL {
-        faults.push(format!("name part {}", too_long(LONGEST_LABEL)));
-    }
-    if !is_key(name) {
-        faults.push(format!("name part {shape}"));
-    }
-    faults
-}
 
 /// Faults of the value of a label.
 pub(crate) fn label_value(text: &str) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::scan::{Token, scan};
-use crate::metadata::{is_label_value, qualified_name_faults};
+use crate::metadata::{is_label_value, label_key_faults};
 use crate::status::{ApiError, ApiResult};
 
 /// One requirement.
@@ -170,15 +170,11 @@ const NAME: &str =
     "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
 fn check_key(key: String) -> Result<String, String> {
-    let faults = qualified_name_faults(&key);
+    let faults = label_key_faults(&key);
     if faults.is_empty() {
         return Ok(key);
     }
-    // The same rules as of metadata, in some words of their own.
-    let why = faults.join("; ");
-    let why =
-        why.replace("a qualified name must", "a valid label key must").replace("253 characters", "253 bytes");
-    Err(format!("<nil>: Invalid value: {key:?}: {why}"))
+    Err(format!("<nil>: Invalid value: {key:?}: {}", faults.join("; ")))
 }
 
 fn check_value(key: &str, index: usize, value: String) -> Result<String, String> {

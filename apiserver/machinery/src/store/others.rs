@@ -17,10 +17,10 @@ impl Others for ObjectStore {
         Ok(self.read(kind, &key).await?.map(|(object, _)| object))
     }
 
-    async fn all(&self, group: &str, plural: &str) -> ApiResult<Vec<Value>> {
+    async fn all(&self, group: &str, plural: &str, namespace: &str) -> ApiResult<Vec<Value>> {
         let Some(kind) = self.kind_of(group, plural) else { return Ok(Vec::new()) };
         let request = ListRequest {
-            namespace: String::new(),
+            namespace: namespace.to_owned(),
             labels: Default::default(),
             fields: Default::default(),
             limit: 0,

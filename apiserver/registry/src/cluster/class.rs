@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::shape::{get, items, text};
 
 /// API group of all these kinds.
-pub(super) const GROUP: &str = "cluster.x-k8s.io";
+pub(crate) const GROUP: &str = "cluster.x-k8s.io";
 
 /// The condition with which a class's controller says that it knows all variables.
 const VARIABLES_READY: &str = "VariablesReady";

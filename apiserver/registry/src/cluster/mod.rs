@@ -7,7 +7,7 @@ mod topology;
 mod upgrade;
 mod variables;
 
-pub(crate) use class::ClassKey;
+pub(crate) use class::{ClassKey, GROUP};
 pub(crate) use health::is_defined as is_check_defined;
 pub(crate) use topology::validate_autoscaled;
 

@@ -83,9 +83,10 @@ async fn refuse(
         )));
     }
     let mut waits_for: Vec<String> = wait_for_control_plane(old, then, others).await?.into_iter().collect();
-    let machines = others.all(GROUP, "machines").await?;
+    let namespace = object::namespace(old);
+    let machines = others.all(GROUP, "machines", namespace).await?;
     for (plural, kind) in [("machinedeployments", "MachineDeployment"), ("machinepools", "MachinePool")] {
-        let pools = others.all(GROUP, plural).await?;
+        let pools = others.all(GROUP, plural, namespace).await?;
         waits_for.extend(wait_for_pools(old, then, kind, &pools, &machines));
     }
     Ok(match waits_for.as_slice() {

@@ -6,7 +6,7 @@ use apiserver_machinery::others::Others;
 use apiserver_machinery::status::ApiResult;
 use serde_json::Value;
 
-use crate::cluster::{ClassKey, is_check_defined, validate_autoscaled};
+use crate::cluster::{ClassKey, GROUP, is_check_defined, validate_autoscaled};
 use crate::shape::{get, items, text};
 
 /// Clusters that are named where a deletion is refused; of more it is said how many.
@@ -20,7 +20,8 @@ const KINDS: [(&str, &str); 2] =
 async fn clusters(class: &Value, others: &dyn Others) -> ApiResult<Vec<Value>> {
     let own =
         ClassKey { namespace: object::namespace(class).to_owned(), name: object::name(class).to_owned() };
-    let mut found = others.all("cluster.x-k8s.io", "clusters").await?;
+    // A class may be used from other namespaces.
+    let mut found = others.all(GROUP, "clusters", "").await?;
     found.retain(|cluster| ClassKey::of(cluster).as_ref() == Some(&own));
     Ok(found)
 }

@@ -11,11 +11,12 @@ struct World(Vec<(&'static str, Value)>);
 impl Others for World {
     async fn find(&self, _: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
         let is_it = |object: &Value| object::name(object) == name && object::namespace(object) == namespace;
-        Ok(self.all("", plural).await?.into_iter().find(is_it))
+        Ok(self.all("", plural, namespace).await?.into_iter().find(is_it))
     }
 
-    async fn all(&self, _: &str, plural: &str) -> ApiResult<Vec<Value>> {
-        let own = self.0.iter().filter(|(found, _)| *found == plural);
+    async fn all(&self, _: &str, plural: &str, namespace: &str) -> ApiResult<Vec<Value>> {
+        let is_in = |object: &Value| namespace.is_empty() || object::namespace(object) == namespace;
+        let own = self.0.iter().filter(|(found, object)| *found == plural && is_in(object));
         Ok(own.map(|(_, object)| object.clone()).collect())
     }
 }
