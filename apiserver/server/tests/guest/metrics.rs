@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::process::Capstan;
 
 /// What dashboards for Kubernetes ask for, with labels they group by.
-const EXPECTED: [(&str, &[&str]); 20] = [
+const EXPECTED: [(&str, &[&str]); 27] = [
     (
         "apiserver_request_total",
         &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"],
