@@ -29,47 +29,73 @@ pub(crate) fn validate_new(resource: &Resource, new: &Value) -> Vec<FieldError> 
     let mut faults = Vec::new();
     validate_name(resource, new, &path, &mut faults);
     validate_namespace(resource, new, &path, &mut faults);
-    validate_common(new, &path, &mut faults);
+    Written::of(new, &path).add_with_finalizers(new, &path, &mut faults);
     faults
 }
 
 /// Every fault of a new version's metadata, as often as upstream finds it.
 pub(crate) fn validate_update(new: &Value, before: Before<'_>) -> Vec<FieldError> {
-    let mut faults = validate_update_once(new, before);
-    add_change_faults(new, before, &FieldPath::new("metadata"), &mut faults);
+    let path = FieldPath::new("metadata");
+    let written = Written::of(new, &path);
+    let mut faults = validate_version(new, before, &path, &written);
+    add_change_faults(new, before, &path, &written, &mut faults);
     faults
 }
 
 /// The same of one layer fewer: the last is that of the kind itself.
 pub(crate) fn validate_update_once(new: &Value, before: Before<'_>) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
+    validate_version(new, before, &path, &Written::of(new, &path))
+}
+
+fn validate_version(new: &Value, before: Before<'_>, path: &FieldPath, written: &Written) -> Vec<FieldError> {
     let mut faults = Vec::new();
     let prefix = object::meta(new, "generateName");
     // It was the beginning of a name, and whatever it is now, no name will be made of it.
     refuse(&path.child("generateName"), &json!(prefix), path_segment_faults(prefix), &mut faults);
-    validate_common(new, &path, &mut faults);
-    add_change_faults(new, before, &path, &mut faults);
+    written.add_with_finalizers(new, path, &mut faults);
+    add_change_faults(new, before, path, written, &mut faults);
     faults
 }
 
-fn validate_common(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    validate_labels(new, path, faults);
-    validate_annotations(new, path, faults);
-    validate_owners(new, path, faults);
-    validate_finalizers(new, path, faults);
-    validate_managers(new, path, faults);
+/// What is wrong with what people and programs write, found once: upstream's layers each tell it.
+struct Written {
+    /// Of labels, annotations and owners.
+    faults: Vec<FieldError>,
+    /// Of managers, which some layers tell of after the finalizers.
+    managers: Vec<FieldError>,
+}
+
+impl Written {
+    fn of(new: &Value, path: &FieldPath) -> Self {
+        let (mut faults, mut managers) = (Vec::new(), Vec::new());
+        validate_labels(new, path, &mut faults);
+        validate_annotations(new, path, &mut faults);
+        validate_owners(new, path, &mut faults);
+        validate_managers(new, path, &mut managers);
+        Self { faults, managers }
+    }
+
+    fn add_with_finalizers(&self, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+        faults.extend(self.faults.iter().cloned());
+        validate_finalizers(new, path, faults);
+        faults.extend(self.managers.iter().cloned());
+    }
 }
 
 /// What one layer says of a change.
-fn add_change_faults(new: &Value, before: Before<'_>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn add_change_faults(
+    new: &Value,
+    before: Before<'_>,
+    path: &FieldPath,
+    written: &Written,
+    faults: &mut Vec<FieldError>,
+) {
     if object::is_deleting(before.object) {
         refuse_more_finalizers(new, before.object, path, faults);
     }
     faults.extend(before.immutable.iter().cloned());
-    validate_labels(new, path, faults);
-    validate_annotations(new, path, faults);
-    validate_owners(new, path, faults);
-    validate_managers(new, path, faults);
+    faults.extend(written.faults.iter().chain(&written.managers).cloned());
 }
 
 fn validate_name(resource: &Resource, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
