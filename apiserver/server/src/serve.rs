@@ -110,8 +110,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     tokio::spawn(followed.follow(shutdown.clone()));
     tokio::spawn(encryption.follow(shutdown.clone()));
     let alone = configuration.storage.etcd.is_none();
-    let controllers = assembly
-        .controllers
+    let controllers = (assembly.controllers && configuration.controllers.enabled)
         .then(|| controllers::start(&server, host.as_ref().map(Host::client), alone, &shutdown));
     if let Some(host) = host {
         tokio::spawn(host.follow(authenticator));

@@ -1,5 +1,6 @@
 //! `cargo xtask`: the one tool of this repository.
 
+mod bench;
 mod check;
 mod conformance;
 mod dev;
@@ -34,6 +35,8 @@ enum Command {
     Fuzz(fuzz::Arguments),
     /// Run the tests behind a real kube-apiserver and in a real OpenStack
     E2e(e2e::Arguments),
+    /// Measure Capstan beside a kube-apiserver with CRDs, and draw the report
+    Bench(bench::Arguments),
     /// Check form, lints, docs, layers, dependencies and generated files
     Check,
     /// Write the generated files anew
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Test => test::run(),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::E2e(arguments) => e2e::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Check => check::run(),
         Command::Generate => layers::generate(),
     };

@@ -171,6 +171,12 @@ pub(crate) fn kubernetes(name: &str) -> anyhow::Result<PathBuf> {
     go_tool("kubernetes", "k8s.io/kubernetes", &format!("k8s.io/kubernetes/cmd/{name}"), name)
 }
 
+/// The Go project's sample of an aggregated server.
+pub(crate) fn sample_apiserver() -> anyhow::Result<PathBuf> {
+    let module = "k8s.io/sample-apiserver";
+    go_tool("sample-apiserver", module, module, "sample-apiserver")
+}
+
 /// A kubectl some minors older than the pinned release.
 pub(crate) fn older_kubectl() -> anyhow::Result<PathBuf> {
     go_tool("kubectl", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubectl", "kubectl")

@@ -61,6 +61,22 @@ pub(crate) struct ServerConfiguration {
     pub(crate) limits: Limits,
     /// How it ends.
     pub(crate) shutdown: Shutdown,
+    /// What is done in clouds.
+    pub(crate) controllers: Controllers,
+}
+
+/// What is done in clouds.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Controllers {
+    /// Whether this server may be the one that runs the controllers. Default: true.
+    pub(crate) enabled: bool,
+}
+
+impl Default for Controllers {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
 }
 
 /// Where objects are stored.

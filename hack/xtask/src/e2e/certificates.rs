@@ -12,7 +12,7 @@ pub(crate) struct Certificates(PathBuf);
 
 impl Certificates {
     /// Two CAs that must not be one, and what they sign.
-    pub(super) fn make(directory: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn make(directory: &Path) -> anyhow::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let certificates = Self(directory.to_owned());
         certificates.authority("kube-ca")?;
@@ -100,7 +100,7 @@ impl Certificates {
     }
 
     /// A kubeconfig for a user of the host.
-    pub(super) fn kubeconfig(&self, user: &str, server: &str) -> anyhow::Result<String> {
+    pub(crate) fn kubeconfig(&self, user: &str, server: &str) -> anyhow::Result<String> {
         let path = self.path(&format!("{user}.kubeconfig"));
         let document = serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "host",

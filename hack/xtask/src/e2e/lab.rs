@@ -55,7 +55,7 @@ impl Lab {
         let certificates = Certificates::make(&home.join("pki"))?;
         let [client, peer, host, capstan_port] = ports()?;
         let etcd_url = format!("http://127.0.0.1:{client}");
-        let etcd = start_etcd(&tools, &home, client, peer)?;
+        let etcd = start_etcd(&tools.etcd, &home, client, peer)?;
         let mut kube_apiserver = start_kube_apiserver(&tools, &home, &certificates, &etcd_url, host)?;
         for user in ["admin", "alice", "bob", "capstan"] {
             certificates.kubeconfig(user, &format!("https://127.0.0.1:{host}"))?;
@@ -196,24 +196,27 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>)
     Ok(())
 }
 
-/// Four ports that are free now, held together so that they differ.
-pub(super) fn ports() -> anyhow::Result<[u16; 4]> {
-    let listeners = [(); 4].map(|()| TcpListener::bind(("127.0.0.1", 0)));
-    let mut ports = [0; 4];
+/// Ports that are free now, held together so that they differ.
+pub(crate) fn ports<const N: usize>() -> anyhow::Result<[u16; N]> {
+    let listeners = [(); N].map(|()| TcpListener::bind(("127.0.0.1", 0)));
+    let mut ports = [0; N];
     for (port, listener) in ports.iter_mut().zip(listeners) {
         *port = listener?.local_addr()?.port();
     }
     Ok(ports)
 }
 
-pub(super) fn start_etcd(tools: &Tools, home: &Path, client: u16, peer: u16) -> anyhow::Result<Process> {
+/// Starts an etcd with its data and its log in `home`.
+pub(crate) fn start_etcd(program: &Path, home: &Path, client: u16, peer: u16) -> anyhow::Result<Process> {
     let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
-    let mut command = Command::new(&tools.etcd);
+    let mut command = Command::new(program);
     command.args(["--name=lab", "--log-level=warn"]);
     command.arg(format!("--data-dir={}", home.join("etcd").display()));
     command.arg(format!("--listen-client-urls={client}")).arg(format!("--advertise-client-urls={client}"));
     command.arg(format!("--listen-peer-urls={peer}")).arg(format!("--initial-advertise-peer-urls={peer}"));
     command.arg(format!("--initial-cluster=lab={peer}"));
+    // What etcd's own documentation calls the most: a benchmark writes more than the 2 GiB that are usual.
+    command.arg("--quota-backend-bytes=8589934592");
     Process::start("etcd", &mut command, &home.join("log/etcd.log"))
 }
 
@@ -224,8 +227,14 @@ pub(super) fn start_kube_apiserver(
     etcd: &str,
     port: u16,
 ) -> anyhow::Result<Process> {
+    let mut command = kube_apiserver(&tools.kube_apiserver, certificates, etcd, port);
+    Process::start("kube-apiserver", &mut command, &home.join("log/kube-apiserver.log"))
+}
+
+/// A kube-apiserver that needs nothing but etcd beside it.
+pub(crate) fn kube_apiserver(program: &Path, certificates: &Certificates, etcd: &str, port: u16) -> Command {
     let file = |name: &str| certificates.path(name);
-    let mut command = Command::new(&tools.kube_apiserver);
+    let mut command = Command::new(program);
     command.arg(format!("--etcd-servers={etcd}")).arg(format!("--secure-port={port}"));
     command.args([
         "--bind-address=127.0.0.1",
@@ -254,5 +263,5 @@ pub(super) fn start_kube_apiserver(
     ] {
         command.arg(format!("--{flag}={}", file(name)));
     }
-    Process::start("kube-apiserver", &mut command, &home.join("log/kube-apiserver.log"))
+    command
 }

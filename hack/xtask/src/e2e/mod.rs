@@ -21,7 +21,8 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use crate::{conformance, prerequisites, run};
-pub(crate) use lab::{Lab, Tools, until};
+pub(crate) use certificates::Certificates;
+pub(crate) use lab::{Lab, Tools, kube_apiserver, ports, start_etcd, until};
 use openstack::OpenStack;
 pub(crate) use process::Process;
 pub(crate) use reference::Reference;

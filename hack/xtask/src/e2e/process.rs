@@ -30,6 +30,11 @@ impl Process {
         Ok(Self { name: name.to_owned(), child })
     }
 
+    /// Its number in the system.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Fails when the program is over.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         match self.child.try_wait()? {

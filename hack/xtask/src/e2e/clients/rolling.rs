@@ -28,7 +28,7 @@ pub(in crate::e2e) fn restart(lab: &Lab) -> anyhow::Result<()> {
 }
 
 fn under_load(lab: &Lab) -> anyhow::Result<()> {
-    let [one, other, ..] = lab::ports()?;
+    let [one, other] = lab::ports()?;
     let mut replicas = [("replica-one", one), ("replica-two", other)]
         .into_iter()
         .map(|(name, port)| Ok((name, port, lab.replica(name, port, SHUTDOWN_DELAY)?)))

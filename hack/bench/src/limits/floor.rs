@@ -1,0 +1,105 @@
+//! A server that does nothing: bytes from memory, through the TLS and HTTP that Capstan uses.
+//!
+//! It tells what the wire costs, and what this load generator can take in: no server measured with it may come
+//! near to it.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use bytes::Bytes;
+use clap::Args;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use crate::client::certificates;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Address and port to serve on
+    #[arg(long)]
+    listen: String,
+    /// The serving certificate, PEM
+    #[arg(long)]
+    cert: PathBuf,
+    /// Its key, PEM
+    #[arg(long)]
+    key: PathBuf,
+    /// Bytes of an answer, unless the path has `bytes-N`
+    #[arg(long, default_value_t = 2600)]
+    size: usize,
+}
+
+/// Serves until it is ended.
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let key = PrivateKeyDer::from_pem_file(&arguments.key)
+        .with_context(|| format!("{}: no private key", arguments.key.display()))?;
+    let mut configuration = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(certificates(&arguments.cert)?, key)?;
+    configuration.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(configuration));
+    let listener = TcpListener::bind(&arguments.listen).await?;
+    let largest = Arc::new(std::sync::Mutex::new(body(arguments.size)));
+    loop {
+        let (stream, _) = listener.accept().await?;
+        tokio::spawn(serve(acceptor.clone(), stream, largest.clone(), arguments.size));
+    }
+}
+
+type Body = Arc<std::sync::Mutex<Bytes>>;
+
+async fn serve(
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    largest: Body,
+    size: usize,
+) -> Result<(), std::io::Error> {
+    stream.set_nodelay(true)?;
+    let stream = acceptor.accept(stream).await?;
+    let service = service_fn(move |request| answer(request, largest.clone(), size));
+    let builder = Builder::new(TokioExecutor::new());
+    builder.serve_connection(TokioIo::new(stream), service).await.map_err(std::io::Error::other)
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    largest: Body,
+    size: usize,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let wanted = request
+        .uri()
+        .path()
+        .split('/')
+        .find_map(|segment| segment.strip_prefix("bytes-")?.parse().ok())
+        .unwrap_or(size);
+    // What was sent is taken in, as a server does.
+    let _ = request.into_body().collect().await;
+    let bytes = {
+        let mut largest = largest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if largest.len() < wanted {
+            *largest = body(wanted);
+        }
+        largest.slice(..wanted)
+    };
+    Ok(Response::new(Full::new(bytes)))
+}
+
+/// Begins as an object does, for whoever looks for its revision.
+fn body(size: usize) -> Bytes {
+    let mut bytes = br#"{"metadata":{"resourceVersion":"1"},"spec":""#.to_vec();
+    bytes.resize(size.max(bytes.len()), b'x');
+    Bytes::from(bytes)
+}

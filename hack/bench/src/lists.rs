@@ -1,0 +1,177 @@
+//! Lists of a namespace: whole, in chunks, by label, metadata alone, as a Table.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use futures::future::try_join_all;
+use http::Method;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use crate::client::{Client, Target, request};
+use crate::kind::Kind;
+use crate::measured::Latencies;
+use crate::process::Processes;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    processes: Processes,
+    /// Of which kind
+    #[arg(long, default_value = "machine")]
+    kind: Kind,
+    /// Of which namespace
+    #[arg(long)]
+    namespace: String,
+    /// Those who read at the same time, each over a connection of its own
+    #[arg(long, default_value_t = 1)]
+    readers: usize,
+    /// For how long they begin another one; each reads at least once
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// How
+    #[arg(long, value_delimiter = ',', default_value = "whole,chunked,label,metadata,table")]
+    forms: Vec<Form>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Form {
+    Whole,
+    Chunked,
+    Label,
+    Metadata,
+    Table,
+}
+
+const JSON: &str = "application/json";
+
+impl Form {
+    fn query(self) -> &'static str {
+        match self {
+            Self::Whole | Self::Metadata | Self::Table => "",
+            Self::Chunked => "limit=500",
+            Self::Label => "labelSelector=lab.example.com/shard%3D7",
+        }
+    }
+
+    fn accept(self) -> &'static str {
+        match self {
+            Self::Whole | Self::Chunked | Self::Label => JSON,
+            Self::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            Self::Table => "application/json;as=Table;g=meta.k8s.io;v=v1",
+        }
+    }
+}
+
+/// Lists in each form; a row for each.
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
+    let mut clients = Vec::new();
+    for _ in 0..arguments.readers {
+        clients.push(Client::connect(&arguments.target).await?);
+    }
+    let mut rows = Vec::new();
+    for form in &arguments.forms {
+        rows.push(phase(arguments, &mut clients, *form).await?);
+    }
+    Ok(Value::Array(rows))
+}
+
+async fn phase(arguments: &Arguments, clients: &mut [Client], form: Form) -> anyhow::Result<Value> {
+    arguments.processes.forget_peak();
+    let memory = arguments.processes.memory("server")?;
+    let before = arguments.processes.read()?;
+    let started = Instant::now();
+    let end = started + Duration::from_secs_f64(arguments.seconds);
+    let readers = clients.iter_mut().map(|client| {
+        let (arguments, mut client) = (arguments.clone_for_reader(), client.clone());
+        async move { tokio::spawn(async move { repeat(&arguments, &mut client, form, end).await }).await? }
+    });
+    let all = try_join_all(readers).await?;
+    let seconds = started.elapsed().as_secs_f64();
+    let used = arguments.processes.since(&before)?;
+    let (mut latencies, mut bytes) = (Latencies::default(), 0);
+    for (each, size) in all {
+        latencies.append(each);
+        bytes += size;
+    }
+    let count = latencies.count();
+    let name = form.to_possible_value().map(|value| value.get_name().to_owned());
+    Ok(json!({
+        "form": name, "readers": arguments.readers, "seconds": seconds, "count": count, "bytes": bytes,
+        "latency": latencies.summary(), "used": used,
+        "memoryBefore": memory, "memory": arguments.processes.memory("server")?}))
+}
+
+/// What a reader needs to know.
+#[derive(Clone)]
+struct Reader {
+    target: Target,
+    path: String,
+}
+
+impl Arguments {
+    fn clone_for_reader(&self) -> Reader {
+        Reader { target: self.target.clone(), path: self.kind.collection(&self.namespace) }
+    }
+}
+
+async fn repeat(
+    reader: &Reader,
+    client: &mut Client,
+    form: Form,
+    end: Instant,
+) -> anyhow::Result<(Latencies, usize)> {
+    let (mut latencies, mut bytes) = (Latencies::default(), 0);
+    loop {
+        let started = Instant::now();
+        bytes += one(reader, client, form).await?;
+        latencies.add(started.elapsed());
+        if Instant::now() > end {
+            return Ok((latencies, bytes));
+        }
+    }
+}
+
+/// One list, with all its pages; how many bytes it had.
+async fn one(reader: &Reader, client: &mut Client, form: Form) -> anyhow::Result<usize> {
+    let (mut bytes, mut token) = (0, String::new());
+    loop {
+        let mut path = format!("{}?{}", reader.path, form.query());
+        if !token.is_empty() {
+            path = format!("{path}&continue={token}");
+        }
+        let request = request(&reader.target, Method::GET, &path, None, form.accept())?;
+        let response = client.send(request).await?;
+        let status = response.status();
+        let (mut body, mut first, mut last) = (response.into_body(), Bytes::new(), Bytes::new());
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            bytes += data.len();
+            if first.is_empty() {
+                first = data.clone();
+            }
+            last = data;
+        }
+        ensure!(status.is_success(), "list {path}: {status} {}", String::from_utf8_lossy(&first));
+        match form {
+            // Typed servers write the list's metadata first, those of custom resources last.
+            Form::Chunked => match next(&first).or_else(|| next(&last)) {
+                Some(next) => token = next,
+                None => return Ok(bytes),
+            },
+            _ => return Ok(bytes),
+        }
+    }
+}
+
+/// The token of the next page.
+fn next(part: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(part);
+    let (_, rest) = text.split_once("\"continue\":\"")?;
+    let (token, _) = rest.split_once('"')?;
+    (!token.is_empty()).then(|| token.to_owned())
+}

@@ -1,0 +1,230 @@
+//! Create, get, status update, merge patch, apply and delete, with a number of requests in flight.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use clap::Args;
+use futures::future::try_join_all;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::client::{Client, Target, request};
+use crate::kind::Kind;
+use crate::measured::Latencies;
+use crate::process::Processes;
+
+/// Requests in flight that share a connection: so many watchers and writers of one program do.
+const PER_CONNECTION: usize = 16;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    processes: Processes,
+    /// What is created, read and changed
+    #[arg(long, default_value = "machine")]
+    kind: Kind,
+    /// Where; it is made if it is not there
+    #[arg(long, default_value = "bench")]
+    namespace: String,
+    /// Put into the names, so that runs do not meet
+    #[arg(long)]
+    run: String,
+    /// Requests in flight
+    #[arg(long, default_value_t = 16)]
+    in_flight: usize,
+    /// How long each operation is repeated
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Only these operations, of create, get, status, patch, apply, delete [default: all]
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Operation>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Operation {
+    Create,
+    Get,
+    Status,
+    Patch,
+    Apply,
+    Delete,
+}
+
+const ALL: [Operation; 6] = [
+    Operation::Create,
+    Operation::Get,
+    Operation::Status,
+    Operation::Patch,
+    Operation::Apply,
+    Operation::Delete,
+];
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Get => "get",
+            Self::Status => "status",
+            Self::Patch => "patch",
+            Self::Apply => "apply",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// One of those that ask at the same time, with the objects it made.
+struct Worker<'a> {
+    arguments: &'a Arguments,
+    client: Client,
+    number: usize,
+    /// Names, and the revisions of the last answers.
+    objects: Vec<(String, String)>,
+    turn: u64,
+}
+
+/// Runs the operations one after the other; a row for each.
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
+    let mut connections = Vec::new();
+    for _ in 0..arguments.in_flight.div_ceil(PER_CONNECTION) {
+        connections.push(Client::connect(&arguments.target).await?);
+    }
+    let Some(first) = connections.first_mut() else { bail!("--in-flight 0 asks nothing") };
+    make_namespace(first, &arguments.target, &arguments.namespace).await?;
+    let mut workers: Vec<Worker<'_>> = (0..arguments.in_flight)
+        .map(|number| Worker {
+            arguments,
+            client: connections[number % connections.len()].clone(),
+            number,
+            objects: Vec::new(),
+            turn: 0,
+        })
+        .collect();
+    let mut rows = Vec::new();
+    for operation in ALL {
+        let wanted = arguments.only.is_empty() || arguments.only.contains(&operation);
+        // What follows needs objects.
+        if wanted || operation == Operation::Create {
+            rows.push(phase(arguments, &mut workers, operation).await?);
+        }
+    }
+    clear(&mut workers).await?;
+    Ok(Value::Array(rows))
+}
+
+/// Makes the namespace, or finds it there.
+pub(crate) async fn make_namespace(client: &mut Client, target: &Target, name: &str) -> anyhow::Result<()> {
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string();
+    let content = Some(("application/json", Bytes::from(body)));
+    let make = request(target, Method::POST, "/api/v1/namespaces", content, "application/json")?;
+    let (status, body) = client.ask(make).await?;
+    // The Go sample server has none; there they are its host's.
+    if status.is_success() || matches!(status.as_u16(), 404 | 409) {
+        return Ok(());
+    }
+    bail!("namespace {name}: {status} {}", String::from_utf8_lossy(&body))
+}
+
+/// All workers repeat one operation until the time is over.
+async fn phase(
+    arguments: &Arguments,
+    workers: &mut [Worker<'_>],
+    operation: Operation,
+) -> anyhow::Result<Value> {
+    let before = arguments.processes.read()?;
+    let started = Instant::now();
+    let end = started + Duration::from_secs_f64(arguments.seconds);
+    let all = try_join_all(workers.iter_mut().map(|worker| worker.repeat(operation, end))).await?;
+    let seconds = started.elapsed().as_secs_f64();
+    let used = arguments.processes.since(&before)?;
+    let mut latencies = Latencies::default();
+    all.into_iter().for_each(|each| latencies.append(each));
+    let count = latencies.count();
+    Ok(json!({
+        "operation": operation.name(), "inFlight": arguments.in_flight, "seconds": seconds,
+        "count": count, "latency": latencies.summary(), "used": used}))
+}
+
+/// Takes away what the time did not suffice to delete.
+async fn clear(workers: &mut [Worker<'_>]) -> anyhow::Result<()> {
+    let end = Instant::now() + Duration::from_secs(600);
+    try_join_all(workers.iter_mut().map(|worker| worker.repeat(Operation::Delete, end))).await?;
+    Ok(())
+}
+
+impl Worker<'_> {
+    async fn repeat(&mut self, operation: Operation, end: Instant) -> anyhow::Result<Latencies> {
+        let mut latencies = Latencies::default();
+        let mut next = 0;
+        while Instant::now() < end {
+            let place = match operation {
+                Operation::Create => {
+                    let Arguments { run, .. } = self.arguments;
+                    self.objects
+                        .push((format!("{run}-{}-{}", self.number, self.objects.len()), String::new()));
+                    self.objects.len() - 1
+                }
+                Operation::Delete if self.objects.is_empty() => break,
+                Operation::Delete => self.objects.len() - 1,
+                _ => next % self.objects.len().max(1),
+            };
+            next += 1;
+            self.turn += 1;
+            let request = self.request(operation, place)?;
+            let started = Instant::now();
+            let answer = self.client.expect(request).await?;
+            latencies.add(started.elapsed());
+            if operation == Operation::Delete {
+                self.objects.pop();
+            } else if let Some(object) = self.objects.get_mut(place) {
+                object.1 = revision(&answer).context("an answer without resourceVersion")?.to_owned();
+            }
+        }
+        Ok(latencies)
+    }
+
+    fn request(
+        &self,
+        operation: Operation,
+        place: usize,
+    ) -> anyhow::Result<http::Request<http_body_util::Full<Bytes>>> {
+        let Arguments { target, kind, namespace, .. } = self.arguments;
+        let (name, revision) = self.objects.get(place).context("there are no objects")?;
+        let collection = kind.collection(namespace);
+        let object = format!("{collection}/{name}");
+        let json = "application/json";
+        let (method, path, content) = match operation {
+            Operation::Create => (
+                Method::POST,
+                collection,
+                Some((json, Bytes::from(kind.object(namespace, name).to_string()))),
+            ),
+            Operation::Get => (Method::GET, object, None),
+            Operation::Status => {
+                let body = kind.with_status(namespace, name, revision, self.turn);
+                (Method::PUT, kind.status(namespace, name), Some((json, body)))
+            }
+            Operation::Patch => {
+                (Method::PATCH, object, Some(("application/merge-patch+json", Kind::patch(self.turn))))
+            }
+            Operation::Apply => (
+                Method::PATCH,
+                format!("{object}?fieldManager=delivery&force=true"),
+                Some(("application/apply-patch+yaml", kind.configuration(namespace, name, self.turn))),
+            ),
+            Operation::Delete => (Method::DELETE, object, None),
+        };
+        request(target, method, &path, content, json)
+    }
+}
+
+/// The revision in an object's bytes. The first is the object's own: managedFields hold no values.
+pub(crate) fn revision(object: &[u8]) -> Option<&str> {
+    let mark = b"\"resourceVersion\":\"";
+    let start = object.windows(mark.len()).position(|window| window == mark)? + mark.len();
+    let rest = object.get(start..)?;
+    let end = rest.iter().position(|byte| *byte == b'"')?;
+    std::str::from_utf8(rest.get(..end)?).ok()
+}

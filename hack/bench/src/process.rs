@@ -1,0 +1,80 @@
+//! What the kernel says of processes: CPU time, memory, bytes written.
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Value, json};
+
+/// Ticks of CPU time per second in `/proc`: fixed by the kernel's interface at 100 on all we run on.
+const TICKS: f64 = 100.0;
+
+/// Processes that are looked at while load runs.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Processes {
+    /// `name=pid` of a process whose CPU time is told; may be given more than once
+    #[arg(long = "pid", value_parser = parse)]
+    pids: Vec<(String, u32)>,
+}
+
+fn parse(text: &str) -> Result<(String, u32), String> {
+    let (name, pid) = text.split_once('=').ok_or("name=pid is expected")?;
+    Ok((name.to_owned(), pid.parse().map_err(|error| format!("{error}"))?))
+}
+
+/// CPU seconds and written bytes up to now, of each and of this process.
+#[derive(Debug)]
+pub(crate) struct Reading(Vec<(String, f64, u64)>);
+
+impl Processes {
+    /// Reads all of them.
+    pub(crate) fn read(&self) -> anyhow::Result<Reading> {
+        let own = ("load".to_owned(), std::process::id());
+        let all = self.pids.iter().chain([&own]);
+        all.map(|(name, pid)| Ok((name.clone(), cpu(*pid)?, written(*pid)?)))
+            .collect::<anyhow::Result<_>>()
+            .map(Reading)
+    }
+
+    /// What was used since an earlier reading: CPU seconds and bytes handed to the disk by name.
+    pub(crate) fn since(&self, earlier: &Reading) -> anyhow::Result<Value> {
+        let now = self.read()?;
+        let used = now.0.iter().zip(&earlier.0).map(|(now, before)| {
+            (now.0.clone(), json!({"cpu": now.1 - before.1, "written": now.2.saturating_sub(before.2)}))
+        });
+        Ok(Value::Object(used.collect()))
+    }
+
+    /// Resident memory of the process with this name now, and its peak since [`Self::forget_peak`], in bytes.
+    pub(crate) fn memory(&self, name: &str) -> anyhow::Result<Option<Value>> {
+        let Some((_, pid)) = self.pids.iter().find(|(own, _)| own == name) else { return Ok(None) };
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+        };
+        Ok(Some(json!({"resident": field("VmRSS:"), "peak": field("VmHWM:")})))
+    }
+
+    /// Makes the kernel take the memory of now as the peak.
+    pub(crate) fn forget_peak(&self) {
+        for (_, pid) in &self.pids {
+            // Not permitted for somebody else's process: then the peak is the one since its start.
+            let _ = std::fs::write(format!("/proc/{pid}/clear_refs"), "5");
+        }
+    }
+}
+
+fn cpu(pid: u32) -> anyhow::Result<f64> {
+    let path = format!("/proc/{pid}/stat");
+    let stat = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    // The second field is a name in brackets that may hold blanks.
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks: Vec<f64> =
+        rest.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>().context(path)?;
+    Ok(ticks.iter().sum::<f64>() / TICKS)
+}
+
+fn written(pid: u32) -> anyhow::Result<u64> {
+    let io = std::fs::read_to_string(format!("/proc/{pid}/io"))?;
+    let bytes = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    Ok(bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0))
+}

@@ -1,0 +1,48 @@
+//! Waits for a server.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use clap::Args;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::client::{Client, Target, request};
+
+/// Between two attempts: what is measured is at most this much too long.
+const PAUSE: Duration = Duration::from_millis(2);
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// What must be answered with success
+    #[arg(long, default_value = "/readyz")]
+    path: String,
+    /// Longest to wait, in seconds
+    #[arg(long, default_value_t = 300)]
+    patience: u64,
+}
+
+/// Asks until the answer is success; how long that took, in seconds.
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
+    let started = Instant::now();
+    while !answers(arguments).await.unwrap_or(false) {
+        if started.elapsed() > Duration::from_secs(arguments.patience) {
+            bail!(
+                "{} {}: not ready within {} s",
+                arguments.target.server,
+                arguments.path,
+                arguments.patience
+            );
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(json!({"seconds": started.elapsed().as_secs_f64()}))
+}
+
+async fn answers(arguments: &Arguments) -> anyhow::Result<bool> {
+    let mut client = Client::connect(&arguments.target).await?;
+    let request = request(&arguments.target, Method::GET, &arguments.path, None, "*/*")?;
+    Ok(client.ask(request).await?.0.is_success())
+}

@@ -1,0 +1,135 @@
+//! One writer, many watchers: how long from a write until the last of them has it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use bytes::Bytes;
+use clap::Args;
+use http::Method;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::client::{Client, Target, request};
+use crate::kind::Kind;
+use crate::measured::Latencies;
+use crate::operations::{make_namespace, revision};
+use crate::process::Processes;
+
+/// Watches that share a connection: below the streams that servers permit on one.
+const PER_CONNECTION: usize = 50;
+
+/// Longest until an update is with everybody.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    processes: Processes,
+    /// Of which kind
+    #[arg(long, default_value = "machine")]
+    kind: Kind,
+    /// Where; it must have no other writer
+    #[arg(long, default_value = "watched")]
+    namespace: String,
+    /// How many watch
+    #[arg(long, default_value_t = 100)]
+    watchers: usize,
+    /// How many updates, one after the other: each when everybody has the one before
+    #[arg(long, default_value_t = 1000)]
+    updates: usize,
+    /// Begins no other update after so many seconds
+    #[arg(long, default_value_t = 60.0)]
+    seconds: f64,
+}
+
+/// Events that all watchers together have received, and who waits for them.
+#[derive(Debug, Default)]
+struct Received {
+    events: AtomicU64,
+    /// Wakes the writer at this number.
+    wanted: AtomicU64,
+    enough: Notify,
+}
+
+/// Watches, writes, and tells the latencies.
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
+    let Arguments { target, kind, namespace, .. } = arguments;
+    let mut writer = Client::connect(target).await?;
+    make_namespace(&mut writer, target, namespace).await?;
+    let name = format!("watched-{}", std::process::id());
+    let object = Bytes::from(kind.object(namespace, &name).to_string());
+    let collection = kind.collection(namespace);
+    let json = "application/json";
+    let made = request(target, Method::POST, &collection, Some((json, object)), json)?;
+    let made = writer.expect(made).await?;
+    let mut revision = revision(&made).context("an answer without resourceVersion")?.to_owned();
+    let received = Arc::new(Received::default());
+    watch(arguments, &revision, &received).await?;
+
+    let memory = arguments.processes.memory("server")?;
+    let before = arguments.processes.read()?;
+    let (mut last, mut answered) = (Latencies::default(), Latencies::default());
+    let started = Instant::now();
+    for turn in 1..=arguments.updates {
+        if started.elapsed().as_secs_f64() > arguments.seconds {
+            break;
+        }
+        let wanted = u64::try_from(turn * arguments.watchers)?;
+        received.wanted.store(wanted, Ordering::SeqCst);
+        let body = kind.with_status(namespace, &name, &revision, u64::try_from(turn)?);
+        let path = kind.status(namespace, &name);
+        let write = request(target, Method::PUT, &path, Some((json, body)), json)?;
+        let sent = Instant::now();
+        let everybody = tokio::time::timeout(PATIENCE, received.enough.notified());
+        let (answer, everybody) = tokio::join!(
+            async { writer.expect(write).await.map(|answer| (answer, sent.elapsed())) },
+            async { everybody.await.map(|()| sent.elapsed()) }
+        );
+        let (answer, latency) = answer?;
+        answered.add(latency);
+        last.add(everybody.with_context(|| format!("update {turn} is not with everybody"))?);
+        revision = crate::operations::revision(&answer).context("no resourceVersion")?.to_owned();
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let used = arguments.processes.since(&before)?;
+    writer.expect(request(target, Method::DELETE, &format!("{collection}/{name}"), None, json)?).await?;
+    Ok(json!({
+        "watchers": arguments.watchers, "seconds": seconds, "used": used, "last": last.summary(),
+        "answered": answered.summary(), "memoryBefore": memory, "memory": arguments.processes.memory("server")?}))
+}
+
+/// Opens all watches.
+async fn watch(arguments: &Arguments, revision: &str, received: &Arc<Received>) -> anyhow::Result<()> {
+    let Arguments { target, kind, namespace, watchers, .. } = arguments;
+    let path = format!("{}?watch=true&resourceVersion={revision}", kind.collection(namespace));
+    let mut client = Client::connect(target).await?;
+    for number in 0..*watchers {
+        if number % PER_CONNECTION == 0 {
+            client = Client::connect(target).await?;
+        }
+        let response = client.send(request(target, Method::GET, &path, None, "application/json")?).await?;
+        let status = response.status();
+        ensure!(status.is_success(), "watch {path}: {status}");
+        tokio::spawn(count(response.into_body(), received.clone()));
+    }
+    Ok(())
+}
+
+/// Counts events: each ends with the only line feed in it.
+async fn count(mut body: Incoming, received: Arc<Received>) -> anyhow::Result<()> {
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        let lines = data.iter().fold(0_u64, |count, byte| count + u64::from(*byte == b'\n'));
+        let events = received.events.fetch_add(lines, Ordering::SeqCst) + lines;
+        if lines > 0 && events == received.wanted.load(Ordering::SeqCst) {
+            received.enough.notify_one();
+        }
+    }
+    bail!("a watch ended")
+}

@@ -1,0 +1,129 @@
+//! The servers that are measured, each a process that can be ended and started again.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use super::house::Grounds;
+use crate::e2e::{Process, kube_apiserver};
+use crate::{prerequisites, run};
+
+/// A server that is measured.
+pub(super) struct Contestant {
+    /// As the report calls it.
+    pub(super) name: &'static str,
+    /// What it is asked for: `machine` or `flunder`.
+    pub(super) kind: &'static str,
+    pub(super) program: PathBuf,
+    pub(super) port: u16,
+    process: Option<Process>,
+    start: fn(&Grounds, &Self) -> anyhow::Result<Command>,
+}
+
+impl Contestant {
+    /// All those that are asked for, and can be built here.
+    pub(super) fn all(grounds: &Grounds, wanted: &[String]) -> anyhow::Result<Vec<Self>> {
+        let capstan = run::target()?.join("release/capstan");
+        let new = |name, kind, program: &Path, port, start| Self {
+            name,
+            kind,
+            program: program.to_owned(),
+            port,
+            process: None,
+            start,
+        };
+        let [kube, sample, etcd, embedded] = grounds.ports;
+        let mut all =
+            vec![new("kube-apiserver", "machine", &grounds.kube_apiserver, kube, kube_apiserver_command)];
+        match prerequisites::sample_apiserver() {
+            Ok(program) => all.push(new("sample-apiserver", "flunder", &program, sample, sample_command)),
+            Err(error) => eprintln!("without the Go server of the aggregated kind: {error:#}"),
+        }
+        all.push(new("capstan", "machine", &capstan, etcd, capstan_command));
+        all.push(new("capstan-embedded", "machine", &capstan, embedded, embedded_command));
+        // The others are made a place for namespaces by the kube-apiserver.
+        all.retain(|one| wanted.is_empty() || wanted.iter().any(|name| name == one.name));
+        Ok(all)
+    }
+
+    /// Starts it, and waits until it answers; the seconds that took.
+    pub(super) fn start(&mut self, grounds: &Grounds, path: &str) -> anyhow::Result<Value> {
+        let mut command = (self.start)(grounds, self)?;
+        let begun = Instant::now();
+        let mut process = Process::start(self.name, &mut command, &grounds.log(self.name))?;
+        let waited = grounds.bench(&["ready", "--path", path], &self.target(grounds));
+        process.check().with_context(|| format!("its log is {}", grounds.log(self.name).display()))?;
+        waited?;
+        let seconds = begun.elapsed().as_secs_f64();
+        self.process = Some(process);
+        Ok(serde_json::json!({"seconds": seconds, "path": path}))
+    }
+
+    /// Ends it in an orderly way.
+    pub(super) fn stop(&mut self) {
+        self.process = None;
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.as_ref().map_or(0, Process::id)
+    }
+
+    /// Where, and as whom, it is asked.
+    pub(super) fn target(&self, grounds: &Grounds) -> Vec<String> {
+        grounds.target(self.port)
+    }
+}
+
+fn kube_apiserver_command(grounds: &Grounds, one: &Contestant) -> anyhow::Result<Command> {
+    Ok(kube_apiserver(&one.program, &grounds.certificates, &grounds.etcd_url, one.port))
+}
+
+/// As in the lab's recipe: it asks the kube-apiserver who its users are and what they may.
+fn sample_command(grounds: &Grounds, one: &Contestant) -> anyhow::Result<Command> {
+    let host = grounds.certificates.path("admin.kubeconfig");
+    let file = |name: &str| grounds.certificates.path(name);
+    let mut command = Command::new(&one.program);
+    command.arg(format!("--etcd-servers={}", grounds.etcd_url)).arg(format!("--secure-port={}", one.port));
+    command.arg("--bind-address=127.0.0.1");
+    for flag in ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"] {
+        command.arg(format!("--{flag}={host}"));
+    }
+    command.arg(format!("--tls-cert-file={}", file("apiserver.crt")));
+    command.arg(format!("--tls-private-key-file={}", file("apiserver.key")));
+    command.arg(format!("--client-ca-file={}", file("kube-ca.crt")));
+    Ok(command)
+}
+
+fn capstan_command(grounds: &Grounds, one: &Contestant) -> anyhow::Result<Command> {
+    let etcd = format!("storage: {{etcd: {{endpoints: ['{}']}}}}\n", grounds.etcd_url);
+    capstan(grounds, one, &etcd)
+}
+
+fn embedded_command(grounds: &Grounds, one: &Contestant) -> anyhow::Result<Command> {
+    capstan(grounds, one, "")
+}
+
+/// Without an audit log, since a kube-apiserver writes none unless told to, and without controllers, which
+/// would write beside the load.
+fn capstan(grounds: &Grounds, one: &Contestant, storage: &str) -> anyhow::Result<Command> {
+    let file = |name: &str| grounds.certificates.path(name);
+    let configuration = format!(
+        "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\ndataDirectory: {data}\n\
+         listen: 127.0.0.1:{port}\n{storage}tls: {{certFile: {certificate}, keyFile: {key}}}\n\
+         clientCaFile: {ca}\ncontrollers: {{enabled: false}}\naudit: {{enabled: false}}\n\
+         shutdown: {{delay: 0s, watchGrace: 0s}}\n",
+        data = grounds.home.join(one.name).display(),
+        port = one.port,
+        certificate = file("apiserver.crt"),
+        key = file("apiserver.key"),
+        ca = file("kube-ca.crt"),
+    );
+    let path = grounds.home.join(format!("{}.yaml", one.name));
+    std::fs::write(&path, configuration)?;
+    let mut command = Command::new(&one.program);
+    command.arg("serve").arg("--config").arg(path);
+    Ok(command)
+}

@@ -1,0 +1,74 @@
+//! What was measured, as it is kept beside the report.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use crate::run;
+
+/// Rows, and what they were measured on.
+pub(crate) struct Results {
+    machine: Value,
+    rows: Vec<Value>,
+}
+
+impl Results {
+    pub(super) fn new(quick: bool) -> Self {
+        Self { machine: machine(quick), rows: Vec::new() }
+    }
+
+    /// Adds what was measured of a server. An array is several rows of the same phase.
+    pub(super) fn add(&mut self, phase: &str, server: &str, round: usize, measured: Value) {
+        let measured = match measured {
+            Value::Array(rows) => rows,
+            one => vec![one],
+        };
+        let rows = measured.into_iter().map(|mut row| {
+            row["phase"] = phase.into();
+            row["server"] = server.into();
+            row["round"] = round.into();
+            row
+        });
+        self.rows.extend(rows);
+    }
+
+    /// Writes all of it, a row a line, so that two runs can be compared by eye.
+    pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let rows: Vec<String> = self.rows.iter().map(|row| format!("  {row}")).collect();
+        let text = format!("{{\"machine\": {},\n \"rows\": [\n{}\n]}}\n", self.machine, rows.join(",\n"));
+        std::fs::write(path, text).with_context(|| path.display().to_string())
+    }
+}
+
+/// What it runs on: without this, numbers say nothing.
+fn machine(quick: bool) -> Value {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.split_once(':')).map_or(String::new(), |(_, value)| value.trim().to_owned())
+    };
+    let said = |program: &str, argument: &str| {
+        run::output(Command::new(program).arg(argument)).unwrap_or_default().trim().to_owned()
+    };
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    json!({
+        "quick": quick,
+        "date": said("date", "-uI"),
+        "processor": field(&read("/proc/cpuinfo"), "model name"),
+        "cores": cores,
+        "memory": field(&read("/proc/meminfo"), "MemTotal"),
+        "kernel": said("uname", "-r"),
+        "rustc": said("rustc", "--version"),
+        "commit": commit(),
+    })
+}
+
+fn commit() -> Option<String> {
+    let root = run::root().ok()?;
+    let mut git = Command::new("git");
+    run::output(git.args(["describe", "--always", "--dirty"]).current_dir(root))
+        .ok()
+        .map(|it| it.trim().to_owned())
+}
