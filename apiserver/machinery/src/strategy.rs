@@ -26,7 +26,7 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     }
 
     /// Gives what a client sent the one form that the kind has: what is done here is the client's own doing, and its
-    /// to own. Must not fail.
+    /// to own, but for an apply, of which the client owns what it said. Must not fail.
     fn decoded(&self, _new: &mut Value) {}
 
     /// Whether a null says as much as nothing, also where one is applied. So it is with kinds whose

@@ -193,12 +193,12 @@ pub(crate) fn helm() -> anyhow::Result<PathBuf> {
     go_tool("helm", "helm.sh/helm/v4", "helm.sh/helm/v4/cmd/helm", "helm")
 }
 
-/// The program of `hack/tools/clients`. Go's own cache knows whether it must be built again.
-pub(crate) fn go_clients() -> anyhow::Result<PathBuf> {
-    let binary = run::target()?.join("clients");
+/// A program of our own in `hack/tools`. Go's own cache knows whether it must be built again.
+pub(crate) fn go_program(directory: &str, name: &str) -> anyhow::Result<PathBuf> {
+    let binary = run::target()?.join(name);
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-o"]).arg(&binary).arg(".");
-    command.current_dir(run::root()?.join("hack/tools/clients")).env("CGO_ENABLED", "0");
+    command.current_dir(run::root()?.join("hack/tools").join(directory)).env("CGO_ENABLED", "0");
     run::shown(&mut command)?;
     Ok(binary)
 }

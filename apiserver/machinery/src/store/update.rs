@@ -147,7 +147,10 @@ impl ObjectStore {
             let before = Before { object: &old, immutable: &immutable, keeps_spec };
             identity::check_kind(kind, &new, before)?;
             metadata::normalize(&mut new);
-            if !how.owned {
+            if how.owned {
+                // Whoever applied owns what was said, and not the form that it takes.
+                kind.resource.strategy.decoded(&mut new);
+            } else {
                 kind.resource.schema.fill_in(&mut new);
                 kind.resource.strategy.decoded(&mut new);
                 self.own(kind, Some(&old), &mut new, how.target, how.options);

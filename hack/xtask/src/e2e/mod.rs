@@ -50,7 +50,7 @@ const SCENARIOS: [Scenario; 16] = [
 ];
 
 /// The scenarios with programs that people use.
-const CLIENT_SCENARIOS: [Scenario; 14] = [
+const CLIENT_SCENARIOS: [Scenario; 18] = [
     ("kubectl of this minor does everything, on both faces", clients::current),
     ("kubectl of an older minor does everything, on both faces", clients::older),
     ("client-go and controller-runtime work through the host", clients::checks_through_host),
@@ -61,6 +61,10 @@ const CLIENT_SCENARIOS: [Scenario; 14] = [
     ("the Python client works directly", clients::python_directly),
     ("Helm installs, upgrades and rolls back through the host", clients::helm_through_host),
     ("Helm installs, upgrades and rolls back directly", clients::helm_directly),
+    ("Flux applies, sees drift, heals it and deletes through the host", clients::flux_through_host),
+    ("Flux applies, sees drift, heals it and deletes directly", clients::flux_directly),
+    ("Argo CD syncs, compares, heals and prunes through the host", clients::argo_cd_through_host),
+    ("Argo CD syncs, compares, heals and prunes directly", clients::argo_cd_directly),
     ("clusterctl describes a cluster and gets its kubeconfig", clients::describe),
     ("the host's collector and namespace controller work over our objects", clients::collects),
     ("an outage of ours, and flapping, make the host delete nothing wrongly", clients::outage),

@@ -16,7 +16,7 @@ pub(in crate::e2e) fn checks_directly(lab: &Lab) -> anyhow::Result<()> {
 
 fn checks(lab: &Lab, face: &Face) -> anyhow::Result<()> {
     face.namespace(lab, "clients")?;
-    let mut command = Command::new(prerequisites::go_clients()?);
+    let mut command = Command::new(prerequisites::go_program("clients", "clients")?);
     command.args(["--namespace", "clients", "--kubeconfig", &face.kubeconfig(lab)]);
     if face.direct {
         command.arg("--direct");

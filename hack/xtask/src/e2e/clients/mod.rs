@@ -1,6 +1,7 @@
 //! The programs that people use, as they come: nothing of ours is between them and the server.
 
 mod clusterctl;
+mod gitops;
 mod go;
 mod helm;
 mod host_controllers;
@@ -12,6 +13,7 @@ mod rolling;
 use super::lab::Lab;
 
 pub(super) use clusterctl::describe;
+pub(super) use gitops::{argo_cd_directly, argo_cd_through_host, flux_directly, flux_through_host};
 pub(super) use go::{checks_directly, checks_through_host};
 pub(super) use helm::{directly as helm_directly, through_host as helm_through_host};
 pub(super) use host_controllers::{collects, outage};

@@ -37,7 +37,7 @@ fn under_load(lab: &Lab) -> anyhow::Result<()> {
     until("the host finds us again", || {
         Ok(lab.try_kubectl(HOST.user, &["get", "machines", "-n", "rolling"])?.0)
     })?;
-    let mut load = Command::new(prerequisites::go_clients()?);
+    let mut load = Command::new(prerequisites::go_program("clients", "clients")?);
     load.args(["--namespace", "rolling", "--kubeconfig", &HOST.kubeconfig(lab), "--load", LOAD]);
     let mut load = load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     std::thread::sleep(STEADY);

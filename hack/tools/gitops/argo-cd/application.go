@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/cache"
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/diff"
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/engine"
+	enginesync "github.com/argoproj/argo-cd/gitops-engine/pkg/sync"
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/sync/common"
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/utils/kube"
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/utils/tracing"
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// tracking is how Argo CD knows what is an application's.
+	tracking = "argocd.argoproj.io/tracking-id"
+	// manager is the name under which Argo CD applies on the server.
+	manager = "argocd-controller"
+	// stray is what is the application's and in no repository.
+	stray = "a stray"
+)
+
+// An application is one of Argo CD's, with the parts of its controller that speak to the API server.
+type application struct {
+	config     *rest.Config
+	dynamic    dynamic.Interface
+	kubectl    *kube.KubectlCmd
+	cache      cache.ClusterCache
+	engine     engine.GitOpsEngine
+	namespace  string
+	repository []byte
+	trouble    *trouble
+	stop       engine.StopFunc
+}
+
+func newApplication(config *rest.Config, namespace, repository string) (*application, error) {
+	manifests, err := os.ReadFile(repository)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	seen := &trouble{}
+	log := funcr.New(seen.note, funcr.Options{Verbosity: 1})
+	kubectl := &kube.KubectlCmd{Log: log, Tracer: tracing.NopTracer{}}
+	live := cache.NewClusterCache(config, cache.SetKubectl(kubectl), cache.SetLogr(log),
+		cache.SetPopulateResourceInfoHandler(func(object *unstructured.Unstructured, _ bool) (any, bool) {
+			tracked := object.GetAnnotations()[tracking]
+			return tracked, tracked != ""
+		}))
+	return &application{
+		config: config, dynamic: client, kubectl: kubectl, cache: live, namespace: namespace, repository: manifests,
+		engine:  engine.NewEngine(config, live, engine.WithLogr(logr.Discard()), engine.WithKubectl(kubectl)),
+		trouble: seen, stop: func() {},
+	}, nil
+}
+
+func (a *application) close() {
+	a.stop()
+}
+
+// objects is what the repository says, without the kinds that are left out.
+func (a *application) objects(without ...string) ([]*unstructured.Unstructured, error) {
+	objects, err := kube.SplitYAML(a.repository)
+	if err != nil {
+		return nil, err
+	}
+	var kept []*unstructured.Unstructured
+	for _, object := range objects {
+		if slices.Contains(without, object.GetKind()) {
+			continue
+		}
+		object.SetNamespace(a.namespace)
+		annotations := object.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		group := object.GroupVersionKind().Group
+		annotations[tracking] = fmt.Sprintf("kept:%s/%s:%s/%s", group, object.GetKind(), a.namespace, object.GetName())
+		object.SetAnnotations(annotations)
+		kept = append(kept, object)
+	}
+	return kept, nil
+}
+
+// isOurs says whether something in the cache belongs to the application.
+func (a *application) isOurs(resource *cache.Resource) bool {
+	tracked, _ := resource.Info.(string)
+	return strings.HasPrefix(tracked, "kept:") && resource.Ref.Namespace == a.namespace
+}
+
+// sync brings everything to what the objects say; each must come out as synced or pruned.
+func (a *application) sync(ctx context.Context, objects []*unstructured.Unstructured, options ...enginesync.SyncOpt) (map[string]common.ResourceSyncResult, error) {
+	options = append(options, enginesync.WithLogr(logr.Discard()), enginesync.WithServerSideApplyManager(manager))
+	results, err := a.engine.Sync(ctx, objects, a.isOurs, "a revision", a.namespace, options...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", err, results)
+	}
+	byKind := map[string]common.ResourceSyncResult{}
+	for _, result := range results {
+		if result.Status != common.ResultCodeSynced && result.Status != common.ResultCodePruned {
+			return nil, fmt.Errorf("%s: %s: %s", result.ResourceKey.Kind, result.Status, result.Message)
+		}
+		byKind[result.ResourceKey.Kind] = result
+	}
+	return byKind, nil
+}
+
+// differing compares as Argo CD's controller does, and says which kinds are out of sync.
+func (a *application) differing(objects []*unstructured.Unstructured, options ...diff.Option) ([]string, error) {
+	managed, err := a.cache.GetManagedLiveObjs(objects, a.isOurs)
+	if err != nil {
+		return nil, err
+	}
+	result := enginesync.Reconcile(objects, managed, a.namespace, a.cache)
+	options = append(options, diff.WithLogr(logr.Discard()), diff.WithManager(manager), diff.WithGVKParser(a.cache.GetGVKParser()))
+	var kinds []string
+	for i, target := range result.Target {
+		if target == nil {
+			kinds = append(kinds, stray+": "+result.Live[i].GetKind())
+			continue
+		}
+		found, err := diff.Diff(target, result.Live[i], options...)
+		if err != nil {
+			return nil, err
+		}
+		if found.Modified {
+			kinds = append(kinds, fmt.Sprintf("%s: %s -> %s", target.GetKind(), found.NormalizedLive, found.PredictedLive))
+		}
+	}
+	return kinds, nil
+}
+
+// expectDiffering waits until exactly one object of each of these kinds differs.
+func (a *application) expectDiffering(ctx context.Context, objects []*unstructured.Unstructured, wanted []string, options ...diff.Option) error {
+	var last []string
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 15*time.Second, true, func(context.Context) (bool, error) {
+		copies := make([]*unstructured.Unstructured, len(objects))
+		for i, object := range objects {
+			copies[i] = object.DeepCopy()
+		}
+		found, err := a.differing(copies, options...)
+		if err != nil {
+			return false, err
+		}
+		last = found
+		for _, kind := range wanted {
+			if !slices.ContainsFunc(found, func(each string) bool { return strings.HasPrefix(each, kind+":") }) {
+				return false, nil
+			}
+		}
+		return len(found) == len(wanted), nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w; %v should differ, and there are %v", err, wanted, last)
+	}
+	return nil
+}
+
+// trouble collects what the engine's log calls a failure.
+type trouble struct {
+	lock sync.Mutex
+	seen []string
+}
+
+func (t *trouble) note(_, args string) {
+	// The first is how the log tells of a watch that must begin anew, the other what it calls errors.
+	if !strings.Contains(args, `"msg"="Failed to watch`) && !strings.Contains(args, `"error"=`) {
+		return
+	}
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.seen = append(t.seen, args)
+}
+
+func (t *trouble) all() []string {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	return append([]string(nil), t.seen...)
+}
