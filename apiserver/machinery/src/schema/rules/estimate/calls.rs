@@ -4,18 +4,16 @@ use kube_cel::cel::common::ast::operators::{
     ADD, CONDITIONAL, EQUALS, GREATER, GREATER_EQUALS, IN, INDEX, LESS, LESS_EQUALS, LOGICAL_AND, LOGICAL_OR,
     NOT_EQUALS,
 };
-use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
+use kube_cel::cel::common::ast::{CallExpr, IdedExpr};
 
+use super::functions::matching;
 use super::range::{LETTER, PATTERN, Range};
-use super::{Estimate, LIST, Node, Step};
+use super::{Estimate, Node, Step};
 use crate::schema::rules::declarations::Signature;
 use crate::schema::rules::types::Type;
 
 /// Twice over a text: it is read, and another is made.
-const READ_AND_MADE: (u64, u64) = (2, 10);
-
-/// The bytes of an address.
-const ADDRESS: Range = Range { least: 4, most: 16 };
+pub(super) const READ_AND_MADE: (u64, u64) = (2, 10);
 
 /// The longest pattern of a format of Kubernetes. Unit: letters.
 const FORMAT_PATTERN: u64 = 128;
@@ -25,27 +23,27 @@ const FORMAT_NAME: u64 = 64;
 
 /// What is known of a call.
 pub(super) struct Call<'c, 'e> {
-    name: &'c str,
+    pub(super) name: &'c str,
     id: u64,
-    target: Option<&'c Node<'e>>,
-    arguments: &'c [Node<'e>],
-    costs: &'c [Range],
+    pub(super) target: Option<&'c Node<'e>>,
+    pub(super) arguments: &'c [Node<'e>],
+    pub(super) costs: &'c [Range],
 }
 
 /// What a call costs without its arguments, unless they are in it, and how large its result is.
 pub(super) struct Priced {
-    cost: Range,
-    result: Option<Range>,
+    pub(super) cost: Range,
+    pub(super) result: Option<Range>,
     /// Whether the arguments are in the cost: not all of them need be looked at.
-    is_whole: bool,
+    pub(super) is_whole: bool,
 }
 
 impl Priced {
-    fn of(cost: Range) -> Self {
+    pub(super) fn of(cost: Range) -> Self {
         Self { cost, result: None, is_whole: false }
     }
 
-    fn giving(cost: Range, result: Range) -> Self {
+    pub(super) fn giving(cost: Range, result: Range) -> Self {
         Self { cost, result: Some(result), is_whole: false }
     }
 }
@@ -200,9 +198,8 @@ impl<'e> Estimate<'_, 'e> {
 
     /// The size and the type of an item of a list, as the schema has them.
     fn item_of(&self, list: &Node<'e>) -> Option<(Range, &'e Type<'e>)> {
-        let of = match self.type_of(list.expression)? {
-            Type::List(of) | Type::Optional(of) | Type::Map(of, _) => of,
-            _ => return None,
+        let (Type::List(of) | Type::Optional(of) | Type::Map(of, _)) = self.type_of(list.expression)? else {
+            return None;
         };
         let path = self.path(list.expression);
         if path.is_empty() {
@@ -303,107 +300,5 @@ impl<'e> Estimate<'_, 'e> {
         }
         let cost = if matches!(of, Type::List(_)) { Range::ONE } else { size.scaled(LETTER) };
         Priced::giving(cost, size)
-    }
-}
-
-impl Call<'_, '_> {
-    /// `&&` and `||`, of which the right side may not be looked at.
-    fn either(&self) -> Option<Priced> {
-        let [left, right] = self.costs else { return None };
-        let cost = Range { least: left.least, most: left.plus(*right).most };
-        Some(Priced { cost, result: None, is_whole: true })
-    }
-
-    /// Functions that make lists, and those of sets.
-    fn of_lists(&self, way: &Signature, has_texts: bool) -> Option<Priced> {
-        let on = self.target.map(Node::size);
-        let number =
-            |index: usize, absent| self.arguments.get(index).map_or(absent, |node| number(node, absent));
-        let making = |factor: (u64, u64), size: Range| {
-            Priced::giving(size.scaled(factor).plus(Range::exactly(1 + LIST)), size)
-        };
-        let squared = |factor| on.map(|size| making(factor, size.times(size)));
-        let is_list = matches!(way.parameters.first(), Some(Type::List(_)));
-        match self.name {
-            "slice" => {
-                on.map(|size| making((1, 1), Range::exactly(number(1, size.most).wrapping_sub(number(0, 0)))))
-            }
-            "flatten" => {
-                let depth = if self.arguments.is_empty() { 1 } else { number(0, u64::MAX) };
-                on.map(|size| making((depth, 1), size))
-            }
-            "lists.range" => Some(making((1, 1), Range::exactly(number(0, u64::MAX)))),
-            "reverse" if is_list => on.map(|size| making((1, 1), size)),
-            "distinct" => squared((2, 1)),
-            // Of texts, letters are compared, too.
-            "sort" => squared(if has_texts { (21, 10) } else { (2, 1) }),
-            "sets.contains" | "sets.intersects" | "sets.equivalent" => {
-                let [left, right] = self.arguments else { return None };
-                let factor = if self.name == "sets.equivalent" { 2 } else { 1 };
-                let pairs = left.size().times(right.size()).scaled((factor, 1));
-                Some(Priced::of(pairs.plus(Range::ONE)))
-            }
-            _ => None,
-        }
-    }
-
-    /// Of a text: its cost, and how long it may be when parts have been replaced.
-    fn replace(&self) -> Option<Priced> {
-        let on = self.target?.size();
-        let [part, by, ..] = self.arguments else { return None };
-        let (part, by) = (part.size(), by.size());
-        // How often something is replaced, and how much stays.
-        let (most, kept_most) = if part.least == 0 {
-            (on.most.saturating_add(1), on.most)
-        } else if by.most <= part.least {
-            (0, on.most)
-        } else {
-            (on.most.div_ceil(part.least), 0)
-        };
-        let (least, kept_least) = if part.most == 0 {
-            (on.least.saturating_add(1), on.least)
-        } else if part.most <= by.least {
-            (0, on.least)
-        } else {
-            (on.least.div_ceil(part.most), 0)
-        };
-        let kept = Range { least: kept_least, most: kept_most };
-        let size = Range { least, most }.times(by).plus(kept);
-        Some(Priced::giving(on.scaled(READ_AND_MADE), size))
-    }
-
-    /// A text may be split into its letters.
-    fn split(&self) -> Option<Priced> {
-        let on = self.target?.size();
-        let limit = self.arguments.get(1).and_then(|limit| match &limit.expression.expr {
-            Expr::Literal(LiteralValue::Int(limit)) => Some(limit.inner().cast_unsigned()),
-            _ => None,
-        });
-        let parts = Range { least: 0, most: limit.unwrap_or(on.most) };
-        Some(Priced::giving(on.scaled(READ_AND_MADE), parts))
-    }
-
-    fn contains_address(&self, way: &Signature, given: Range) -> Priced {
-        let mut cost = ADDRESS.plus(ADDRESS).scaled(LETTER);
-        if self.name == "containsCIDR" {
-            cost = cost.plus(ADDRESS.scaled(LETTER)).plus(Range::ONE);
-        }
-        if let Some(Type::Text) = way.parameters.get(1) {
-            cost = cost.plus(given.scaled(LETTER));
-        }
-        Priced::of(cost)
-    }
-}
-
-/// Looking for a pattern in a text: each letter with each part of the pattern. An empty text costs, too.
-fn matching(text: Range, pattern: Range) -> Range {
-    text.plus(Range::ONE).scaled(LETTER).times(pattern.scaled(PATTERN))
-}
-
-/// A number that is written out; none is below zero.
-fn number(node: &Node<'_>, absent: u64) -> u64 {
-    match &node.expression.expr {
-        Expr::Literal(LiteralValue::Int(number)) => u64::try_from(*number.inner()).unwrap_or_default(),
-        _ => absent,
     }
 }

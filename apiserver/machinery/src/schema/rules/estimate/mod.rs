@@ -7,6 +7,7 @@
 //! is taken for one from `self`, too, as upstream takes it.
 
 mod calls;
+mod functions;
 mod path;
 mod range;
 mod sizes;
