@@ -70,14 +70,6 @@ fn below(kind: &Kind) -> impl Iterator<Item = &Schema> {
     fields.into_iter().flatten().chain(free).chain(items)
 }
 
-/// A rule beside those of a schema.
-pub(super) fn rule(schema: &Schema, rule: &Value) -> Result<Rule, InvalidSchema> {
-    let refused = |problem| fault("", problem);
-    let compiled = Rule::compile(rule, &Value::Null).map_err(refused)?;
-    compiled.check(schema).map_err(refused)?;
-    Ok(compiled)
-}
-
 fn rules(schema: &Value, path: &str) -> Result<Vec<Arc<Rule>>, InvalidSchema> {
     let list = schema.get("x-kubernetes-validations").and_then(Value::as_array);
     let compiled = list.into_iter().flatten().map(|rule| Rule::compile(rule, schema));

@@ -24,6 +24,7 @@ pub use compile::InvalidSchema;
 
 use combined::Combined;
 use format::Format;
+pub use rules::Judgement;
 use rules::Rule;
 
 /// A compiled structural schema of one value.
@@ -121,15 +122,6 @@ impl Schema {
     /// [`InvalidSchema`] names the place and what is not understood there.
     pub fn compile(schema: &Value) -> Result<Self, InvalidSchema> {
         compile::compile(schema, "")
-    }
-
-    /// Whether a rule makes sense for values of this schema; if it does, whether it is about what was
-    /// there before.
-    ///
-    /// # Errors
-    /// [`InvalidSchema`] says what makes none.
-    pub fn try_rule(&self, rule: &Value) -> Result<bool, InvalidSchema> {
-        compile::rule(self, rule).map(|rule| rule.is_transition)
     }
 }
 

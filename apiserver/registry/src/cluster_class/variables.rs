@@ -1,12 +1,17 @@
 //! The variables of a class: what they may be.
 
+mod costs;
 mod defaults;
 mod field_path;
+mod place;
 mod rules;
 mod structural;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
+
+use costs::Costs;
+use place::Place;
 
 use super::schema;
 use crate::handed_down;
@@ -87,9 +92,10 @@ fn validate_schema(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError
         defaults::validate(&schema, path, &mut found);
     }
     if found.is_empty() {
-        let mut broken_rules = Vec::new();
-        validate_content(&schema, path, None, true, &mut found, &mut broken_rules);
-        found.extend(broken_rules);
+        let mut rules = Rules::default();
+        validate_content(&schema, path, Some(&Place::root()), &mut found, &mut rules);
+        found.append(&mut rules.faults);
+        rules.costs.sum_up(path, &mut found);
     }
     if let Some(problem) = found.is_empty().then(|| schema::compile(&schema).err()).flatten() {
         let detail = format!("failed to build validator: {problem}");
@@ -98,16 +104,21 @@ fn validate_schema(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError
     faults.extend(found);
 }
 
-/// Adds what is wrong with the schema and those in it; `in_list` is the list that it is in, of whose
-/// items nobody knows what they were before. Rules are tried where `has_rules`, and where nothing
-/// else is wrong.
+/// What is found of the rules of a schema and of those in it.
+#[derive(Default)]
+struct Rules {
+    faults: Vec<FieldError>,
+    costs: Costs,
+}
+
+/// Adds what is wrong with the schema and those in it. Rules are tried where there is a place for them, and where
+/// nothing else is wrong.
 fn validate_content(
     schema: &Value,
     path: &FieldPath,
-    in_list: Option<&FieldPath>,
-    has_rules: bool,
+    place: Option<&Place<'_>>,
     faults: &mut Vec<FieldError>,
-    broken_rules: &mut Vec<FieldError>,
+    rules: &mut Rules,
 ) {
     let before = faults.len();
     if let Some(kind) =
@@ -124,15 +135,15 @@ fn validate_content(
     }
     for (at, inner) in places(schema, path) {
         let is_item = at == path.child("items");
-        let in_list = in_list.or_else(|| is_item.then_some(&at));
-        validate_content(inner, &at, in_list, has_rules, faults, broken_rules);
+        let place = place.map(|place| place.within(schema, is_item.then_some(&at)));
+        validate_content(inner, &at, place.as_ref(), faults, rules);
     }
     for (at, inner) in alternatives(schema, path) {
-        validate_content(inner, &at, in_list, false, faults, broken_rules);
+        validate_content(inner, &at, None, faults, rules);
     }
     rules::validate(schema, path, faults);
-    if has_rules && faults.len() == before {
-        rules::try_out(schema, path, in_list, broken_rules);
+    if let Some(place) = place.filter(|_| faults.len() == before) {
+        rules::try_out(schema, place, path, &mut rules.costs, &mut rules.faults);
     }
 }
 

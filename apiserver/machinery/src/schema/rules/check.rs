@@ -1,177 +1,249 @@
 //! Whether a rule makes sense, before it meets a value: the fields it names are there, the functions
 //! are, and what they are given has the types they want.
 
-use kube_cel::cel::common::ast::operators::OPT_INDEX;
+use std::collections::HashMap;
+
+use kube_cel::cel::common::ast::operators::{LOGICAL_AND, LOGICAL_OR, OPT_INDEX};
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue, SelectExpr,
 };
 
 use super::declarations::{self, Signature};
+use super::fault::Fault;
+use super::literals;
 use super::types::{self, Bindings, Type};
 
 /// The names of types, which are values, too.
 const TYPES: [&str; 11] =
     ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type", "optional_type"];
 
-/// The variables in sight: one, and those around it.
+/// The variables in sight: some, and those around them.
 #[derive(Debug)]
 pub(super) struct Scope<'a, 'p> {
     around: Option<&'p Self>,
-    name: &'p str,
-    of: Type<'a>,
+    variables: Vec<(&'p str, Type<'a>)>,
+}
+
+/// What was found of an expression, by the numbers of its parts.
+#[derive(Debug, Default)]
+pub(super) struct Checked<'a> {
+    pub(super) types: HashMap<u64, Type<'a>>,
+    pub(super) calls: HashMap<u64, Called>,
+    /// What makes no sense, in CEL's words.
+    faults: Vec<Fault>,
+    /// What is wrong with what is written out, which is told where nothing else is.
+    in_literals: Vec<Fault>,
+    /// How many calls are around that take lists of anything.
+    takers_of_anything: usize,
+}
+
+/// The function that is called, in each of the ways that may be meant.
+#[derive(Debug)]
+pub(super) struct Called {
+    pub(super) name: String,
+    pub(super) is_method: bool,
+    pub(super) ways: Vec<&'static Signature>,
+}
+
+impl<'a> Checked<'a> {
+    /// What makes no sense, if anything.
+    pub(super) fn faults(&self) -> Option<&[Fault]> {
+        [&self.faults, &self.in_literals].into_iter().find(|faults| !faults.is_empty()).map(Vec::as_slice)
+    }
+
+    /// Notes what makes no sense. Its type is anything: one fault is not told twice.
+    fn refuse(&mut self, id: u64, text: String) -> Type<'a> {
+        self.faults.push(Fault { id, text });
+        Type::Dyn
+    }
+
+    fn undeclared(&mut self, id: u64, name: &str) -> Type<'a> {
+        self.refuse(id, format!("undeclared reference to '{name}' (in container '')"))
+    }
 }
 
 impl<'a, 'p> Scope<'a, 'p> {
-    pub(super) fn new(name: &'p str, of: Type<'a>) -> Self {
-        Self { around: None, name, of }
+    pub(super) fn of(variables: [(&'p str, Type<'a>); 2]) -> Self {
+        Self { around: None, variables: variables.into() }
     }
 
-    pub(super) fn and(&'p self, name: &'p str, of: Type<'a>) -> Self {
-        Self { around: Some(self), name, of }
+    fn and(&'p self, variables: Vec<(&'p str, Type<'a>)>) -> Self {
+        Self { around: Some(self), variables }
     }
 
     fn variable(&self, name: &str) -> Option<Type<'a>> {
-        let own = (self.name == name).then(|| self.of.clone());
+        let own = self.variables.iter().rev().find(|(own, _)| *own == name).map(|(_, of)| of.clone());
         own.or_else(|| self.around.and_then(|around| around.variable(name)))
     }
 
-    /// What an expression gives.
-    ///
-    /// # Errors
-    /// The first part that makes no sense, in CEL's words.
-    pub(super) fn type_of(&self, expression: &IdedExpr) -> Result<Type<'a>, String> {
-        match &expression.expr {
-            Expr::Unspecified | Expr::Struct(_) => Ok(Type::Dyn),
-            Expr::Literal(literal) => Ok(of_literal(literal)),
-            Expr::Ident(name) => self.identifier(name),
-            Expr::Select(select) => self.select(select),
-            Expr::Call(call) => self.call(call),
-            Expr::List(list) => Ok(Type::List(Box::new(self.joined(list.elements.iter())?))),
+    /// What an expression gives, and what makes no sense in it.
+    pub(super) fn type_of(&self, expression: &IdedExpr, found: &mut Checked<'a>) -> Type<'a> {
+        let of = match &expression.expr {
+            Expr::Unspecified | Expr::Struct(_) => Type::Dyn,
+            Expr::Literal(literal) => of_literal(literal),
+            Expr::Ident(name) => self.identifier(expression.id, name, found),
+            Expr::Select(select) => self.select(expression.id, select, found),
+            Expr::Call(call) => self.call(expression.id, call, found),
+            Expr::List(list) => Type::List(Box::new(self.joined(list.elements.iter(), found))),
             Expr::Map(map) => {
-                let keys = map.entries.iter().filter_map(|entry| of_entry(entry).map(|(key, _)| key));
-                let key = match self.joined(keys)? {
-                    key @ (Type::Bool | Type::Int | Type::Uint | Type::Text) => key,
+                let entries = || map.entries.iter().filter_map(of_entry);
+                let key = match self.joined(entries().map(|(key, _)| key), found) {
+                    key @ (Type::Bool | Type::Int | Type::Uint | Type::Text | Type::Free) => key,
                     // Nothing else is a key when it runs. And a type that held another twice would double
                     // with each nesting.
                     _ => Type::Dyn,
                 };
-                let values = map.entries.iter().filter_map(|entry| of_entry(entry).map(|(_, value)| value));
-                Ok(Type::Map(Box::new(key), Box::new(self.joined(values)?)))
+                Type::Map(Box::new(key), Box::new(self.joined(entries().map(|(_, value)| value), found)))
             }
-            Expr::Comprehension(inner) => self.comprehension(inner),
-        }
+            Expr::Comprehension(inner) => self.comprehension(inner, found),
+        };
+        found.types.insert(expression.id, of.clone());
+        of
     }
 
-    fn identifier(&self, name: &str) -> Result<Type<'a>, String> {
+    fn identifier(&self, id: u64, name: &str, found: &mut Checked<'a>) -> Type<'a> {
         match self.variable(name) {
-            Some(of) => Ok(of),
-            None if TYPES.contains(&name) => Ok(Type::Named("type".to_owned())),
+            Some(of) => of,
+            None if TYPES.contains(&name) => Type::Named("type".to_owned()),
             // The long names of types, as `google.protobuf.Timestamp`.
-            None if matches!(name, "google" | "net" | "kubernetes") => Ok(Type::Dyn),
-            None => Err(format!("undeclared reference to '{name}' (in container '')")),
+            None if matches!(name, "google" | "net" | "kubernetes") => Type::Dyn,
+            None => found.undeclared(id, name),
         }
     }
 
     /// What all of them give; of none, anything.
-    fn joined<'e>(&self, parts: impl Iterator<Item = &'e IdedExpr>) -> Result<Type<'a>, String> {
-        let mut all: Option<Type<'a>> = None;
+    fn joined<'e>(&self, parts: impl Iterator<Item = &'e IdedExpr>, found: &mut Checked<'a>) -> Type<'a> {
+        let mut all = Type::Free;
         for part in parts {
-            let one = self.type_of(part)?;
-            all = Some(match all {
-                None => one,
-                Some(all) => all.or(&one),
+            let one = self.type_of(part, found);
+            all = all.clone().joined(&one).unwrap_or_else(|| {
+                if found.takers_of_anything == 0 {
+                    let text = format!("expected type '{all}' but found '{one}'");
+                    found.in_literals.push(Fault { id: part.id, text });
+                }
+                Type::Dyn
             });
         }
-        Ok(all.unwrap_or(Type::Dyn))
+        all
     }
 
-    fn select(&self, select: &SelectExpr) -> Result<Type<'a>, String> {
-        let found = field_of(self.type_of(&select.operand)?, &select.field)?;
-        Ok(if select.test { Type::Bool } else { found })
+    fn select(&self, id: u64, select: &SelectExpr, found: &mut Checked<'a>) -> Type<'a> {
+        let operand = self.type_of(&select.operand, found);
+        let field = field_of(id, operand, &select.field, found);
+        if select.test { Type::Bool } else { field }
     }
 
-    fn call(&self, call: &CallExpr) -> Result<Type<'a>, String> {
-        if let Some(field) = self.optional_field(call) {
+    fn call(&self, id: u64, call: &CallExpr, found: &mut Checked<'a>) -> Type<'a> {
+        if let Some(field) = self.optional_field(id, call, found) {
             return field;
         }
-        let (name, is_method) = self.called(call);
-        if declarations::is_of_numbers(&name) {
-            return self.joined(call.args.iter()).map(|_| Type::Dyn);
+        let takes_anything = usize::from(call.func_name == "format");
+        found.takers_of_anything += takes_anything;
+        let arguments: Vec<_> = call.args.iter().map(|part| self.type_of(part, found)).collect();
+        found.takers_of_anything -= takes_anything;
+        if let (LOGICAL_AND | LOGICAL_OR, true) = (call.func_name.as_str(), call.target.is_none()) {
+            return either(id, call, &arguments, found);
         }
-        let target = call.target.as_deref().filter(|_| is_method);
-        let given = target.into_iter().chain(&call.args).map(|part| self.type_of(part));
-        let given = given.collect::<Result<Vec<_>, _>>()?;
-        let ways = declarations::named(&name)
-            .ok_or_else(|| format!("undeclared reference to '{name}' (in container '')"))?;
-        let mut results =
-            ways.iter().filter(|way| way.is_method == is_method).filter_map(|way| result(way, &given));
-        let Some(first) = results.next() else {
-            return Err(format!(
-                "found no matching overload for '{name}' applied to '{}'",
-                shown(&given, is_method)
-            ));
+        let (name, target) = self.called(call);
+        let is_method = target.is_some();
+        let target = target.map(|target| self.type_of(target, found));
+        let given: Vec<_> = target.into_iter().chain(arguments).collect();
+        let Some(ways) = declarations::named(&name) else {
+            return found.undeclared(id, &name);
         };
-        Ok(results.fold(first, |all, other| all.or(&other)))
+        let fitting = ways.iter().filter(|way| way.is_method == is_method);
+        let fitting: Vec<_> = fitting.filter_map(|way| Some((way, result(way, &given)?))).collect();
+        let Some(of) = fitting.iter().map(|(_, of)| of.clone()).reduce(|all, other| all.or(&other)) else {
+            let shown = shown(&given, is_method);
+            return found.refuse(id, format!("found no matching overload for '{name}' applied to '{shown}'"));
+        };
+        if let Some((id, text)) = call.args.first().and_then(|first| literals::fault(&call.func_name, first))
+        {
+            found.in_literals.push(Fault { id, text });
+        }
+        let ways = fitting.into_iter().map(|(way, _)| way).collect();
+        found.calls.insert(id, Called { name, is_method, ways });
+        of
     }
 
-    /// The function's name, and whether it is called on a value: `strings.quote(…)` is on none.
-    fn called(&self, call: &CallExpr) -> (String, bool) {
-        match call.target.as_deref().map(|target| &target.expr) {
-            None => (call.func_name.clone(), false),
-            Some(Expr::Ident(namespace)) if self.variable(namespace).is_none() => {
-                (format!("{namespace}.{}", call.func_name), false)
+    /// The function's name, and what it is called on: `strings.quote(…)` is called on nothing.
+    fn called<'c>(&self, call: &'c CallExpr) -> (String, Option<&'c IdedExpr>) {
+        let target = call.target.as_deref();
+        if let Some(Expr::Ident(namespace)) = target.map(|target| &target.expr)
+            && self.variable(namespace).is_none()
+        {
+            let whole = format!("{namespace}.{}", call.func_name);
+            if declarations::named(&whole).is_some() {
+                return (whole, None);
             }
-            Some(_) => (call.func_name.clone(), true),
         }
+        (call.func_name.clone(), target)
     }
 
     /// `value.?field`, which is asked as `value[?'field']`.
-    fn optional_field(&self, call: &CallExpr) -> Option<Result<Type<'a>, String>> {
+    fn optional_field(&self, id: u64, call: &CallExpr, found: &mut Checked<'a>) -> Option<Type<'a>> {
         let (OPT_INDEX, [operand, name]) = (call.func_name.as_str(), call.args.as_slice()) else {
             return None;
         };
-        let Expr::Literal(LiteralValue::String(name)) = &name.expr else { return None };
-        let found = self.type_of(operand).and_then(|operand| field_of(operand, name.inner()));
-        Some(found.map(|found| match found {
-            Type::Optional(_) => found,
+        let Expr::Literal(LiteralValue::String(text)) = &name.expr else { return None };
+        self.type_of(name, found);
+        let operand = self.type_of(operand, found);
+        let ways = declarations::named(OPT_INDEX).into_iter().flatten().take(1).collect();
+        found.calls.insert(id, Called { name: OPT_INDEX.to_owned(), is_method: false, ways });
+        Some(match field_of(id, operand, text.inner(), found) {
+            of @ Type::Optional(_) => of,
             other => Type::Optional(Box::new(other)),
-        }))
+        })
     }
 
-    fn comprehension(&self, inner: &ComprehensionExpr) -> Result<Type<'a>, String> {
-        let (first, second) = match self.type_of(&inner.iter_range)? {
-            Type::Dyn => (Type::Dyn, Type::Dyn),
+    fn comprehension(&self, inner: &ComprehensionExpr, found: &mut Checked<'a>) -> Type<'a> {
+        let range = self.type_of(&inner.iter_range, found);
+        let start = self.type_of(&inner.accu_init, found);
+        let (first, second) = match range {
+            Type::Dyn | Type::Free => (Type::Dyn, Type::Dyn),
             Type::List(item) if inner.iter_var2.is_some() => (Type::Int, *item),
             Type::List(item) => (*item, Type::Dyn),
             Type::Map(key, value) => (*key, *value),
             other => {
-                return Err(format!(
+                let text = format!(
                     "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
-                ));
+                );
+                (found.refuse(inner.iter_range.id, text), Type::Dyn)
             }
         };
-        let start = self.type_of(&inner.accu_init)?;
-        let around = self.and(&inner.iter_var, first);
-        // Where there is no second variable, none is in sight: no name is empty.
-        let around = around.and(inner.iter_var2.as_deref().unwrap_or_default(), second);
-        let within = around.and(&inner.accu_var, start.clone());
-        within.type_of(&inner.loop_cond)?;
-        let step = within.type_of(&inner.loop_step)?;
-        self.and(&inner.accu_var, start.or(&step)).type_of(&inner.result)
+        let mut variables = vec![(inner.accu_var.as_str(), start.clone()), (inner.iter_var.as_str(), first)];
+        variables.extend(inner.iter_var2.as_deref().map(|name| (name, second)));
+        let within = self.and(variables);
+        within.type_of(&inner.loop_cond, found);
+        let step = within.type_of(&inner.loop_step, found);
+        let made = start.joined(&step).unwrap_or(Type::Dyn);
+        self.and(vec![(inner.accu_var.as_str(), made)]).type_of(&inner.result, found)
     }
 }
 
-/// A field of a value of some type.
-fn field_of<'a>(operand: Type<'a>, name: &str) -> Result<Type<'a>, String> {
-    match operand {
-        Type::Dyn => Ok(Type::Dyn),
-        Type::Map(_, value) => Ok(*value),
-        Type::Object(object) => {
-            let found = types::field(object, name).map(Type::of);
-            found.ok_or_else(|| format!("undefined field '{name}'"))
+/// `&&` and `||`, which say of each side what is wrong with it.
+fn either<'a>(id: u64, call: &CallExpr, given: &[Type<'a>], found: &mut Checked<'a>) -> Type<'a> {
+    for (side, of) in call.args.iter().zip(given) {
+        if !matches!(of, Type::Bool | Type::Dyn | Type::Free) {
+            found.refuse(side.id, format!("expected type 'bool' but found '{of}'"));
         }
-        Type::Optional(value) => Ok(Type::Optional(Box::new(field_of(*value, name)?))),
-        other => Err(format!("type '{other}' does not support field selection")),
+    }
+    let ways = declarations::named(&call.func_name).into_iter().flatten().collect();
+    found.calls.insert(id, Called { name: call.func_name.clone(), is_method: false, ways });
+    Type::Bool
+}
+
+/// A field of a value of some type.
+fn field_of<'a>(id: u64, operand: Type<'a>, name: &str, found: &mut Checked<'a>) -> Type<'a> {
+    match operand {
+        Type::Dyn | Type::Free => Type::Dyn,
+        Type::Map(_, value) => *value,
+        Type::Object(object) => match types::field(object, name) {
+            Some(schema) => Type::of(schema),
+            None => found.refuse(id, format!("undefined field '{name}'")),
+        },
+        Type::Optional(value) => Type::Optional(Box::new(field_of(id, *value, name, found))),
+        other => found.refuse(id, format!("type '{other}' does not support field selection")),
     }
 }
 

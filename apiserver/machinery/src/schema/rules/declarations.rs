@@ -45,7 +45,7 @@ uint(uint) uint; uint(int) uint; uint(double) uint; uint(string) uint;
 string(string) string; string(bool) string; string(int) string; string(uint) string; string(double) string;
 string(bytes) string; string(timestamp) string; string(duration) string; string(net.IP) string;
 string(net.CIDR) string;
-duration(duration) duration; duration(string) duration; duration(int) duration;
+duration(duration) duration; duration(string) duration;
 timestamp(timestamp) timestamp; timestamp(string) timestamp; timestamp(int) timestamp;
 dyn(A) dyn; type(A) type;
 timestamp.getFullYear() int; timestamp.getFullYear(string) int; timestamp.getMonth() int;
@@ -63,13 +63,13 @@ string.charAt(int) string; string.indexOf(string) int; string.indexOf(string, in
 string.lastIndexOf(string) int; string.lastIndexOf(string, int) int; string.lowerAscii() string;
 string.upperAscii() string; string.replace(string, string) string; string.replace(string, string, int) string;
 string.split(string) list(string); string.split(string, int) list(string); string.substring(int) string;
-string.substring(int, int) string; string.trim() string; string.reverse() string;
+string.substring(int, int) string; string.trim() string;
 list(string).join() string; list(string).join(string) string; strings.quote(string) string;
 string.format(list(A)) string; string.find(string) string; string.findAll(string) list(string);
 string.findAll(string, int) list(string);
 list(A).isSorted() bool; list(A).sum() A; list(A).min() A; list(A).max() A; list(A).indexOf(A) int;
 list(A).lastIndexOf(A) int; list(A).slice(int, int) list(A); list(A).sort() list(A);
-list(A).flatten() list(dyn); list(A).flatten(int) list(dyn); list(A).distinct() list(A);
+list(list(A)).flatten() list(A); list(dyn).flatten(int) list(dyn); list(A).distinct() list(A);
 list(A).reverse() list(A); list(A).first() optional(A); list(A).last() optional(A);
 lists.range(int) list(int);
 sets.contains(list(A), list(A)) bool; sets.equivalent(list(A), list(A)) bool;
@@ -90,8 +90,7 @@ Quantity.add(int) Quantity; Quantity.sub(Quantity) Quantity; Quantity.sub(int) Q
 semver(string) Semver; semver(string, bool) Semver; isSemver(string) bool; isSemver(string, bool) bool;
 Semver.major() int; Semver.minor() int; Semver.patch() int; Semver.isGreaterThan(Semver) bool;
 Semver.isLessThan(Semver) bool; Semver.compareTo(Semver) int;
-format.named(string) optional(Format); Format.validate(string) optional(list(string));
-base64.decode(string) bytes; base64.encode(bytes) string; jsonpatch.escapeKey(string) string
+format.named(string) optional(Format); Format.validate(string) optional(list(string))
 ";
 
 /// Orders, which two numbers have whatever their types.
@@ -119,28 +118,6 @@ const FORMATS: [&str; 13] = [
     "datetime",
 ];
 
-/// Functions of numbers, whose signatures are many and whose faults are rare: called with anything.
-const OF_NUMBERS: [&str; 18] = [
-    "ceil",
-    "floor",
-    "round",
-    "trunc",
-    "abs",
-    "sign",
-    "isInf",
-    "isNaN",
-    "isFinite",
-    "bitAnd",
-    "bitOr",
-    "bitXor",
-    "bitNot",
-    "bitShiftLeft",
-    "bitShiftRight",
-    "sqrt",
-    "greatest",
-    "least",
-];
-
 static FUNCTIONS: LazyLock<HashMap<String, Vec<Signature>>> = LazyLock::new(|| {
     let mut all: HashMap<String, Vec<Signature>> = HashMap::new();
     let mut add = |text: &str| {
@@ -161,11 +138,6 @@ static FUNCTIONS: LazyLock<HashMap<String, Vec<Signature>>> = LazyLock::new(|| {
 /// The ways to call a function, or `None` where there is none of that name.
 pub(super) fn named(name: &str) -> Option<&'static [Signature]> {
     FUNCTIONS.get(name).map(Vec::as_slice)
-}
-
-/// Whether it is a function of numbers, of which no signatures are known.
-pub(super) fn is_of_numbers(name: &str) -> bool {
-    name.strip_prefix("math.").is_some_and(|name| OF_NUMBERS.contains(&name))
 }
 
 /// Reads `name(type, type) result` or `type.name(type) result`.
@@ -201,10 +173,7 @@ fn matching(call: &str) -> Option<usize> {
 
 /// Whether a method may be called on it: else it is a namespace of functions.
 fn is_type(text: &str) -> bool {
-    !matches!(
-        text,
-        "optional" | "strings" | "lists" | "sets" | "ip" | "format" | "base64" | "jsonpatch" | "math"
-    )
+    !matches!(text, "optional" | "strings" | "lists" | "sets" | "ip" | "format")
 }
 
 /// The parts between the commas that are in no parentheses.

@@ -3,6 +3,10 @@
 mod check;
 mod cost;
 mod declarations;
+mod estimate;
+mod fault;
+mod judge;
+mod literals;
 mod parse;
 mod program;
 mod stack;
@@ -13,6 +17,7 @@ use kube_cel::KubeCelExt as _;
 use kube_cel::cel::{Context, Value as Cel};
 use serde_json::Value;
 
+pub use judge::Judgement;
 pub(crate) use program::Rule;
 pub(super) use value::go_duration;
 

@@ -5,6 +5,8 @@ use kube_cel::cel::common::ast::operators::{OPT_INDEX, OPT_SELECT};
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr};
 use kube_cel::cel::parser::Parser;
 
+use super::fault;
+
 /// Upstream's limit for the rules of a ClusterClass. Unit: bytes.
 const LONGEST: usize = 4096;
 
@@ -18,7 +20,7 @@ const FEW_OPERATORS: usize = 20;
 /// Reads an expression.
 ///
 /// # Errors
-/// Repeats it, and points at what is not understood.
+/// Points at what is not understood.
 pub(super) fn parse(source: &str) -> Result<IdedExpr, String> {
     if source.len() > LONGEST {
         return Err(format!("the expression is longer than {LONGEST} bytes"));
@@ -28,7 +30,7 @@ pub(super) fn parse(source: &str) -> Result<IdedExpr, String> {
     }
     // As kube-apiserver, which reads `self.?field`, too.
     let parser = Parser::new().enable_optional_syntax(true);
-    let mut parsed = parser.parse(source).map_err(|error| format!("the expression {source:?}: {error}"))?;
+    let mut parsed = parser.parse(source).map_err(|errors| fault::unread(source, &errors))?;
     index_optional_fields(&mut parsed);
     Ok(parsed)
 }

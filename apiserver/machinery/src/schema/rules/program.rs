@@ -3,11 +3,11 @@
 use kube_cel::cel::{Context, IdedExpr, ResolveResult, Value as Cel};
 use serde_json::Value;
 
-use super::check::Scope;
-use super::cost;
+use super::check::{Checked, Scope};
 use super::parse::{is_deep, parse};
 use super::stack;
 use super::types::Type;
+use super::{cost, judge};
 use crate::field_errors::{FieldError, FieldPath};
 use crate::schema::{Kind, Schema};
 
@@ -17,6 +17,7 @@ pub(crate) struct Rule {
     pub(super) program: IdedExpr,
     source: String,
     message: Option<String>,
+    message_source: Option<String>,
     message_program: Option<IdedExpr>,
     reason: Option<String>,
     /// The field that is to blame, below the one with the rule.
@@ -38,22 +39,23 @@ impl Rule {
     }
 
     fn read(rule: &Value, schema: &Value) -> Result<Self, String> {
-        let text = |field: &str| {
-            rule.get(field)
-                .and_then(Value::as_str)
-                .map(str::trim)
-                .filter(|text| !text.is_empty())
-                .map(str::to_owned)
-        };
-        let source = text("rule").ok_or_else(|| "a rule without an expression".to_owned())?;
-        let program = parse(&source)?;
-        let message_program = text("messageExpression").as_deref().map(parse).transpose()?;
+        let whole = |field: &str| rule.get(field).and_then(Value::as_str).unwrap_or_default();
+        let text = |field: &str| Some(whole(field).trim().to_owned()).filter(|text| !text.is_empty());
+        if text("rule").is_none() {
+            return Err("a rule without an expression".to_owned());
+        }
+        // With what is around it: faults tell columns.
+        let source = whole("rule").to_owned();
+        let program = parse(&source).map_err(|problem| format!("compilation failed: {problem}"))?;
+        let message_source = text("messageExpression").map(|_| whole("messageExpression").to_owned());
+        let message_program = message_source.as_deref().map(message).transpose()?;
         Ok(Self {
             is_transition: program.references().has_variable("oldSelf"),
             depth: cost::depth(&program),
-            is_deep: is_deep(&source) || text("messageExpression").is_some_and(|source| is_deep(&source)),
+            is_deep: is_deep(&source) || message_source.as_deref().is_some_and(is_deep),
             program,
             message: text("message"),
+            message_source,
             message_program,
             reason: text("reason"),
             blamed: text("fieldPath").map(|path| normal_path(&path, schema)),
@@ -67,23 +69,28 @@ impl Rule {
     /// # Errors
     /// Says what makes none.
     pub(in crate::schema) fn check(&self, schema: &Schema) -> Result<(), String> {
+        stack::deep(|| {
+            let scope = self.scope(schema);
+            self.make_sense(&scope)?;
+            match (&self.message_source, &self.message_program) {
+                (Some(source), Some(program)) => {
+                    judge::message_makes_sense(&scope, source, program).map(|_| ())
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// What its expression is, part by part.
+    pub(super) fn make_sense<'a>(&self, scope: &Scope<'a, '_>) -> Result<Checked<'a>, String> {
+        judge::rule_makes_sense(scope, &self.source, &self.program)
+    }
+
+    /// The variables that its expressions have for values of a schema.
+    pub(super) fn scope<'a>(&self, schema: &'a Schema) -> Scope<'a, 'a> {
         let now = Type::of(schema);
         let old = if self.optional_old { Type::Optional(Box::new(now.clone())) } else { now.clone() };
-        let scope = Scope::new("self", now);
-        let scope = scope.and("oldSelf", old);
-        let failed = |what: &str, problem: &str| format!("{what} {:?}: {problem}", self.source);
-        let type_of = |expression| stack::deep(|| scope.type_of(expression));
-        let of = type_of(&self.program);
-        match of.map_err(|problem| failed("the expression", &problem))? {
-            Type::Bool | Type::Dyn => {}
-            _ => return Err(failed("the expression", "cel expression must evaluate to a bool")),
-        }
-        let Some(message) = &self.message_program else { return Ok(()) };
-        let of = type_of(message);
-        match of.map_err(|problem| failed("messageExpression of", &problem))? {
-            Type::Text | Type::Dyn => Ok(()),
-            _ => Err(failed("of the expression", "messageExpression must evaluate to a string")),
-        }
+        Scope::of([("self", now), ("oldSelf", old)])
     }
 
     /// What one of its expressions gives.
@@ -94,7 +101,7 @@ impl Rule {
 
     /// How errors call it.
     pub(super) fn name(&self) -> &str {
-        self.message.as_deref().unwrap_or(&self.source)
+        self.message.as_deref().unwrap_or_else(|| self.source.trim())
     }
 
     /// The fault of a value of which it does not hold.
@@ -126,9 +133,17 @@ impl Rule {
         };
         let usable = computed.filter(|text| !text.is_empty() && !text.contains('\n'));
         usable.unwrap_or_else(|| {
-            self.message.clone().unwrap_or_else(|| format!("failed rule: {}", self.source))
+            self.message.clone().unwrap_or_else(|| format!("failed rule: {}", self.source.trim()))
         })
     }
+}
+
+/// Reads the expression for a message.
+///
+/// # Errors
+/// Points at what is not understood.
+pub(super) fn message(source: &str) -> Result<IdedExpr, String> {
+    parse(source).map_err(|problem| format!("messageExpression compilation failed: {problem}"))
 }
 
 impl Schema {

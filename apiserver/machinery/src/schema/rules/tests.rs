@@ -214,10 +214,9 @@ fn what_only_running_can_tell_is_left_to_it() {
         "self.share > 1",
         "type(self.any) == string || type(self.any) == int",
         "self.any.anything == self.any[0]",
-        "math.greatest(self.least, self.most) < 3",
         "dyn(self.name) == 1",
-        "[1, 'a'].size() == 2 && {'a': 1}.size() == 1 && [] == []",
-        "self.tags.map(tag, [tag, 1]).size() == 0",
+        "[[], ['a']].size() == 2 && {'a': 1}.size() == 1 && [] == [] && '%s'.format([1, 'a']) == ''",
+        "self.tags.map(tag, [tag, 'a']).size() == 0",
         "format.dns1123Label().validate(self.name).hasValue() || format.named('uuid').hasValue()",
         "optional.of(self.least).orValue(3) == 3 && self.?name.hasValue()",
         "self.since + self.wait > self.since && self.wait.getHours() == 1",
@@ -264,4 +263,24 @@ fn a_chain_is_refused_before_it_is_too_deep() {
             schema.validate(&json!({"any": 1, "least": 1, "name": "a"}), None, &FieldPath::new("spec"))
         });
     }
+}
+
+/// What Cluster API 1.14.2 says of rules for this schema: an expression, and what is wrong with it or nothing.
+const FAULTS: &str = include_str!("faults.jsonl");
+
+#[test]
+fn faults_are_shown_as_upstream_shows_them() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer"},
+        "d": {"x-kubernetes-int-or-string": true}, "l": {"type": "array", "items": {"type": "string"}},
+        "e": {"type": "object"}, "p": {"x-kubernetes-preserve-unknown-fields": true}}});
+    let schema = Schema::compile(&schema).unwrap();
+    let mut wrong = Vec::new();
+    for line in FAULTS.lines() {
+        let (rule, expected): (String, String) = serde_json::from_str(line).unwrap();
+        let found = schema.judge(&json!({"rule": rule})).rule.err().unwrap_or_default();
+        if found != expected {
+            wrong.push(format!("{rule}\nexpected {expected}\nfound    {found}\n"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

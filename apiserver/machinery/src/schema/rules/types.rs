@@ -11,6 +11,8 @@ use crate::schema::{Kind, ObjectSchema, Schema};
 pub(super) enum Type<'a> {
     /// Only known when it runs.
     Dyn,
+    /// Of the items of an empty list: whatever is wanted.
+    Free,
     Null,
     Bool,
     Int,
@@ -51,7 +53,7 @@ impl<'a> Type<'a> {
             Kind::List(list) => Self::List(Box::new(Self::of(&list.items))),
             Kind::Object(object) => match &object.additional {
                 Some(free) => Self::Map(Box::new(Self::Text), Box::new(Self::of(free))),
-                None if object.properties.is_empty() || schema.embedded => Self::Dyn,
+                None if schema.embedded => Self::Dyn,
                 None => Self::Object(object),
             },
         }
@@ -66,6 +68,10 @@ impl<'a> Type<'a> {
                     true
                 }
                 Some(Self::Dyn) => true,
+                Some(Self::Free) => {
+                    bindings.insert(*name, self.clone());
+                    true
+                }
                 Some(bound) if self.fits(&bound, bindings) => true,
                 Some(bound) if bound.fits(self, bindings) => {
                     bindings.insert(*name, self.clone());
@@ -73,7 +79,7 @@ impl<'a> Type<'a> {
                 }
                 Some(_) => false,
             },
-            (Self::Dyn, _) | (_, Self::Dyn) => true,
+            (Self::Dyn | Self::Free, _) | (_, Self::Dyn | Self::Free) => true,
             (Self::Null, Self::Null)
             | (Self::Bool, Self::Bool)
             | (Self::Int, Self::Int)
@@ -108,13 +114,44 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// What either of two expressions gives.
+    /// What two ways to call a function give.
     pub(super) fn or(self, other: &Self) -> Self {
+        if self.is(other) { self } else { Self::Dyn }
+    }
+
+    /// The more general of two types of which one fits where the other is wanted.
+    pub(super) fn joined(self, other: &Self) -> Option<Self> {
         let bindings = &mut Bindings::new();
-        if matches!(self, Self::Dyn) || other.fits(&self, bindings) && !matches!(other, Self::Dyn) {
-            self
-        } else {
-            Self::Dyn
+        match (&self, other) {
+            (Self::Free, _) => Some(other.clone()),
+            (_, Self::Dyn) => Some(Self::Dyn),
+            // As with the items of an empty list beside one that is not.
+            (Self::List(item), Self::List(_)) if matches!(**item, Self::Free) => Some(other.clone()),
+            _ if other.fits(&self, bindings) => Some(self),
+            _ => self.fits(other, bindings).then(|| other.clone()),
+        }
+    }
+
+    /// Whether both are the same.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::List(one), Self::List(other)) | (Self::Optional(one), Self::Optional(other)) => {
+                one.is(other)
+            }
+            (Self::Map(key, value), Self::Map(other_key, other)) => key.is(other_key) && value.is(other),
+            (Self::Object(one), Self::Object(other)) => std::ptr::eq(*one, *other),
+            (Self::Named(one), Self::Named(other)) => one == other,
+            (Self::Parameter(one), Self::Parameter(other)) => one == other,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
+    /// Whether all its values are equally large.
+    pub(super) fn is_scalar(&self) -> bool {
+        match self {
+            Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,
+            Self::Optional(inner) => inner.is_scalar(),
+            _ => false,
         }
     }
 }
@@ -122,7 +159,7 @@ impl<'a> Type<'a> {
 impl fmt::Display for Type<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Dyn => "dyn",
+            Self::Dyn | Self::Free => "dyn",
             Self::Null => "null",
             Self::Bool => "bool",
             Self::Int => "int",
@@ -145,5 +182,17 @@ impl fmt::Display for Type<'_> {
 /// The field of an object, by the name that expressions have for it.
 pub(super) fn field<'a>(object: &'a ObjectSchema, name: &str) -> Option<&'a Schema> {
     let plain = object.properties.get(name).filter(|_| escaped(name) == name);
-    plain.or_else(|| object.properties.iter().find(|(key, _)| escaped(key) == name).map(|(_, schema)| schema))
+    let found = plain
+        .or_else(|| object.properties.iter().find(|(key, _)| escaped(key) == name).map(|(_, schema)| schema));
+    found.filter(|schema| is_seen(schema))
+}
+
+/// Whether expressions see values of a schema: not those of which nobody says what they are.
+pub(super) fn is_seen(schema: &Schema) -> bool {
+    match &schema.kind {
+        Kind::Any => false,
+        Kind::List(list) => is_seen(&list.items),
+        Kind::Object(object) => object.additional.as_ref().is_none_or(is_seen),
+        _ => true,
+    }
 }
