@@ -80,9 +80,12 @@ impl Kind {
     }
 }
 
-/// Labels: every hundredth object is in shard 7.
+/// Values of the label that lists select by.
+pub(crate) const SHARDS: usize = 100;
+
+/// Labels: one in [`SHARDS`] has the same shard.
 fn labels(name: &str) -> Value {
-    let shard = name.rsplit('-').next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) % 100;
+    let shard = name.rsplit('-').next().and_then(|number| number.parse::<usize>().ok()).unwrap_or(0) % SHARDS;
     json!({
         "cluster.x-k8s.io/cluster-name": "production",
         "cluster.x-k8s.io/deployment-name": "production-workers",

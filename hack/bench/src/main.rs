@@ -2,6 +2,7 @@
 //! `cargo xtask bench` builds it and runs it against every server in turn.
 
 mod client;
+mod copy;
 mod informers;
 mod kind;
 mod limits;

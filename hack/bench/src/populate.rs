@@ -1,8 +1,9 @@
 //! Fills a namespace.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use anyhow::ensure;
 use bytes::Bytes;
 use clap::Args;
 use futures::future::try_join_all;
@@ -10,8 +11,12 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Target, request};
+use crate::copy;
 use crate::kind::Kind;
 use crate::operations::{make_namespace, revision};
+
+/// Longest until a server has seen what was written into its etcd.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -29,6 +34,9 @@ pub(crate) struct Arguments {
     /// Requests in flight
     #[arg(long, default_value_t = 64)]
     in_flight: usize,
+    /// Have the server store one object, and copy it in this etcd: what takes a server minutes takes seconds
+    #[arg(long)]
+    etcd: Option<String>,
 }
 
 /// Creates the objects and writes their status.
@@ -37,18 +45,46 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let mut client = Client::connect(&arguments.target).await?;
     make_namespace(&mut client, &arguments.target, &arguments.namespace).await?;
     let next = AtomicUsize::new(0);
-    try_join_all((0..arguments.in_flight).map(|_| fill(arguments, client.clone(), &next))).await?;
+    let by_request = if arguments.etcd.is_some() { 1 } else { arguments.count };
+    try_join_all((0..arguments.in_flight).map(|_| fill(arguments, by_request, client.clone(), &next)))
+        .await?;
+    if let Some(etcd) = &arguments.etcd {
+        let (namespace, first) = (&arguments.namespace, name(0));
+        copy::copies(etcd, namespace, &first, 1..arguments.count, name, arguments.in_flight).await?;
+        settle(arguments, &mut client).await?;
+    }
     Ok(json!({"count": arguments.count, "seconds": started.elapsed().as_secs_f64()}))
 }
 
-async fn fill(arguments: &Arguments, mut client: Client, next: &AtomicUsize) -> anyhow::Result<()> {
+fn name(number: usize) -> String {
+    format!("machine-{number}")
+}
+
+/// Waits until the server has seen the last one.
+async fn settle(arguments: &Arguments, client: &mut Client) -> anyhow::Result<()> {
+    let Arguments { target, kind, namespace, count, .. } = arguments;
+    let path = format!("{}/{}?resourceVersion=0", kind.collection(namespace), name(count.saturating_sub(1)));
+    let end = Instant::now() + PATIENCE;
+    while !client.ask(request(target, Method::GET, &path, None, "application/json")?).await?.0.is_success() {
+        ensure!(Instant::now() < end, "{path}: not seen within {} s", PATIENCE.as_secs());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+async fn fill(
+    arguments: &Arguments,
+    count: usize,
+    mut client: Client,
+    next: &AtomicUsize,
+) -> anyhow::Result<()> {
     let Arguments { target, kind, namespace, .. } = arguments;
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= arguments.count {
+        if number >= count {
             return Ok(());
         }
-        let name = format!("machine-{number}");
+        let name = name(number);
         let object = Bytes::from(kind.object(namespace, &name).to_string());
         let json = "application/json";
         let path = kind.collection(namespace);

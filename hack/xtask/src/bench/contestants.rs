@@ -11,6 +11,9 @@ use super::house::Grounds;
 use crate::e2e::{Process, kube_apiserver};
 use crate::{prerequisites, run};
 
+/// Capstan on its own store.
+const EMBEDDED: &str = "capstan-embedded";
+
 /// A server that is measured.
 pub(super) struct Contestant {
     /// As the report calls it.
@@ -19,6 +22,8 @@ pub(super) struct Contestant {
     pub(super) kind: &'static str,
     pub(super) program: PathBuf,
     pub(super) port: u16,
+    /// Whether it stores its objects in the common etcd.
+    pub(super) has_etcd: bool,
     process: Option<Process>,
     start: fn(&Grounds, &Self) -> anyhow::Result<Command>,
 }
@@ -32,6 +37,7 @@ impl Contestant {
             kind,
             program: program.to_owned(),
             port,
+            has_etcd: name != EMBEDDED,
             process: None,
             start,
         };
@@ -43,8 +49,7 @@ impl Contestant {
             Err(error) => eprintln!("without the Go server of the aggregated kind: {error:#}"),
         }
         all.push(new("capstan", "machine", &capstan, etcd, capstan_command));
-        all.push(new("capstan-embedded", "machine", &capstan, embedded, embedded_command));
-        // The others are made a place for namespaces by the kube-apiserver.
+        all.push(new(EMBEDDED, "machine", &capstan, embedded, embedded_command));
         all.retain(|one| wanted.is_empty() || wanted.iter().any(|name| name == one.name));
         Ok(all)
     }

@@ -27,6 +27,7 @@ pub(super) struct Grounds {
 pub(super) struct House {
     pub(super) contestants: Vec<Contestant>,
     floor: Option<Process>,
+    keep: bool,
     pub(super) grounds: Grounds,
 }
 
@@ -50,7 +51,13 @@ impl House {
         };
         grounds.certificates.kubeconfig("admin", &format!("https://127.0.0.1:{kube}"))?;
         let contestants = Contestant::all(&grounds, wanted)?;
-        Ok(Self { contestants, floor: None, grounds })
+        Ok(Self { contestants, floor: None, keep: false, grounds })
+    }
+
+    /// Leaves the logs behind for whoever looks into a failure; returns where.
+    pub(super) fn keep_logs(&mut self) -> String {
+        self.keep = true;
+        self.grounds.home.join("log").display().to_string()
     }
 
     /// The server that does nothing: its process and how it is asked.
@@ -124,7 +131,9 @@ impl Grounds {
 impl Drop for House {
     fn drop(&mut self) {
         self.contestants.iter_mut().rev().for_each(Contestant::stop);
-        let _ = std::fs::remove_dir_all(&self.grounds.home);
+        if !self.keep {
+            let _ = std::fs::remove_dir_all(&self.grounds.home);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// How often everything is measured in turn [default: 3, with --quick 1]
     #[arg(long)]
     rounds: Option<usize>,
-    /// Only phases with this in their name: start, limits, operations, watches, lists, informers, growth
+    /// Only phases with this in their name: limits, operations, watches, lists, restarts
     #[arg(long, default_value = "")]
     only: String,
     /// Only these servers: kube-apiserver, sample-apiserver, capstan, capstan-embedded
@@ -93,8 +93,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         extent.rounds = arguments.rounds.unwrap_or(extent.rounds);
         let mut results = Results::new(arguments.quick);
         let mut house = House::build(&arguments.servers)?;
-        phases::all(&mut house, &extent, &arguments.only, &mut results)?;
+        let measured = phases::all(&mut house, &extent, &arguments.only, &mut results);
+        // What was measured before something failed is worth keeping.
         results.write(&data)?;
+        measured.with_context(|| format!("logs are in {}", house.keep_logs()))?;
     }
     let mut report = std::process::Command::new(run::target()?.join("release/bench"));
     run::shown(report.arg("report").arg("--results").arg(&data).arg("--out").arg(&out))?;

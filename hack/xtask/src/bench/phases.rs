@@ -36,8 +36,8 @@ pub(super) fn all(
         ("limits", limits),
         ("operations", operations),
         ("watches", watches),
-        ("lists and informers", lists),
-        ("growth", restarts),
+        ("lists", lists),
+        ("restarts", restarts),
     ];
     start(house, results)?;
     for (name, phase) in phases.iter().filter(|(name, _)| name.contains(only)) {
@@ -141,7 +141,12 @@ fn fill(house: &House, size: usize, results: &mut Results) -> anyhow::Result<()>
     for one in contestants.iter().filter(|one| fits(one.name, one.pid(), size)) {
         let (namespace, count) = (namespace(size), size.to_string());
         let words = ["populate", "--kind", one.kind, "--namespace", &namespace, "--count", &count];
-        let mut measured = grounds.bench(&words, &one.target(grounds))?;
+        let mut more = one.target(grounds);
+        if one.has_etcd {
+            more.extend(["--etcd".to_owned(), grounds.etcd_url.clone()]);
+        }
+        let mut measured = grounds.bench(&words, &more)?;
+        std::thread::sleep(REST);
         measured["resident"] = resident(one.pid()).into();
         results.add("populate", one.name, 0, measured);
     }
@@ -191,8 +196,8 @@ fn list(
 
 fn informers(house: &House, size: usize, results: &mut Results) -> anyhow::Result<()> {
     let House { contestants, grounds, .. } = house;
-    // A hundred copies of more than this are no use to anybody, and tell nothing else.
-    if size > 10_000 {
+    // A hundred copies of more than this tell nothing else, and take minutes.
+    if size > 1_000 {
         return Ok(());
     }
     let (namespace, informers) = (namespace(size), INFORMERS.to_string());
