@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::exchange::Watched;
+use crate::items::Items;
 use crate::request::Call;
 use crate::{json, yaml};
 
@@ -36,6 +37,9 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub enum ResponseBody {
     /// At hand.
     Full(Full<Bytes>),
+    /// A list, put together while it is sent.
+    #[allow(private_interfaces, reason = "nobody else looks inside")]
+    Items(Box<Items>),
     /// A watch; it ends when its writer goes.
     Stream(mpsc::Receiver<Bytes>),
     /// The same, as metrics and the audit log see it.
@@ -59,6 +63,7 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Self::Full(full) => Pin::new(full).poll_frame(context),
+            Self::Items(items) => Poll::Ready(items.next().map(|chunk| Ok(Frame::data(chunk)))),
             Self::Stream(receiver) => {
                 receiver.poll_recv(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
             }
@@ -69,6 +74,7 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Full(full) => full.is_end_stream(),
+            Self::Items(items) => items.left() == 0,
             Self::Stream(_) | Self::Watch(_) => false,
         }
     }
@@ -76,6 +82,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(full) => full.size_hint(),
+            Self::Items(items) => SizeHint::with_exact(items.left()),
             Self::Stream(_) | Self::Watch(_) => SizeHint::default(),
         }
     }

@@ -17,6 +17,7 @@ mod filters;
 mod health;
 mod in_process;
 mod index;
+mod items;
 mod json;
 mod lifecycle;
 mod listener;

@@ -23,8 +23,13 @@ const LONGEST_WARNINGS: usize = 4096;
 const LONGEST_CUT_WARNING: usize = 256;
 
 /// An answer with these bytes.
-pub(crate) fn bytes(code: u16, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(ResponseBody::full(body));
+pub(crate) fn bytes(code: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> Answer {
+    body(code, content_type, ResponseBody::full(bytes))
+}
+
+/// An answer with this body.
+pub(crate) fn body(code: u16, content_type: &'static str, body: ResponseBody) -> Answer {
+    let mut answer = Response::new(body);
     *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer

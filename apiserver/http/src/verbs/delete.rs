@@ -48,7 +48,7 @@ pub(super) async fn collection(
     let options = options(call)?;
     let request = list::request(&call.query, kind, path)?;
     let deleted = server.parts.objects.delete_collection(kind, &request, &options).await?;
-    view::list(kind.resource, &deleted, form, &call.query)
+    view::list(kind.resource, deleted, form, &call.query)
 }
 
 /// From the body when there is one, else from the query. A dry run is one whichever of them says so: it is no

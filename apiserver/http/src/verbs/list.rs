@@ -20,7 +20,7 @@ pub(super) async fn serve(
     let form = call.form()?;
     let request = request(&call.query, kind, path)?;
     let listing = server.parts.objects.list(kind, &request).await?;
-    view::list(kind.resource, &listing, form, &call.query)
+    view::list(kind.resource, listing, form, &call.query)
 }
 
 /// What the query asks for.

@@ -9,7 +9,9 @@ use apiserver_machinery::store::{CachedObject, Listing};
 use apiserver_machinery::table::{self, IncludeObject};
 use serde_json::{Value, json};
 
+use crate::body::ResponseBody;
 use crate::encoding::Encoding;
+use crate::items::{Items, Shown};
 use crate::negotiation::{Form, View};
 use crate::query::Query;
 use crate::response::{self, Answer};
@@ -53,15 +55,16 @@ pub(super) fn cached(
 }
 
 /// A list.
-pub(super) fn list(resource: &Resource, listing: &Listing, form: Form, query: &Query) -> ApiResult<Answer> {
-    if form == Form::JSON {
-        return Ok(response::bytes(200, Encoding::Json.content_type(), list_bytes(resource, listing)?));
-    }
+pub(super) fn list(resource: &Resource, listing: Listing, form: Form, query: &Query) -> ApiResult<Answer> {
     match form.view {
+        View::Whole if form.encoding == Encoding::Json => {
+            let (api_version, metadata) = (resource.api_version(), list_metadata(&listing));
+            from_cache(&api_version, &resource.list_kind(), &metadata, listing.items, Shown::Whole)
+        }
         View::Whole => {
             let items = values(&listing.items)?;
             let list = json!({"apiVersion": resource.api_version(), "kind": resource.list_kind(),
-                "metadata": list_metadata(listing), "items": items});
+                "metadata": list_metadata(&listing), "items": items});
             response::value(200, &list, form.encoding)
         }
         View::Metadata(_) => {
@@ -74,19 +77,37 @@ pub(super) fn list(resource: &Resource, listing: &Listing, form: Form, query: &Q
                 "you requested PartialObjectMetadata, but the requested object is a list ({found})"
             )))
         }
+        View::MetadataList(version) if form.encoding == Encoding::Json => {
+            let api_version = format!("meta.k8s.io/{version}");
+            let head = format!(
+                "{{\"apiVersion\":\"{api_version}\",\"kind\":\"PartialObjectMetadata\",\"metadata\":"
+            );
+            let metadata = typed_list_metadata(&listing);
+            from_cache(
+                &api_version,
+                "PartialObjectMetadataList",
+                &metadata,
+                listing.items,
+                Shown::Metadata(head),
+            )
+        }
         View::MetadataList(version) => {
             let items: Vec<Value> =
                 values(&listing.items)?.iter().map(|value| partial(value, version)).collect();
             let list = json!({"apiVersion": format!("meta.k8s.io/{version}"),
-                "kind": "PartialObjectMetadataList", "metadata": typed_list_metadata(listing), "items": items});
+                "kind": "PartialObjectMetadataList", "metadata": typed_list_metadata(&listing), "items": items});
             response::value(200, &list, form.encoding)
+        }
+        View::Table(version) if form.encoding == Encoding::Json => {
+            let table = table(resource, &listing, version, include(form, query)?)?;
+            Ok(response::bytes(200, Encoding::Json.content_type(), table))
         }
         View::Table(version) => {
             let rows = table::Rows::new(resource, include(form, query)?, jiff::Timestamp::now());
             let values = values(&listing.items)?;
             let rows: Vec<Value> = values.iter().map(|value| rows.row(value, version)).collect();
             let table = json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
-                "metadata": typed_list_metadata(listing), "columnDefinitions": table::columns(resource), "rows": rows});
+                "metadata": typed_list_metadata(&listing), "columnDefinitions": table::columns(resource), "rows": rows});
             response::value(200, &table, form.encoding)
         }
     }
@@ -152,28 +173,43 @@ fn typed_list_metadata(listing: &Listing) -> Value {
     metadata
 }
 
-/// The list put together from ready-made bytes. Nothing is decoded or encoded but the frame around
-/// the items; every byte of an item is copied once, from the cache's encoding into the body, which has
-/// its final size from the beginning. A list of 10 000 objects of 2 KiB copies 20 MiB, and nothing
-/// more than that until it is compressed or encrypted. Other forms than this one decode every item.
-fn list_bytes(resource: &Resource, listing: &Listing) -> ApiResult<Vec<u8>> {
-    let head = format!("{{\"apiVersion\":{},\"items\":[", json!(resource.api_version()));
-    let tail =
-        format!("],\"kind\":{},\"metadata\":{}}}\n", json!(resource.list_kind()), list_metadata(listing));
-    let mut size = head.len() + tail.len() + listing.items.len().saturating_sub(1);
-    for item in &listing.items {
-        size += item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?.len();
-    }
-    let mut body = Vec::with_capacity(size);
-    body.extend_from_slice(head.as_bytes());
-    for (index, json) in listing.items.iter().filter_map(|item| item.json.as_ref().ok()).enumerate() {
-        if index > 0 {
+/// The list put together from ready-made bytes. Nothing is decoded or encoded but the frame around the items; every
+/// byte of an item is copied once, from the cache's encoding into the chunk that is sent. Tables decode every item.
+fn from_cache(
+    api_version: &str,
+    kind: &str,
+    metadata: &Value,
+    items: Vec<Arc<CachedObject>>,
+    shown: Shown,
+) -> ApiResult<Answer> {
+    let head = format!("{{\"apiVersion\":{},\"items\":[", json!(api_version));
+    let tail = format!("],\"kind\":{},\"metadata\":{metadata}}}\n", json!(kind));
+    let items = Items::new(head, items, tail, shown)?;
+    Ok(response::body(200, Encoding::Json.content_type(), ResponseBody::Items(Box::new(items))))
+}
+
+/// A table, a row at a time: what a row is made from is forgotten before the next.
+fn table(
+    resource: &Resource,
+    listing: &Listing,
+    version: &str,
+    include: IncludeObject,
+) -> ApiResult<Vec<u8>> {
+    let internal = |error: serde_json::Error| ApiError::internal(error.to_string());
+    let rows = table::Rows::new(resource, include, jiff::Timestamp::now());
+    let head = format!(
+        "{{\"apiVersion\":\"meta.k8s.io/{version}\",\"columnDefinitions\":{},\"kind\":\"Table\",\"metadata\":{},\"rows\":[",
+        table::columns(resource),
+        typed_list_metadata(listing)
+    );
+    let mut body = head.into_bytes();
+    for (number, item) in listing.items.iter().enumerate() {
+        if number > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(json);
+        let value = item.to_value().map_err(ApiError::internal)?;
+        serde_json::to_writer(&mut body, &rows.row(&value, version)).map_err(internal)?;
     }
-    body.extend_from_slice(tail.as_bytes());
-    // More would mean that everything was copied again to make room.
-    debug_assert_eq!(body.len(), size, "the size of a list was foreseen wrongly");
+    body.extend_from_slice(b"]}\n");
     Ok(body)
 }

@@ -1,5 +1,6 @@
 //! What the watch cache holds of an object: its bytes as they go out, and what selectors need.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -40,6 +41,8 @@ pub struct CachedObject {
     /// The JSON that clients read, or why there is none: a damaged object must be named, never
     /// silently left out.
     pub json: Result<Bytes, String>,
+    /// Where in it the value of `metadata` stands.
+    metadata: Range<usize>,
     /// Its revision.
     pub revision: Revision,
     labels: Option<Map<String, Value>>,
@@ -53,8 +56,13 @@ type Views = Vec<(String, Arc<CachedObject>)>;
 
 impl CachedObject {
     pub(super) fn new(resource: &Resource, object: &Value, revision: Revision) -> Self {
+        let (json, metadata) = match encode(object) {
+            Ok((json, metadata)) => (Ok(json), metadata),
+            Err(error) => (Err(error.to_string()), 0..0),
+        };
         Self {
-            json: serde_json::to_vec(object).map(Bytes::from).map_err(|error| error.to_string()),
+            json,
+            metadata,
             revision,
             labels: object::labels(object).cloned(),
             fields: fields(resource, object),
@@ -67,7 +75,16 @@ impl CachedObject {
     fn damaged(name: &str, why: String, revision: Revision) -> Self {
         let fields = vec![(NAME, name.to_owned())];
         let (frames, views) = Default::default();
-        Self { json: Err(why), revision, labels: None, fields, frames, views }
+        Self { json: Err(why), metadata: 0..0, revision, labels: None, fields, frames, views }
+    }
+
+    /// The JSON of `metadata` alone.
+    ///
+    /// # Errors
+    /// Why the object cannot be read.
+    pub fn metadata(&self) -> Result<&[u8], &str> {
+        let json = self.json.as_ref().map_err(String::as_str)?;
+        Ok(json.get(self.metadata.clone()).filter(|part| !part.is_empty()).unwrap_or(b"null"))
     }
 
     /// The object behind a stored entry.
@@ -152,6 +169,33 @@ impl CachedObject {
         serde_json::from_slice(json).map_err(|error| error.to_string())
     }
 }
+
+/// An object's JSON, and where in it the value of `metadata` stands. It is kept for as long as the object is:
+/// its buffer is as long as it is.
+fn encode(object: &Value) -> serde_json::Result<(Bytes, Range<usize>)> {
+    let (mut json, mut metadata) = (Vec::with_capacity(TYPICAL), 0..0);
+    let mut separator = b'{';
+    for (field, value) in object.as_object().into_iter().flatten() {
+        json.push(separator);
+        separator = b',';
+        serde_json::to_writer(&mut json, field)?;
+        json.push(b':');
+        let start = json.len();
+        serde_json::to_writer(&mut json, value)?;
+        if field == "metadata" {
+            metadata = start..json.len();
+        }
+    }
+    if separator == b'{' {
+        json.push(b'{');
+    }
+    json.push(b'}');
+    Ok((Bytes::from(json.into_boxed_slice()), metadata))
+}
+
+/// Room for most objects, so that few are moved while they grow: a Machine with its status and its owners has
+/// about 5 KB.
+const TYPICAL: usize = 8 * 1024;
 
 /// The field that every selector knows.
 const NAME: &str = "metadata.name";
