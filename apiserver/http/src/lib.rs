@@ -20,6 +20,7 @@ mod index;
 mod json;
 mod lifecycle;
 mod listener;
+mod malformed;
 mod metrics;
 mod negotiation;
 mod query;
