@@ -79,7 +79,7 @@ fn open<B>(
     let record = server.settings.audit.as_ref().map(|_| {
         audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info).quiet(quiet)
     });
-    Exchange::open(server, labels, record)
+    Exchange::open(server, &labels, record)
 }
 
 async fn pass<B>(

@@ -33,7 +33,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn open(server: &Arc<ApiServer>, labels: RequestLabels, record: Option<Record>) -> Self {
+    pub(crate) fn open(server: &Arc<ApiServer>, labels: &RequestLabels, record: Option<Record>) -> Self {
         Self {
             server: Arc::clone(server),
             series: server.metrics.series(labels),

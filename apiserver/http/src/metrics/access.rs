@@ -172,7 +172,7 @@ fn durations() -> Histograms<ResultLabels> {
 fn shown(name: &str) -> &'static str {
     let known = SHOWN.into_iter().find(|shown| *shown == name);
     let [email, other] = OTHERS;
-    known.unwrap_or(if name.contains('@') { email } else { other })
+    known.unwrap_or_else(|| if name.contains('@') { email } else { other })
 }
 
 /// What is left until `end`, in seconds since 1970: nothing, when it is past.

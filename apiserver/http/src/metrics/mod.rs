@@ -73,7 +73,7 @@ impl Metrics {
     }
 
     /// The series of requests with these labels.
-    pub(crate) fn series(&self, labels: RequestLabels) -> Arc<RequestSeries> {
+    pub(crate) fn series(&self, labels: &RequestLabels) -> Arc<RequestSeries> {
         self.requests.series(labels)
     }
 

@@ -73,8 +73,8 @@ impl RequestMetrics {
     }
 
     /// All series of requests with these labels: one question for all that is to be said of a request.
-    pub(super) fn series(&self, labels: RequestLabels) -> Arc<RequestSeries> {
-        if let Some(known) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(&labels) {
+    pub(super) fn series(&self, labels: &RequestLabels) -> Arc<RequestSeries> {
+        if let Some(known) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(labels) {
             return Arc::clone(known);
         }
         let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
