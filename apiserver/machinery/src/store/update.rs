@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::decoded::{check_known_fields, check_version, check_version_and_metadata, metadata_fault};
+use super::others::Seen;
 use super::parts::{count_generation, settle};
 use super::{FieldValidation, Kind, ObjectStore, Origin, WriteOptions, Written, create, identity};
 use crate::metadata::{self, Before};
@@ -154,7 +155,8 @@ impl ObjectStore {
             }
             let mut warnings = create::drop_twins(&mut new, how.method == Method::Patch);
             settle(kind, &mut new, &old, how)?;
-            if let Err(error) = self.prepare_among(kind, &mut new, Some(before), how.target).await {
+            let others = Seen::by(self);
+            if let Err(error) = others.prepare(kind, &mut new, Some(before), how.target).await {
                 return Err(error.after(warnings));
             }
             count_generation(kind, &mut new, &old);
@@ -162,7 +164,7 @@ impl ObjectStore {
                 return Err(error.after(warnings));
             }
             warnings.extend(metadata::finalizer_warnings(&new, Some(&old)));
-            match self.judge(kind, &new, Some(before), how.target).await {
+            match others.judge(kind, &new, Some(before), how.target).await {
                 Ok(told) => warnings.extend(told),
                 Err(error) => return Err(error.after(warnings)),
             }
