@@ -46,6 +46,9 @@ struct QueueLabels {
     name: &'static str,
 }
 
+/// A name, what it is, and how it is read off.
+type Gauge = (&'static str, &'static str, fn(&Load) -> f64);
+
 type Histograms = Family<QueueLabels, Histogram, fn() -> Histogram>;
 
 /// The queues of all controllers. Clones are the same.
@@ -124,7 +127,7 @@ impl Queues {
 impl Collector for Queues {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let loads = self.loads();
-        let gauges: [(&str, &str, fn(&Load) -> f64); 3] = [
+        let gauges: [Gauge; 3] = [
             ("workqueue_depth", "Objects in line", |load| f64::from(load.waiting)),
             (
                 "workqueue_unfinished_work_seconds",
