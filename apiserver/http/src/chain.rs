@@ -79,7 +79,7 @@ fn open<B>(
     let record = server.settings.audit.as_ref().map(|_| {
         audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info).quiet(quiet)
     });
-    Exchange::open(server, labels, record)
+    Exchange::open(server, &labels, record)
 }
 
 async fn pass<B>(
@@ -131,6 +131,7 @@ where
     match admit(server, request, connection, query, info, exchange).await {
         Ok(Admitted::Refused(answer)) => Served::Answered(Ok(*answer)),
         Ok(Admitted::Call(call, turn)) => {
+            exchange.admitted();
             let (served, seat) = deadline::serve(server, *call, turn).await;
             exchange.keep(seat);
             served
@@ -174,7 +175,7 @@ where
     };
     exchange.acts_as(&user);
     let asked = Instant::now();
-    let turn = match limits::admit(server, &info, &query, &user, exchange.labels()).await {
+    let turn = match limits::admit(server, &info, &query, &user, exchange.series()).await {
         Ok(turn) => turn,
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };

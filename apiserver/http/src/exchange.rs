@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use apiserver_access::User;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use crate::audit::{Outcome, Record, Stage};
 use crate::body::ResponseBody;
 use crate::fairness::Seat;
 use crate::filters::authorization::Decided;
-use crate::metrics::RequestLabels;
+use crate::metrics::{RequestLabels, RequestSeries};
 use crate::response::{Answer, Deprecated, Told};
 use crate::server::ApiServer;
 
@@ -21,9 +21,10 @@ use crate::server::ApiServer;
 #[derive(Debug)]
 pub(crate) struct Exchange {
     server: Arc<ApiServer>,
-    labels: RequestLabels,
+    series: Arc<RequestSeries>,
     record: Option<Record>,
     is_known: bool,
+    is_admitted: bool,
     outcome: Outcome,
     panicked: bool,
     is_stopped_early: bool,
@@ -32,12 +33,13 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn open(server: &Arc<ApiServer>, labels: RequestLabels, record: Option<Record>) -> Self {
+    pub(crate) fn open(server: &Arc<ApiServer>, labels: &RequestLabels, record: Option<Record>) -> Self {
         Self {
             server: Arc::clone(server),
-            labels,
+            series: server.metrics.series(labels),
             record,
             is_known: false,
+            is_admitted: false,
             outcome: Outcome::default(),
             panicked: false,
             is_stopped_early: false,
@@ -46,8 +48,8 @@ impl Exchange {
         }
     }
 
-    pub(crate) fn labels(&self) -> &RequestLabels {
-        &self.labels
+    pub(crate) fn series(&self) -> &RequestSeries {
+        &self.series
     }
 
     /// Whether it is known who asks.
@@ -75,6 +77,11 @@ impl Exchange {
         if let (Some(record), Some(word)) = (&mut self.record, decided.word) {
             record.set_decision(word, &decided.reason);
         }
+    }
+
+    /// It has passed all filters. As upstream, no request is counted before that.
+    pub(crate) fn admitted(&mut self) {
+        self.is_admitted = true;
     }
 
     /// It has waited for its turn.
@@ -109,24 +116,25 @@ impl Exchange {
         let code = answer.status().as_u16();
         self.outcome = Outcome { code, told: answer.extensions_mut().remove::<Told>() };
         if answer.extensions().get::<Deprecated>().is_some() {
-            self.server.metrics.deprecated(&self.labels);
+            self.series.deprecated();
             if let Some(record) = &mut self.record {
                 record.set_deprecated();
             }
         }
         if code == 504 {
-            self.server.metrics.terminated(&self.labels, code);
+            self.series.terminated(code);
         }
         let size = answer.body().size_hint().exact();
-        self.server.metrics.observe(&self.labels, code, took, self.waited, size);
-        tracing::debug!(verb = self.labels.verb, resource = self.labels.resource, code, "request");
-        if size.is_none() && self.labels.is_long_running() {
+        let labels = self.series.labels();
+        tracing::debug!(verb = labels.verb, resource = labels.resource, code, "request");
+        if size.is_none() && labels.is_long_running() {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
-            self.server.metrics.watch_opened(&self.labels);
+            self.series.watch_opened();
             let (head, body) = answer.into_parts();
-            let body = ResponseBody::Watch(Box::new(Watched { body, exchange: self }));
-            return Answer::from_parts(head, body);
+            let watched = Watched { body, exchange: self, opened: Instant::now(), opening: took };
+            return Answer::from_parts(head, ResponseBody::Watch(Box::new(watched)));
         }
+        self.measure(took, size);
         if self.panicked {
             self.write(Stage::Panic, Some(&self.outcome));
             return answer;
@@ -136,11 +144,17 @@ impl Exchange {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
             return answer;
         }
-        if self.labels.is_long_running() {
+        if self.series.labels().is_long_running() {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
         }
         self.write(Stage::ResponseComplete, Some(&self.outcome));
         answer
+    }
+
+    fn measure(&self, took: Duration, size: Option<u64>) {
+        if self.is_admitted && self.series.labels().is_counted() {
+            self.series.answered(self.outcome.code, took, self.waited, size);
+        }
     }
 
     fn write(&self, stage: Stage, outcome: Option<&Outcome>) {
@@ -164,6 +178,9 @@ impl Exchange {
 pub(crate) struct Watched {
     body: ResponseBody,
     exchange: Exchange,
+    opened: Instant,
+    /// How long it took until then.
+    opening: Duration,
 }
 
 impl Watched {
@@ -174,7 +191,7 @@ impl Watched {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         if let Poll::Ready(Some(Ok(frame))) = &polled {
             let size = frame.data_ref().map_or(0, Bytes::len);
-            self.exchange.server.metrics.watch_event(&self.exchange.labels, size);
+            self.exchange.series.watch_event(size);
         }
         polled
     }
@@ -183,7 +200,8 @@ impl Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         let exchange = &self.exchange;
-        exchange.server.metrics.watch_closed(&exchange.labels);
+        exchange.series.watch_closed();
+        exchange.measure(self.opening + self.opened.elapsed(), None);
         exchange.write(Stage::ResponseComplete, Some(&exchange.outcome));
     }
 }

@@ -21,6 +21,7 @@ mod items;
 mod json;
 mod lifecycle;
 mod listener;
+mod malformed;
 mod metrics;
 mod negotiation;
 mod query;

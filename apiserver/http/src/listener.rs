@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::Connection;
+use crate::malformed::Worded;
 use crate::server::ApiServer;
 use crate::socket::{End, Socket};
 use crate::tls::ReloadableTls;
@@ -156,8 +157,9 @@ async fn connection(
         let stop = |serving: Pin<&mut http2::Connection<_, _, _>>| serving.graceful_shutdown();
         drive(serving, stop, &connection, &begun).await
     } else {
-        let serving =
-            http1().serve_connection(TokioIo::new(Socket::new(stream, End::Close)), service).with_upgrades();
+        let serving = http1()
+            .serve_connection(TokioIo::new(Worded::new(Socket::new(stream, End::Close))), service)
+            .with_upgrades();
         let stop = |serving: Pin<&mut http1::UpgradeableConnection<_, _>>| serving.graceful_shutdown();
         drive(serving, stop, &connection, &begun).await
     }

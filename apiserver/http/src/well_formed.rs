@@ -2,8 +2,9 @@
 //! does, before anybody has looked at it, and the connection closed. A proxy before us may have read it
 //! otherwise.
 
-use http::header::{CONNECTION, EXPECT, HOST};
+use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Version};
+use hyper::ext::ReasonPhrase;
 
 use crate::response::{self, Answer};
 
@@ -11,19 +12,66 @@ use crate::response::{self, Answer};
 pub(crate) fn refusal<B>(request: &Request<B>) -> Option<Answer> {
     let (code, text) = fault(request)?;
     let mut answer = response::bytes(code, "text/plain; charset=utf-8", text);
-    if request.version() < Version::HTTP_2 {
+    if text.is_empty() {
+        answer.headers_mut().remove(CONTENT_TYPE);
+    }
+    if request.version() < Version::HTTP_2 && code >= 400 {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        // Upstream's status line says all of it.
+        let reason = text.strip_prefix("400 ").map(|reason| ReasonPhrase::try_from(reason.as_bytes()));
+        if let Some(Ok(reason)) = reason {
+            answer.extensions_mut().insert(reason);
+        }
     }
     Some(answer)
 }
 
+/// Largest head of a request in HTTP/1: upstream's, with what it allows for the line before the headers.
+const LARGEST_HEAD: usize = (1 << 20) + 4096;
+
+/// What in HTTP/1 can be told neither by hyper nor afterwards.
+fn fault_of_http1<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
+    let headers = request.headers();
+    let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    if size > LARGEST_HEAD {
+        return Some((431, "431 Request Header Fields Too Large"));
+    }
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next()
+        && (codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
+    {
+        return Some((501, "Unsupported transfer encoding"));
+    }
+    let uri = request.uri();
+    // A word without a slash, which reads as a host.
+    if *request.method() != Method::CONNECT && uri.scheme().is_none() && uri.authority().is_some() {
+        return Some((400, "400 Bad Request"));
+    }
+    let mut hosts = headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if request.version() == Version::HTTP_11 => {
+            Some((400, "400 Bad Request: missing required Host header"))
+        }
+        (Some(_), Some(_)) => Some((400, "400 Bad Request")),
+        (Some(host), None) if !host.as_bytes().iter().all(|byte| is_in_host(*byte)) => {
+            Some((400, "400 Bad Request: malformed Host header"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a byte may be in a host.
+fn is_in_host(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(&byte)
+}
+
 fn fault<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
     let headers = request.headers();
-    let hosts = headers.get_all(HOST).iter().count();
-    if request.version() == Version::HTTP_11 && hosts == 0 {
-        return Some((400, "400 Bad Request: missing required Host header"));
-    }
-    if hosts > 1 {
+    if request.version() < Version::HTTP_2 {
+        if let Some(fault) = fault_of_http1(request) {
+            return Some(fault);
+        }
+    } else if headers.get_all(HOST).iter().count() > 1 {
         return Some((400, "400 Bad Request: too many Host headers"));
     }
     if *request.method() == Method::OPTIONS && request.uri().path() == "*" {
@@ -68,6 +116,17 @@ mod tests {
         assert_eq!(code("GET", "/apis/a%2Fb", &[host]), None);
         assert_eq!(code("GET", "/apis", &[]), Some(400));
         assert_eq!(code("GET", "/apis", &[host, ("host", "b")]), Some(400));
+        assert_eq!(code("GET", "/apis", &[("host", "a b")]), Some(400));
+        assert_eq!(code("GET", "/apis", &[("host", "")]), None);
+        assert_eq!(code("GET", "/apis", &[("host", "[::1]:6443")]), None);
+        assert_eq!(code("GET", "apis", &[host]), Some(400));
+        assert_eq!(code("GET", "https://a/apis", &[host]), None);
+        let (chunked, zipped) = (("transfer-encoding", "Chunked"), ("transfer-encoding", "gzip, chunked"));
+        assert_eq!(code("PUT", "/apis", &[host, chunked]), None);
+        assert_eq!(code("PUT", "/apis", &[host, zipped]), Some(501));
+        assert_eq!(code("PUT", "/apis", &[host, chunked, chunked]), Some(501));
+        let large = "a".repeat(LARGEST_HEAD);
+        assert_eq!(code("GET", "/apis", &[host, ("x", &large)]), Some(431));
         assert_eq!(code("GET", "/apis/%zz", &[host]), Some(400));
         assert_eq!(code("GET", "/apis/%2", &[host]), Some(400));
         assert_eq!(code("CONNECT", "a:443", &[host]), Some(404));

@@ -15,7 +15,7 @@ use controllers_reconcilers::{
     CollectedKind, GarbageCollector, cluster, event_expiry, machine, namespace, open_stack_cluster,
     open_stack_machine,
 };
-use controllers_runtime::{ApiSecrets, ControllerContext, Recorder, SecretSource, ServerLists};
+use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, SecretSource, ServerLists};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::ApiResource;
@@ -33,21 +33,27 @@ pub(crate) fn start(
     server: &Arc<ApiServer>,
     host: Option<Client>,
     alone: bool,
+    queues: Queues,
     shutdown: &CancellationToken,
 ) -> JoinHandle<()> {
     let clients = Clients(Arc::clone(server));
     let election =
         Election::new(clients.of("leader-election"), election::identity(), Timing::default()).alone(alone);
-    let elected = move |term: CancellationToken| start_controllers(&clients, host.as_ref(), &term);
+    let elected = move |term: CancellationToken| start_controllers(&clients, host.as_ref(), &queues, &term);
     tokio::spawn(election.run(shutdown.clone(), elected))
 }
 
 /// Every controller. To add one, add its line: it is given the client of its own identity, and ends
 /// when `term` is cancelled.
-fn start_controllers(clients: &Clients, host: Option<&Client>, term: &CancellationToken) -> JoinSet<()> {
-    let around = Surroundings::new(clients, host);
+fn start_controllers(
+    clients: &Clients,
+    host: Option<&Client>,
+    queues: &Queues,
+    term: &CancellationToken,
+) -> JoinSet<()> {
+    let around = Surroundings::new(clients, host, queues);
     let mut running = JoinSet::new();
-    let collector = GarbageCollector::new(clients.of("garbage-collector"), clients.collected());
+    let collector = GarbageCollector::new(clients.of("garbage-collector"), clients.collected(), queues);
     running.spawn(collector.run(term.clone()));
     running.spawn(event_expiry::run(clients.of("event-expiry"), term.clone()));
     running.spawn(cluster::run(around.context("cluster-controller"), term.clone()));
@@ -63,7 +69,8 @@ fn start_controllers(clients: &Clients, host: Option<&Client>, term: &Cancellati
         // A host empties its namespaces itself.
         None => {
             let kinds = clients.namespaced();
-            running.spawn(namespace::run(clients.of("namespace-controller"), kinds, term.clone()));
+            let (client, queues) = (clients.of("namespace-controller"), queues.clone());
+            running.spawn(namespace::run(client, kinds, queues, term.clone()));
         }
     }
     running
@@ -75,16 +82,18 @@ struct Surroundings<'a> {
     connector: Arc<dyn CloudConnector>,
     servers: Arc<ServerLists>,
     host: Option<HostSecrets>,
+    queues: Queues,
 }
 
 impl<'a> Surroundings<'a> {
-    fn new(clients: &'a Clients, host: Option<&Client>) -> Self {
+    fn new(clients: &'a Clients, host: Option<&Client>, queues: &Queues) -> Self {
         // Each controller asks our own store as itself; this client is replaced by theirs.
         let own = clients.of("machine-controller");
         Self {
             clients,
             connector: Arc::new(OpenStackConnector::new()),
             servers: Arc::default(),
+            queues: queues.clone(),
             host: host.map(|host| HostSecrets::new(host.clone(), own)),
         }
     }
@@ -103,6 +112,7 @@ impl<'a> Surroundings<'a> {
             secrets: self.secrets(&client),
             servers: Arc::clone(&self.servers),
             events: Recorder::new(client.clone(), controller),
+            queues: self.queues.clone(),
             client,
         }
     }
@@ -113,6 +123,7 @@ impl<'a> Surroundings<'a> {
             connector: Arc::clone(&self.connector),
             secrets: self.secrets(&client),
             clock: Arc::new(SystemClock),
+            queues: self.queues.clone(),
             client,
         }
     }

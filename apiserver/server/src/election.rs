@@ -13,11 +13,11 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use storage_contract::Outage;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::start_hooks::SAY_AGAIN;
 use record::View;
 
 const NAMESPACE: &str = "capstan-system";
@@ -104,7 +104,7 @@ impl Election {
     async fn acquire(&self) -> Instant {
         let mut view = View::default();
         let started = Instant::now();
-        let mut said: Option<Instant> = None;
+        let mut outage = Outage::default();
         loop {
             let asked = Instant::now();
             let why = match tokio::time::timeout(self.timing.renew, self.try_acquire(&mut view)).await {
@@ -115,9 +115,8 @@ impl Election {
             };
             // The server may still be reading its store.
             let is_early = started.elapsed() < self.timing.renew;
-            if let Some(why) = why.filter(|_| !is_early && said.is_none_or(|at| at.elapsed() >= SAY_AGAIN)) {
+            if let Some(why) = why.filter(|_| !is_early && outage.tell()) {
                 tracing::warn!(why, "the lease of the controllers cannot be had");
-                said = Some(Instant::now());
             }
             tokio::time::sleep(self.timing.retry).await;
         }

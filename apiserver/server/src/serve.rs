@@ -11,6 +11,7 @@ use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy};
 use apiserver_http::{ApiServer, Identity, Parts, Settings};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
+use controllers_runtime::Queues;
 use prometheus_client::registry::Registry;
 use storage_contract::Store;
 use storage_embedded::EmbeddedStore;
@@ -75,6 +76,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let encryption = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
     let (shutdown, hurry) = (CancellationToken::new(), CancellationToken::new());
     let mut metrics = Registry::default();
+    let queues = Queues::registered(&mut metrics);
     let (store, storage) = open_store(configuration, &data, &mut metrics, &shutdown)?;
     let host = Host::connect(configuration).await?;
     let (configured, front_proxy) = (configuration.clone(), host.as_ref().map(Host::proxy));
@@ -111,7 +113,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     tokio::spawn(encryption.follow(shutdown.clone()));
     let alone = configuration.storage.etcd.is_none();
     let controllers = (assembly.controllers && configuration.controllers.enabled)
-        .then(|| controllers::start(&server, host.as_ref().map(Host::client), alone, &shutdown));
+        .then(|| controllers::start(&server, host.as_ref().map(Host::client), alone, queues, &shutdown));
     if let Some(host) = host {
         tokio::spawn(host.follow(authenticator));
     }

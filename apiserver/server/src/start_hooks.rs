@@ -8,13 +8,11 @@ use anyhow::bail;
 use apiserver_http::Check;
 use apiserver_machinery::store::{FieldValidation, ObjectStore, SERVER, WriteOptions};
 use serde_json::json;
+use storage_contract::Outage;
 use tokio_util::sync::CancellationToken;
 
 /// Pause before the next try.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// How often it is said what cannot be done.
-pub(crate) const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// How long the port stays closed for what has to be done first. After that it opens, and what cannot
 /// be served yet is answered with 503.
@@ -36,11 +34,10 @@ impl StartHooks {
         let hooks = Self::default();
         let (objects, shutdown, done) = (Arc::clone(objects), shutdown.clone(), hooks.clone());
         tokio::spawn(async move {
-            let mut said: Option<Instant> = None;
+            let mut outage = Outage::default();
             while let Err(error) = make_namespaces(&objects, &namespaces).await {
-                if said.is_none_or(|at| at.elapsed() >= SAY_AGAIN) {
+                if outage.tell() {
                     tracing::warn!("{error:#}; trying again");
-                    said = Some(Instant::now());
                 }
                 tokio::select! {
                     () = shutdown.cancelled() => return,

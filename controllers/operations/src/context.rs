@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use controllers_infrastructure::CloudConnector;
-use controllers_runtime::SecretSource;
+use controllers_runtime::{Queues, SecretSource};
 use jiff::Timestamp;
 use kube::Client;
 
@@ -20,6 +20,8 @@ pub struct OperationContext {
     pub secrets: Arc<dyn SecretSource>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
+    /// Where the queue is measured.
+    pub queues: Queues,
 }
 
 impl Debug for OperationContext {

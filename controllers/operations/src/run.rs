@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::MachineOperation;
-use futures::StreamExt;
-use kube::runtime::controller::{Action, Controller as Runtime};
+use controllers_runtime::{Next as Then, ReconcileLoop};
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
@@ -27,9 +25,8 @@ const PASSES: usize = 64;
 /// Cancel safety: may be dropped at any moment; another call goes on where this one was.
 pub async fn run(context: OperationContext, shutdown: CancellationToken) {
     let operations: Api<MachineOperation> = Api::all(context.client.clone());
-    let config = kube::runtime::controller::Config::default().concurrency(CONCURRENCY);
-    let runtime = Runtime::new(operations.clone(), watcher::Config::default()).with_config(config);
-    let known = runtime.store();
+    let operating = ReconcileLoop::new(operations.clone(), CONCURRENCY, &context.queues, "machineoperation");
+    let known = operating.store();
     // When one operation ends, those that wait for it have their turn.
     let waiting = move |changed: MachineOperation| -> Vec<ObjectRef<MachineOperation>> {
         if !report::is_finished(&changed) {
@@ -43,36 +40,25 @@ pub async fn run(context: OperationContext, shutdown: CancellationToken) {
         known.state().iter().filter(|other| waits(other)).map(|other| ObjectRef::from_obj(&**other)).collect()
     };
     let controller = Arc::new(Controller::new(context));
-    let stream = runtime.watches(operations, watcher::Config::default(), waiting).run(
-        |operation, controller: Arc<Controller>| async move { reconcile(&controller, &operation).await },
-        |operation, error, _| {
-            let conflict = matches!(error, kube::Error::Api(status) if status.code == 409);
-            if !conflict {
-                tracing::warn!(%error, operation = operation.name_any(), namespace = operation.namespace(),
-                    "a pass over a machine operation failed; trying again");
-            }
-            Action::requeue(if conflict { Duration::ZERO } else { Duration::from_secs(2) })
-        },
-        controller,
-    );
-    tokio::select! {
-        () = shutdown.cancelled() => {}
-        () = stream.for_each(|_| std::future::ready(())) => {}
-    }
+    let pass = move |operation: Arc<MachineOperation>| {
+        let controller = Arc::clone(&controller);
+        async move { reconcile(&controller, &operation).await }
+    };
+    operating.watches(operations, waiting).run(pass, shutdown).await;
 }
 
 /// Passes until there is something to wait for.
-async fn reconcile(controller: &Controller, operation: &MachineOperation) -> Result<Action, kube::Error> {
+async fn reconcile(controller: &Controller, operation: &MachineOperation) -> Result<Then, kube::Error> {
     let namespace = operation.namespace().unwrap_or_default();
     if let Some(rest) = controller.rest(operation) {
-        return Ok(Action::requeue(rest));
+        return Ok(Then::After(rest));
     }
     for _ in 0..PASSES {
         match controller.pass(&namespace, &operation.name_any()).await? {
             Next::Now => {}
-            Next::After(pause) => return Ok(Action::requeue(pause)),
-            Next::Never => return Ok(Action::await_change()),
+            Next::After(pause) => return Ok(Then::After(pause)),
+            Next::Never => return Ok(Then::OnChange),
         }
     }
-    Ok(Action::requeue(Duration::ZERO))
+    Ok(Then::After(Duration::ZERO))
 }

@@ -5,13 +5,13 @@
 //! *Act* makes that step's effect. *Report* computes the whole status, which is written once.
 
 pub mod cluster;
-mod drive;
 pub mod event_expiry;
 mod finalizers;
 mod garbage_collector;
 pub mod machine;
 mod names;
 pub mod namespace;
+mod news;
 pub mod open_stack_cluster;
 pub mod open_stack_machine;
 mod ownership;

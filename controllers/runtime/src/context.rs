@@ -6,7 +6,7 @@ use std::sync::Arc;
 use controllers_infrastructure::{Cloud, CloudConnector};
 use kube::Client;
 
-use crate::{Recorder, SecretSource, ServerLists, Trouble, credentials};
+use crate::{Queues, Recorder, SecretSource, ServerLists, Trouble, credentials};
 use apiserver_types::OpenStackIdentityReference;
 
 /// What a controller works with.
@@ -22,6 +22,8 @@ pub struct ControllerContext {
     pub servers: Arc<ServerLists>,
     /// Tells people.
     pub events: Recorder,
+    /// Where queues are measured.
+    pub queues: Queues,
 }
 
 impl Debug for ControllerContext {

@@ -1,5 +1,6 @@
 //! What every controller that works in a cloud needs: its surroundings, whose a thing is, what is
-//! about to be made, the shared list of servers, Events, and when to look again.
+//! about to be made, the shared list of servers, Events, the loop over objects with its metrics, and
+//! when to look again.
 
 mod backoff;
 mod context;
@@ -7,7 +8,10 @@ mod credentials;
 mod events;
 mod journal;
 mod mark;
+mod next;
 mod pace;
+mod queues;
+mod reconcile_loop;
 mod secrets;
 mod servers;
 mod settled;
@@ -18,7 +22,10 @@ pub use context::ControllerContext;
 pub use events::{Recorder, Severity};
 pub use journal::{ANNOTATION as JOURNAL_ANNOTATION, Entry, Journal};
 pub use mark::{Mark, PREFIX as MARK_PREFIX};
+pub use next::Next;
 pub use pace::Pace;
+pub use queues::{Passes, Queue, Queues, Work};
+pub use reconcile_loop::ReconcileLoop;
 pub use secrets::{ApiSecrets, SecretSource};
 pub use servers::ServerLists;
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use kube::{Resource, ResourceExt};
 
-use crate::Trouble;
 use crate::backoff::Backoff;
 use crate::settled::Settled;
+use crate::{Next, Trouble};
 
 /// How often something that waits for another object looks again; a watch tells of most sooner.
 const WAITING: Duration = Duration::from_secs(10);
@@ -42,20 +42,20 @@ impl Pace {
         object: &K,
         result: Result<Option<Duration>, Trouble>,
         busy: Option<Duration>,
-    ) -> Result<Option<Duration>, kube::Error> {
+    ) -> Result<Next, kube::Error> {
         let uid = object.uid().unwrap_or_default();
         let next = match result {
-            Ok(next) if next.is_some() && next == busy => return Ok(next),
+            Ok(next) if next.is_some() && next == busy => return Ok(next.into()),
             Ok(next) => {
                 self.backoff.succeeded(&uid);
-                next
+                Next::from(next)
             }
-            Err(trouble) if trouble.is_conflict() => return Ok(Some(Duration::ZERO)),
+            Err(trouble) if trouble.is_conflict() => return Ok(Next::After(Duration::ZERO)),
             Err(Trouble::Api(error)) => return Err(error),
-            Err(Trouble::Waiting { .. }) => return Ok(Some(WAITING)),
-            Err(trouble) => Some(self.backoff.failed(&uid, trouble.retry_after())),
+            Err(Trouble::Waiting { .. }) => return Ok(Next::After(WAITING)),
+            Err(trouble) => Next::Retry(self.backoff.failed(&uid, trouble.retry_after())),
         };
-        if let Some(rest) = next {
+        if let Some(rest) = next.pause() {
             self.settled.note(object, rest);
         }
         Ok(next)
@@ -76,8 +76,9 @@ mod tests {
         machine.metadata.resource_version = Some("1".to_owned());
         let pace = Pace::default();
         let quota = || Err(CloudError::new(ErrorClass::Quota, "create server", "no").into());
-        let seconds = |result, busy| pace.after(&machine, result, busy).unwrap().map(|pause| pause.as_secs());
-        assert_eq!(seconds(quota(), None), Some(1));
+        let after = |result, busy| pace.after(&machine, result, busy).unwrap();
+        let seconds = |result, busy| after(result, busy).pause().map(|pause| pause.as_secs());
+        assert_eq!(after(quota(), None), Next::Retry(Duration::from_secs(1)));
         assert!(pace.rest(&machine).is_some());
         let building = Some(Duration::from_secs(2));
         assert_eq!(seconds(Ok(building), building), Some(2));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use rpds::RedBlackTreeMapSync;
 use storage_contract::{
-    Entry, Event, EventKind, KeyRange, ListOptions, Revision, StoreError, StoreResult, WatchItem,
+    Entry, Event, EventKind, KeyRange, ListOptions, Outage, Revision, StoreError, StoreResult, WatchItem,
 };
 
 use crate::section::Snapshot;
@@ -18,10 +18,6 @@ const PAGE: usize = 500;
 /// Pause before starting over when the store does not answer: long enough not to spin, short
 /// enough that nobody notices a blip.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// How often it is said that the store does not answer. Once is enough for whoever reads the log as it
-/// comes, and who begins to read later should find it, too.
-const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 pub(crate) struct Follower<T> {
     cache: Arc<Cache<T>>,
@@ -35,15 +31,14 @@ impl<T: Send + Sync + 'static> Follower<T> {
 
     /// Lists, then watches; starts over when the watch cannot go on. Never returns.
     pub(crate) async fn run(self) {
-        let mut said: Option<Instant> = None;
+        let mut outage = Outage::default();
         loop {
             let error = match self.list().await {
                 Ok(revision) => self.follow(revision).await,
                 Err(error) => error,
             };
-            if said.is_none_or(|at| at.elapsed() >= SAY_AGAIN) {
+            if outage.tell() {
                 tracing::warn!(error = %chain(&error), "the watch cache starts over");
-                said = Some(Instant::now());
             } else {
                 tracing::debug!(error = %chain(&error), "the watch cache starts over");
             }

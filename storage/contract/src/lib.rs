@@ -7,6 +7,7 @@
 
 mod error;
 mod key;
+mod outage;
 mod revision;
 mod store;
 #[cfg(feature = "suite")]
@@ -14,5 +15,6 @@ pub mod suite;
 
 pub use error::{StoreError, StoreResult};
 pub use key::{InvalidKey, Key, KeyRange};
+pub use outage::Outage;
 pub use revision::Revision;
 pub use store::{Entry, Event, EventKind, ListOptions, Page, Store, WatchItem, WatchStream};

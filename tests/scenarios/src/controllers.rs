@@ -16,7 +16,7 @@ use controllers_reconcilers::cluster::ClusterReconciler;
 use controllers_reconcilers::machine::MachineReconciler;
 use controllers_reconcilers::open_stack_cluster::OpenStackClusterReconciler;
 use controllers_reconcilers::open_stack_machine::OpenStackMachineReconciler;
-use controllers_runtime::{ApiSecrets, ControllerContext, Recorder, ServerLists};
+use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
@@ -70,6 +70,7 @@ impl Controllers {
                 secrets: Arc::new(ApiSecrets(client.clone())),
                 servers: Arc::clone(&servers),
                 events: Recorder::new(client.clone(), name),
+                queues: Queues::default(),
                 client,
             }
         };
@@ -78,6 +79,7 @@ impl Controllers {
             connector: connector.clone(),
             secrets: Arc::new(ApiSecrets(client.clone())),
             clock: world.clock.clone(),
+            queues: Queues::default(),
             client,
         };
         Self {

@@ -6,7 +6,7 @@ use apiserver_access::User;
 use apiserver_http::InProcess;
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_reconcilers::{cluster, machine, open_stack_cluster, open_stack_machine};
-use controllers_runtime::{ApiSecrets, ControllerContext, Recorder, ServerLists};
+use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists};
 use kube::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,7 @@ pub fn run(world: &World, term: &CancellationToken) -> JoinSet<()> {
             secrets: Arc::new(ApiSecrets(client.clone())),
             servers: Arc::clone(&servers),
             events: Recorder::new(client.clone(), name),
+            queues: Queues::default(),
             client,
         }
     };

@@ -17,6 +17,8 @@ use crate::server::ApiServer;
 pub(crate) struct Decided {
     /// `allow` or `forbid`; none when nobody could decide.
     pub(crate) word: Option<&'static str>,
+    /// The same in the words of metrics.
+    pub(crate) counted: &'static str,
     pub(crate) reason: String,
     pub(crate) result: ApiResult<()>,
 }
@@ -42,12 +44,15 @@ pub(crate) async fn authorize(
 async fn decide(server: &ApiServer, attributes: &Attributes, proxied: bool) -> Decided {
     let authorizer = if proxied { &server.parts.hosted_authorizer } else { &server.parts.authorizer };
     let (decision, why) = authorizer.explain(attributes).await;
-    let reason = match decision {
-        Decision::Allow => return Decided { word: Some("allow"), reason: why, result: Ok(()) },
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => reason,
+    let (reason, counted) = match decision {
+        Decision::Allow => {
+            return Decided { word: Some("allow"), counted: "allowed", reason: why, result: Ok(()) };
+        }
+        Decision::Deny(reason) => (reason, "denied"),
+        Decision::NoOpinion(reason) => (reason, "no-opinion"),
         Decision::Error(reason) => {
             let error = ApiError::unavailable(format!("permission could not be checked: {reason}"));
-            return Decided { word: None, reason, result: Err(error) };
+            return Decided { word: None, counted: "error", reason, result: Err(error) };
         }
     };
     let text = attributes.refusal(&reason);
@@ -56,7 +61,7 @@ async fn decide(server: &ApiServer, attributes: &Attributes, proxied: bool) -> D
     } else {
         ApiError::forbidden_path(&text)
     };
-    Decided { word: Some("forbid"), reason, result: Err(error) }
+    Decided { word: Some("forbid"), counted, reason, result: Err(error) }
 }
 
 pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apiserver_access::User;
 
 use crate::fairness::{FairQueue, Seat};
-use crate::metrics::RequestLabels;
+use crate::metrics::RequestSeries;
 use crate::query::Query;
 use crate::request_info::{RequestInfo, Subject};
 use crate::response::{self, Answer};
@@ -40,7 +40,7 @@ pub(crate) async fn admit(
     info: &RequestInfo,
     query: &Query,
     user: &User,
-    labels: &RequestLabels,
+    series: &RequestSeries,
 ) -> Result<Turn, Box<Answer>> {
     let is_document = info.subject == Subject::Path && info.path != "/metrics";
     if is_document || info.is_long_running() || user.is_in("system:masters") {
@@ -56,7 +56,7 @@ pub(crate) async fn admit(
         Err(refusal) => {
             tracing::debug!(user = user.name, level, reason = refusal.word(), "too many requests");
             server.metrics.refused(level, refusal);
-            server.metrics.terminated(labels, 429);
+            series.terminated(429);
             Err(Box::new(response::overloaded()))
         }
     }

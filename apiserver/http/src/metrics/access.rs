@@ -1,22 +1,16 @@
 //! Who came in, and what they were allowed.
 
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use apiserver_access::{Unauthenticated, User};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::labels::RequestLabels;
-use super::{Counters, Histograms};
-use crate::filters::authorization::Decided;
+use super::{Count, Counters, Histograms};
 
 /// Upstream's: doubled from a millisecond. Unit: seconds.
-const DECISIONS: [f64; 15] = [
+const DURATIONS: [f64; 15] = [
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ];
 
@@ -42,16 +36,40 @@ const LIFETIMES: [f64; 14] = [
 const SHOWN: [&str; 5] =
     ["admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"];
 
+/// What is said of all others.
+const OTHERS: [&str; 2] = ["email_id", "other"];
+
+/// What comes of the question whether a request is allowed. That nobody allows it is no denial.
+pub(crate) const DECISIONS: [&str; 4] = ["allowed", "denied", "no-opinion", "error"];
+
 #[derive(Debug)]
 pub(super) struct AccessMetrics {
-    attempts: Counters<ResultLabels>,
-    attempt_durations: Histograms<ResultLabels>,
-    users: Counters<UserLabels>,
-    decisions: Counters<ResultLabels>,
-    decision_durations: Histograms<ResultLabels>,
+    known: Outcome,
+    refused: Outcome,
+    users: [(&'static str, Count); SHOWN.len()],
+    others: [(&'static str, Count); OTHERS.len()],
+    decisions: [(&'static str, Outcome); DECISIONS.len()],
     lifetimes: Histogram,
-    handshake_errors: Counter<u64, AtomicU64>,
-    deprecated: Family<DeprecatedLabels, Gauge>,
+    handshake_errors: Count,
+}
+
+/// How often it came to this, and how long that took.
+#[derive(Debug)]
+struct Outcome {
+    count: Count,
+    took: Histogram,
+}
+
+impl Outcome {
+    fn of(counts: &Counters<ResultLabels>, took: &Histograms<ResultLabels>, result: &'static str) -> Self {
+        let labels = ResultLabels { result };
+        Self { count: counts.get_or_create_owned(&labels), took: took.get_or_create_owned(&labels) }
+    }
+
+    fn observe(&self, took: Duration) {
+        self.count.inc();
+        self.took.observe(took.as_secs_f64());
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -64,92 +82,77 @@ struct UserLabels {
     username: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DeprecatedLabels {
-    group: String,
-    version: String,
-    resource: String,
-    subresource: String,
-    /// The release of Kubernetes that has it no more: none is planned for ours.
-    removed_release: &'static str,
-}
-
 impl AccessMetrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            attempts: Family::default(),
-            attempt_durations: Family::new_with_constructor(|| Histogram::new(DECISIONS)),
-            users: Family::default(),
-            decisions: Family::default(),
-            decision_durations: Family::new_with_constructor(|| Histogram::new(DECISIONS)),
-            lifetimes: Histogram::new(LIFETIMES),
-            handshake_errors: Counter::default(),
-            deprecated: Family::default(),
-        };
-        metrics.register(registry);
-        metrics
-    }
-
-    fn register(&self, registry: &mut Registry) {
+        let (attempts, attempt_durations) = (Counters::default(), durations());
+        let (decisions, decision_durations) = (Counters::default(), durations());
+        let (users, lifetimes, handshake_errors) =
+            (Counters::default(), Histogram::new(LIFETIMES), Count::default());
         registry.register(
             "authentication_attempts",
             "Requests by whether it is known whose they are",
-            self.attempts.clone(),
+            attempts.clone(),
         );
         registry.register(
             "authentication_duration_seconds",
             "Time to find out whose a request is",
-            self.attempt_durations.clone(),
+            attempt_durations.clone(),
         );
-        registry.register("authenticated_user_requests", "Requests by user", self.users.clone());
+        registry.register("authenticated_user_requests", "Requests by user", users.clone());
         registry.register(
             "authorization_attempts",
             "Requests by whether they were allowed",
-            self.decisions.clone(),
+            decisions.clone(),
         );
         registry.register(
             "authorization_duration_seconds",
             "Time to find out whether a request is allowed",
-            self.decision_durations.clone(),
+            decision_durations.clone(),
         );
         registry.register(
             "apiserver_client_certificate_expiration_seconds",
             "What was left of the certificates that requests came with",
-            self.lifetimes.clone(),
+            lifetimes.clone(),
         );
         registry.register(
             "apiserver_tls_handshake_errors",
             "Connections that never became one",
-            self.handshake_errors.clone(),
+            handshake_errors.clone(),
         );
-        registry.register(
-            "apiserver_requested_deprecated_apis",
-            "Deprecated versions that somebody asked for",
-            self.deprecated.clone(),
-        );
-    }
-
-    pub(super) fn authenticated(&self, found: &Result<User, Unauthenticated>, took: Duration) {
-        let result = match found {
-            Ok(_) => "success",
-            Err(Unauthenticated::Refused) => "failure",
-            Err(Unauthenticated::Unanswered(_)) => "error",
-        };
-        self.attempts.get_or_create(&ResultLabels { result }).inc();
-        self.attempt_durations.get_or_create(&ResultLabels { result }).observe(took.as_secs_f64());
-        if let Ok(user) = found {
-            self.users.get_or_create(&UserLabels { username: shown(&user.name) }).inc();
+        let user = |username| (username, users.get_or_create_owned(&UserLabels { username }));
+        let decision = |word| (word, Outcome::of(&decisions, &decision_durations, word));
+        Self {
+            known: Outcome::of(&attempts, &attempt_durations, "success"),
+            refused: Outcome::of(&attempts, &attempt_durations, "error"),
+            users: SHOWN.map(user),
+            others: OTHERS.map(user),
+            decisions: DECISIONS.map(decision),
+            lifetimes,
+            handshake_errors,
         }
     }
 
-    pub(super) fn decided(&self, decided: &Decided, took: Duration) {
-        let result = match decided.word {
-            Some("allow") => "allowed",
-            Some(_) => "denied",
-            None => "error",
-        };
-        self.decisions.get_or_create(&ResultLabels { result }).inc();
-        self.decision_durations.get_or_create(&ResultLabels { result }).observe(took.as_secs_f64());
+    /// As upstream, credentials that are wrong are an error: a `failure` would be a request that shows
+    /// none where nobody may come without.
+    pub(super) fn authenticated(&self, found: &Result<User, Unauthenticated>, took: Duration) {
+        match found {
+            Ok(user) => {
+                self.known.observe(took);
+                let label = shown(&user.name);
+                if let Some((_, count)) =
+                    self.users.iter().chain(&self.others).find(|(known, _)| *known == label)
+                {
+                    count.inc();
+                }
+            }
+            Err(_) => self.refused.observe(took),
+        }
+    }
+
+    pub(super) fn decided(&self, word: &'static str, took: Duration) {
+        if let Some((_, outcome)) = self.decisions.iter().find(|(known, _)| *known == word) {
+            outcome.observe(took);
+        }
     }
 
     pub(super) fn certificate(&self, left: Duration) {
@@ -159,19 +162,17 @@ impl AccessMetrics {
     pub(super) fn handshake_failed(&self) {
         self.handshake_errors.inc();
     }
+}
 
-    pub(super) fn deprecated(&self, request: &RequestLabels) {
-        let RequestLabels { group, version, resource, subresource, .. } = request.clone();
-        let labels = DeprecatedLabels { group, version, resource, subresource, removed_release: "" };
-        self.deprecated.get_or_create(&labels).set(1);
-    }
+fn durations() -> Histograms<ResultLabels> {
+    Histograms::new_with_constructor(|| Histogram::new(DURATIONS))
 }
 
 /// The name of a user as a label.
 fn shown(name: &str) -> &'static str {
     let known = SHOWN.into_iter().find(|shown| *shown == name);
-    let kind = if name.contains('@') { "email_id" } else { "other" };
-    known.unwrap_or(kind)
+    let [email, other] = OTHERS;
+    known.unwrap_or_else(|| if name.contains('@') { email } else { other })
 }
 
 /// What is left until `end`, in seconds since 1970: nothing, when it is past.
@@ -196,24 +197,22 @@ mod tests {
         metrics.authenticated(&Ok(named("alice@example.com")), took);
         metrics.authenticated(&Ok(named("kubelet")), took);
         metrics.authenticated(&Err(Unauthenticated::Refused), took);
-        metrics.decided(&Decided { word: Some("forbid"), reason: String::new(), result: Ok(()) }, took);
+        metrics.decided("no-opinion", took);
         metrics.certificate(left_until(0));
         metrics.handshake_failed();
-        metrics.deprecated(&RequestLabels { resource: "machines".to_owned(), ..RequestLabels::default() });
         let mut encoded = String::new();
         encode(&mut encoded, &registry).unwrap();
         let text = prometheus(&encoded);
         for line in [
             "authentication_attempts{result=\"success\"} 2\n",
-            "authentication_attempts{result=\"failure\"} 1\n",
-            "authentication_duration_seconds_bucket{le=\"0.004\",result=\"failure\"} 1\n",
+            "authentication_attempts{result=\"error\"} 1\n",
+            "authentication_duration_seconds_bucket{le=\"0.004\",result=\"error\"} 1\n",
             "authenticated_user_requests{username=\"email_id\"} 1\n",
             "authenticated_user_requests{username=\"kubelet\"} 1\n",
-            "authorization_attempts_total{result=\"denied\"} 1\n",
+            "authorization_attempts_total{result=\"no-opinion\"} 1\n",
             "apiserver_client_certificate_expiration_seconds_bucket{le=\"0\"} 1\n",
             "apiserver_client_certificate_expiration_seconds_bucket{le=\"2.592e+06\"} 1\n",
             "apiserver_tls_handshake_errors_total 1\n",
-            "apiserver_requested_deprecated_apis{group=\"\",version=\"\",resource=\"machines\",subresource=\"\",removed_release=\"\"} 1\n",
         ] {
             assert!(text.contains(line), "{line}{text}");
         }

@@ -1,5 +1,6 @@
 //! What series are told apart by. Whatever a client can make up is no label: series stay for ever.
 
+use apiserver_machinery::reviews;
 use prometheus_client::encoding::EncodeLabelSet;
 
 use crate::query::Query;
@@ -24,56 +25,68 @@ pub(crate) struct RequestLabels {
 impl RequestLabels {
     /// The labels of a request; `apply`: its patch is an apply.
     pub(crate) fn new(server: &ApiServer, info: &RequestInfo, query: &Query, apply: bool) -> Self {
-        let path = info.resource().filter(|path| is_served(server, path));
-        let subresource = match (path, info.resource()) {
-            (Some(path), _) => known_subresource(server, path),
-            (None, None) => known_path(&info.path),
-            (None, Some(_)) => String::new(),
+        let Some(path) = info.resource() else {
+            let (verb, subresource) = (verb(info.verb, apply), known_path(&info.path).to_owned());
+            return Self { verb, subresource, ..Self::default() };
         };
-        let path = path.cloned().unwrap_or_default();
+        let path = if is_served(server, info.verb, path) { path.clone() } else { ResourcePath::default() };
+        // A list of the one object of a name is a question for that object.
+        let is_narrowed = info.verb == "list" && !path.name.is_empty();
         Self {
-            verb: verb(info.verb, apply),
+            verb: if is_narrowed { "GET" } else { verb(info.verb, apply) },
             dry_run: if query.text("dryRun") == "All" { "All" } else { "" },
             scope: scope(info.verb, &path),
             component: if path.resource.is_empty() { "" } else { COMPONENT },
             group: path.group,
             version: path.version,
             resource: path.resource,
-            subresource,
+            subresource: path.subresource,
         }
     }
 
     pub(crate) fn is_long_running(&self) -> bool {
         self.verb == "WATCH"
     }
+
+    /// Whether the answer is what was asked for, and not what became of it.
+    pub(super) fn is_read(&self) -> bool {
+        matches!(self.verb, "GET" | "LIST")
+    }
+
+    /// Whether it is a request that upstream counts: one for something that there is, except for most
+    /// paths that are no resources.
+    pub(crate) fn is_counted(&self) -> bool {
+        !self.component.is_empty() || COUNTED_PATHS.contains(&self.subresource.as_str())
+    }
 }
 
-fn is_served(server: &ApiServer, path: &ResourcePath) -> bool {
-    server.parts.objects.kind(&path.group, &path.version, &path.resource).is_some()
+/// Whether there is such a resource or subresource, with such a verb.
+fn is_served(server: &ApiServer, verb: &str, path: &ResourcePath) -> bool {
+    if verb.is_empty() {
+        return false;
+    }
+    if reviews::find(&path.group, &path.version, &path.resource).is_some() {
+        return verb == "create" && path.subresource.is_empty();
+    }
+    let Some(kind) = server.parts.objects.kind(&path.group, &path.version, &path.resource) else {
+        return false;
+    };
+    matches!(path.subresource.as_str(), "" | "status" | "scale" | "finalize")
+        || kind.resource.verb(&path.subresource).is_some()
 }
 
-fn known_subresource(server: &ApiServer, path: &ResourcePath) -> String {
-    let own = matches!(path.subresource.as_str(), "status" | "scale" | "finalize");
-    let kind = server.parts.objects.kind(&path.group, &path.version, &path.resource);
-    let is_known = own || kind.is_some_and(|kind| kind.resource.verb(&path.subresource).is_some());
-    if is_known { path.subresource.clone() } else { String::new() }
-}
+/// Paths that upstream counts requests for, as it names them.
+const COUNTED_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "openapi/v3", "openapi/v3/"];
 
-fn known_path(path: &str) -> String {
-    const PATHS: [&str; 10] = [
-        "/",
-        "/healthz",
-        "/livez",
-        "/readyz",
-        "/metrics",
-        "/version",
-        "/api",
-        "/apis",
-        "/openapi/v2",
-        "/openapi/v3",
-    ];
-    let found = PATHS.iter().find(|known| **known == path);
-    found.map(|known| (*known).to_owned()).unwrap_or_default()
+/// A path as a label.
+fn known_path(path: &str) -> &'static str {
+    const PATHS: [&str; 9] =
+        ["/", "/healthz", "/livez", "/readyz", "/metrics", "/version", "/api", "/apis", "/openapi/v2"];
+    match path.strip_prefix("/openapi/v3") {
+        Some("") => "openapi/v3",
+        Some(rest) if rest.starts_with('/') => "openapi/v3/",
+        _ => PATHS.into_iter().find(|known| *known == path).unwrap_or_default(),
+    }
 }
 
 /// The method, except where it does not tell.
@@ -141,6 +154,23 @@ impl ScopeLabels {
         let RequestLabels { verb, group, version, resource, subresource, scope, component, .. } =
             request.clone();
         Self { verb, group, version, resource, subresource, scope, component }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct DeprecatedLabels {
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    /// The release of Kubernetes that has it no more: none is planned for ours.
+    removed_release: &'static str,
+}
+
+impl DeprecatedLabels {
+    pub(super) fn new(request: &RequestLabels) -> Self {
+        let RequestLabels { group, version, resource, subresource, .. } = request.clone();
+        Self { group, version, resource, subresource, removed_release: "" }
     }
 }
 

@@ -33,16 +33,34 @@ fn push_sample(text: &mut String, line: &str) {
         Some((name, rest)) => format!("{name}{}", rest.strip_prefix("_total").unwrap_or(rest)),
         None => line.to_owned(),
     };
-    let bound = line.split_once("le=\"").and_then(|(before, rest)| Some((before, rest.split_once(".0\"")?)));
-    match bound.filter(|(_, (bound, _))| bound.bytes().all(|byte| byte.is_ascii_digit())) {
+    let bound = line.split_once("le=\"").and_then(|(before, rest)| Some((before, rest.split_once('"')?)));
+    match bound {
         Some((before, (bound, after))) => {
-            text.push_str(&format!("{before}le=\"{}\"{after}", whole_bound(bound)));
+            text.push_str(&format!("{before}le=\"{}\"{after}", written_bound(bound)));
         }
         None => text.push_str(&line),
     }
 }
 
-/// Whoever asks for a bucket writes its bound as Prometheus' own libraries do: `1` and `1e+06`, not `1.0`.
+/// What is smaller is written with an exponent.
+const SMALLEST_WRITTEN_OUT: f64 = 1e-4;
+
+/// Whoever asks for a bucket writes its bound as Prometheus' own libraries do.
+fn written_bound(bound: &str) -> String {
+    if let Some(small) =
+        bound.parse().ok().filter(|value: &f64| *value > 0.0 && *value < SMALLEST_WRITTEN_OUT)
+    {
+        let written = format!("{small:e}");
+        let (digits, exponent) = written.split_once("e-").unwrap_or((&written, "0"));
+        return format!("{digits}e-{exponent:0>2}");
+    }
+    match bound.strip_suffix(".0").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit())) {
+        Some(digits) => whole_bound(digits),
+        None => bound.to_owned(),
+    }
+}
+
+/// `1` and `1e+06`, not `1.0`.
 fn whole_bound(digits: &str) -> String {
     if digits.len() < 7 {
         return digits.to_owned();
@@ -65,6 +83,10 @@ mod tests {
         assert_eq!(
             ["100000", "1000000", "2592000", "31104000"].map(whole_bound),
             ["100000", "1e+06", "2.592e+06", "3.1104e+07"]
+        );
+        assert_eq!(
+            ["1e-8", "0.000009999999999999999", "0.0001", "+Inf"].map(written_bound),
+            ["1e-08", "9.999999999999999e-06", "0.0001", "+Inf"]
         );
     }
 

@@ -94,7 +94,7 @@ impl CachedObject {
         encryption: &Encryption,
         entry: &Entry,
     ) -> Self {
-        match super::decode(registry, resource, encryption, entry) {
+        match super::encoded::decode(registry, resource, encryption, entry) {
             Ok(object) => Self::new(resource, &object, entry.modified),
             Err(why) => {
                 let name = entry.key.as_str().rsplit('/').next().unwrap_or_default();

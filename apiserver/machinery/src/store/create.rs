@@ -4,6 +4,7 @@ use serde_json::Value;
 use storage_contract::StoreError;
 
 use super::decoded::{check_known_fields, check_version_and_metadata};
+use super::others::Seen;
 use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, identity, now, text};
 use crate::metadata::{self, Before};
 use crate::object;
@@ -113,10 +114,11 @@ impl ObjectStore {
         dry_run: bool,
     ) -> ApiResult<(Value, Vec<String>)> {
         prepare_by_kind(kind, &mut object, None, origin)?;
-        self.prepare_among(kind, &mut object, None, Target::Object).await?;
+        let others = Seen::by(self);
+        others.prepare(kind, &mut object, None, Target::Object).await?;
         let name = object::name(&object).to_owned();
         check(kind, &object, None, Target::Object, dry_run)?;
-        let warnings = self.judge(kind, &object, None, Target::Object).await?;
+        let warnings = others.judge(kind, &object, None, Target::Object).await?;
         let key = self.key(kind, namespace, &name)?;
         if dry_run {
             return match self.read(kind, &key).await? {

@@ -10,6 +10,12 @@ use crate::status::{ApiError, ApiResult};
 
 /// Checks that a body says to be of a kind, is of the version that it was sent to, and has metadata that can be read.
 pub(super) fn check_version_and_metadata(resource: &Resource, object: &Value) -> ApiResult<()> {
+    check_version(resource, object)?;
+    check_metadata(resource, object)
+}
+
+/// Checks that a body says to be of a kind, and is of the version that it was sent to.
+pub(super) fn check_version(resource: &Resource, object: &Value) -> ApiResult<()> {
     let unrecognized = |why: &str| {
         let kind = &resource.kind;
         ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
@@ -27,7 +33,7 @@ pub(super) fn check_version_and_metadata(resource: &Resource, object: &Value) ->
             resource.api_version()
         )));
     }
-    check_metadata(resource, object)
+    Ok(())
 }
 
 /// `metadata` is decoded strictly: a wrong type there is a malformed request, not an invalid object.
@@ -35,11 +41,16 @@ pub(super) fn check_version_and_metadata(resource: &Resource, object: &Value) ->
 /// # Errors
 /// 400.
 pub fn check_metadata(resource: &Resource, object: &Value) -> ApiResult<()> {
-    let metadata = object.get("metadata").filter(|metadata| !metadata.is_null());
-    match metadata.and_then(crate::metadata::wrong_type) {
+    match metadata_fault(object) {
         None => Ok(()),
         Some(why) => Err(undecodable(resource, &why)),
     }
+}
+
+/// Why `metadata` cannot be read, if it cannot.
+pub(super) fn metadata_fault(object: &Value) -> Option<String> {
+    let metadata = object.get("metadata").filter(|metadata| !metadata.is_null());
+    metadata.and_then(crate::metadata::wrong_type)
 }
 
 /// Prunes an object and says what to do about what was dropped. An object of another kind is left alone: what it is to

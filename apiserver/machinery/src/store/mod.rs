@@ -10,29 +10,30 @@ mod decoded;
 mod delete;
 mod delete_collection;
 mod delete_options;
+mod encoded;
 mod get;
 mod identity;
+mod kind;
 mod list;
 mod lock;
 mod namespaces;
 mod others;
 mod owners;
+mod parts;
 mod scale;
+mod swap;
 mod update;
 mod watch;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
 use storage_cache::{Cache, Section};
-use storage_contract::{Entry, Key, Revision, Store};
+use storage_contract::{Key, Revision, Store};
 use tokio_util::sync::CancellationToken;
 
-use crate::conversion::ConversionError;
 use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{ROOT, Registry, Resource};
@@ -44,6 +45,7 @@ pub use decoded::{check_metadata, strictly_refused, unknown_field, unknown_field
 pub use delete::Deletion;
 pub use delete_options::{DeleteOptions, Propagation};
 pub use get::Freshness;
+pub use kind::Kind;
 pub use list::{ListRequest, Listing, RevisionMatch};
 pub use lock::Lock;
 pub use namespaces::{NamespaceSource, OwnNamespaces};
@@ -128,42 +130,6 @@ pub struct ObjectStore {
     owners: owners::Owners,
 }
 
-/// One registered kind in the version of a request, and how it is kept.
-#[derive(Debug, Clone, Copy)]
-pub struct Kind<'a> {
-    /// What is known of it in the request's version.
-    pub resource: &'a Arc<Resource>,
-    /// The same in the stored version.
-    pub stored: &'a Arc<Resource>,
-    /// The section of the cache with its objects: its place among the stored kinds.
-    section: usize,
-}
-
-impl Kind<'_> {
-    /// An object of the request's version as it is stored.
-    fn as_stored<'a>(&self, object: &'a Value) -> ApiResult<Cow<'a, Value>> {
-        match &self.resource.conversion {
-            None => Ok(Cow::Borrowed(object)),
-            Some(conversion) => {
-                conversion.stored(object.clone()).map(Cow::Owned).map_err(|error| self.unconvertible(&error))
-            }
-        }
-    }
-
-    /// A stored object in the request's version.
-    fn served(&self, object: Value) -> ApiResult<Value> {
-        match &self.resource.conversion {
-            None => Ok(object),
-            Some(conversion) => conversion.served(object).map_err(|error| self.unconvertible(&error)),
-        }
-    }
-
-    fn unconvertible(&self, error: &ConversionError) -> ApiError {
-        let (kind, from, to) = (&self.resource.kind, &self.resource.version, &self.stored.version);
-        ApiError::internal(format!("{kind} cannot be converted between {from} and {to}: {error}"))
-    }
-}
-
 impl ObjectStore {
     /// Opens the objects in `store` and starts their cache, which ends with `shutdown`.
     pub fn open(
@@ -242,12 +208,6 @@ impl ObjectStore {
         self.cache.section(kind.section)
     }
 
-    /// A stored entry as the cache holds it, in the request's version.
-    fn project(&self, kind: Kind<'_>, entry: &Entry) -> Arc<CachedObject> {
-        Arc::new(CachedObject::of_entry(&self.registry, kind.stored, &self.encryption, entry))
-            .view(kind.resource)
-    }
-
     fn key(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<Key> {
         let prefix = kind.resource.prefix();
         let text = if kind.resource.namespaced {
@@ -257,70 +217,6 @@ impl ObjectStore {
         };
         Key::new(text).map_err(|_| ApiError::not_found(kind.resource, name))
     }
-
-    /// The stored object now, decoded and defaulted, with its entry.
-    async fn read(&self, kind: Kind<'_>, key: &Key) -> ApiResult<Option<(Value, Entry)>> {
-        let entry = self.store.get(key).await.map_err(|error| ApiError::storage(&error))?;
-        let Some(entry) = entry else { return Ok(None) };
-        let object = self.decode(kind, &entry)?;
-        Ok(Some((object, entry)))
-    }
-
-    /// The object behind an entry, in the request's version.
-    fn decode(&self, kind: Kind<'_>, entry: &Entry) -> ApiResult<Value> {
-        let object =
-            decode(&self.registry, kind.stored, &self.encryption, entry).map_err(ApiError::internal)?;
-        kind.served(object)
-    }
-
-    /// Whether an entry is written as it would be written now: in this version, with this key.
-    fn is_current(&self, kind: Kind<'_>, entry: &Entry) -> bool {
-        let stored = parse(kind.stored, &self.encryption, entry);
-        self.encryption.is_current(&kind.resource.qualified_plural(), &entry.value)
-            && stored.is_ok_and(|stored| text(&stored, "apiVersion") == kind.stored.api_version())
-    }
-
-    fn encode(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiResult<Bytes> {
-        let mut stored = kind.as_stored(object)?.into_owned();
-        object::remove_meta(&mut stored, "resourceVersion");
-        let bytes = serde_json::to_vec(&stored).map_err(|error| ApiError::internal(error.to_string()))?;
-        self.encryption
-            .seal(&kind.resource.qualified_plural(), key.as_str(), bytes)
-            .map_err(|error| ApiError::internal(error.to_string()))
-    }
-}
-
-/// What a stored entry says, decrypted. The error names the key.
-fn parse(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Result<Value, String> {
-    let plain = encryption
-        .open(&resource.qualified_plural(), entry.key.as_str(), &entry.value)
-        .map_err(|error| error.to_string())?;
-    serde_json::from_slice(&plain).map_err(|error| format!("{} cannot be decoded: {error}", entry.key))
-}
-
-/// The object behind a stored entry, in the version that is stored now, defaulted, with its
-/// revision. It may have been written when another version was. The error names the key.
-fn decode(
-    registry: &Registry,
-    resource: &Resource,
-    encryption: &Encryption,
-    entry: &Entry,
-) -> Result<Value, String> {
-    let mut object = parse(resource, encryption, entry)?;
-    let version = text(&object, "apiVersion");
-    if version != resource.api_version() {
-        let of_then = |other: &&Arc<Resource>| {
-            other.group == resource.group && other.plural == resource.plural && other.api_version() == version
-        };
-        let then = registry.resources().iter().find(of_then).and_then(|then| then.conversion.as_ref());
-        let conversion = then.ok_or_else(|| {
-            format!("{} is stored as {version:?}, which is no version of {} here", entry.key, resource.kind)
-        })?;
-        object = conversion.stored(object).map_err(|error| format!("{}: {error}", entry.key))?;
-    }
-    resource.schema.fill_in(&mut object);
-    object::set_revision(&mut object, entry.modified);
-    Ok(object)
 }
 
 /// Whether finalizers keep an object whose deletion was asked for.

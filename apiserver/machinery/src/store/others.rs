@@ -1,5 +1,8 @@
 //! The store as strategies see it.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use async_trait::async_trait;
 use serde_json::Value;
 
@@ -32,9 +35,40 @@ impl Others for ObjectStore {
     }
 }
 
-impl ObjectStore {
+/// The store as one write sees it. An object is read once: what is filled in and what is judged go by
+/// the same, and a large one is not decoded twice.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    store: &'a ObjectStore,
+    found: Mutex<HashMap<[String; 4], Option<Value>>>,
+}
+
+#[async_trait]
+impl Others for Seen<'_> {
+    async fn find(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
+        let path = [group, plural, namespace, name].map(ToOwned::to_owned);
+        let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let found = self.store.find(group, plural, namespace, name).await?;
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).insert(path, found.clone());
+        Ok(found)
+    }
+
+    async fn all(&self, group: &str, plural: &str, namespace: &str) -> ApiResult<Vec<Value>> {
+        self.store.all(group, plural, namespace).await
+    }
+}
+
+impl<'a> Seen<'a> {
+    /// Nothing has been read yet.
+    pub(super) fn by(store: &'a ObjectStore) -> Self {
+        Self { store, found: Mutex::default() }
+    }
+
     /// Lets other objects fill in what a write leaves open. Whoever sent it does not own that.
-    pub(super) async fn prepare_among(
+    pub(super) async fn prepare(
         &self,
         kind: Kind<'_>,
         new: &mut Value,
@@ -83,7 +117,9 @@ impl ObjectStore {
             }
         }
     }
+}
 
+impl ObjectStore {
     /// Whether other objects keep one from being deleted.
     pub(super) async fn check_undeletable(&self, kind: Kind<'_>, object: &Value) -> ApiResult<()> {
         let stored = kind.as_stored(object)?;

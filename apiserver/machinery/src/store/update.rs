@@ -1,14 +1,12 @@
 //! Update and patch: read, change, check, compare-and-swap; again when somebody was faster.
 
 use serde_json::{Value, json};
-use storage_contract::{Entry, Key, StoreError};
 
-use super::decoded::{check_known_fields, check_version_and_metadata};
-use super::{
-    FieldValidation, Kind, ObjectStore, Origin, WriteOptions, Written, create, identity, is_held, owners,
-};
+use super::decoded::{check_known_fields, check_version, check_version_and_metadata, metadata_fault};
+use super::others::Seen;
+use super::parts::{count_generation, settle};
+use super::{FieldValidation, Kind, ObjectStore, Origin, WriteOptions, Written, create, identity};
 use crate::metadata::{self, Before};
-use crate::object;
 use crate::patch::{self, Patch};
 use crate::status::{ApiError, ApiResult};
 
@@ -111,8 +109,11 @@ impl ObjectStore {
         let change = |old: &Value| {
             let mut new = patch.apply(old)?;
             identity::check_version(kind, &new)?;
-            check_version_and_metadata(kind.resource, &new)
-                .map_err(|error| undecodable_patch(&new, error))?;
+            check_version(kind.resource, &new)?;
+            // What a patch leaves behind is at fault, and not what was sent.
+            if let Some(why) = metadata_fault(&new) {
+                return Err(patch::invalid(&new, &why));
+            }
             name_part(kind, &mut new, target);
             warnings = check_patched(kind, &mut new, patch, options.field_validation)?;
             Ok(new)
@@ -157,7 +158,8 @@ impl ObjectStore {
             }
             let mut warnings = create::drop_twins(&mut new, how.method == Method::Patch);
             settle(kind, &mut new, &old, how)?;
-            if let Err(error) = self.prepare_among(kind, &mut new, Some(before), how.target).await {
+            let others = Seen::by(self);
+            if let Err(error) = others.prepare(kind, &mut new, Some(before), how.target).await {
                 return Err(error.after(warnings));
             }
             count_generation(kind, &mut new, &old);
@@ -165,7 +167,7 @@ impl ObjectStore {
                 return Err(error.after(warnings));
             }
             warnings.extend(metadata::finalizer_warnings(&new, Some(&old)));
-            match self.judge(kind, &new, Some(before), how.target).await {
+            match others.judge(kind, &new, Some(before), how.target).await {
                 Ok(told) => warnings.extend(told),
                 Err(error) => return Err(error.after(warnings)),
             }
@@ -190,75 +192,6 @@ impl ObjectStore {
             tracker.update(old, new);
         }
     }
-
-    /// Stores `new` if nobody was faster; `None` when somebody was.
-    async fn swap(
-        &self,
-        kind: Kind<'_>,
-        key: &Key,
-        entry: Entry,
-        old: &Value,
-        mut new: Value,
-        how: Modification<'_>,
-    ) -> ApiResult<Option<Value>> {
-        let dry_run = how.options.dry_run;
-        if object::is_deleting(&new) && !is_held(kind.resource, &new) {
-            return self.finish_deletion(kind, key, entry, new, dry_run).await;
-        }
-        owners::keep_times(&mut new, old);
-        if dry_run || (new == *old && self.is_current(kind, &entry)) {
-            return Ok(Some(new));
-        }
-        let value = self.encode(kind, key, &new)?;
-        let mut outcome = self.store.update(key, entry.modified, value).await;
-        if matches!(outcome, Err(StoreError::TooLarge { .. })) && how.origin == Origin::Sent {
-            object::remove_meta(&mut new, "managedFields");
-            outcome = self.store.update(key, entry.modified, self.encode(kind, key, &new)?).await;
-        }
-        match outcome {
-            Ok(revision) => {
-                object::set_revision(&mut new, revision);
-                Ok(Some(new))
-            }
-            Err(StoreError::Conflict { .. }) => Ok(None),
-            Err(StoreError::Unknown { .. }) => self.settle_swap(kind, key, new).await,
-            Err(error) => Err(ApiError::storage(&error)),
-        }
-    }
-
-    /// The store did not say whether the write happened: look. What we wrote, standing there,
-    /// says yes; what we started from says try again.
-    async fn settle_swap(&self, kind: Kind<'_>, key: &Key, new: Value) -> ApiResult<Option<Value>> {
-        let Some((found, _)) = self.read(kind, key).await? else { return Ok(None) };
-        let without_revision = |mut object: Value| {
-            object::remove_meta(&mut object, "resourceVersion");
-            object
-        };
-        let ours = without_revision(found.clone()) == without_revision(new);
-        Ok(ours.then_some(found))
-    }
-
-    /// The last finalizer is gone: so is the object.
-    async fn finish_deletion(
-        &self,
-        kind: Kind<'_>,
-        key: &Key,
-        entry: Entry,
-        new: Value,
-        dry_run: bool,
-    ) -> ApiResult<Option<Value>> {
-        if dry_run {
-            return Ok(Some(new));
-        }
-        match self.store.delete(key, entry.modified).await {
-            Ok(_) => Ok(Some(new)),
-            Err(StoreError::Conflict { .. } | StoreError::Unknown { .. }) => {
-                // Gone, by us or somebody else, is what was wanted.
-                Ok(self.read(kind, key).await?.is_none().then_some(new))
-            }
-            Err(error) => Err(ApiError::storage(&error)),
-        }
-    }
 }
 
 /// Of what is written through a part nobody asks the kind.
@@ -266,94 +199,6 @@ fn name_part(kind: Kind<'_>, new: &mut Value, target: Target) {
     if let Some(root) = new.as_object_mut().filter(|_| target != Target::Object) {
         root.insert("kind".to_owned(), json!(kind.resource.kind));
     }
-}
-
-/// Restores what this write may not change, sets what the server keeps.
-fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modification<'_>) -> ApiResult<()> {
-    let owners = new.pointer_mut("/metadata/managedFields").map(Value::take);
-    restore_other_parts(kind, new, old, how.target);
-    match owners {
-        Some(owners) => object::set_meta(new, "managedFields", owners),
-        None => object::remove_meta(new, "managedFields"),
-    }
-    for field in [
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "namespace",
-        "generation",
-        "resourceVersion",
-    ] {
-        match old.get("metadata").and_then(|meta| meta.get(field)) {
-            Some(value) => object::set_meta(new, field, value.clone()),
-            None => object::remove_meta(new, field),
-        }
-    }
-    object::remove_meta(new, "selfLink");
-    create::prepare_by_kind(kind, new, Some(old), how.origin)
-}
-
-/// Counts the generations of what is wanted.
-fn count_generation(kind: Kind<'_>, new: &mut Value, old: &Value) {
-    if kind.resource.generation && is_new_generation(kind, new, old) {
-        let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
-        object::set_meta(new, "generation", generation + 1);
-    }
-}
-
-/// Leaves of `new` the part that is written, and has the others from `old`.
-fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
-    match target {
-        Target::Status => {
-            // Null is none, whoever says so.
-            let status = new.get("status").filter(|status| !status.is_null()).cloned();
-            *new = old.clone();
-            set_or_remove(new, "status", status);
-        }
-        Target::Finalizers => {
-            let finalizers = new.pointer("/spec/finalizers").cloned();
-            *new = old.clone();
-            set_spec_finalizers(new, finalizers);
-        }
-        Target::Object => {
-            if kind.resource.status_subresource {
-                set_or_remove(new, "status", old.get("status").cloned());
-            }
-            if kind.resource.strategy.has_spec_finalizers() {
-                set_spec_finalizers(new, old.pointer("/spec/finalizers").cloned());
-            }
-        }
-    }
-}
-
-/// Whether anything changed that controllers must react to.
-fn is_new_generation(kind: Kind<'_>, new: &Value, old: &Value) -> bool {
-    let counts =
-        |field: &str| field != "metadata" && !(field == "status" && kind.resource.status_subresource);
-    let part = |value: &Value| -> Vec<(String, Value)> {
-        let fields = value.as_object().into_iter().flatten();
-        fields
-            .filter(|(field, _)| counts(field))
-            .map(|(field, value)| (field.clone(), value.clone()))
-            .collect()
-    };
-    part(new) != part(old)
-}
-
-fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
-    if let Some(root) = object.as_object_mut() {
-        match value {
-            Some(value) => root.insert(field.to_owned(), value),
-            None => root.remove(field),
-        };
-    }
-}
-
-fn set_spec_finalizers(object: &mut Value, finalizers: Option<Value>) {
-    let Some(root) = object.as_object_mut() else { return };
-    let spec = root.entry("spec").or_insert_with(|| json!({}));
-    set_or_remove(spec, "finalizers", finalizers);
 }
 
 /// What to say of the patch, and of the fields that it leaves behind and nobody knows. In strict
@@ -375,15 +220,4 @@ fn check_patched(
         return Ok(faults);
     }
     Err(patch::invalid(&patched, &format!("strict decoding error: {}", faults.join(", "))))
-}
-
-/// A patch that leaves something behind that is not of the kind is refused as invalid; another fault
-/// is what it is.
-fn undecodable_patch(patched: &Value, error: ApiError) -> ApiError {
-    let is_undecodable = error.code == 400 && error.message.contains(" cannot be handled as a ");
-    if !is_undecodable {
-        return error;
-    }
-    let text = error.message.split_once(": ").map_or(error.message.as_str(), |(_, text)| text);
-    patch::invalid(patched, text)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::process::Capstan;
 
 /// What dashboards for Kubernetes ask for, with labels they group by.
-const EXPECTED: [(&str, &[&str]); 27] = [
+const EXPECTED: [(&str, &[&str]); 39] = [
     (
         "apiserver_request_total",
         &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"],
@@ -48,6 +48,18 @@ const EXPECTED: [(&str, &[&str]); 27] = [
     ("apiserver_tls_handshake_errors_total", &[]),
     ("etcd_request_duration_seconds", &["operation", "group", "resource"]),
     ("etcd_requests_total", &["operation", "group", "resource"]),
+    ("workqueue_depth", &["name"]),
+    ("workqueue_adds_total", &["name"]),
+    ("workqueue_retries_total", &["name"]),
+    ("workqueue_queue_duration_seconds", &["name"]),
+    ("workqueue_work_duration_seconds", &["name"]),
+    ("workqueue_unfinished_work_seconds", &["name"]),
+    ("workqueue_longest_running_processor_seconds", &["name"]),
+    ("controller_runtime_reconcile_total", &["controller", "result"]),
+    ("controller_runtime_reconcile_errors_total", &["controller"]),
+    ("controller_runtime_reconcile_time_seconds", &["controller"]),
+    ("controller_runtime_active_workers", &["controller"]),
+    ("controller_runtime_max_concurrent_reconciles", &["controller"]),
     ("process_cpu_seconds_total", &[]),
     ("process_resident_memory_bytes", &[]),
 ];
@@ -154,7 +166,9 @@ fn metrics_of(dashboard: &Value) -> BTreeSet<String> {
                     let words = query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
                     let found: Vec<&str> = words
                         .filter(|word| {
-                            ["apiserver_", "etcd_", "process_"].iter().any(|p| word.starts_with(p))
+                            ["apiserver_", "etcd_", "process_", "workqueue_", "controller_runtime_"]
+                                .iter()
+                                .any(|p| word.starts_with(p))
                         })
                         .collect();
                     assert!(!found.is_empty(), "a query without a metric: {query}");

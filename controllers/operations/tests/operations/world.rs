@@ -7,7 +7,7 @@ use std::time::Duration;
 use apiserver_types::{MachineOperation, OperationPhase};
 use controllers_infrastructure::{BlockDevice, Image, NewServer, NewVolume};
 use controllers_operations::{Clock, Controller, Next, OperationContext};
-use controllers_runtime::ApiSecrets;
+use controllers_runtime::{ApiSecrets, Queues};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -134,6 +134,7 @@ impl World {
             client,
             connector: Arc::new(self.cloud.clone()),
             clock,
+            queues: Queues::default(),
         })
     }
 

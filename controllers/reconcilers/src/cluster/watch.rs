@@ -3,15 +3,12 @@
 use std::sync::Arc;
 
 use apiserver_types::{Cluster, Machine, OpenStackCluster};
-use controllers_runtime::ControllerContext;
-use kube::runtime::controller::Controller;
+use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::ClusterReconciler;
-use crate::drive;
 
 /// Clusters worked on at the same time; a pass is a few calls inside the process.
 const CONCURRENCY: u16 = 16;
@@ -21,9 +18,8 @@ const CONCURRENCY: u16 = 16;
 /// Cancel safety: may be dropped at any moment; another call goes on where this one was.
 pub async fn run(context: ControllerContext, shutdown: CancellationToken) {
     let client = context.client.clone();
-    let config = kube::runtime::controller::Config::default().concurrency(CONCURRENCY);
     let controller =
-        Controller::new(Api::<Cluster>::all(client.clone()), watcher::Config::default()).with_config(config);
+        ReconcileLoop::new(Api::<Cluster>::all(client.clone()), CONCURRENCY, &context.queues, "cluster");
     let known = controller.store();
     let of_infrastructure = move |infrastructure: OpenStackCluster| -> Vec<ObjectRef<Cluster>> {
         let refers = |cluster: &Arc<Cluster>| {
@@ -43,15 +39,12 @@ pub async fn run(context: ControllerContext, shutdown: CancellationToken) {
         Some(ObjectRef::<Cluster>::new(&machine.spec.cluster_name).within(&namespace))
     };
     let controller = controller
-        .watches(Api::<OpenStackCluster>::all(client.clone()), watcher::Config::default(), of_infrastructure)
-        .watches(Api::<Machine>::all(client), watcher::Config::default(), of_machine);
+        .watches(Api::<OpenStackCluster>::all(client.clone()), of_infrastructure)
+        .watches(Api::<Machine>::all(client), of_machine);
     let reconciler = Arc::new(ClusterReconciler::new(context));
-    let stream = controller.run(
-        |object, reconciler: Arc<ClusterReconciler>| async move {
-            reconciler.reconcile(&object).await.map(drive::action)
-        },
-        |object, error, _| drive::failed(&*object, error),
-        reconciler,
-    );
-    drive::until(stream, shutdown).await;
+    let pass = move |object: Arc<Cluster>| {
+        let reconciler = Arc::clone(&reconciler);
+        async move { reconciler.reconcile(&object).await }
+    };
+    controller.run(pass, shutdown).await;
 }

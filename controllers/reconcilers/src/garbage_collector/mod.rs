@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controllers_runtime::Recorder;
+use controllers_runtime::{Queue, Queues, Recorder};
 use futures::StreamExt;
 use futures::stream::select_all;
 use kube::api::{Api, DynamicObject, PartialObjectMeta};
@@ -37,6 +37,7 @@ pub struct GarbageCollector {
     client: Client,
     kinds: Arc<[CollectedKind]>,
     events: Recorder,
+    queue: Arc<Queue>,
 }
 
 /// What the collector's Events come from: upstream's name, by which people look for them.
@@ -48,13 +49,17 @@ impl std::fmt::Debug for GarbageCollector {
     }
 }
 
+/// Its queue in metrics: upstream's name for the one that matters; ours does the work of all three.
+const QUEUE: &str = "garbage_collector_attempt_to_delete";
+
 /// What a watch of one kind tells.
 type Told = (usize, Event<PartialObjectMeta<DynamicObject>>);
 
 impl GarbageCollector {
     /// A collector of these kinds.
-    pub fn new(client: Client, kinds: Vec<CollectedKind>) -> Self {
-        Self { events: Recorder::new(client.clone(), COMPONENT), client, kinds: kinds.into() }
+    pub fn new(client: Client, kinds: Vec<CollectedKind>, queues: &Queues) -> Self {
+        let events = Recorder::new(client.clone(), COMPONENT);
+        Self { events, client, kinds: kinds.into(), queue: queues.queue(QUEUE) }
     }
 
     /// Collects until `shutdown`.
@@ -76,7 +81,7 @@ impl GarbageCollector {
             }))
         });
         let mut told = select_all(streams);
-        let mut state = State::new(&self.kinds);
+        let mut state = State::new(&self.kinds, Arc::clone(&self.queue));
         loop {
             tokio::select! {
                 biased;
@@ -95,10 +100,12 @@ impl GarbageCollector {
     /// One step for one object.
     async fn work(&self, state: &mut State) {
         let Some(uid) = state.queue.pop_first() else { return };
+        let _work = self.queue.begin(&uid);
         let Some(step) = decide::next_step(&state.graph, &uid) else { return };
         if let Err(error) = self.act(&state.graph, &step).await {
             tracing::warn!(%error, ?step, "a step of the garbage collector failed; trying again");
             state.not_before = Some(tokio::time::Instant::now() + AGAIN);
+            self.queue.add_after(&uid, AGAIN);
             state.queue.insert(uid);
         }
     }
@@ -108,16 +115,18 @@ impl GarbageCollector {
 struct State {
     graph: Graph,
     queue: BTreeSet<Uid>,
+    measured: Arc<Queue>,
     listed: Vec<bool>,
     seen_in_list: Vec<BTreeSet<Uid>>,
     not_before: Option<tokio::time::Instant>,
 }
 
 impl State {
-    fn new(kinds: &Arc<[CollectedKind]>) -> Self {
+    fn new(kinds: &Arc<[CollectedKind]>, measured: Arc<Queue>) -> Self {
         Self {
             graph: Graph::of(Arc::clone(kinds)),
             queue: BTreeSet::new(),
+            measured,
             listed: vec![false; kinds.len()],
             seen_in_list: vec![BTreeSet::new(); kinds.len()],
             not_before: None,
@@ -174,20 +183,29 @@ impl State {
 
     fn put(&mut self, node: Node) {
         self.not_before = None;
-        self.queue.insert(node.uid.clone());
-        self.queue.extend(node.owners.iter().map(|owner| owner.uid.clone()));
-        self.queue.extend(self.graph.dependents(&node.uid));
+        let mut concerned = vec![node.uid.clone()];
+        concerned.extend(node.owners.iter().map(|owner| owner.uid.clone()));
+        concerned.extend(self.graph.dependents(&node.uid));
         // An owner that was struck may have waited for just that.
         let before = self.graph.get(&node.uid).into_iter().flat_map(|before| &before.owners);
-        self.queue.extend(before.map(|owner| owner.uid.clone()));
+        concerned.extend(before.map(|owner| owner.uid.clone()));
         self.graph.put(node);
+        self.enqueue(concerned);
     }
 
     fn remove(&mut self, uid: &str) {
         self.not_before = None;
-        self.queue.extend(self.graph.dependents(uid));
+        let mut concerned = self.graph.dependents(uid);
         if let Some(node) = self.graph.remove(uid) {
-            self.queue.extend(node.owners.into_iter().map(|owner| owner.uid));
+            concerned.extend(node.owners.into_iter().map(|owner| owner.uid));
         }
+        self.enqueue(concerned);
+    }
+
+    fn enqueue(&mut self, concerned: Vec<Uid>) {
+        for uid in &concerned {
+            self.measured.add(uid);
+        }
+        self.queue.extend(concerned);
     }
 }

@@ -8,7 +8,7 @@ mod watch;
 use std::time::Duration;
 
 use apiserver_types::{Machine, OpenStackMachine};
-use controllers_runtime::{ControllerContext, Severity, Trouble, now, paused, write_status};
+use controllers_runtime::{ControllerContext, Next, Severity, Trouble, now, paused, write_status};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -44,12 +44,13 @@ impl MachineReconciler {
     ///
     /// # Errors
     /// When the API fails.
-    pub async fn reconcile(&self, object: &Machine) -> Result<Option<Duration>, kube::Error> {
+    pub async fn reconcile(&self, object: &Machine) -> Result<Next, kube::Error> {
         match Box::pin(self.pass(object)).await {
-            Ok(next) => Ok(next),
-            Err(trouble) if trouble.is_conflict() => Ok(Some(Duration::ZERO)),
+            Ok(next) => Ok(next.into()),
+            Err(trouble) if trouble.is_conflict() => Ok(Next::After(Duration::ZERO)),
             Err(Trouble::Api(error)) => Err(error),
-            Err(_) => Ok(Some(WAITING)),
+            Err(Trouble::Waiting { .. }) => Ok(Next::After(WAITING)),
+            Err(_) => Ok(Next::Retry(WAITING)),
         }
     }
 

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use apiserver_types::{Cluster, Machine, OpenStackMachine};
-use controllers_runtime::ControllerContext;
-use kube::runtime::controller::Controller;
+use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::MachineReconciler;
-use crate::drive::{self, News};
+use crate::news::News;
 
 /// Machines worked on at the same time; a pass is a few calls inside the process.
 const CONCURRENCY: u16 = 32;
@@ -21,9 +19,8 @@ const CONCURRENCY: u16 = 32;
 /// Cancel safety: may be dropped at any moment; another call goes on where this one was.
 pub async fn run(context: ControllerContext, shutdown: CancellationToken) {
     let client = context.client.clone();
-    let config = kube::runtime::controller::Config::default().concurrency(CONCURRENCY);
     let controller =
-        Controller::new(Api::<Machine>::all(client.clone()), watcher::Config::default()).with_config(config);
+        ReconcileLoop::new(Api::<Machine>::all(client.clone()), CONCURRENCY, &context.queues, "machine");
     let (known, known_too) = (controller.store(), controller.store());
     let of_infrastructure = move |infrastructure: OpenStackMachine| -> Vec<ObjectRef<Machine>> {
         let refers = |machine: &Arc<Machine>| {
@@ -54,15 +51,12 @@ pub async fn run(context: ControllerContext, shutdown: CancellationToken) {
             .collect()
     };
     let controller = controller
-        .watches(Api::<OpenStackMachine>::all(client.clone()), watcher::Config::default(), of_infrastructure)
-        .watches(Api::<Cluster>::all(client), watcher::Config::default(), of_cluster);
+        .watches(Api::<OpenStackMachine>::all(client.clone()), of_infrastructure)
+        .watches(Api::<Cluster>::all(client), of_cluster);
     let reconciler = Arc::new(MachineReconciler::new(context));
-    let stream = controller.run(
-        |object, reconciler: Arc<MachineReconciler>| async move {
-            reconciler.reconcile(&object).await.map(drive::action)
-        },
-        |object, error, _| drive::failed(&*object, error),
-        reconciler,
-    );
-    drive::until(stream, shutdown).await;
+    let pass = move |object: Arc<Machine>| {
+        let reconciler = Arc::clone(&reconciler);
+        async move { reconciler.reconcile(&object).await }
+    };
+    controller.run(pass, shutdown).await;
 }

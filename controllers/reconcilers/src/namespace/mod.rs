@@ -8,16 +8,14 @@ mod conditions;
 use std::sync::Arc;
 use std::time::Duration;
 
+use controllers_runtime::{Next, Queues, ReconcileLoop};
 use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PartialObjectMeta, PostParams};
-use kube::runtime::controller::Controller;
-use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
-use crate::drive;
 use conditions::Remains;
 
 /// What a namespace keeps until it is empty.
@@ -25,6 +23,9 @@ const FINALIZER: &str = "kubernetes";
 
 /// Pause before looking whether a namespace is empty.
 const WAITING: Duration = Duration::from_secs(2);
+
+/// Namespaces worked on at the same time: as many as upstream does.
+const CONCURRENCY: u16 = 10;
 
 /// The last turn whose objects without owners go alongside earlier turns: a Cluster may wait for
 /// them, and nothing of its own brings them down.
@@ -184,17 +185,14 @@ impl NamespaceReconciler {
 /// Reconciles until `shutdown`.
 ///
 /// Cancel safety: may be dropped at any moment; another call goes on where this one was.
-pub async fn run(client: Client, kinds: Vec<ApiResource>, shutdown: CancellationToken) {
+pub async fn run(client: Client, kinds: Vec<ApiResource>, queues: Queues, shutdown: CancellationToken) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let reconciler = Arc::new(NamespaceReconciler::new(client, kinds));
-    let stream = Controller::new(namespaces, watcher::Config::default()).run(
-        |namespace, reconciler: Arc<NamespaceReconciler>| async move {
-            reconciler.reconcile(&namespace).await.map(drive::action)
-        },
-        |namespace, error, _| drive::failed(&*namespace, error),
-        reconciler,
-    );
-    drive::until(stream, shutdown).await;
+    let pass = move |namespace: Arc<Namespace>| {
+        let reconciler = Arc::clone(&reconciler);
+        async move { reconciler.reconcile(&namespace).await.map(Next::from) }
+    };
+    ReconcileLoop::new(namespaces, CONCURRENCY, &queues, "namespace").run(pass, shutdown).await;
 }
 
 #[cfg(test)]

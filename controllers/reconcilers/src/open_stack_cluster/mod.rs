@@ -20,7 +20,7 @@ use std::time::Duration;
 use apiserver_types::{Cluster, OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{Cloud, ErrorClass};
 use controllers_runtime::{
-    ControllerContext, Journal, Mark, Pace, Severity, Trouble, now, paused, write_status,
+    ControllerContext, Journal, Mark, Next, Pace, Severity, Trouble, now, paused, write_status,
 };
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -62,15 +62,15 @@ impl OpenStackClusterReconciler {
     ///
     /// # Errors
     /// When the API fails; troubles with the cloud stand in the status.
-    pub async fn reconcile(&self, object: &OpenStackCluster) -> Result<Option<Duration>, kube::Error> {
+    pub async fn reconcile(&self, object: &OpenStackCluster) -> Result<Next, kube::Error> {
         let api = self.api(object);
         // The watch may be behind; what is acted on is asked for.
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
             self.pace.gone(&object.uid().unwrap_or_default());
-            return Ok(None);
+            return Ok(Next::OnChange);
         };
         if let Some(rest) = self.pace.rest(&stored) {
-            return Ok(Some(rest));
+            return Ok(Next::After(rest));
         }
         let result = Box::pin(self.pass(&api, &mut stored)).await;
         if let Err(trouble) = &result {

@@ -3,15 +3,12 @@
 use std::sync::Arc;
 
 use apiserver_types::{Cluster, OpenStackCluster};
-use controllers_runtime::ControllerContext;
-use kube::runtime::controller::Controller;
+use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::OpenStackClusterReconciler;
-use crate::drive;
 
 /// Clusters worked on at the same time: each makes one call after another.
 const CONCURRENCY: u16 = 16;
@@ -22,22 +19,21 @@ const CONCURRENCY: u16 = 16;
 pub async fn run(context: ControllerContext, shutdown: CancellationToken) {
     let client = context.client.clone();
     let clusters: Api<Cluster> = Api::all(client.clone());
-    let config = kube::runtime::controller::Config::default().concurrency(CONCURRENCY);
-    let controller = Controller::new(Api::<OpenStackCluster>::all(client), watcher::Config::default())
-        .with_config(config)
-        .watches(clusters, watcher::Config::default(), |cluster: Cluster| {
-            let reference =
-                cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "OpenStackCluster");
-            let namespace = cluster.namespace().unwrap_or_default();
-            reference.map(|it| ObjectRef::<OpenStackCluster>::new(&it.name).within(&namespace))
-        });
+    let controller = ReconcileLoop::new(
+        Api::<OpenStackCluster>::all(client),
+        CONCURRENCY,
+        &context.queues,
+        "openstackcluster",
+    )
+    .watches(clusters, |cluster: Cluster| {
+        let reference = cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "OpenStackCluster");
+        let namespace = cluster.namespace().unwrap_or_default();
+        reference.map(|it| ObjectRef::<OpenStackCluster>::new(&it.name).within(&namespace))
+    });
     let reconciler = Arc::new(OpenStackClusterReconciler::new(context));
-    let stream = controller.run(
-        |object, reconciler: Arc<OpenStackClusterReconciler>| async move {
-            reconciler.reconcile(&object).await.map(drive::action)
-        },
-        |object, error, _| drive::failed(&*object, error),
-        reconciler,
-    );
-    drive::until(stream, shutdown).await;
+    let pass = move |object: Arc<OpenStackCluster>| {
+        let reconciler = Arc::clone(&reconciler);
+        async move { reconciler.reconcile(&object).await }
+    };
+    controller.run(pass, shutdown).await;
 }

@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use apiserver_types::{OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
 use controllers_infrastructure::Cloud;
-use controllers_runtime::{ControllerContext, Mark, Pace, Severity, Trouble, now, paused, write_status};
+use controllers_runtime::{
+    ControllerContext, Mark, Next, Pace, Severity, Trouble, now, paused, write_status,
+};
 use kube::{Api, ResourceExt};
 
 use act::Actor;
@@ -61,16 +63,16 @@ impl OpenStackMachineReconciler {
     ///
     /// # Errors
     /// When the API fails; troubles with the cloud stand in the status.
-    pub async fn reconcile(&self, object: &OpenStackMachine) -> Result<Option<Duration>, kube::Error> {
+    pub async fn reconcile(&self, object: &OpenStackMachine) -> Result<Next, kube::Error> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
         // The watch may be behind; what is acted on is asked for.
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
             self.pace.gone(&object.uid().unwrap_or_default());
-            return Ok(None);
+            return Ok(Next::OnChange);
         };
         if let Some(rest) = self.pace.rest(&stored) {
-            return Ok(Some(rest));
+            return Ok(Next::After(rest));
         }
         let result = match Box::pin(self.provide_or_delete(&api, &mut stored)).await {
             Err(trouble) => self.stopped(&api, &mut stored, trouble).await,

@@ -3,15 +3,12 @@
 use std::sync::Arc;
 
 use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
-use controllers_runtime::ControllerContext;
-use kube::runtime::controller::Controller;
+use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::OpenStackMachineReconciler;
-use crate::drive;
 
 /// Machines worked on at the same time: each makes one call after another, so this bounds the calls
 /// that are open to the clouds.
@@ -22,10 +19,12 @@ const CONCURRENCY: u16 = 64;
 /// Cancel safety: may be dropped at any moment; another call goes on where this one was.
 pub async fn run(context: ControllerContext, shutdown: CancellationToken) {
     let client = context.client.clone();
-    let config = kube::runtime::controller::Config::default().concurrency(CONCURRENCY);
-    let controller =
-        Controller::new(Api::<OpenStackMachine>::all(client.clone()), watcher::Config::default())
-            .with_config(config);
+    let controller = ReconcileLoop::new(
+        Api::<OpenStackMachine>::all(client.clone()),
+        CONCURRENCY,
+        &context.queues,
+        "openstackmachine",
+    );
     let known = controller.store();
     let of_machine = |machine: Machine| {
         let reference = &machine.spec.infrastructure_ref;
@@ -46,15 +45,12 @@ pub async fn run(context: ControllerContext, shutdown: CancellationToken) {
         waiting.map(|machine| ObjectRef::from_obj(&**machine)).collect()
     };
     let controller = controller
-        .watches(Api::<Machine>::all(client.clone()), watcher::Config::default(), of_machine)
-        .watches(Api::<OpenStackCluster>::all(client), watcher::Config::default(), of_cluster);
+        .watches(Api::<Machine>::all(client.clone()), of_machine)
+        .watches(Api::<OpenStackCluster>::all(client), of_cluster);
     let reconciler = Arc::new(OpenStackMachineReconciler::new(context));
-    let stream = controller.run(
-        |object, reconciler: Arc<OpenStackMachineReconciler>| async move {
-            reconciler.reconcile(&object).await.map(drive::action)
-        },
-        |object, error, _| drive::failed(&*object, error),
-        reconciler,
-    );
-    drive::until(stream, shutdown).await;
+    let pass = move |object: Arc<OpenStackMachine>| {
+        let reconciler = Arc::clone(&reconciler);
+        async move { reconciler.reconcile(&object).await }
+    };
+    controller.run(pass, shutdown).await;
 }

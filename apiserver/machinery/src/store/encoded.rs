@@ -1,0 +1,85 @@
+//! Objects as bytes, and back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+use storage_contract::{Entry, Key};
+
+use super::{CachedObject, Kind, ObjectStore, text};
+use crate::encryption::Encryption;
+use crate::object;
+use crate::resource::{Registry, Resource};
+use crate::status::{ApiError, ApiResult};
+
+impl ObjectStore {
+    /// A stored entry as the cache holds it, in the request's version.
+    pub(super) fn project(&self, kind: Kind<'_>, entry: &Entry) -> Arc<CachedObject> {
+        Arc::new(CachedObject::of_entry(&self.registry, kind.stored, &self.encryption, entry))
+            .view(kind.resource)
+    }
+
+    /// The stored object now, decoded and defaulted, with its entry.
+    pub(super) async fn read(&self, kind: Kind<'_>, key: &Key) -> ApiResult<Option<(Value, Entry)>> {
+        let entry = self.store.get(key).await.map_err(|error| ApiError::storage(&error))?;
+        let Some(entry) = entry else { return Ok(None) };
+        let object = self.decode(kind, &entry)?;
+        Ok(Some((object, entry)))
+    }
+
+    /// The object behind an entry, in the request's version.
+    pub(super) fn decode(&self, kind: Kind<'_>, entry: &Entry) -> ApiResult<Value> {
+        let object =
+            decode(&self.registry, kind.stored, &self.encryption, entry).map_err(ApiError::internal)?;
+        kind.served(object)
+    }
+
+    /// Whether an entry is written as it would be written now: in this version, with this key.
+    pub(super) fn is_current(&self, kind: Kind<'_>, entry: &Entry) -> bool {
+        let stored = parse(kind.stored, &self.encryption, entry);
+        self.encryption.is_current(&kind.resource.qualified_plural(), &entry.value)
+            && stored.is_ok_and(|stored| text(&stored, "apiVersion") == kind.stored.api_version())
+    }
+
+    pub(super) fn encode(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiResult<Bytes> {
+        let mut stored = kind.as_stored(object)?.into_owned();
+        object::remove_meta(&mut stored, "resourceVersion");
+        let bytes = serde_json::to_vec(&stored).map_err(|error| ApiError::internal(error.to_string()))?;
+        self.encryption
+            .seal(&kind.resource.qualified_plural(), key.as_str(), bytes)
+            .map_err(|error| ApiError::internal(error.to_string()))
+    }
+}
+
+/// What a stored entry says, decrypted. The error names the key.
+fn parse(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Result<Value, String> {
+    let plain = encryption
+        .open(&resource.qualified_plural(), entry.key.as_str(), &entry.value)
+        .map_err(|error| error.to_string())?;
+    serde_json::from_slice(&plain).map_err(|error| format!("{} cannot be decoded: {error}", entry.key))
+}
+
+/// The object behind a stored entry, in the version that is stored now, defaulted, with its
+/// revision. It may have been written when another version was. The error names the key.
+pub(super) fn decode(
+    registry: &Registry,
+    resource: &Resource,
+    encryption: &Encryption,
+    entry: &Entry,
+) -> Result<Value, String> {
+    let mut object = parse(resource, encryption, entry)?;
+    let version = text(&object, "apiVersion");
+    if version != resource.api_version() {
+        let of_then = |other: &&Arc<Resource>| {
+            other.group == resource.group && other.plural == resource.plural && other.api_version() == version
+        };
+        let then = registry.resources().iter().find(of_then).and_then(|then| then.conversion.as_ref());
+        let conversion = then.ok_or_else(|| {
+            format!("{} is stored as {version:?}, which is no version of {} here", entry.key, resource.kind)
+        })?;
+        object = conversion.stored(object).map_err(|error| format!("{}: {error}", entry.key))?;
+    }
+    resource.schema.fill_in(&mut object);
+    object::set_revision(&mut object, entry.modified);
+    Ok(object)
+}

@@ -1,0 +1,96 @@
+//! What of an object a write may not change, and what the server keeps itself.
+
+use serde_json::{Value, json};
+
+use super::update::{Modification, Target};
+use super::{Kind, create};
+use crate::object;
+use crate::status::ApiResult;
+
+/// Restores what this write may not change, sets what the server keeps.
+pub(super) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modification<'_>) -> ApiResult<()> {
+    let owners = new.pointer_mut("/metadata/managedFields").map(Value::take);
+    restore_other_parts(kind, new, old, how.target);
+    match owners {
+        Some(owners) => object::set_meta(new, "managedFields", owners),
+        None => object::remove_meta(new, "managedFields"),
+    }
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "namespace",
+        "generation",
+        "resourceVersion",
+    ] {
+        match old.get("metadata").and_then(|meta| meta.get(field)) {
+            Some(value) => object::set_meta(new, field, value.clone()),
+            None => object::remove_meta(new, field),
+        }
+    }
+    object::remove_meta(new, "selfLink");
+    create::prepare_by_kind(kind, new, Some(old), how.origin)
+}
+
+/// Counts the generations of what is wanted.
+pub(super) fn count_generation(kind: Kind<'_>, new: &mut Value, old: &Value) {
+    if kind.resource.generation && is_new_generation(kind, new, old) {
+        let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        object::set_meta(new, "generation", generation + 1);
+    }
+}
+
+/// Leaves of `new` the part that is written, and has the others from `old`.
+fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
+    match target {
+        Target::Status => {
+            // Null is none, whoever says so.
+            let status = new.get("status").filter(|status| !status.is_null()).cloned();
+            *new = old.clone();
+            set_or_remove(new, "status", status);
+        }
+        Target::Finalizers => {
+            let finalizers = new.pointer("/spec/finalizers").cloned();
+            *new = old.clone();
+            set_spec_finalizers(new, finalizers);
+        }
+        Target::Object => {
+            if kind.resource.status_subresource {
+                set_or_remove(new, "status", old.get("status").cloned());
+            }
+            if kind.resource.strategy.has_spec_finalizers() {
+                set_spec_finalizers(new, old.pointer("/spec/finalizers").cloned());
+            }
+        }
+    }
+}
+
+/// Whether anything changed that controllers must react to.
+fn is_new_generation(kind: Kind<'_>, new: &Value, old: &Value) -> bool {
+    let counts =
+        |field: &str| field != "metadata" && !(field == "status" && kind.resource.status_subresource);
+    let part = |value: &Value| -> Vec<(String, Value)> {
+        let fields = value.as_object().into_iter().flatten();
+        fields
+            .filter(|(field, _)| counts(field))
+            .map(|(field, value)| (field.clone(), value.clone()))
+            .collect()
+    };
+    part(new) != part(old)
+}
+
+fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
+    if let Some(root) = object.as_object_mut() {
+        match value {
+            Some(value) => root.insert(field.to_owned(), value),
+            None => root.remove(field),
+        };
+    }
+}
+
+fn set_spec_finalizers(object: &mut Value, finalizers: Option<Value>) {
+    let Some(root) = object.as_object_mut() else { return };
+    let spec = root.entry("spec").or_insert_with(|| json!({}));
+    set_or_remove(spec, "finalizers", finalizers);
+}

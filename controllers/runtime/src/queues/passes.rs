@@ -1,0 +1,148 @@
+//! The passes that controllers make over their objects.
+
+use std::time::{Duration, Instant};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::Next;
+
+/// Upstream's. Unit: seconds.
+const DURATIONS: [f64; 40] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
+    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
+    50.0, 60.0,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ControllerLabels {
+    controller: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabels {
+    controller: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct PassMetrics {
+    results: Family<ResultLabels, Counter>,
+    errors: Family<ControllerLabels, Counter>,
+    took: Family<ControllerLabels, Histogram, fn() -> Histogram>,
+    active: Family<ControllerLabels, Gauge>,
+    most: Family<ControllerLabels, Gauge>,
+}
+
+impl Default for PassMetrics {
+    fn default() -> Self {
+        Self {
+            results: Family::default(),
+            errors: Family::default(),
+            took: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
+            active: Family::default(),
+            most: Family::default(),
+        }
+    }
+}
+
+impl PassMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "controller_runtime_reconcile",
+            "Passes over objects, by what came of them",
+            self.results.clone(),
+        );
+        registry.register(
+            "controller_runtime_reconcile_errors",
+            "Passes over objects that failed",
+            self.errors.clone(),
+        );
+        registry.register(
+            "controller_runtime_reconcile_time_seconds",
+            "Time that passes over objects took",
+            self.took.clone(),
+        );
+        registry.register(
+            "controller_runtime_active_workers",
+            "Passes that are being made",
+            self.active.clone(),
+        );
+        registry.register(
+            "controller_runtime_max_concurrent_reconciles",
+            "Passes that may be made at the same time",
+            self.most.clone(),
+        );
+    }
+
+    /// Those of one controller, which shows from now on.
+    pub(super) fn of(&self, controller: &'static str, most: u16) -> Passes {
+        let labels = ControllerLabels { controller };
+        let counter = |result| self.results.get_or_create_owned(&ResultLabels { controller, result });
+        self.most.get_or_create(&labels).set(i64::from(most));
+        Passes {
+            settled: counter("success"),
+            at_once: counter("requeue"),
+            later: counter("requeue_after"),
+            failed: counter("error"),
+            errors: self.errors.get_or_create_owned(&labels),
+            took: self.took.get_or_create_owned(&labels),
+            active: self.active.get_or_create_owned(&labels),
+        }
+    }
+}
+
+/// The passes of one controller.
+#[derive(Debug, Clone)]
+pub struct Passes {
+    settled: Counter,
+    at_once: Counter,
+    later: Counter,
+    failed: Counter,
+    errors: Counter,
+    took: Histogram,
+    active: Gauge,
+}
+
+impl Passes {
+    /// A pass is made until what is returned is dropped.
+    pub(crate) fn begin(&self) -> Pass {
+        self.active.inc();
+        Pass { passes: self.clone(), begun: Instant::now() }
+    }
+}
+
+/// A pass that is being made. One that is dropped before its end has no result.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    passes: Passes,
+    begun: Instant,
+}
+
+impl Pass {
+    /// It came to this.
+    pub(crate) fn end(self, next: Next) {
+        let passes = &self.passes;
+        match next {
+            Next::OnChange => &passes.settled,
+            Next::After(Duration::ZERO) => &passes.at_once,
+            Next::After(_) => &passes.later,
+            Next::Retry(_) => {
+                passes.errors.inc();
+                &passes.failed
+            }
+        }
+        .inc();
+        passes.took.observe(self.begun.elapsed().as_secs_f64());
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.passes.active.dec();
+    }
+}

@@ -1,0 +1,164 @@
+//! The loop that makes passes over the objects of one kind.
+
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::{BoxStream, SelectAll};
+use kube::runtime::controller::{Action, Config, Error, ReconcileRequest, applier, trigger_with};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::utils::{CancelableJoinHandle, StreamBackoff};
+use kube::runtime::watcher::{self, DefaultBackoff, watcher};
+use kube::runtime::{WatchStreamExt, reflector};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Next, Passes, Queue, Queues};
+
+/// Pause after the API itself failed.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// What wakes the loop.
+type Triggers<K> = SelectAll<BoxStream<'static, Result<ReconcileRequest<K>, watcher::Error>>>;
+
+/// Makes passes over objects whenever they or others change, and when a pass asked for another.
+///
+/// kube's `Controller` in other words: only here can be seen what is in line.
+pub struct ReconcileLoop<K: Resource<DynamicType = ()> + 'static> {
+    triggers: Triggers<K>,
+    store: Store<K>,
+    concurrency: u16,
+    queue: Arc<Queue>,
+    passes: Passes,
+}
+
+impl<K: Resource<DynamicType = ()>> Debug for ReconcileLoop<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReconcileLoop").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
+impl<K> ReconcileLoop<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    /// A loop over `objects`, up to `concurrency` at the same time. `name`: of the controller, in
+    /// metrics.
+    pub fn new(objects: Api<K>, concurrency: u16, queues: &Queues, name: &'static str) -> Self {
+        let writer = Writer::default();
+        let store = writer.as_reader();
+        let told = reflector(writer, watcher(objects, watcher::Config::default())).applied_objects();
+        let mut triggers = SelectAll::new();
+        triggers.push(trigger_with(told, |object: K| Some(ObjectRef::from_obj(&object))).boxed());
+        Self {
+            triggers,
+            store,
+            concurrency,
+            queue: queues.queue(name),
+            passes: queues.passes(name, concurrency),
+        }
+    }
+
+    /// The objects as the watch has told of them.
+    pub fn store(&self) -> Store<K> {
+        self.store.clone()
+    }
+
+    /// Has objects looked at, too, when `others` change: those that `concerned` says.
+    #[must_use]
+    pub fn watches<Other, I>(
+        mut self,
+        others: Api<Other>,
+        concerned: impl Fn(Other) -> I + Send + Sync + 'static,
+    ) -> Self
+    where
+        Other: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+        I: IntoIterator<Item = ObjectRef<K>> + 'static,
+        I::IntoIter: Send,
+    {
+        let told = watcher(others, watcher::Config::default()).touched_objects();
+        self.triggers.push(trigger_with(told, concerned).boxed());
+        self
+    }
+
+    /// Makes passes until `shutdown`.
+    ///
+    /// Cancel safety: may be dropped at any moment.
+    pub async fn run<F, P>(self, pass: F, shutdown: CancellationToken)
+    where
+        F: Fn(Arc<K>) -> P + Send + 'static,
+        P: Future<Output = Result<Next, kube::Error>> + Send + 'static,
+    {
+        let Self { triggers, store, concurrency, queue, passes } = self;
+        let told = Arc::clone(&queue);
+        let triggers = StreamBackoff::new(triggers, DefaultBackoff::default()).inspect(move |request| {
+            if let Ok(request) = request {
+                told.add(&key(request.obj_ref.namespace.as_deref(), &request.obj_ref.name));
+            }
+        });
+        let begun = Arc::clone(&queue);
+        let reconcile = move |object: Arc<K>, _: Arc<()>| {
+            let measured = measured(&begun, &passes, &object, pass(Arc::clone(&object)));
+            CancelableJoinHandle::spawn(measured, &Handle::current())
+        };
+        let never = |_: Arc<K>, error: &Infallible, _: Arc<()>| match *error {};
+        let config = Config::default().concurrency(concurrency);
+        let done = applier(reconcile, never, Arc::new(()), store, triggers, config);
+        let gone = done.for_each(|result| {
+            // What was in line and is gone is passed over in silence.
+            if let Err(Error::ObjectNotFound(gone)) = result {
+                drop(queue.begin(&key(gone.namespace.as_deref(), &gone.name)));
+            }
+            std::future::ready(())
+        });
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = gone => {}
+        }
+    }
+}
+
+/// An object as a queue knows it.
+fn key(namespace: Option<&str>, name: &str) -> String {
+    format!("{}/{name}", namespace.unwrap_or_default())
+}
+
+/// A pass that is measured, and never fails.
+fn measured<K>(
+    queue: &Arc<Queue>,
+    passes: &Passes,
+    object: &Arc<K>,
+    pass: impl Future<Output = Result<Next, kube::Error>> + Send + 'static,
+) -> impl Future<Output = Result<Action, Infallible>> + Send + 'static
+where
+    K: Resource<DynamicType = ()> + Send + Sync + 'static,
+{
+    let key = key(object.meta().namespace.as_deref(), &object.name_any());
+    let (work, measure) = (queue.begin(&key), passes.begin());
+    let (queue, object) = (Arc::clone(queue), Arc::clone(object));
+    async move {
+        let next = pass.await.unwrap_or_else(|error| failed(&*object, &error));
+        measure.end(next);
+        if let Some(pause) = next.pause() {
+            queue.add_after(&key, pause);
+        }
+        drop(work);
+        Ok(next.pause().map_or_else(Action::await_change, Action::requeue))
+    }
+}
+
+/// Logs a failure of the API, once, and says when to try again.
+fn failed<K: Resource<DynamicType = ()>>(object: &K, error: &kube::Error) -> Next {
+    let conflict = matches!(error, kube::Error::Api(status) if status.code == 409);
+    if conflict {
+        return Next::Retry(Duration::ZERO);
+    }
+    tracing::warn!(%error, kind = %K::kind(&()), namespace = object.namespace(), name = object.name_any(),
+        "a pass failed; trying again");
+    Next::Retry(AGAIN)
+}
