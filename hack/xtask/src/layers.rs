@@ -37,11 +37,12 @@ const FORBIDDEN: [(&str, &[&str], &str); 8] = [
     ("apiserver-access", &["apiserver-", "storage-"], "who and may know no kinds"),
 ];
 
-/// Dependencies that one crate alone may have.
-const RESERVED: [(&str, &str); 3] = [
-    ("etcd-client", "storage-etcd"),
-    ("redb", "storage-embedded"),
-    ("openstack_sdk", "controllers-infrastructure-openstack"),
+/// Dependencies that few crates may have.
+const RESERVED: [(&str, &[&str]); 3] = [
+    // The benchmark holds servers against etcd itself.
+    ("etcd-client", &["storage-etcd", "bench"]),
+    ("redb", &["storage-embedded"]),
+    ("openstack_sdk", &["controllers-infrastructure-openstack"]),
 ];
 
 /// Names that say nothing about what is inside.
@@ -104,9 +105,10 @@ pub(crate) fn check() -> anyhow::Result<()> {
                 faults.push(format!("{} must not depend on {}: {reason}", edge.from, edge.to));
             }
         }
-        for (dependency, owner) in RESERVED {
-            if edge.to == dependency && edge.from != owner {
-                faults.push(format!("{} must not depend on {dependency}: only {owner} may", edge.from));
+        for (dependency, owners) in RESERVED {
+            if edge.to == dependency && !owners.contains(&edge.from.as_str()) {
+                let owners = owners.join(" and ");
+                faults.push(format!("{} must not depend on {dependency}: only {owners} may", edge.from));
             }
         }
     }
