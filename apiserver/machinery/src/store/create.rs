@@ -120,11 +120,12 @@ impl ObjectStore {
         check(kind, &object, None, Target::Object, dry_run)?;
         let warnings = others.judge(kind, &object, None, Target::Object).await?;
         let key = self.key(kind, namespace, &name)?;
+        let existing = self.read(kind, &key).await?;
+        if let Some((existing, _)) = existing {
+            return Err(ApiError::already_exists(kind.resource, &name, object::is_deleting(&existing)));
+        }
         if dry_run {
-            return match self.read(kind, &key).await? {
-                Some((existing, _)) => Err(exists(kind, &existing)),
-                None => Ok((object, warnings)),
-            };
+            return Ok((object, warnings));
         }
         let value = self.encode(kind, &key, &object)?;
         let mut outcome = self.store.create(&key, value).await;
@@ -137,11 +138,7 @@ impl ObjectStore {
                 object::set_revision(&mut object, revision);
                 Ok((object, warnings))
             }
-            Err(StoreError::Exists { .. }) => match self.read(kind, &key).await? {
-                Some((existing, _)) => Err(exists(kind, &existing)),
-                // Gone since; it was there, and nothing was created.
-                None => Err(ApiError::already_exists(kind.resource, &name, false)),
-            },
+            Err(StoreError::Exists { .. }) => Err(ApiError::already_exists(kind.resource, &name, false)),
             Err(StoreError::Unknown { .. }) => {
                 self.settle_create(kind, &key, &object).await.map(|object| (object, warnings))
             }
@@ -162,11 +159,6 @@ impl ObjectStore {
             None => Err(ApiError::unavailable("storage did not take the object; nothing was created")),
         }
     }
-}
-
-/// The refusal to create what is there.
-fn exists(kind: Kind<'_>, existing: &Value) -> ApiError {
-    ApiError::already_exists(kind.resource, object::name(existing), object::is_deleting(existing))
 }
 
 /// A new object, and what is better done otherwise.
