@@ -71,6 +71,8 @@ pub(crate) struct ObjectSchema {
     pub(crate) required: Vec<String>,
     pub(crate) least: Option<u64>,
     pub(crate) most: Option<u64>,
+    /// What rules ask of it again and again, made when first asked for.
+    pub(crate) in_rules: rules::InRules,
 }
 
 #[derive(Debug, Clone, Default)]

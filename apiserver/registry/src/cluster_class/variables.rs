@@ -92,7 +92,7 @@ fn validate_schema(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError
         defaults::validate(&schema, path, &mut found);
     }
     if found.is_empty() {
-        let mut rules = Rules::default();
+        let mut rules = Rules { costs: Costs::after(faults), ..Rules::default() };
         validate_content(&schema, path, Some(&Place::root()), &mut found, &mut rules);
         found.append(&mut rules.faults);
         rules.costs.sum_up(path, &mut found);

@@ -9,7 +9,7 @@ use kube_cel::cel::common::ast::{
 };
 
 use super::declarations::{self, Signature};
-use super::fault::Fault;
+use super::fault::{Fault, Faults};
 use super::literals;
 use super::types::{self, Bindings, Type};
 
@@ -30,9 +30,9 @@ pub(super) struct Checked<'a> {
     pub(super) types: HashMap<u64, Type<'a>>,
     pub(super) calls: HashMap<u64, Called>,
     /// What makes no sense, in CEL's words.
-    faults: Vec<Fault>,
+    faults: Faults,
     /// What is wrong with what is written out, which is told where nothing else is.
-    in_literals: Vec<Fault>,
+    in_literals: Faults,
     /// How many calls are around that take lists of anything.
     takers_of_anything: usize,
 }
@@ -47,8 +47,8 @@ pub(super) struct Called {
 
 impl<'a> Checked<'a> {
     /// What makes no sense, if anything.
-    pub(super) fn faults(&self) -> Option<&[Fault]> {
-        [&self.faults, &self.in_literals].into_iter().find(|faults| !faults.is_empty()).map(Vec::as_slice)
+    pub(super) fn faults(&self) -> Option<&Faults> {
+        [&self.faults, &self.in_literals].into_iter().find(|faults| !faults.is_empty())
     }
 
     /// Notes what makes no sense. Its type is anything: one fault is not told twice.

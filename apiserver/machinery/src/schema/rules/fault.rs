@@ -9,6 +9,9 @@ use kube_cel::cel::parser::Parser;
 /// CEL shows no longer lines. Unit: bytes.
 const LONGEST_LINE: usize = 16384;
 
+/// CEL tells no more faults of an expression than this, and of others only how many there are.
+const MOST: usize = 100;
+
 /// Something that is wrong with a part of an expression.
 #[derive(Debug)]
 pub(super) struct Fault {
@@ -17,28 +20,53 @@ pub(super) struct Fault {
     pub(super) text: String,
 }
 
+/// What is wrong with an expression, as far as it is told.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    told: Vec<Fault>,
+    more: usize,
+}
+
+impl Faults {
+    pub(super) fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+
+    pub(super) fn push(&mut self, fault: Fault) {
+        if self.told.len() < MOST {
+            self.told.push(fault);
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
 /// A line and a column of a text, both from one; columns are letters.
 type Position = (usize, usize);
 
-/// Every fault with its place, in the order of places.
-pub(super) fn shown(source: &str, faults: &[Fault]) -> String {
+/// The faults with their places, in the order of places.
+pub(super) fn shown(source: &str, faults: &Faults) -> String {
     let parts = parts(source);
     let offset = |id| usize::try_from(parts.as_ref()?.offset_for(id)?.0).ok();
     let place = |fault: &Fault| offset(fault.id).map_or((1, 1), |offset| position(source, offset));
     let mut placed: Vec<(Position, &str)> =
-        faults.iter().map(|fault| (place(fault), fault.text.as_str())).collect();
+        faults.told.iter().map(|fault| (place(fault), fault.text.as_str())).collect();
     placed.sort_by_key(|(place, _)| *place);
-    let lines: Vec<String> = placed.into_iter().map(|(place, text)| one(source, place, text)).collect();
-    lines.join("\n")
+    joined(placed.into_iter().map(|(place, text)| one(source, place, text)), faults.more)
+}
+
+/// A fault after the other, and how many are left out.
+fn joined(faults: impl Iterator<Item = String>, more: usize) -> String {
+    let left_out = (more > 0).then(|| format!("{more} more errors were truncated"));
+    faults.chain(left_out).collect::<Vec<_>>().join("\n")
 }
 
 /// What the parser does not understand.
 pub(super) fn unread(source: &str, errors: &ParseErrors) -> String {
     let number = |number: isize| usize::try_from(number).unwrap_or_default();
     let place = |(line, column)| (number(line).max(1), number(column).max(1));
-    let lines: Vec<String> =
-        errors.errors.iter().map(|error| one(source, place(error.pos), &error.msg)).collect();
-    lines.join("\n")
+    let lines = errors.errors.iter().take(MOST).map(|error| one(source, place(error.pos), &error.msg));
+    joined(lines, errors.errors.len().saturating_sub(MOST))
 }
 
 /// A fault, the line it is in, and a mark below it. Letters that are wide have wide dots.

@@ -5,6 +5,7 @@ mod cost;
 mod declarations;
 mod estimate;
 mod fault;
+mod in_rules;
 mod judge;
 mod literals;
 mod parse;
@@ -17,6 +18,7 @@ use kube_cel::KubeCelExt as _;
 use kube_cel::cel::{Context, Value as Cel};
 use serde_json::Value;
 
+pub(super) use in_rules::InRules;
 pub use judge::Judgement;
 pub(crate) use program::Rule;
 pub(super) use value::go_duration;

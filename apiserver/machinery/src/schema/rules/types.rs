@@ -182,8 +182,7 @@ impl fmt::Display for Type<'_> {
 /// The field of an object, by the name that expressions have for it.
 pub(super) fn field<'a>(object: &'a ObjectSchema, name: &str) -> Option<&'a Schema> {
     let plain = object.properties.get(name).filter(|_| escaped(name) == name);
-    let found = plain
-        .or_else(|| object.properties.iter().find(|(key, _)| escaped(key) == name).map(|(_, schema)| schema));
+    let found = plain.or_else(|| object.properties.get(object.escaped_property(name)?));
     found.filter(|schema| is_seen(schema))
 }
 

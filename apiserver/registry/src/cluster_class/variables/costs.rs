@@ -11,6 +11,10 @@ const VARIABLE: u64 = 100_000_000;
 /// From this on, an expression is named when all are too dear together.
 const SHARE: u64 = VARIABLE / 100;
 
+/// After so much that was told of a class's rules, only the beginning of what else makes no sense is. Far more
+/// than anybody reads. Unit: bytes.
+const TOLD: usize = 256 * 1024;
+
 /// How many are named.
 const NAMED: usize = 4;
 
@@ -20,9 +24,16 @@ pub(super) struct Costs {
     total: u64,
     /// The dearest first.
     dearest: Vec<(u64, FieldPath)>,
+    /// How much was told of what makes no sense. Unit: bytes.
+    told: usize,
 }
 
 impl Costs {
+    /// None yet, after these faults of the class were told.
+    pub(super) fn after(faults: &[FieldError]) -> Self {
+        Self { told: faults.iter().map(|fault| fault.body.len()).sum(), ..Self::default() }
+    }
+
     /// Adds the cost of one expression, and a fault if that alone is too much.
     pub(super) fn add(&mut self, name: &str, path: FieldPath, cost: u64, faults: &mut Vec<FieldError>) {
         if cost > EXPRESSION {
@@ -34,6 +45,14 @@ impl Costs {
             self.dearest.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
             self.dearest.truncate(NAMED);
         }
+    }
+
+    /// What makes no sense in an expression: all of it, unless much was told already. Each fault shows its line,
+    /// so that a class could else have its server write gigabytes.
+    pub(super) fn told<'a>(&mut self, problem: &'a str) -> &'a str {
+        let is_enough = self.told > TOLD;
+        self.told = self.told.saturating_add(problem.len());
+        if is_enough { problem.lines().next().unwrap_or_default() } else { problem }
     }
 
     /// Adds a fault for each of the dearest, and for all together, if they are too dear.

@@ -103,14 +103,18 @@ pub(super) fn try_out(
         let at = path.child(FIELD).index(index);
         let judged = bare.judge(rule);
         match judged.rule {
-            Err(problem) => faults.push(FieldError::invalid(at.child("rule"), rule, &problem)),
+            Err(problem) => {
+                let problem = costs.told(&problem);
+                faults.push(FieldError::invalid(at.child("rule"), rule, problem));
+            }
             Ok(once) => {
                 costs.add("estimated rule cost", at.child("rule"), once.saturating_mul(times), faults)
             }
         }
         match judged.message {
             Some(Err(problem)) => {
-                faults.push(FieldError::invalid(at.child("messageExpression"), rule, &problem));
+                let problem = costs.told(&problem);
+                faults.push(FieldError::invalid(at.child("messageExpression"), rule, problem));
             }
             Some(Ok(once)) => {
                 costs.add("estimated messageExpression cost", at.child("messageExpression"), once, faults);

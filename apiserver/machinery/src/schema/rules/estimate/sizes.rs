@@ -93,7 +93,7 @@ fn least_bytes(schema: &Schema) -> u64 {
         Kind::Boolean => 4,
         Kind::List(_) => AROUND,
         Kind::Object(object) if object.additional.is_some() => AROUND,
-        Kind::Object(object) => {
+        Kind::Object(object) => object.in_rules.least_bytes(|| {
             // What has a default is not in the request.
             let present = |name: &&String| {
                 let schema = object.properties.get(*name)?;
@@ -107,7 +107,7 @@ fn least_bytes(schema: &Schema) -> u64 {
                 name.saturating_add(least_bytes(schema))
             });
             fields.fold(AROUND, u64::saturating_add)
-        }
+        }),
         Kind::Text(text) => match text.format.map(|format| format.name()) {
             Some("duration") => DURATION.0,
             Some("date") => DATE.0,
