@@ -35,12 +35,16 @@ impl<S: AsyncWrite + Unpin> Worded<S> {
     }
 }
 
-/// The same refusal with words; none for any other answer.
+/// The same refusal with words; none for any other answer. Every write of a body passes here, too: what it begins
+/// with decides, and nothing more of it is looked at.
 fn worded(written: &[u8]) -> Option<Vec<u8>> {
-    let end = written.windows(2).position(|pair| pair == b"\r\n")?;
-    let (status, rest) = written.split_at_checked(end)?;
-    let words = status.strip_prefix(b"HTTP/1.1 ").or_else(|| status.strip_prefix(b"HTTP/1.0 "))?;
-    if !rest.starts_with(WORDLESS) || !matches!(words.get(..3), Some(b"400" | b"414" | b"431")) {
+    let status = written.strip_prefix(b"HTTP/1.1 ").or_else(|| written.strip_prefix(b"HTTP/1.0 "))?;
+    if !matches!(status.get(..3), Some(b"400" | b"414" | b"431")) {
+        return None;
+    }
+    let end = status.windows(2).position(|pair| pair == b"\r\n")?;
+    let (words, rest) = status.split_at_checked(end)?;
+    if !rest.starts_with(WORDLESS) {
         return None;
     }
     let head = b"\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n";

@@ -17,6 +17,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::{Next, Passes, Queue, Queues};
 
@@ -104,7 +105,8 @@ where
         let begun = Arc::clone(&queue);
         let reconcile = move |object: Arc<K>, _: Arc<()>| {
             let measured = measured(&begun, &passes, &object, pass(Arc::clone(&object)));
-            CancelableJoinHandle::spawn(measured, &Handle::current())
+            // What a pass logs is said of its object.
+            CancelableJoinHandle::spawn(measured.in_current_span(), &Handle::current())
         };
         let never = |_: Arc<K>, error: &Infallible, _: Arc<()>| match *error {};
         let config = Config::default().concurrency(concurrency);
@@ -156,7 +158,7 @@ where
 fn failed<K: Resource<DynamicType = ()>>(object: &K, error: &kube::Error) -> Next {
     let conflict = matches!(error, kube::Error::Api(status) if status.code == 409);
     if conflict {
-        return Next::Retry(Duration::ZERO);
+        return Next::After(Duration::ZERO);
     }
     tracing::warn!(%error, kind = %K::kind(&()), namespace = object.namespace(), name = object.name_any(),
         "a pass failed; trying again");
