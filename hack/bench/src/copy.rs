@@ -9,17 +9,19 @@ use futures::future::try_join_all;
 
 use crate::kind::SHARDS;
 
-/// Writes copies of the object `first` of a namespace, each with a name and a uid of its own.
+/// Writes copies of the object `first` of a namespace, by its name and its revision, each with a name and a uid of
+/// its own.
 pub(crate) async fn copies(
     etcd: &str,
     namespace: &str,
-    first: &str,
+    first: (&str, i64),
     numbers: Range<usize>,
     name: fn(usize) -> String,
     in_flight: usize,
 ) -> anyhow::Result<()> {
     let client = Client::connect([etcd], None).await?;
-    let (key, value) = find(&client, &format!("/{namespace}/{first}")).await?;
+    let (first, revision) = first;
+    let (key, value) = find(&client, &format!("/{namespace}/{first}"), revision).await?;
     let uid =
         uid(&value).with_context(|| format!("{key} is stored in a form that cannot be copied"))?.to_owned();
     let numbers = Mutex::new(numbers);
@@ -41,10 +43,11 @@ pub(crate) async fn copies(
     Ok(())
 }
 
-/// The key with this end, and its value.
-async fn find(client: &Client, end: &str) -> anyhow::Result<(String, String)> {
+/// The key with this end, and its value. Several servers may have such a key: it is the one written last, at this
+/// revision or later.
+async fn find(client: &Client, end: &str, revision: i64) -> anyhow::Result<(String, String)> {
     let mut client = client.kv_client();
-    let options = GetOptions::new().with_prefix().with_keys_only();
+    let options = GetOptions::new().with_prefix().with_keys_only().with_min_mod_revision(revision);
     let keys = client.get("/", Some(options)).await?;
     let keys: Vec<&str> = keys.kvs().iter().filter_map(|entry| entry.key_str().ok()).collect();
     let found: Vec<&str> = keys.into_iter().filter(|key| key.ends_with(end)).collect();

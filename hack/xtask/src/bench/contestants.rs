@@ -24,6 +24,8 @@ pub(super) struct Contestant {
     pub(super) port: u16,
     /// Whether it stores its objects in the common etcd.
     pub(super) has_etcd: bool,
+    /// How many objects it was filled with.
+    pub(super) filled: usize,
     process: Option<Process>,
     start: fn(&Grounds, &Self) -> anyhow::Result<Command>,
 }
@@ -38,6 +40,7 @@ impl Contestant {
             program: program.to_owned(),
             port,
             has_etcd: name != EMBEDDED,
+            filled: 0,
             process: None,
             start,
         };
@@ -86,7 +89,7 @@ fn kube_apiserver_command(grounds: &Grounds, one: &Contestant) -> anyhow::Result
     Ok(kube_apiserver(&one.program, &grounds.certificates, &grounds.etcd_url, one.port))
 }
 
-/// As in the lab's recipe: it asks the kube-apiserver who its users are and what they may.
+/// It asks the kube-apiserver who its users are and what they may.
 fn sample_command(grounds: &Grounds, one: &Contestant) -> anyhow::Result<Command> {
     let host = grounds.certificates.path("admin.kubeconfig");
     let file = |name: &str| grounds.certificates.path(name);
