@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/restmapper"
 	scaleclient "k8s.io/client-go/scale"
+	"k8s.io/client-go/util/retry"
 )
 
 // What cluster-autoscaler's provider for Cluster API goes by.
@@ -166,19 +167,26 @@ func markForDeletion(ctx context.Context, lab lab, dynamicClient dynamic.Interfa
 	if _, err := objects.Create(ctx, machine(lab.namespace, "surplus"), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	read, err := objects.Get(ctx, "surplus", metav1.GetOptions{})
+	// Controllers write, too; the real one would find it changed, and mark it in its next pass.
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		read, err := objects.Get(ctx, "surplus", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		annotations := read.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[deleteMark] = "now"
+		read.SetAnnotations(annotations)
+		written, err := objects.Update(ctx, read, metav1.UpdateOptions{})
+		if err == nil && written.GetAnnotations()[deleteMark] != "now" {
+			return errors.New("the mark is not there")
+		}
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	annotations := read.GetAnnotations()
-	annotations[deleteMark] = "now"
-	read.SetAnnotations(annotations)
-	written, err := objects.Update(ctx, read, metav1.UpdateOptions{})
-	if err != nil {
-		return err
-	}
-	if written.GetAnnotations()[deleteMark] != "now" {
-		return errors.New("the mark is not there")
 	}
 	return remove(ctx, dynamicClient, machines, lab.namespace, "surplus")
 }
