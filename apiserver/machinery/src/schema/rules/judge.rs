@@ -67,11 +67,8 @@ pub(super) fn rule_makes_sense<'a>(
     source: &str,
     program: &IdedExpr,
 ) -> Result<Checked<'a>, String> {
-    let mut found = Checked::default();
-    let of = scope.type_of(program, &mut found);
-    if let Some(faults) = found.faults() {
-        return Err(format!("compilation failed: {}", fault::shown(source, faults)));
-    }
+    let (found, of) =
+        checked(scope, source, program).map_err(|faults| format!("compilation failed: {faults}"))?;
     if matches!(of, Type::Bool) {
         Ok(found)
     } else {
@@ -88,14 +85,25 @@ pub(super) fn message_makes_sense<'a>(
     source: &str,
     program: &IdedExpr,
 ) -> Result<Checked<'a>, String> {
-    let mut found = Checked::default();
-    let of = scope.type_of(program, &mut found);
-    if let Some(faults) = found.faults() {
-        return Err(format!("messageExpression compilation failed: {}", fault::shown(source, faults)));
-    }
+    let (found, of) = checked(scope, source, program)
+        .map_err(|faults| format!("messageExpression compilation failed: {faults}"))?;
     if matches!(of, Type::Text) {
         Ok(found)
     } else {
         Err("messageExpression must evaluate to a string".to_owned())
+    }
+}
+
+/// What is found of an expression, and what it gives.
+fn checked<'a>(
+    scope: &Scope<'a, '_>,
+    source: &str,
+    program: &IdedExpr,
+) -> Result<(Checked<'a>, Type<'a>), String> {
+    let mut found = Checked::default();
+    let of = scope.type_of(program, &mut found);
+    match found.faults() {
+        Some(faults) => Err(fault::shown(source, faults)),
+        None => Ok((found, of)),
     }
 }
