@@ -27,7 +27,7 @@ func reference(kind, name string) map[string]any {
 func machine(namespace, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": group + "/v1beta2", "kind": "Machine",
-		// Paused: nobody but the check works on it.
+		// Paused: nothing is done about it, and its controller writes no more than that it has seen it.
 		"metadata": map[string]any{"name": name, "namespace": namespace, "labels": map[string]any{"check": "yes"},
 			"annotations": map[string]any{"cluster.x-k8s.io/paused": ""}},
 		"spec": map[string]any{
@@ -69,6 +69,22 @@ func remove(ctx context.Context, client dynamic.Interface, resource schema.Group
 		_, err := objects.Get(ctx, name, metav1.GetOptions{})
 		return err != nil
 	})
+}
+
+// observed waits until a Machine's controller has written what it has to say of the object as it is. It writes nothing
+// more until somebody else does, and so the revision is the check's own.
+func observed(ctx context.Context, client dynamic.Interface, namespace, name string) (*unstructured.Unstructured, error) {
+	var found *unstructured.Unstructured
+	err := until(ctx, name+" is seen by its controller", func() bool {
+		read, err := client.Resource(machines).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		generation, _, _ := unstructured.NestedInt64(read.Object, "status", "observedGeneration")
+		found = read
+		return generation == read.GetGeneration()
+	})
+	return found, err
 }
 
 func until(ctx context.Context, what string, isSo func() bool) error {

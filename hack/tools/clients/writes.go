@@ -97,7 +97,7 @@ func applies(ctx context.Context, lab lab) error {
 	if err := direct.Apply(ctx, wanted("v1.34.0"), client.FieldOwner("second"), client.ForceOwnership); err != nil {
 		return err
 	}
-	before, err := dynamicClient.Resource(machines).Namespace(lab.namespace).Get(ctx, name, metav1.GetOptions{})
+	before, err := observed(ctx, dynamicClient, lab.namespace, name)
 	if err != nil {
 		return err
 	}
@@ -130,19 +130,22 @@ func status(ctx context.Context, lab lab) error {
 	if err := remove(ctx, dynamicClient, machines, lab.namespace, name); err != nil {
 		return err
 	}
-	object := machine(lab.namespace, name)
-	if err := direct.Create(ctx, object); err != nil {
+	if err := direct.Create(ctx, machine(lab.namespace, name)); err != nil {
+		return err
+	}
+	object, err := observed(ctx, dynamicClient, lab.namespace, name)
+	if err != nil {
 		return err
 	}
 	base := client.MergeFromWithOptions(object.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	_ = unstructured.SetNestedField(object.Object, "Pending", "status", "phase")
+	_ = unstructured.SetNestedField(object.Object, "Provisioned", "status", "phase")
 	_ = unstructured.SetNestedField(object.Object, "other", "spec", "clusterName")
 	if err := direct.Status().Patch(ctx, object, base); err != nil {
 		return err
 	}
 	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
 	cluster, _, _ := unstructured.NestedString(object.Object, "spec", "clusterName")
-	if phase != "Pending" || cluster != "none" {
+	if phase != "Provisioned" || cluster != "none" {
 		return fmt.Errorf("phase %q, cluster %q", phase, cluster)
 	}
 	stale := object.DeepCopy()
