@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use super::place::Place;
 use super::{InvalidSchema, Schema, compile};
 use crate::field_errors::{FieldError, FieldPath, NO_FIELD};
 
@@ -85,7 +86,7 @@ fn inherit(part: &Value, around: &Value) -> Value {
 impl Combined {
     /// Adds what does not hold, in upstream's order. Where no alternative holds, the first one's
     /// faults say what would help.
-    pub(super) fn check(&self, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    pub(super) fn check(&self, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
         let judge = |schema: &Schema| {
             let mut found = Vec::new();
             schema.walk(value, None, path, &mut found);
@@ -129,6 +130,6 @@ impl Combined {
 }
 
 /// A fault of the whole value, which upstream blames on no field.
-fn said(path: &FieldPath, detail: &str) -> FieldError {
+fn said(path: &Place<'_>, detail: &str) -> FieldError {
     FieldError::invalid(FieldPath::new(NO_FIELD), &Value::from(""), &format!("\"{path}\" {detail}"))
 }

@@ -42,14 +42,17 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchem
         }
     };
     let rules = rules(schema, path)?;
+    let embedded = flag("x-kubernetes-embedded-resource");
     let compiled = Schema {
         has_rules: !rules.is_empty() || below(&kind).any(|inner| inner.has_rules),
+        has_keys: has_keys(&kind) || below(&kind).any(|inner| inner.has_keys),
+        has_embedded: embedded || below(&kind).any(|inner| inner.has_embedded),
         kind,
         default: schema.get("default").cloned(),
         allowed: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
         nullable: flag("nullable"),
         preserve: flag("x-kubernetes-preserve-unknown-fields"),
-        embedded: flag("x-kubernetes-embedded-resource"),
+        embedded,
         inherited: flag(INHERITED),
         combined: combined::compile(schema, path)?,
         rules,
@@ -58,6 +61,11 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchem
         rule.check(&compiled).map_err(|problem| fault(path, problem))?;
     }
     Ok(compiled)
+}
+
+/// Whether this is a list whose entries have to differ.
+fn has_keys(kind: &Kind) -> bool {
+    matches!(kind, Kind::List(list) if list.uniqueness != Uniqueness::Atomic)
 }
 
 /// The schemas directly below a type.
@@ -84,7 +92,11 @@ fn object(schema: &Value, path: &str) -> Result<ObjectSchema, InvalidSchema> {
         ..Default::default()
     };
     for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        object.properties.insert(name.clone(), compile(property, &format!("{path}.{name}"))?);
+        let compiled = compile(property, &format!("{path}.{name}"))?;
+        if compiled.default.is_some() {
+            object.defaulted.push(name.clone());
+        }
+        object.properties.insert(name.clone(), compiled);
     }
     if let Some(additional) = schema.get("additionalProperties").filter(|value| value.is_object()) {
         object.additional = Some(compile(additional, &format!("{path}[*]"))?);

@@ -24,12 +24,15 @@ impl Schema {
         match (&self.kind, value) {
             (Kind::Object(object), Value::Object(map)) => {
                 settle_nulls(map, |name| object.field(name), keep_nulls);
-                for (name, schema) in &object.properties {
-                    if let Some(default) = schema.default.as_ref().filter(|_| !map.contains_key(name)) {
+                for name in &object.defaulted {
+                    let default = object.properties.get(name).and_then(|schema| schema.default.as_ref());
+                    if let Some(default) = default.filter(|_| !map.contains_key(name)) {
                         map.insert(name.clone(), default.clone());
                     }
                 }
-                for (name, field) in map.iter_mut() {
+                // Nothing is filled into what has no parts.
+                for (name, field) in map.iter_mut().filter(|(_, field)| field.is_object() || field.is_array())
+                {
                     if let Some(schema) = object.field(name) {
                         schema.fill(field, keep_nulls);
                     }
@@ -60,6 +63,9 @@ fn settle_nulls<'a>(
     schema: impl Fn(&str) -> Option<&'a Schema>,
     keep_nulls: bool,
 ) {
+    if !map.values().any(Value::is_null) {
+        return;
+    }
     map.retain(|name, field| {
         let Some(schema) = schema(name).filter(|schema| schema.forbids(field)) else { return true };
         if let Some(default) = &schema.default {

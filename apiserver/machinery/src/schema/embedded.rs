@@ -2,19 +2,23 @@
 
 use serde_json::Value;
 
+use super::place::Place;
 use super::{Kind, Schema};
 use crate::field_errors::{FieldError, FieldPath};
 use crate::metadata;
 
 impl Schema {
     /// Faults of embedded objects' own fields.
-    pub(super) fn check_embedded(&self, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    pub(super) fn check_embedded(&self, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
+        if !self.has_embedded {
+            return;
+        }
         if let (true, Some(map)) = (self.embedded, value.as_object()) {
             for field in ["apiVersion", "kind"] {
-                check_word(field, map.get(field), &path.child(field), faults);
+                check_word(field, map.get(field), &path.child(field).path(), faults);
             }
             if let Some(metadata) = map.get("metadata") {
-                check_metadata(metadata, &path.child("metadata"), faults);
+                check_metadata(metadata, &path.child("metadata").path(), faults);
             }
         }
         match (&self.kind, value) {

@@ -8,6 +8,7 @@ mod compile;
 mod default;
 mod embedded;
 mod format;
+mod place;
 mod prune;
 mod rules;
 mod scalar;
@@ -46,6 +47,10 @@ pub struct Schema {
     pub(crate) rules: Vec<Arc<Rule>>,
     /// Whether there are rules here or anywhere below.
     pub(crate) has_rules: bool,
+    /// Whether there are lists whose entries have to differ, here or anywhere below.
+    pub(crate) has_keys: bool,
+    /// Whether there are objects in objects, here or anywhere below.
+    pub(crate) has_embedded: bool,
 }
 
 /// The type, with what is particular to it.
@@ -66,6 +71,8 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ObjectSchema {
     pub(crate) properties: BTreeMap<String, Schema>,
+    /// The properties that have defaults.
+    pub(crate) defaulted: Vec<String>,
     /// The schema of values of a map with free keys.
     pub(crate) additional: Option<Schema>,
     pub(crate) required: Vec<String>,

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
+use super::place::Place;
 use super::{Kind, Schema};
 use crate::field_errors::FieldPath;
 
 /// Removes every field of a value that is to have none: whatever it should have been, its fields are unknown.
-fn drop_fields(value: &mut Value, path: &FieldPath, unknown: &mut Vec<String>) {
+fn drop_fields(value: &mut Value, path: &Place<'_>, unknown: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             unknown.extend(map.keys().map(|name| path.child(name).to_string()));
@@ -28,28 +29,30 @@ impl Schema {
     /// Removes unknown fields from `value` and returns their paths, sorted.
     pub fn prune(&self, value: &mut Value, path: &FieldPath) -> Vec<String> {
         let mut unknown = Vec::new();
-        self.prune_into(value, path, false, &mut unknown);
+        self.prune_into(value, &Place::at(path), false, &mut unknown);
         unknown.sort();
         unknown
     }
 
     /// `kept` is set below a list whose unknown fields are kept.
-    fn prune_into(&self, value: &mut Value, path: &FieldPath, kept: bool, unknown: &mut Vec<String>) {
+    fn prune_into(&self, value: &mut Value, path: &Place<'_>, kept: bool, unknown: &mut Vec<String>) {
         let kept = kept || self.preserve;
         match (&self.kind, value) {
             (Kind::Object(object), Value::Object(map)) => {
-                map.retain(|name, _| {
-                    let is_known = kept || object.field(name).is_some() || self.has_of_its_own(name);
+                map.retain(|name, field| {
+                    let schema = object.field(name);
+                    let is_own = self.has_of_its_own(name);
+                    if let Some(schema) =
+                        schema.filter(|_| !is_own && (field.is_object() || field.is_array()))
+                    {
+                        schema.prune_into(field, &path.child(name), false, unknown);
+                    }
+                    let is_known = kept || schema.is_some() || is_own;
                     if !is_known {
                         unknown.push(path.child(name).to_string());
                     }
                     is_known
                 });
-                for (name, field) in map.iter_mut().filter(|(name, _)| !self.has_of_its_own(name)) {
-                    if let Some(schema) = object.field(name) {
-                        schema.prune_into(field, &path.child(name), false, unknown);
-                    }
-                }
             }
             (Kind::List(list), Value::Array(items)) => {
                 for (index, item) in items.iter_mut().enumerate() {

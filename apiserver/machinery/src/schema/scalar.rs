@@ -2,13 +2,14 @@
 
 use serde_json::{Number, Value};
 
+use super::place::Place;
 use super::validate::is_integer;
 use super::{Kind, NumberSchema, Schema, TextSchema};
 use crate::field_errors::{FieldError, FieldPath, NO_FIELD};
 
 impl Schema {
     /// Adds what is wrong with a value of another type than this schema's.
-    pub(super) fn refuse_type(&self, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    pub(super) fn refuse_type(&self, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
         faults.push(self.wrong_type(value, path));
         // A number is also held against the bounds of a number, whatever its type.
         if let (Kind::Integer(schema), Value::Number(number)) = (&self.kind, value) {
@@ -17,7 +18,7 @@ impl Schema {
     }
 
     /// Where there is a format, types go by that name, but for texts and lists.
-    fn wrong_type(&self, value: &Value, path: &FieldPath) -> FieldError {
+    fn wrong_type(&self, value: &Value, path: &Place<'_>) -> FieldError {
         let (found, wanted) = match (self.format_name(), value) {
             (Some(format), Value::Bool(_) | Value::Object(_)) => ("", format),
             (Some(format), Value::Number(number)) if number.is_i64() => ("int64", format),
@@ -25,7 +26,7 @@ impl Schema {
             _ => (found_name(value), self.wanted_name()),
         };
         let detail = format!("{path} in body must be of type {wanted}: {found:?}");
-        FieldError::type_invalid(path.clone(), &Value::from(found), &detail)
+        FieldError::type_invalid(path.path(), &Value::from(found), &detail)
     }
 
     fn format_name(&self) -> Option<&'static str> {
@@ -63,31 +64,31 @@ fn found_name(value: &Value) -> &'static str {
 }
 
 impl TextSchema {
-    pub(super) fn check(&self, text: &str, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    pub(super) fn check(&self, text: &str, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
         faults.extend(self.misshapen(text, value, path));
         if let Some(format) = self.format.filter(|format| !format.is_met_by(text)) {
             let detail = format!("{path} in body must be of type {}: {value}", format.name());
-            faults.push(FieldError::type_invalid(path.clone(), value, &detail));
+            faults.push(FieldError::type_invalid(path.path(), value, &detail));
         }
     }
 
     /// The first bound that a text breaks: too long, too short, of another shape.
-    fn misshapen(&self, text: &str, value: &Value, path: &FieldPath) -> Option<FieldError> {
+    fn misshapen(&self, text: &str, value: &Value, path: &Place<'_>) -> Option<FieldError> {
         let length = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
         if let Some(most) = self.most.filter(|most| length > *most) {
-            return Some(FieldError::too_long(path.clone(), most));
+            return Some(FieldError::too_long(path.path(), most));
         }
         if let Some(least) = self.least.filter(|least| length < *least) {
             let detail = format!("{path} in body should be at least {least} chars long");
-            return Some(FieldError::invalid(path.clone(), value, &detail));
+            return Some(FieldError::invalid(path.path(), value, &detail));
         }
         let pattern = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text))?;
-        Some(FieldError::invalid(path.clone(), value, &format!("{path} in body should match '{pattern}'")))
+        Some(FieldError::invalid(path.path(), value, &format!("{path} in body should match '{pattern}'")))
     }
 }
 
 impl NumberSchema {
-    pub(super) fn check_integer(&self, number: &Number, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    pub(super) fn check_integer(&self, number: &Number, path: &Place<'_>, faults: &mut Vec<FieldError>) {
         if !self.holds(number) {
             let width = self
                 .format
@@ -107,11 +108,11 @@ impl NumberSchema {
         }
     }
 
-    pub(super) fn check(&self, number: &Number, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    pub(super) fn check(&self, number: &Number, path: &Place<'_>, faults: &mut Vec<FieldError>) {
         let found = number.as_f64().unwrap_or_default();
         let mut complain = |detail: String| {
             let detail = format!("{path} in body should be {detail}");
-            faults.push(FieldError::invalid(path.clone(), &Value::Number(number.clone()), &detail));
+            faults.push(FieldError::invalid(path.path(), &Value::Number(number.clone()), &detail));
         };
         if let Some(factor) = self.multiple_of.filter(|factor| !is_multiple(found, *factor)) {
             complain(format!("a multiple of {factor}"));

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::place::Place;
 use super::{Kind, ListSchema, Schema, Uniqueness};
-use crate::field_errors::{FieldError, FieldPath};
+use crate::field_errors::FieldError;
 
 impl Schema {
     /// Every entry that occurs twice. Old duplicates are not held against an update: they would
     /// keep people from mending anything else.
-    pub(super) fn duplicates(&self, value: &Value, old: Option<&Value>, path: &FieldPath) -> Vec<FieldError> {
+    pub(super) fn duplicates(&self, value: &Value, old: Option<&Value>, path: &Place<'_>) -> Vec<FieldError> {
         let mut faults = Vec::new();
         self.find_duplicates(value, path, &mut faults);
         if let (false, Some(old)) = (faults.is_empty(), old) {
@@ -23,7 +24,10 @@ impl Schema {
         faults
     }
 
-    fn find_duplicates(&self, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    fn find_duplicates(&self, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
+        if !self.has_keys {
+            return;
+        }
         match (&self.kind, value) {
             (Kind::Object(object), Value::Object(map)) => {
                 for (name, field) in map {
@@ -80,15 +84,18 @@ impl ListSchema {
 }
 
 impl ListSchema {
-    fn check_unique(&self, items: &[Value], path: &FieldPath, faults: &mut Vec<FieldError>) {
-        let mut seen: HashMap<String, u32> = HashMap::new();
+    fn check_unique(&self, items: &[Value], path: &Place<'_>, faults: &mut Vec<FieldError>) {
+        if self.uniqueness == Uniqueness::Atomic {
+            return;
+        }
+        let mut seen: HashMap<String, u32> = HashMap::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let identity = match &self.uniqueness {
                 Uniqueness::Atomic => return,
                 Uniqueness::Set => item.clone(),
                 Uniqueness::Map(_) if !item.is_object() && !item.is_null() => {
                     let detail = "must be an object for an array of list-type map";
-                    return faults.push(FieldError::invalid(path.index(index), item, detail));
+                    return faults.push(FieldError::invalid(path.index(index).path(), item, detail));
                 }
                 Uniqueness::Map(keys) => identity(item, keys),
             };
@@ -96,7 +103,7 @@ impl ListSchema {
             *times += 1;
             // Said once of each, at its second place.
             if *times == 2 {
-                faults.push(FieldError::duplicate(path.index(index), &identity));
+                faults.push(FieldError::duplicate(path.index(index).path(), &identity));
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::place::Place;
 use super::{Kind, ListSchema, ObjectSchema, Schema};
 use crate::field_errors::{FieldError, FieldErrorKind, FieldPath, NO_FIELD};
 
@@ -55,9 +56,10 @@ impl Schema {
 
     fn validate_shape(&self, value: &Value, old: Option<&Value>, path: &FieldPath) -> Vec<FieldError> {
         let mut faults = Vec::new();
-        self.walk(value, old, path, &mut faults);
-        self.check_embedded(value, path, &mut faults);
-        faults.extend(self.duplicates(value, old, path));
+        let path = Place::at(path);
+        self.walk(value, old, &path, &mut faults);
+        self.check_embedded(value, &path, &mut faults);
+        faults.extend(self.duplicates(value, old, &path));
         faults
     }
 
@@ -84,7 +86,7 @@ impl Schema {
         &self,
         value: &Value,
         old: Option<&Value>,
-        path: &FieldPath,
+        path: &Place<'_>,
         faults: &mut Vec<FieldError>,
     ) {
         if old == Some(value) || faults.len() >= MOST_FAULTS {
@@ -127,7 +129,7 @@ impl Schema {
         &self,
         value: &Value,
         old: Option<&Value>,
-        path: &FieldPath,
+        path: &Place<'_>,
         faults: &mut Vec<FieldError>,
     ) {
         match (&self.kind, value) {
@@ -145,7 +147,7 @@ impl Schema {
     }
 
     /// Whether a value is one of those there may be, whatever its type.
-    fn check_allowed(&self, value: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    fn check_allowed(&self, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
         let is_absent = value.is_null() && !self.nullable && !matches!(self.kind, Kind::Any);
         if self.allowed.is_empty() || self.allowed.contains(value) || is_absent {
             return;
@@ -154,7 +156,7 @@ impl Schema {
             self.allowed.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned));
         let supported: Vec<String> = words.collect();
         let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
-        faults.push(FieldError::not_supported(path.clone(), value, &supported));
+        faults.push(FieldError::not_supported(path.path(), value, &supported));
     }
 }
 
@@ -186,15 +188,15 @@ fn rules_skipped() -> FieldError {
 }
 
 impl ObjectSchema {
-    fn walk(&self, value: &Value, old: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    fn walk(&self, value: &Value, old: Option<&Value>, path: &Place<'_>, faults: &mut Vec<FieldError>) {
         let Some(map) = value.as_object() else { return };
         let size = map.len();
         if let Some(least) = self.least.filter(|least| count(size) < *least) {
             let detail = format!("{path} in body should have at least {least} properties");
-            faults.push(FieldError::invalid(path.clone(), &Value::from(size), &detail));
+            faults.push(FieldError::invalid(path.path(), &Value::from(size), &detail));
         }
         if let Some(most) = self.most.filter(|most| count(size) > *most) {
-            faults.push(FieldError::too_many(path.clone(), size, most));
+            faults.push(FieldError::too_many(path.path(), size, most));
         }
         for (name, field) in map {
             if let Some(schema) = self.field(name) {
@@ -202,24 +204,24 @@ impl ObjectSchema {
             }
         }
         for name in self.required.iter().filter(|name| !map.contains_key(*name)) {
-            faults.push(FieldError::required(path.child(name), ""));
+            faults.push(FieldError::required(path.child(name).path(), ""));
         }
     }
 }
 
 impl ListSchema {
-    fn walk(&self, items: &[Value], old: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    fn walk(&self, items: &[Value], old: Option<&Value>, path: &Place<'_>, faults: &mut Vec<FieldError>) {
         let size = items.len();
         if let Some(most) = self.most.filter(|most| count(size) > *most) {
-            return faults.push(FieldError::too_many(path.clone(), size, most));
+            return faults.push(FieldError::too_many(path.path(), size, most));
         }
         if let Some(least) = self.least.filter(|least| count(size) < *least) {
             let detail = format!("{path} in body should have at least {least} items");
-            faults.push(FieldError::invalid(path.clone(), &Value::from(size), &detail));
+            faults.push(FieldError::invalid(path.path(), &Value::from(size), &detail));
         }
         if self.unique && repeats(items) {
             let detail = format!("{path} in body shouldn't contain duplicates");
-            faults.push(FieldError::invalid_unshown(path.clone(), &detail));
+            faults.push(FieldError::invalid_unshown(path.path(), &detail));
         }
         let counterparts = self.counterparts(old);
         for (index, item) in items.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Whether a rule makes sense, before it meets a value: the fields it names are there, the functions
 //! are, and what they are given has the types they want.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kube_cel::cel::common::ast::operators::{LOGICAL_AND, LOGICAL_OR, OPT_INDEX};
 use kube_cel::cel::common::ast::{
@@ -14,7 +14,7 @@ use super::literals;
 use super::types::{self, Bindings, Type};
 
 /// The names of types, which are values, too.
-const TYPES: [&str; 11] =
+pub(super) const TYPES: [&str; 11] =
     ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type", "optional_type"];
 
 /// The variables in sight: some, and those around them.
@@ -51,6 +51,12 @@ impl<'a> Checked<'a> {
         [&self.faults, &self.in_literals].into_iter().find(|faults| !faults.is_empty())
     }
 
+    /// The calls of which only running tells which of several functions is meant.
+    pub(super) fn unsure(&self) -> HashSet<u64> {
+        let several = self.calls.iter().filter(|(_, called)| called.ways.len() > 1);
+        several.map(|(id, _)| *id).collect()
+    }
+
     /// Notes what makes no sense. Its type is anything: one fault is not told twice.
     fn refuse(&mut self, id: u64, text: String) -> Type<'a> {
         self.faults.push(Fault { id, text });
@@ -79,7 +85,9 @@ impl<'a, 'p> Scope<'a, 'p> {
     /// What an expression gives, and what makes no sense in it.
     pub(super) fn type_of(&self, expression: &IdedExpr, found: &mut Checked<'a>) -> Type<'a> {
         let of = match &expression.expr {
-            Expr::Unspecified | Expr::Struct(_) => Type::Dyn,
+            Expr::Unspecified => Type::Dyn,
+            // There are no types of messages.
+            Expr::Struct(made) => found.undeclared(expression.id, &made.type_name),
             Expr::Literal(literal) => of_literal(literal),
             Expr::Ident(name) => self.identifier(expression.id, name, found),
             Expr::Select(select) => self.select(expression.id, select, found),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use super::macros::SORT_BY_KEYS;
 use super::types::Type;
 
 /// One way to call a function.
@@ -68,10 +69,11 @@ list(string).join() string; list(string).join(string) string; strings.quote(stri
 string.format(list(A)) string; string.find(string) string; string.findAll(string) list(string);
 string.findAll(string, int) list(string);
 list(A).isSorted() bool; list(A).sum() A; list(A).min() A; list(A).max() A; list(A).indexOf(A) int;
-list(A).lastIndexOf(A) int; list(A).slice(int, int) list(A); list(A).sort() list(A);
+list(A).lastIndexOf(A) int; list(A).slice(int, int) list(A);
 list(list(A)).flatten() list(A); list(dyn).flatten(int) list(dyn); list(A).distinct() list(A);
 list(A).reverse() list(A); list(A).first() optional(A); list(A).last() optional(A);
-lists.range(int) list(int);
+lists.range(int) list(int); optional.unwrap(list(optional(A))) list(A); list(optional(A)).unwrapOpt() list(A);
+cel.@mapInsert(map(A, B), A, B) map(A, B); cel.@mapInsert(map(A, B), map(A, B)) map(A, B);
 sets.contains(list(A), list(A)) bool; sets.equivalent(list(A), list(A)) bool;
 sets.intersects(list(A), list(A)) bool;
 url(string) net.URL; isURL(string) bool; net.URL.getScheme() string; net.URL.getHost() string;
@@ -131,6 +133,10 @@ static FUNCTIONS: LazyLock<HashMap<String, Vec<Signature>>> = LazyLock::new(|| {
         let pairs = NUMBERS.iter().flat_map(|left| NUMBERS.iter().map(move |right| (left, right)));
         pairs.for_each(|(left, right)| add(&format!("{order}({left}, {right}) bool")));
     }
+    for one in ORDERED.iter().chain(&NUMBERS) {
+        add(&format!("list({one}).sort() list({one})"));
+        add(&format!("list(A).{SORT_BY_KEYS}(list({one})) list(A)"));
+    }
     FORMATS.iter().for_each(|name| add(&format!("format.{name}() Format")));
     all
 });
@@ -173,7 +179,7 @@ fn matching(call: &str) -> Option<usize> {
 
 /// Whether a method may be called on it: else it is a namespace of functions.
 fn is_type(text: &str) -> bool {
-    !matches!(text, "optional" | "strings" | "lists" | "sets" | "ip" | "format")
+    !matches!(text, "cel" | "optional" | "strings" | "lists" | "sets" | "ip" | "format")
 }
 
 /// The parts between the commas that are in no parentheses.

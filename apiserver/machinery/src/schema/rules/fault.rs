@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use kube_cel::cel::ParseErrors;
 use kube_cel::cel::common::ast::SourceInfo;
 use kube_cel::cel::parser::Parser;
+use kube_cel::cel::{ParseError, ParseErrors};
+
+use super::macros;
+use super::signs::without_pairs;
 
 /// CEL shows no longer lines. Unit: bytes.
 const LONGEST_LINE: usize = 16384;
@@ -47,7 +50,7 @@ type Position = (usize, usize);
 /// The faults with their places, in the order of places.
 pub(super) fn shown(source: &str, faults: &Faults) -> String {
     let parts = parts(source);
-    let offset = |id| usize::try_from(parts.as_ref()?.offset_for(id)?.0).ok();
+    let offset = |id| usize::try_from(parts.as_ref()?.offset_for(macros::place(id))?.0).ok();
     let place = |fault: &Fault| offset(fault.id).map_or((1, 1), |offset| position(source, offset));
     let mut placed: Vec<(Position, &str)> =
         faults.told.iter().map(|fault| (place(fault), fault.text.as_str())).collect();
@@ -65,8 +68,48 @@ fn joined(faults: impl Iterator<Item = String>, more: usize) -> String {
 pub(super) fn unread(source: &str, errors: &ParseErrors) -> String {
     let number = |number: isize| usize::try_from(number).unwrap_or_default();
     let place = |(line, column)| (number(line).max(1), number(column).max(1));
-    let lines = errors.errors.iter().take(MOST).map(|error| one(source, place(error.pos), &error.msg));
-    joined(lines, errors.errors.len().saturating_sub(MOST))
+    let is_of_syntax = |error: &&ParseError| error.msg.starts_with("Syntax error:");
+    // What follows from what is not understood is not told.
+    let follows = |error: &&ParseError| error.msg.starts_with("Incomplete ");
+    let has_any = errors.errors.iter().any(|error| is_of_syntax(&error));
+    let told: Vec<_> = errors.errors.iter().filter(|error| !has_any || !follows(error)).collect();
+    let lines = told.iter().take(MOST).map(|error| {
+        let place = place(error.pos);
+        one(source, place, &in_upstream_words(source, place, &error.msg))
+    });
+    joined(lines, told.len().saturating_sub(MOST))
+}
+
+/// What can go on after any value: upstream's parser does not tell it among what it expected.
+const OPERATORS: [&str; 17] = [
+    "'=='", "'!='", "'in'", "'<'", "'<='", "'>='", "'>'", "'&&'", "'||'", "'['", "'.'", "'-'", "'?'", "'+'",
+    "'*'", "'/'", "'%'",
+];
+
+fn in_upstream_words(source: &str, place: Position, text: &str) -> String {
+    if text == "argument must be a simple name" && is_in_collector(source, place) {
+        return "argument is not an identifier".to_owned();
+    }
+    let Some((before, expected)) = text.split_once(" expecting {") else { return text.to_owned() };
+    if !expected.contains("'==', '!=', 'in'") {
+        return text.to_owned();
+    }
+    let expected: Vec<&str> =
+        expected.trim_end_matches('}').split(", ").filter(|one| !OPERATORS.contains(one)).collect();
+    match expected.as_slice() {
+        [only] => format!("{before} expecting {only}"),
+        _ => format!("{before} expecting {{{}}}", expected.join(", ")),
+    }
+}
+
+/// Whether the first argument of `map` or `filter` is there.
+fn is_in_collector(source: &str, (line, column): Position) -> bool {
+    let lines = source.split('\n').take(line).collect::<Vec<_>>();
+    let Some((last, others)) = lines.split_last() else { return false };
+    let last: String = last.chars().take(column - 1).collect();
+    let before = format!("{}\n{last}", others.join("\n"));
+    let name = before.trim_end().strip_suffix('(').unwrap_or_default().trim_end();
+    name.ends_with("map") || name.ends_with("filter")
 }
 
 /// A fault, the line it is in, and a mark below it. Letters that are wide have wide dots.
@@ -87,7 +130,7 @@ fn one(source: &str, (line, column): Position, text: &str) -> String {
 /// stands behind the expression changes nothing in it.
 fn parts(source: &str) -> Option<Arc<SourceInfo>> {
     let parser = Parser::new().enable_optional_syntax(true);
-    let told = parser.parse(&format!("{source}\n)")).err()?;
+    let told = parser.parse(&format!("{}\n)", without_pairs(source))).err()?;
     told.errors.into_iter().find_map(|error| error.source_info)
 }
 

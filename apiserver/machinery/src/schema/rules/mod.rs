@@ -1,18 +1,23 @@
 //! `x-kubernetes-validations`: what must hold of a value beyond its fields' own bounds.
 
 mod check;
-mod cost;
 mod declarations;
 mod estimate;
 mod fault;
 mod in_rules;
 mod judge;
 mod literals;
+mod macros;
 mod parse;
+mod parts;
 mod program;
+mod run;
+mod signs;
 mod stack;
 mod types;
 mod value;
+
+use std::time::{Duration, Instant};
 
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::{Context, Value as Cel};
@@ -25,7 +30,25 @@ pub(super) use value::go_duration;
 
 use super::{Kind, Schema};
 use crate::field_errors::{FieldError, FieldPath};
-use cost::Budget;
+use program::Given;
+use run::Failure;
+
+/// How long all rules on one object may take: what they cost bounds it, but for functions that cost little however
+/// long what they are given is. Upstream stops them when the request is over.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// What one rule on one value may cost, as upstream has it.
+const MOST_OF_A_RULE: u64 = 1_000_000;
+
+/// What all rules on one object may cost.
+const MOST_OF_AN_OBJECT: u64 = 10_000_000;
+
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+const MESSAGE_OUT_OF_BUDGET: &str = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
+
+const TOO_DEAR: &str = "operation cancelled: actual cost limit exceeded";
 
 thread_local! {
     /// The functions that Kubernetes adds to CEL. Registering them takes longer than most rules.
@@ -72,31 +95,30 @@ impl Schema {
     fn run_all_rules(&self, place: Place<'_>, path: &FieldPath) -> Vec<FieldError> {
         let mut faults = Vec::new();
         FUNCTIONS.with(|functions| {
-            self.run_rules(
-                place,
-                path,
-                &mut Run { functions, budget: Budget::default(), faults: &mut faults },
-            );
+            let until = Instant::now() + LONGEST;
+            let left = Some(MOST_OF_AN_OBJECT);
+            let walk = &mut Walk { functions, left, until, faults: &mut faults };
+            self.run_rules(place, path, walk);
         });
         faults
     }
 
-    fn run_rules(&self, place: Place<'_>, path: &FieldPath, run: &mut Run<'_>) {
-        if !self.has_rules || place.now.is_null() || run.budget.is_spent() {
+    fn run_rules(&self, place: Place<'_>, path: &FieldPath, walk: &mut Walk<'_>) {
+        if !self.has_rules || place.now.is_null() || walk.left.is_none() {
             return;
         }
         if !self.rules.is_empty() {
-            run.node(self, place, path);
+            walk.node(self, place, path);
         }
         match (&self.kind, place.now) {
             (Kind::Object(object), Value::Object(map)) => {
                 for (name, field) in map {
                     let inner = place.inner(field, place.old.and_then(|old| old.get(name)));
                     match object.properties.get(name) {
-                        Some(schema) => schema.run_rules(inner, &path.child(name), run),
+                        Some(schema) => schema.run_rules(inner, &path.child(name), walk),
                         None => {
                             if let Some(schema) = &object.additional {
-                                schema.run_rules(inner, &path.key(name), run);
+                                schema.run_rules(inner, &path.key(name), walk);
                             }
                         }
                     }
@@ -106,7 +128,7 @@ impl Schema {
                 let counterparts = list.counterparts(place.old);
                 for (index, item) in items.iter().enumerate() {
                     let inner = place.inner(item, counterparts.of(item));
-                    list.items.run_rules(inner, &path.index(index), run);
+                    list.items.run_rules(inner, &path.index(index), walk);
                 }
             }
             _ => {}
@@ -115,13 +137,15 @@ impl Schema {
 }
 
 /// One walk over an object.
-struct Run<'a> {
+struct Walk<'a> {
     functions: &'a Context<'static>,
-    budget: Budget,
+    /// What rules may cost yet; nothing where they cost too much, and no more are asked.
+    left: Option<u64>,
+    until: Instant,
     faults: &'a mut Vec<FieldError>,
 }
 
-impl Run<'_> {
+impl Walk<'_> {
     /// The rules of one value.
     fn node(&mut self, schema: &Schema, place: Place<'_>, path: &FieldPath) {
         let old = place.old.filter(|old| !old.is_null());
@@ -132,48 +156,89 @@ impl Run<'_> {
         if due.is_empty() {
             return;
         }
-        let size = cost::Size::of(place.now).and(old.map(cost::Size::of));
-        let mut scope = self.functions.new_inner_scope();
-        scope.add_variable_from_value("self", schema.to_cel(place.now));
-        let old = old.map(|old| schema.to_cel(old));
+        if self.left == Some(0) {
+            return self.stop(schema, path, OUT_OF_BUDGET);
+        }
+        let mut given = Given { now: schema.to_cel(place.now), old: old.map(|old| schema.to_cel(old)) };
         for rule in due {
-            if !self.budget.spend(size.cost(rule.depth)) {
-                let detail = "validation failed due to running out of cost budget, no further validation rules will be run";
-                self.faults.push(FieldError::invalid(path.clone(), &Value::from(schema.type_name()), detail));
+            let plain = given.old.clone();
+            if rule.optional_old {
+                given.old = Some(value::optional(plain.clone()));
+            }
+            self.evaluate(rule, schema, place.now, &given, path);
+            given.old = plain;
+            if self.left.is_none() {
                 return;
             }
-            let mut scope = scope.new_inner_scope();
-            if rule.optional_old {
-                scope.add_variable_from_value("oldSelf", value::optional(old.clone()));
-            } else if let Some(old) = &old {
-                scope.add_variable_from_value("oldSelf", old.clone());
-            }
-            self.evaluate(rule, schema, place.now, &scope, path);
         }
     }
 
-    fn evaluate(&mut self, rule: &Rule, schema: &Schema, now: &Value, scope: &Context<'_>, path: &FieldPath) {
-        match rule.run(&rule.program, scope) {
+    fn evaluate(&mut self, rule: &Rule, schema: &Schema, now: &Value, given: &Given, path: &FieldPath) {
+        let (outcome, cost) = rule.run(&rule.program, self.functions, given, self.until);
+        if !self.spend(cost) {
+            return self.stop(schema, path, OUT_OF_BUDGET);
+        }
+        let name = rule.name();
+        match outcome {
             Ok(Cel::Bool(true)) => {}
-            Ok(Cel::Bool(false)) => self.faults.push(rule.broken(schema, now, scope, path)),
+            Ok(Cel::Bool(false)) => self.broken(rule, schema, now, given, path),
             Ok(other) => {
-                let detail = format!("unexpected result {other:?} evaluating rule: {}", rule.name());
-                self.faults.push(FieldError::invalid(
-                    path.clone(),
-                    &Value::from(schema.type_name()),
-                    &detail,
-                ));
+                self.told(schema, path, &format!("unexpected result {other:?} evaluating rule: {name}"));
             }
-            Err(error) => {
-                let detail =
-                    format!("{} evaluating rule: {}", in_lower_case(&error.to_string()), rule.name());
-                self.faults.push(FieldError::invalid(
-                    path.clone(),
-                    &Value::from(schema.type_name()),
-                    &detail,
-                ));
+            Err(Failure::TooDear) => self.stop(
+                schema,
+                path,
+                &format!("'{TOO_DEAR}': no further validation rules will be run due to call cost exceeds limit for rule: {name}"),
+            ),
+            Err(Failure::Interrupted) => {
+                self.stop(schema, path, &format!("operation interrupted evaluating rule: {name}"));
+            }
+            Err(Failure::Error(text)) if text.starts_with("no such overload") => self.told(
+                schema,
+                path,
+                &format!("'{text}': call arguments did not match a supported operator, function or macro signature for rule: {name}"),
+            ),
+            Err(Failure::Error(text)) => {
+                self.told(schema, path, &format!("{} evaluating rule: {name}", in_lower_case(&text)));
             }
         }
+    }
+
+    /// A rule does not hold, and its message is made, which costs, too.
+    fn broken(&mut self, rule: &Rule, schema: &Schema, now: &Value, given: &Given, path: &FieldPath) {
+        let at = rule.blamed(path);
+        let mut said = None;
+        if let Some((source, program)) = rule.message_expression() {
+            let (outcome, cost) = rule.run(program, self.functions, given, self.until);
+            if !self.spend(cost) {
+                return self.stop(schema, &at, MESSAGE_OUT_OF_BUDGET);
+            }
+            if outcome == Err(Failure::TooDear) {
+                let source = Value::from(source);
+                let detail = format!(
+                    "no further validation rules will be run due to call cost exceeds limit for messageExpression: {source}"
+                );
+                return self.stop(schema, &at, &detail);
+            }
+            said = program::usable(outcome.ok());
+        }
+        self.faults.push(rule.broken(schema, now, &said.unwrap_or_else(|| rule.plain_message()), at));
+    }
+
+    /// Whether there is as much left, which is then spent.
+    fn spend(&mut self, cost: u64) -> bool {
+        self.left = self.left.and_then(|left| left.checked_sub(cost));
+        self.left.is_some()
+    }
+
+    fn told(&mut self, schema: &Schema, path: &FieldPath, detail: &str) {
+        self.faults.push(FieldError::invalid(path.clone(), &Value::from(schema.type_name()), detail));
+    }
+
+    /// Tells why no more rules are asked.
+    fn stop(&mut self, schema: &Schema, path: &FieldPath, detail: &str) {
+        self.told(schema, path, detail);
+        self.left = None;
     }
 }
 

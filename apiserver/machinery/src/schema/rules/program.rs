@@ -1,15 +1,30 @@
 //! One compiled rule.
 
-use kube_cel::cel::{Context, IdedExpr, ResolveResult, Value as Cel};
+use std::collections::HashSet;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use kube_cel::cel::{Context, IdedExpr, Value as Cel};
 use serde_json::Value;
 
 use super::check::{Checked, Scope};
 use super::parse::{is_deep, parse};
+use super::run::{Failure, Run};
 use super::stack;
 use super::types::Type;
-use super::{cost, judge};
+use super::{MOST_OF_A_RULE, judge};
 use crate::field_errors::{FieldError, FieldPath};
 use crate::schema::{Kind, Schema};
+
+/// Unit: bytes.
+const LONGEST_MESSAGE: usize = 5 * 1024;
+
+/// What expressions are about.
+pub(super) struct Given {
+    pub(super) now: Cel,
+    /// What was there before, as the rule has it.
+    pub(super) old: Option<Cel>,
+}
 
 /// A rule, compiled once.
 #[derive(Debug)]
@@ -19,6 +34,9 @@ pub(crate) struct Rule {
     message: Option<String>,
     message_source: Option<String>,
     message_program: Option<IdedExpr>,
+    /// The calls of which only running tells which of several functions is meant.
+    unsure: OnceLock<HashSet<u64>>,
+    unsure_of_message: OnceLock<HashSet<u64>>,
     reason: Option<String>,
     /// The field that is to blame, below the one with the rule.
     blamed: Option<String>,
@@ -26,8 +44,6 @@ pub(crate) struct Rule {
     pub(in crate::schema) is_transition: bool,
     /// Whether it is also asked when there was nothing before.
     pub(super) optional_old: bool,
-    /// How deep comprehensions are nested.
-    pub(super) depth: u32,
     /// Whether running it may need more than what is left of a stack.
     is_deep: bool,
 }
@@ -51,12 +67,13 @@ impl Rule {
         let message_program = message_source.as_deref().map(message).transpose()?;
         Ok(Self {
             is_transition: program.references().has_variable("oldSelf"),
-            depth: cost::depth(&program),
             is_deep: is_deep(&source) || message_source.as_deref().is_some_and(is_deep),
             program,
             message: text("message"),
             message_source,
             message_program,
+            unsure: OnceLock::new(),
+            unsure_of_message: OnceLock::new(),
             reason: text("reason"),
             blamed: text("fieldPath").map(|path| normal_path(&path, schema)),
             optional_old: rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
@@ -71,13 +88,13 @@ impl Rule {
     pub(in crate::schema) fn check(&self, schema: &Schema) -> Result<(), String> {
         stack::deep(|| {
             let scope = self.scope(schema);
-            self.make_sense(&scope)?;
-            match (&self.message_source, &self.message_program) {
-                (Some(source), Some(program)) => {
-                    judge::message_makes_sense(&scope, source, program).map(|_| ())
-                }
-                _ => Ok(()),
+            // A rule is checked once, and what is found is the same each time.
+            let _ = self.unsure.set(self.make_sense(&scope)?.unsure());
+            if let Some((source, program)) = self.message_expression() {
+                let found = judge::message_makes_sense(&scope, source, program)?;
+                let _ = self.unsure_of_message.set(found.unsure());
             }
+            Ok(())
         })
     }
 
@@ -93,10 +110,34 @@ impl Rule {
         Scope::of([("self", now), ("oldSelf", old)])
     }
 
-    /// What one of its expressions gives.
-    pub(super) fn run(&self, expression: &IdedExpr, scope: &Context<'_>) -> ResolveResult {
-        let run = || Cel::resolve(expression, scope);
-        if self.is_deep { stack::deep(run) } else { run() }
+    /// What one of its expressions gives, and what that cost.
+    pub(super) fn run(
+        &self,
+        expression: &IdedExpr,
+        functions: &Context<'static>,
+        given: &Given,
+        until: Instant,
+    ) -> (Result<Cel, Failure>, u64) {
+        let unsure =
+            if std::ptr::eq(expression, &self.program) { &self.unsure } else { &self.unsure_of_message };
+        let mut run =
+            Run::new(functions, unsure.get(), MOST_OF_A_RULE, until).with("self", given.now.clone());
+        if let Some(old) = &given.old {
+            run = run.with("oldSelf", old.clone());
+        }
+        let outcome =
+            if self.is_deep { stack::deep(|| run.value(expression)) } else { run.value(expression) };
+        (outcome, run.cost())
+    }
+
+    /// The expression for its message.
+    pub(super) fn message_expression(&self) -> Option<(&str, &IdedExpr)> {
+        self.message_source.as_deref().zip(self.message_program.as_ref())
+    }
+
+    /// The field that is to blame.
+    pub(super) fn blamed(&self, path: &FieldPath) -> FieldPath {
+        self.blamed.as_deref().map_or_else(|| path.clone(), |blamed| path.child(blamed))
     }
 
     /// How errors call it.
@@ -105,37 +146,29 @@ impl Rule {
     }
 
     /// The fault of a value of which it does not hold.
-    pub(super) fn broken(
-        &self,
-        schema: &Schema,
-        value: &Value,
-        scope: &Context<'_>,
-        path: &FieldPath,
-    ) -> FieldError {
-        let at = self.blamed.as_deref().map_or_else(|| path.clone(), |blamed| path.child(blamed));
-        let detail = self.said(scope);
+    pub(super) fn broken(&self, schema: &Schema, value: &Value, detail: &str, at: FieldPath) -> FieldError {
         match (self.reason.as_deref(), &schema.kind) {
-            (Some("FieldValueForbidden"), _) => FieldError::forbidden(at, &detail),
-            (Some("FieldValueRequired"), _) => FieldError::required(at, &detail),
+            (Some("FieldValueForbidden"), _) => FieldError::forbidden(at, detail),
+            (Some("FieldValueRequired"), _) => FieldError::required(at, detail),
             (Some("FieldValueDuplicate"), _) => FieldError::duplicate(at, value),
             // The value of an object or list is not repeated.
-            (_, Kind::Object(_) | Kind::List(_)) => FieldError::invalid_unshown(at, &detail),
-            _ => FieldError::invalid(at, value, &detail),
+            (_, Kind::Object(_) | Kind::List(_)) => FieldError::invalid_unshown(at, detail),
+            _ => FieldError::invalid(at, value, detail),
         }
     }
 
-    /// The message: computed when that gives one line of text, else the fixed one.
-    fn said(&self, scope: &Context<'_>) -> String {
-        let computed = self.message_program.as_ref().and_then(|program| self.run(program, scope).ok());
-        let computed = match computed {
-            Some(Cel::String(text)) => Some(text.trim().to_owned()),
-            _ => None,
-        };
-        let usable = computed.filter(|text| !text.is_empty() && !text.contains('\n'));
-        usable.unwrap_or_else(|| {
-            self.message.clone().unwrap_or_else(|| format!("failed rule: {}", self.source.trim()))
-        })
+    /// The message where none is made.
+    pub(super) fn plain_message(&self) -> String {
+        self.message.clone().unwrap_or_else(|| format!("failed rule: {}", self.source.trim()))
     }
+}
+
+/// The message that was made, if it is one line of text and not too long.
+pub(super) fn usable(made: Option<Cel>) -> Option<String> {
+    let Some(Cel::String(text)) = made else { return None };
+    let text = text.trim();
+    let is_usable = !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
+    is_usable.then(|| text.to_owned())
 }
 
 /// Reads the expression for a message.

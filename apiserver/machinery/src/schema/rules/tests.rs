@@ -151,10 +151,30 @@ fn a_huge_list_does_not_stall_the_server() {
     let schema = object(&json!({"rule": "self.tags.all(a, self.tags.all(b, self.tags.all(c, a + b != c)))"}));
     let tags: Vec<String> = (0..5000).map(|number| number.to_string()).collect();
     let started = std::time::Instant::now();
-    let expected = "spec: Invalid value: \"object\": validation failed due to running out of cost budget, no further validation rules will be run";
+    let expected = "spec: Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.tags.all(a, self.tags.all(b, self.tags.all(c, a + b != c)))";
     assert_eq!(faults(&schema, &json!({"tags": tags}), None), [expected]);
     assert!(started.elapsed() < std::time::Duration::from_secs(5));
     assert_eq!(faults(&schema, &json!({"tags": ["a", "b"]}), None), Vec::<String>::new());
+}
+
+/// Each rule costs less than one may, and all together more than an object's may.
+#[test]
+fn rules_of_one_object_share_what_they_may_cost() {
+    let rule = json!({"rule": "self.all(a, self.all(b, a != b || a == b))"});
+    let list = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-validations": [rule]});
+    let names: Vec<String> = (0..30).map(|number| format!("l{number}")).collect();
+    let lists: serde_json::Map<String, Value> =
+        names.iter().map(|name| (name.clone(), list.clone())).collect();
+    let value = |length: usize| {
+        let items: Vec<String> = (0..length).map(|number| number.to_string()).collect();
+        Value::Object(names.iter().map(|name| (name.clone(), json!(items))).collect())
+    };
+    let schema = json!({"type": "object", "properties": lists});
+    assert_eq!(faults(&schema, &value(150), None), Vec::<String>::new());
+    let found = faults(&schema, &value(250), None);
+    assert_eq!(found.len(), 1);
+    let expected = "Invalid value: \"array\": validation failed due to running out of cost budget, no further validation rules will be run";
+    assert!(found.first().unwrap().ends_with(expected), "{found:?}");
 }
 
 #[test]
@@ -263,6 +283,15 @@ fn a_chain_is_refused_before_it_is_too_deep() {
             schema.validate(&json!({"any": 1, "least": 1, "name": "a"}), None, &FieldPath::new("spec"))
         });
     }
+}
+
+/// `optMap` says twice what it is called on.
+#[test]
+fn a_chain_of_macros_does_not_double_without_end() {
+    let chain = |length| format!("self.?name{}.hasValue()", ".optMap(x, x)".repeat(length));
+    assert_eq!(refused(&json!({"rule": chain(8)})), "");
+    let found = refused(&json!({"rule": chain(60)}));
+    assert!(found.contains("too long with what its macros stand for"), "{found}");
 }
 
 /// Each fault shows its line: a rule of 4 KB could else be answered with 12 MB.

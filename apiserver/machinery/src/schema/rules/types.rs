@@ -125,8 +125,9 @@ impl<'a> Type<'a> {
         match (&self, other) {
             (Self::Free, _) => Some(other.clone()),
             (_, Self::Dyn) => Some(Self::Dyn),
-            // As with the items of an empty list beside one that is not.
+            // As with the items of an empty list or map beside one that is not.
             (Self::List(item), Self::List(_)) if matches!(**item, Self::Free) => Some(other.clone()),
+            (Self::Map(key, _), Self::Map(..)) if matches!(**key, Self::Free) => Some(other.clone()),
             _ if other.fits(&self, bindings) => Some(self),
             _ => self.fits(other, bindings).then(|| other.clone()),
         }

@@ -16,7 +16,7 @@ use crate::schema::rules::types::Type;
 pub(super) const READ_AND_MADE: (u64, u64) = (2, 10);
 
 /// The longest pattern of a format of Kubernetes. Unit: letters.
-const FORMAT_PATTERN: u64 = 128;
+pub(in crate::schema::rules) const FORMAT_PATTERN: u64 = 128;
 
 /// The longest name of a format. Unit: letters.
 const FORMAT_NAME: u64 = 64;
@@ -95,12 +95,7 @@ impl<'e> Estimate<'_, 'e> {
     /// `dyn(…)`, which is what is in it.
     fn untyped(&mut self, id: u64, only: &'e IdedExpr) -> Range {
         let cost = self.cost(only).plus(Range::ONE);
-        if let Some(size) = self.size(only) {
-            self.sizes.insert(id, size);
-        }
-        if let Some(entries) = self.entries(only) {
-            self.entries.insert(id, entries);
-        }
+        self.same_size(id, only);
         cost
     }
 
@@ -115,10 +110,7 @@ impl<'e> Estimate<'_, 'e> {
     }
 
     fn price(&mut self, call: &Call<'_, 'e>, way: &Signature) -> Priced {
-        let has_texts = call.target.is_some_and(|target| {
-            matches!(self.type_of(target.expression), Some(Type::List(of)) if matches!(**of, Type::Text | Type::Bytes | Type::Dyn))
-        });
-        let lists = call.of_lists(way, has_texts);
+        let lists = call.of_lists(way);
         let priced = lists.or_else(|| self.of_kubernetes(call, way)).or_else(|| self.standard(call, way));
         priced.unwrap_or_else(|| Priced::of(Range::ONE))
     }

@@ -6,6 +6,7 @@ use super::calls::{Call, Priced, READ_AND_MADE};
 use super::range::{LETTER, PATTERN, Range};
 use super::{LIST, Node};
 use crate::schema::rules::declarations::Signature;
+use crate::schema::rules::macros::SORT_BY_KEYS;
 use crate::schema::rules::types::Type;
 
 /// The bytes of an address.
@@ -20,14 +21,19 @@ impl Call<'_, '_> {
     }
 
     /// Functions that make lists, and those of sets.
-    pub(super) fn of_lists(&self, way: &Signature, has_texts: bool) -> Option<Priced> {
+    pub(super) fn of_lists(&self, way: &Signature) -> Option<Priced> {
         let on = self.target.map(Node::size);
         let number =
             |index: usize, absent| self.arguments.get(index).map_or(absent, |node| number(node, absent));
         let making = |factor: (u64, u64), size: Range| {
             Priced::giving(size.scaled(factor).plus(Range::exactly(1 + LIST)), size)
         };
-        let squared = |factor| on.map(|size| making(factor, size.times(size)));
+        let squared = |factor, size: Range| making(factor, size.times(size));
+        // Of texts, letters are compared, too.
+        let sorting = |keys: Option<&Type<'_>>| match keys {
+            Some(Type::List(key)) if matches!(**key, Type::Text | Type::Bytes) => (21, 10),
+            _ => (2, 1),
+        };
         let is_list = matches!(way.parameters.first(), Some(Type::List(_)));
         match self.name {
             "slice" => {
@@ -39,9 +45,11 @@ impl Call<'_, '_> {
             }
             "lists.range" => Some(making((1, 1), Range::exactly(number(0, u64::MAX)))),
             "reverse" if is_list => on.map(|size| making((1, 1), size)),
-            "distinct" => squared((2, 1)),
-            // Of texts, letters are compared, too.
-            "sort" => squared(if has_texts { (21, 10) } else { (2, 1) }),
+            "distinct" => on.map(|size| squared((2, 1), size)),
+            "sort" => on.map(|size| squared(sorting(way.parameters.first()), size)),
+            SORT_BY_KEYS => {
+                self.arguments.first().map(|keys| squared(sorting(way.parameters.get(1)), keys.size()))
+            }
             "sets.contains" | "sets.intersects" | "sets.equivalent" => {
                 let [left, right] = self.arguments else { return None };
                 let factor = if self.name == "sets.equivalent" { 2 } else { 1 };

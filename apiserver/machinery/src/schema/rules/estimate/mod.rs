@@ -17,16 +17,18 @@ use std::collections::HashMap;
 use kube_cel::cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
 use super::check::{Called, Checked};
+use super::macros;
 use super::types::Type;
 use crate::schema::Schema;
+pub(super) use calls::FORMAT_PATTERN;
 use path::{Path, Step};
 use range::Range;
 use sizes::Place;
 pub(in crate::schema) use sizes::most_in_a_request;
 
 /// What is made costs this, whatever is in it.
-const LIST: u64 = 10;
-const MAP: u64 = 30;
+pub(super) const LIST: u64 = 10;
+pub(super) const MAP: u64 = 30;
 const STRUCT: u64 = 40;
 
 /// The most that an expression costs that was found to make sense.
@@ -148,13 +150,13 @@ impl<'e> Estimate<'_, 'e> {
 
     fn comprehension(&mut self, id: u64, inner: &'e ComprehensionExpr) -> Range {
         let start = self.cost(&inner.iter_range).plus(self.cost(&inner.accu_init));
-        let made = Variable {
-            name: &inner.accu_var,
-            path: self.path(&inner.accu_init),
-            size: self.size(&inner.accu_init),
-            entries: self.entries(&inner.accu_init),
-        };
-        self.variables.push(made);
+        self.push_made(inner);
+        if macros::is_name(inner) {
+            let result = self.cost(&inner.result);
+            self.variables.pop();
+            self.same_size(id, &inner.result);
+            return start.plus(result);
+        }
         let around = self.variables.len();
         self.enter(inner);
         let condition = self.cost(&inner.loop_cond);
@@ -176,6 +178,27 @@ impl<'e> Estimate<'_, 'e> {
             _ => {}
         }
         start.plus(result).plus(rounds.times(step))
+    }
+
+    /// Makes the variable that a comprehension collects in.
+    fn push_made(&mut self, inner: &'e ComprehensionExpr) {
+        let made = Variable {
+            name: &inner.accu_var,
+            path: self.path(&inner.accu_init),
+            size: self.size(&inner.accu_init),
+            entries: self.entries(&inner.accu_init),
+        };
+        self.variables.push(made);
+    }
+
+    /// Notes that something is as large as a part of it.
+    fn same_size(&mut self, id: u64, part: &'e IdedExpr) {
+        if let Some(size) = self.size(part) {
+            self.sizes.insert(id, size);
+        }
+        if let Some(entries) = self.entries(part) {
+            self.entries.insert(id, entries);
+        }
     }
 
     /// Makes the variables of a round.
@@ -305,4 +328,4 @@ fn of_struct(entry: &EntryExpr) -> Option<&IdedExpr> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -11,7 +11,7 @@ const COSTS: &str = include_str!("costs.tsv");
 const EXACT: u64 = 1 << 53;
 
 /// Fields with bounds.
-fn small() -> Value {
+pub(in crate::schema::rules) fn small() -> Value {
     json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string", "maxLength": 10}, "long": {"type": "string"},
         "word": {"type": "string", "enum": ["a", "bcd", "é"]},
@@ -28,7 +28,7 @@ fn small() -> Value {
 }
 
 /// Fields without.
-fn large() -> Value {
+pub(in crate::schema::rules) fn large() -> Value {
     json!({"type": "object", "properties": {
         "name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}},
         "numbers": {"type": "array", "items": {"type": "integer"}},
