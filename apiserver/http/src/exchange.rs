@@ -13,7 +13,8 @@ use crate::audit::{Outcome, Record, Stage};
 use crate::body::ResponseBody;
 use crate::fairness::Seat;
 use crate::filters::authorization::Decided;
-use crate::metrics::{RequestLabels, RequestSeries};
+use crate::metrics::{Asked, RequestSeries};
+use crate::request_info::RequestInfo;
 use crate::response::{Answer, Deprecated, Told};
 use crate::server::ApiServer;
 
@@ -29,14 +30,16 @@ pub(crate) struct Exchange {
     panicked: bool,
     is_stopped_early: bool,
     waited: Duration,
+    /// The body of a write: its verb in upstream's words, and how many bytes there are.
+    brought: Option<(&'static str, usize)>,
     seat: Option<Seat>,
 }
 
 impl Exchange {
-    pub(crate) fn open(server: &Arc<ApiServer>, labels: &RequestLabels, record: Option<Record>) -> Self {
+    pub(crate) fn open(server: &Arc<ApiServer>, asked: &Asked, record: Option<Record>) -> Self {
         Self {
             server: Arc::clone(server),
-            series: server.metrics.series(labels),
+            series: server.metrics.series(asked),
             record,
             is_known: false,
             is_admitted: false,
@@ -44,6 +47,7 @@ impl Exchange {
             panicked: false,
             is_stopped_early: false,
             waited: Duration::ZERO,
+            brought: None,
             seat: None,
         }
     }
@@ -100,8 +104,18 @@ impl Exchange {
     }
 
     /// The body has come, which may name what the path does not.
-    pub(crate) fn brought(&mut self, verb: &str, body: &[u8]) {
-        if let Some(record) = self.record.as_mut().filter(|_| matches!(verb, "create" | "update")) {
+    pub(crate) fn brought(&mut self, info: &RequestInfo, body: &[u8]) {
+        let is_named = info.resource().is_some_and(|path| !path.name.is_empty());
+        let verb = match info.verb {
+            "create" => Some("create"),
+            "update" if is_named => Some("update"),
+            "patch" if is_named => Some("patch"),
+            "delete" => Some("delete"),
+            "deletecollection" => Some("delete_collection"),
+            _ => None,
+        };
+        self.brought = verb.map(|verb| (verb, body.len()));
+        if let Some(record) = self.record.as_mut().filter(|_| matches!(info.verb, "create" | "update")) {
             record.set_body(body);
         }
     }
@@ -125,9 +139,9 @@ impl Exchange {
             self.series.terminated(code);
         }
         let size = answer.body().size_hint().exact();
-        let labels = self.series.labels();
-        tracing::debug!(verb = labels.verb, resource = labels.resource, code, "request");
-        if size.is_none() && labels.is_long_running() {
+        let asked = self.series.asked();
+        tracing::debug!(verb = asked.labels.verb, resource = asked.labels.resource, code, "request");
+        if size.is_none() && asked.is_watch() {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
             self.series.watch_opened();
             let (head, body) = answer.into_parts();
@@ -144,7 +158,7 @@ impl Exchange {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
             return answer;
         }
-        if self.series.labels().is_long_running() {
+        if self.series.asked().is_watch() {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
         }
         self.write(Stage::ResponseComplete, Some(&self.outcome));
@@ -152,8 +166,14 @@ impl Exchange {
     }
 
     fn measure(&self, took: Duration, size: Option<u64>) {
-        if self.is_admitted && self.series.labels().is_counted() {
-            self.series.answered(self.outcome.code, took, self.waited, size);
+        let code = self.outcome.code;
+        if !self.is_admitted || !self.series.asked().is_counted() {
+            return;
+        }
+        self.series.answered(code, took, self.waited, size);
+        // What is in a form that is not known, or is to be answered in one, is not read.
+        if let Some((verb, size)) = self.brought.filter(|_| !matches!(code, 406 | 415)) {
+            self.series.body_read(verb, size);
         }
     }
 

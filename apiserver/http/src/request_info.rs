@@ -53,13 +53,14 @@ pub struct RequestInfo {
 impl RequestInfo {
     /// Resolves a request. `watch` says that the query asks for a watch; `named` is the one name a
     /// field selector asks for, which is that of what is listed or watched, and not of what is
-    /// deleted: who may delete an object may not for that reason delete a collection.
+    /// deleted: who may delete an object may not for that reason delete a collection. Nor, as upstream,
+    /// of what is watched in the old form, which has a path of its own for one object.
     pub fn resolve(method: &Method, path: &str, watch: bool, named: Option<&str>) -> Self {
         let path = &percent_decode(path);
         match resource_path(path) {
             Some((mut resource, special)) => {
                 let verb = special.unwrap_or_else(|| verb(method, &resource, watch));
-                if resource.name.is_empty() && matches!(verb, "list" | "watch") {
+                if resource.name.is_empty() && special.is_none() && matches!(verb, "list" | "watch") {
                     named.unwrap_or_default().clone_into(&mut resource.name);
                     let verb_path =
                         Self { verb, path: path.to_owned(), subject: Subject::Resource(resource) };
@@ -225,5 +226,17 @@ mod tests {
         for (method, path, watch, expected) in table {
             assert_eq!(show(&method, path, watch), expected, "{method} {path}");
         }
+    }
+
+    #[test]
+    fn the_name_that_a_selector_asks_for_is_that_of_what_is_read_in_the_usual_form() {
+        let name = |path: &str, watch: bool| {
+            let info = RequestInfo::resolve(&Method::GET, path, watch, Some("m"));
+            info.resource().unwrap().name.clone()
+        };
+        assert_eq!(name("/apis/g/v1/namespaces/ns/machines", false), "m");
+        assert_eq!(name("/apis/g/v1/namespaces/ns/machines", true), "m");
+        assert_eq!(name("/apis/g/v1/watch/namespaces/ns/machines", true), "");
+        assert_eq!(name("/apis/g/v1/watch/namespaces/ns/machines/a", false), "a");
     }
 }

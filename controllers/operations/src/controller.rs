@@ -39,6 +39,8 @@ pub enum Next {
     Now,
     /// After a while: it waits for the cloud or another object.
     After(Duration),
+    /// After a while, because this pass failed. What failed has been told.
+    Retry(Duration),
     /// Never, unless the operation changes: it is gone.
     Never,
 }
@@ -279,7 +281,8 @@ impl Controller {
         let uid = operation.uid().unwrap_or_default();
         let message = format!("{trouble}; trying again");
         report::note_on(&self.context, operation, None, &message, self.context.clock.now()).await?;
-        Ok(Next::After(self.memory.failed(&uid, Duration::ZERO)))
+        let pause = self.memory.failed(&uid, Duration::ZERO);
+        Ok(if matches!(trouble, Trouble::Missing(_)) { Next::After(pause) } else { Next::Retry(pause) })
     }
 
     /// Lets a finished operation go, and deletes those that are too many or too old.

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use apiserver_types::{OperationStep, StepState};
+use apiserver_types::{OperationPhase, OperationStep, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{CloudError, ErrorClass};
 use controllers_runtime::Severity;
@@ -132,28 +132,32 @@ async fn settle<E: Debug>(subject: &Subject, decision: Decision<E>) -> Result<Ne
         }
         Decision::End(outcome) => {
             report::finish(&subject.context, &subject.operation, &outcome, subject.now).await?;
-            Ok(Next::Now)
+            // It is not tried again, but let go at once; the pass in which it failed counts as one that did.
+            let failed = outcome.phase == OperationPhase::Failed;
+            Ok(if failed { Next::Retry(Duration::ZERO) } else { Next::Now })
         }
         // Only a decision about a refusal gets here: the next pass decides anew.
-        Decision::Act(_) => Ok(Next::After(subject.memory.failed(subject.uid(), Duration::ZERO))),
+        Decision::Act(_) => Ok(Next::Retry(subject.memory.failed(subject.uid(), Duration::ZERO))),
     }
 }
 
 /// Says what went wrong, and tries again after a while.
 async fn hold(subject: &Subject, trouble: Trouble) -> Result<Next, kube::Error> {
-    let (message, at_least) = match trouble {
+    let failed = |at_least| subject.memory.failed(subject.uid(), at_least);
+    let (message, next) = match trouble {
         Trouble::Api(error) => return Err(error),
         Trouble::Cloud(error) => {
             let told = format!("machine operation {}: {error}", subject.name());
             subject.events.record(&subject.machine, Severity::Warning, error.class.reason(), &told).await;
             subject.memory.said(subject.uid(), &error.to_string());
-            (format!("{error}; trying again"), error.retry_after.unwrap_or_default())
+            let next = Next::Retry(failed(error.retry_after.unwrap_or_default()));
+            (format!("{error}; trying again"), next)
         }
-        Trouble::Missing(what) => (what, Duration::ZERO),
+        // As with every controller, what is waited for is no failure.
+        Trouble::Missing(what) => (what, Next::After(failed(Duration::ZERO))),
     };
-    let pause = subject.memory.failed(subject.uid(), at_least);
     report::note(subject, None, &message).await?;
-    Ok(Next::After(pause))
+    Ok(next)
 }
 
 async fn wait(subject: &Subject, step: Option<&'static str>, message: &str) -> Result<Next, kube::Error> {

@@ -57,6 +57,7 @@ async fn reconcile(controller: &Controller, operation: &MachineOperation) -> Res
         match controller.pass(&namespace, &operation.name_any()).await? {
             Next::Now => {}
             Next::After(pause) => return Ok(Then::After(pause)),
+            Next::Retry(pause) => return Ok(Then::Retry(pause)),
             Next::Never => return Ok(Then::OnChange),
         }
     }

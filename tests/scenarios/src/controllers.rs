@@ -148,7 +148,7 @@ impl Controllers {
             return Ok(());
         }
         match self.operations.pass(&object.namespace().unwrap_or_default(), &object.name_any()).await {
-            Ok(Next::After(_)) => self.clock.goes_on(WAITED),
+            Ok(Next::After(_) | Next::Retry(_)) => self.clock.goes_on(WAITED),
             Ok(Next::Now | Next::Never) => {}
             // The loop around it makes another pass at once.
             Err(kube::Error::Api(status)) if status.code == 409 => {}

@@ -56,7 +56,7 @@ pub(crate) async fn admit(
         Err(refusal) => {
             tracing::debug!(user = user.name, level, reason = refusal.word(), "too many requests");
             server.metrics.refused(level, refusal);
-            series.terminated(429);
+            series.dropped(429);
             Err(Box::new(response::overloaded()))
         }
     }

@@ -1,14 +1,8 @@
 //! What series are told apart by. Whatever a client can make up is no label: series stay for ever.
 
-use apiserver_machinery::reviews;
 use prometheus_client::encoding::EncodeLabelSet;
 
-use crate::query::Query;
-use crate::request_info::{RequestInfo, ResourcePath};
-use crate::server::ApiServer;
-
-/// Who answers, in upstream's words.
-const COMPONENT: &str = "apiserver";
+use super::asked::{Asked, COMPONENT};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RequestLabels {
@@ -20,100 +14,6 @@ pub(crate) struct RequestLabels {
     pub(crate) subresource: String,
     pub(crate) scope: &'static str,
     pub(crate) component: &'static str,
-}
-
-impl RequestLabels {
-    /// The labels of a request; `apply`: its patch is an apply.
-    pub(crate) fn new(server: &ApiServer, info: &RequestInfo, query: &Query, apply: bool) -> Self {
-        let Some(path) = info.resource() else {
-            let (verb, subresource) = (verb(info.verb, apply), known_path(&info.path).to_owned());
-            return Self { verb, subresource, ..Self::default() };
-        };
-        let path = if is_served(server, info.verb, path) { path.clone() } else { ResourcePath::default() };
-        // A list of the one object of a name is a question for that object.
-        let is_narrowed = info.verb == "list" && !path.name.is_empty();
-        Self {
-            verb: if is_narrowed { "GET" } else { verb(info.verb, apply) },
-            dry_run: if query.text("dryRun") == "All" { "All" } else { "" },
-            scope: scope(info.verb, &path),
-            component: if path.resource.is_empty() { "" } else { COMPONENT },
-            group: path.group,
-            version: path.version,
-            resource: path.resource,
-            subresource: path.subresource,
-        }
-    }
-
-    pub(crate) fn is_long_running(&self) -> bool {
-        self.verb == "WATCH"
-    }
-
-    /// Whether the answer is what was asked for, and not what became of it.
-    pub(super) fn is_read(&self) -> bool {
-        matches!(self.verb, "GET" | "LIST")
-    }
-
-    /// Whether it is a request that upstream counts: one for something that there is, except for most
-    /// paths that are no resources.
-    pub(crate) fn is_counted(&self) -> bool {
-        !self.component.is_empty() || COUNTED_PATHS.contains(&self.subresource.as_str())
-    }
-}
-
-/// Whether there is such a resource or subresource, with such a verb.
-fn is_served(server: &ApiServer, verb: &str, path: &ResourcePath) -> bool {
-    if verb.is_empty() {
-        return false;
-    }
-    if reviews::find(&path.group, &path.version, &path.resource).is_some() {
-        return verb == "create" && path.subresource.is_empty();
-    }
-    let Some(kind) = server.parts.objects.kind(&path.group, &path.version, &path.resource) else {
-        return false;
-    };
-    matches!(path.subresource.as_str(), "" | "status" | "scale" | "finalize")
-        || kind.resource.verb(&path.subresource).is_some()
-}
-
-/// Paths that upstream counts requests for, as it names them.
-const COUNTED_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "openapi/v3", "openapi/v3/"];
-
-/// A path as a label.
-fn known_path(path: &str) -> &'static str {
-    const PATHS: [&str; 9] =
-        ["/", "/healthz", "/livez", "/readyz", "/metrics", "/version", "/api", "/apis", "/openapi/v2"];
-    match path.strip_prefix("/openapi/v3") {
-        Some("") => "openapi/v3",
-        Some(rest) if rest.starts_with('/') => "openapi/v3/",
-        _ => PATHS.into_iter().find(|known| *known == path).unwrap_or_default(),
-    }
-}
-
-/// The method, except where it does not tell.
-fn verb(verb: &str, apply: bool) -> &'static str {
-    match verb {
-        "get" | "head" => "GET",
-        "list" => "LIST",
-        "watch" => "WATCH",
-        "create" | "post" => "POST",
-        "update" | "put" => "PUT",
-        "patch" if apply => "APPLY",
-        "patch" => "PATCH",
-        "delete" | "deletecollection" => "DELETE",
-        _ => "other",
-    }
-}
-
-fn scope(verb: &str, path: &ResourcePath) -> &'static str {
-    if path.resource.is_empty() {
-        ""
-    } else if !path.name.is_empty() || verb == "create" {
-        "resource"
-    } else if !path.namespace.is_empty() {
-        "namespace"
-    } else {
-        "cluster"
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -135,6 +35,14 @@ impl CodeLabels {
             request.clone();
         Self { verb, dry_run, group, version, resource, subresource, scope, component, code: u32::from(code) }
     }
+
+    /// Of a request that got no turn. Paths that are no resources are one, as upstream.
+    pub(super) fn dropped(request: &Asked, code: u16) -> Self {
+        let is_path = request.labels.resource.is_empty();
+        let subresource = if is_path { String::new() } else { request.labels.subresource.clone() };
+        let labels = Self::new(&request.labels, code);
+        Self { verb: request.at_first, subresource, component: COMPONENT, ..labels }
+    }
 }
 
 /// What a request was for, whatever came of it.
@@ -154,6 +62,11 @@ impl ScopeLabels {
         let RequestLabels { verb, group, version, resource, subresource, scope, component, .. } =
             request.clone();
         Self { verb, group, version, resource, subresource, scope, component }
+    }
+
+    /// While it is not answered yet.
+    pub(super) fn at_first(request: &Asked) -> Self {
+        Self { verb: request.at_first, ..Self::new(&request.labels) }
     }
 }
 
@@ -187,19 +100,30 @@ pub(super) struct TerminationLabels {
 }
 
 impl TerminationLabels {
-    pub(super) fn new(request: &RequestLabels, code: u16) -> Self {
-        let ScopeLabels { verb, group, version, resource, subresource, scope, component: _ } =
-            ScopeLabels::new(request);
-        Self {
-            verb,
-            group,
-            version,
-            resource,
-            subresource,
-            scope,
-            component: COMPONENT,
-            code: u32::from(code),
+    pub(super) fn new(request: &Asked, code: u16) -> Self {
+        let ScopeLabels { verb, group, version, resource, mut subresource, scope, component: _ } =
+            ScopeLabels::at_first(request);
+        // Here a path is called what it is.
+        if resource.is_empty() && !subresource.is_empty() && !subresource.starts_with('/') {
+            subresource.insert(0, '/');
         }
+        let (component, code) = (COMPONENT, u32::from(code));
+        Self { verb, group, version, resource, subresource, scope, component, code }
+    }
+}
+
+/// A body that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct BodyLabels {
+    group: String,
+    resource: String,
+    verb: &'static str,
+}
+
+impl BodyLabels {
+    pub(super) fn new(request: &RequestLabels, verb: &'static str) -> Self {
+        let RequestLabels { group, resource, .. } = request.clone();
+        Self { group, resource, verb }
     }
 }
 

@@ -4,6 +4,7 @@
 //! are not for every request.
 
 mod access;
+mod asked;
 mod labels;
 mod load;
 mod process;
@@ -29,8 +30,8 @@ use crate::response::{self, Answer};
 use crate::server::ApiServer;
 
 use access::AccessMetrics;
+pub(crate) use asked::Asked;
 use labels::PluginLabels;
-pub(crate) use labels::RequestLabels;
 use load::LoadMetrics;
 use requests::RequestMetrics;
 pub(crate) use requests::RequestSeries;
@@ -72,9 +73,9 @@ impl Metrics {
         }
     }
 
-    /// The series of requests with these labels.
-    pub(crate) fn series(&self, labels: &RequestLabels) -> Arc<RequestSeries> {
-        self.requests.series(labels)
+    /// The series of requests for the same.
+    pub(crate) fn series(&self, asked: &Asked) -> Arc<RequestSeries> {
+        self.requests.series(asked)
     }
 
     /// It was found out whose a request is, or not.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::process::Capstan;
 
 /// What dashboards for Kubernetes ask for, with labels they group by.
-const EXPECTED: [(&str, &[&str]); 39] = [
+const EXPECTED: [(&str, &[&str]); 40] = [
     (
         "apiserver_request_total",
         &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"],
@@ -24,6 +24,7 @@ const EXPECTED: [(&str, &[&str]); 39] = [
         "apiserver_response_sizes",
         &["verb", "group", "version", "resource", "subresource", "scope", "component"],
     ),
+    ("apiserver_request_body_size_bytes", &["group", "resource", "verb"]),
     (
         "apiserver_longrunning_requests",
         &["verb", "group", "version", "resource", "subresource", "scope", "component"],
@@ -125,6 +126,7 @@ async fn they_can_be_scraped_and_the_dashboard_asks_for_none_that_is_not_there()
     for name in ["none", "default"] {
         client.get(&format!("/api/v1/namespaces/{name}")).await.unwrap();
     }
+    client.send("DELETE", "/api/v1/namespaces/none", "").await.unwrap();
     for unknown in ["/apis/evil.example.com/v1/things", "/api/v1/namespaces/x/evils", "/evil"] {
         assert_eq!(client.get(unknown).await.unwrap().code, 404);
     }

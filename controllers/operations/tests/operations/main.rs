@@ -5,6 +5,7 @@ mod api;
 mod cases;
 mod cloud;
 mod cut;
+mod failures;
 mod nova;
 mod scissors;
 mod world;

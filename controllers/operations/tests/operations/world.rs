@@ -172,7 +172,7 @@ impl World {
                 controller = self.controller();
                 continue;
             }
-            if let Ok(Next::After(pause)) = next {
+            if let Ok(Next::After(pause) | Next::Retry(pause)) = next {
                 self.pass_time(i64::try_from(pause.as_secs()).unwrap().clamp(5, 60));
             }
             if let Some(operation) = self.operation(name).filter(&wanted) {

@@ -146,3 +146,37 @@ impl Drop for Pass {
         self.passes.active.dec();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    #[test]
+    fn a_pass_is_counted_by_what_came_of_it_and_a_failed_one_as_an_error_too() {
+        let mut registry = Registry::default();
+        let metrics = PassMetrics::default();
+        metrics.register(&mut registry);
+        let passes = metrics.of("machine", 1);
+        let second = Duration::from_secs(1);
+        let retries = [Next::Retry(second), Next::Retry(Duration::ZERO)];
+        for next in
+            [Next::OnChange, Next::After(Duration::ZERO), Next::After(second)].into_iter().chain(retries)
+        {
+            passes.begin().end(next);
+        }
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for (result, count) in [("success", 1), ("requeue", 1), ("requeue_after", 1), ("error", 2)] {
+            let line = format!(
+                "controller_runtime_reconcile_total{{controller=\"machine\",result=\"{result}\"}} {count}\n"
+            );
+            assert!(text.contains(&line), "{line}{text}");
+        }
+        assert!(
+            text.contains("controller_runtime_reconcile_errors_total{controller=\"machine\"} 2\n"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! Which passes count as failed ones in the controllers' metrics.
+
+use std::time::Duration;
+
+use apiserver_types::OperationPhase;
+use controllers_infrastructure::ErrorClass;
+use controllers_operations::Next;
+use serde_json::{Value, json};
+
+use crate::nova::error;
+use crate::world::{INFRASTRUCTURE, MACHINE, World, message, path, phase};
+
+/// More passes than come before the first that says when the next is due.
+const PASSES: usize = 20;
+
+fn reboot() -> Value {
+    json!({"action": "Reboot", "reboot": {}})
+}
+
+/// Passes until one is not followed by the next at once.
+async fn first_pause(world: &World) -> Next {
+    let controller = world.controller();
+    for _ in 0..PASSES {
+        match controller.pass("ns", "op").await.unwrap() {
+            Next::Now => {}
+            other => return other,
+        }
+    }
+    panic!("it never waits: {:#?}", world.operation("op"));
+}
+
+#[tokio::test]
+async fn a_pass_in_which_the_cloud_fails_is_a_failed_one_and_the_pauses_stay_as_they_are() {
+    for call in ["connect", "reboot"] {
+        for class in [ErrorClass::Unreachable, ErrorClass::Throttled, ErrorClass::Conflict] {
+            let world = World::new(false);
+            world.nova().faults.push((call, error(class, call)));
+            world.ask("op", reboot());
+            assert_eq!(first_pause(&world).await, Next::Retry(Duration::from_secs(1)), "{call}: {class:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_pass_in_which_an_operation_fails_is_a_failed_one_and_it_is_let_go_at_once() {
+    let world = World::new(false);
+    world.nova().faults.push(("reboot", error(ErrorClass::Forbidden, "reboot")));
+    world.ask("op", reboot());
+    assert_eq!(first_pause(&world).await, Next::Retry(Duration::ZERO));
+    let operation = world.operation("op").unwrap();
+    assert_eq!(phase(&operation), Some(OperationPhase::Failed), "{}", message(&operation));
+}
+
+#[tokio::test]
+async fn a_pass_that_waits_or_ends_as_it_was_asked_to_is_no_failed_one() {
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change); 3] = [
+        (MACHINE, |machine| machine["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""})),
+        (INFRASTRUCTURE, |server| server["spec"]["identityRef"] = json!({"name": "none", "cloudName": "c"})),
+        ("", |operation| operation["spec"]["cancelRequested"] = json!(true)),
+    ];
+    for (object, change) in cases {
+        let world = World::new(false);
+        world.ask("op", reboot());
+        let object = if object.is_empty() { path("op") } else { object.to_owned() };
+        world.api.change(&object, change);
+        let next = first_pause(&world).await;
+        assert!(matches!(next, Next::After(_)), "{object}: {next:?}");
+    }
+}
