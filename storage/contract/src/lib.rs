@@ -17,4 +17,4 @@ pub use error::{StoreError, StoreResult};
 pub use key::{InvalidKey, Key, KeyRange};
 pub use outage::Outage;
 pub use revision::Revision;
-pub use store::{Entry, Event, EventKind, ListOptions, Page, Store, WatchItem, WatchStream};
+pub use store::{Entry, Event, EventKind, ListOptions, Page, Store, Unchanged, WatchItem, WatchStream};

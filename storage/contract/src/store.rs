@@ -21,6 +21,15 @@ pub struct Entry {
     pub created: Revision,
 }
 
+/// A key that has to be as it was read, for a write to another one to happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unchanged {
+    /// Its name.
+    pub key: Key,
+    /// The revision of the last write to it.
+    pub modified: Revision,
+}
+
 /// What a list is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListOptions {
@@ -91,7 +100,20 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// `Exists`; `TooLarge`; `Unavailable`; `Unknown`.
-    async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision>;
+    async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
+        self.create_while(key, value, None).await
+    }
+
+    /// The same, if another key is `unchanged`: what the creation depends on, and was read before.
+    ///
+    /// # Errors
+    /// `Exists`; `Conflict`, which names the other key; `TooLarge`; `Unavailable`; `Unknown`.
+    async fn create_while(
+        &self,
+        key: &Key,
+        value: Bytes,
+        unchanged: Option<&Unchanged>,
+    ) -> StoreResult<Revision>;
 
     /// Replaces the value if `key` is at `expected`, and returns the write's revision.
     ///

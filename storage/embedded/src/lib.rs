@@ -24,7 +24,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use redb::Database;
 use storage_contract::{
-    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, WatchStream,
+    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged, WatchStream,
 };
 use tokio::sync::watch as signal;
 
@@ -102,8 +102,13 @@ impl EmbeddedStore {
 
 #[async_trait]
 impl Store for EmbeddedStore {
-    async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
-        self.writer.write(write::Change::create(key, value)?).await
+    async fn create_while(
+        &self,
+        key: &Key,
+        value: Bytes,
+        unchanged: Option<&Unchanged>,
+    ) -> StoreResult<Revision> {
+        self.writer.write(write::Change::create(key, value, unchanged)?).await
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {

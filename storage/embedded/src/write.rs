@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use redb::{Database, ReadableTable, Table, WriteTransaction};
-use storage_contract::{Key, Revision, StoreError, StoreResult};
+use storage_contract::{Key, Revision, StoreError, StoreResult, Unchanged};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch as signal};
 
@@ -31,20 +31,23 @@ pub(crate) struct Change {
     expected: Option<Revision>,
     /// `None`: remove it.
     value: Option<Bytes>,
+    /// What else must be as it was read.
+    unchanged: Option<Unchanged>,
 }
 
 impl Change {
-    pub(crate) fn create(key: &Key, value: Bytes) -> StoreResult<Self> {
-        Ok(Self { operation: "create", key: key.clone(), expected: None, value: Some(fitting(key, value)?) })
+    pub(crate) fn create(key: &Key, value: Bytes, unchanged: Option<&Unchanged>) -> StoreResult<Self> {
+        let (value, unchanged) = (Some(fitting(key, value)?), unchanged.cloned());
+        Ok(Self { operation: "create", key: key.clone(), expected: None, value, unchanged })
     }
 
     pub(crate) fn update(key: &Key, expected: Revision, value: Bytes) -> StoreResult<Self> {
         let value = Some(fitting(key, value)?);
-        Ok(Self { operation: "update", key: key.clone(), expected: Some(expected), value })
+        Ok(Self { operation: "update", key: key.clone(), expected: Some(expected), value, unchanged: None })
     }
 
     pub(crate) fn delete(key: &Key, expected: Revision) -> Self {
-        Self { operation: "delete", key: key.clone(), expected: Some(expected), value: None }
+        Self { operation: "delete", key: key.clone(), expected: Some(expected), value: None, unchanged: None }
     }
 }
 
@@ -276,6 +279,13 @@ impl Tables<'_> {
                 return Ok(Err(StoreError::Conflict { key, expected, found }));
             }
             _ => {}
+        }
+        if let Some(Unchanged { key, modified: expected }) = &change.unchanged {
+            let (key, expected) = (key.clone(), *expected);
+            let found = self.current.get(key.as_bytes())?.map_or(0, |found| found.value().0);
+            if found != expected.number() {
+                return Ok(Err(StoreError::Conflict { key, expected, found: Revision::new(found) }));
+            }
         }
         let now = revision.number();
         let created = found.map_or(now, |(_, created)| created);

@@ -29,7 +29,7 @@ use etcd_client::{
     Client, Compare, CompareOp, GetOptions, GetResponse, KeyValue, KvClient, Txn, TxnOp, TxnOpResponse,
 };
 use storage_contract::{
-    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, WatchStream,
+    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged, WatchStream,
 };
 use tokio::sync::watch as signal;
 
@@ -142,7 +142,7 @@ impl EtcdStore {
         .await
     }
 
-    /// Carries out `change`, of `size` bytes, if `guards` hold; tells the revision the key has
+    /// Carries out `change`, of `size` bytes, if `guards` hold; tells the revisions that the key and `another` have
     /// otherwise.
     async fn guarded(
         &self,
@@ -151,9 +151,11 @@ impl EtcdStore {
         size: usize,
         guards: Vec<Compare>,
         change: TxnOp,
-    ) -> StoreResult<Result<Revision, Revision>> {
-        let look = TxnOp::get(key.as_bytes(), Some(GetOptions::new().with_keys_only()));
-        let transaction = Txn::new().when(guards).and_then([change]).or_else([look]);
+        another: Option<&Key>,
+    ) -> StoreResult<Result<Revision, [Revision; 2]>> {
+        let look = |key: &Key| TxnOp::get(key.as_bytes(), Some(GetOptions::new().with_keys_only()));
+        let looks: Vec<TxnOp> = std::iter::once(key).chain(another).map(look).collect();
+        let transaction = Txn::new().when(guards).and_then([change]).or_else(looks);
         let sending = self.call(error::never_sent, |mut kv| {
             let transaction = transaction.clone();
             async move { kv.txn(transaction).await }
@@ -168,11 +170,12 @@ impl EtcdStore {
         if answer.succeeded() {
             return Ok(Ok(revision(answer.header().map_or(0, etcd_client::ResponseHeader::revision))));
         }
-        let found = answer.op_responses().into_iter().find_map(|response| match response {
-            TxnOpResponse::Get(got) => got.kvs().first().map(KeyValue::mod_revision),
-            TxnOpResponse::Put(_) | TxnOpResponse::Delete(_) | TxnOpResponse::Txn(_) => None,
+        let mut found = answer.op_responses().into_iter().map(|response| match response {
+            TxnOpResponse::Get(got) => revision(got.kvs().first().map_or(0, KeyValue::mod_revision)),
+            TxnOpResponse::Put(_) | TxnOpResponse::Delete(_) | TxnOpResponse::Txn(_) => Revision::NONE,
         });
-        Ok(Err(revision(found.unwrap_or_default())))
+        let mut next = || found.next().unwrap_or(Revision::NONE);
+        Ok(Err([next(), next()]))
     }
 
     fn fitting(&self, key: &Key, value: &Bytes) -> StoreResult<Vec<u8>> {
@@ -195,23 +198,36 @@ fn exists_at(key: &Key, expected: Revision) -> Vec<Compare> {
 
 #[async_trait]
 impl Store for EtcdStore {
-    async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
-        let absent = vec![Compare::mod_revision(key.as_bytes(), CompareOp::Equal, 0)];
+    async fn create_while(
+        &self,
+        key: &Key,
+        value: Bytes,
+        unchanged: Option<&Unchanged>,
+    ) -> StoreResult<Revision> {
+        let absent = Compare::mod_revision(key.as_bytes(), CompareOp::Equal, 0);
+        let as_read = |it: &Unchanged| exists_at(&it.key, it.modified);
+        let guards = unchanged.map(as_read).into_iter().flatten().chain([absent]).collect();
         let put = TxnOp::put(key.as_bytes(), self.fitting(key, &value)?, None);
-        let done = self.guarded("create", key, value.len(), absent, put).await?;
-        done.map_err(|found| StoreError::Exists { key: key.clone(), found })
+        let another = unchanged.map(|it| &it.key);
+        let done = self.guarded("create", key, value.len(), guards, put, another).await?;
+        done.map_err(|[found, other]| match unchanged {
+            Some(Unchanged { key, modified: expected }) if found == Revision::NONE => {
+                StoreError::Conflict { key: key.clone(), expected: *expected, found: other }
+            }
+            _ => StoreError::Exists { key: key.clone(), found },
+        })
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
         let put = TxnOp::put(key.as_bytes(), self.fitting(key, &value)?, None);
-        let done = self.guarded("update", key, value.len(), exists_at(key, expected), put).await?;
-        done.map_err(|found| StoreError::Conflict { key: key.clone(), expected, found })
+        let done = self.guarded("update", key, value.len(), exists_at(key, expected), put, None).await?;
+        done.map_err(|[found, _]| StoreError::Conflict { key: key.clone(), expected, found })
     }
 
     async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision> {
         let delete = TxnOp::delete(key.as_bytes(), None);
-        let done = self.guarded("delete", key, 0, exists_at(key, expected), delete).await?;
-        done.map_err(|found| StoreError::Conflict { key: key.clone(), expected, found })
+        let done = self.guarded("delete", key, 0, exists_at(key, expected), delete, None).await?;
+        done.map_err(|[found, _]| StoreError::Conflict { key: key.clone(), expected, found })
     }
 
     async fn get(&self, key: &Key) -> StoreResult<Option<Entry>> {

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, future};
 use storage_contract::{
-    Entry, EventKind, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, WatchItem,
-    WatchStream,
+    Entry, EventKind, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged,
+    WatchItem, WatchStream,
 };
 
 /// A bug.
@@ -77,8 +77,13 @@ impl Faulty {
 
 #[async_trait]
 impl Store for Faulty {
-    async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
-        self.store.create(key, value).await
+    async fn create_while(
+        &self,
+        key: &Key,
+        value: Bytes,
+        unchanged: Option<&Unchanged>,
+    ) -> StoreResult<Revision> {
+        self.store.create_while(key, value, unchanged).await
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{World, cases, events};
-use crate::{Revision, StoreError};
+use crate::{Revision, StoreError, Unchanged};
 
 cases! {
     "creating what exists fails and tells its revision" => create_exists,
@@ -16,6 +16,9 @@ cases! {
     "a revision that has not happened yet is a conflict" => future_conflicts,
     "a revision of another key is a conflict" => other_keys_revision,
     "a write that failed is told to no watch" => failures_are_silent,
+    "a creation happens while what it depends on is as it was read" => create_while_unchanged,
+    "a creation that depends on what has changed or is gone fails and names it" => create_while_changed,
+    "creating what exists says so whatever it depends on" => create_while_exists,
 }
 
 async fn create_exists(world: World) {
@@ -25,6 +28,43 @@ async fn create_exists(world: World) {
         other => panic!("{other:?}"),
     }
     assert_eq!(world.store().get(&world.key("a")).await.unwrap().unwrap().value, "1");
+}
+
+async fn create_while_unchanged(world: World) {
+    let unchanged = Unchanged { key: world.key("parent"), modified: world.put("parent", "1").await };
+    let key = world.key("a");
+    let created = world.store().create_while(&key, Bytes::from("1"), Some(&unchanged)).await.unwrap();
+    assert_eq!(world.store().get(&key).await.unwrap().unwrap().modified, created);
+}
+
+async fn create_while_changed(world: World) {
+    let parent = world.key("parent");
+    let first = world.put("parent", "1").await;
+    let unchanged = Unchanged { key: parent.clone(), modified: first };
+    let second = world.replace("parent", first, "2").await;
+    let attempt = async |found: Revision| match world
+        .store()
+        .create_while(&world.key("a"), Bytes::from("1"), Some(&unchanged))
+        .await
+    {
+        Err(StoreError::Conflict { key, expected, found: told }) => {
+            assert_eq!((key, expected, told), (parent.clone(), first, found));
+        }
+        other => panic!("{other:?}"),
+    };
+    attempt(second).await;
+    world.remove("parent", second).await;
+    attempt(Revision::NONE).await;
+    assert_eq!(world.store().get(&world.key("a")).await.unwrap(), None);
+}
+
+async fn create_while_exists(world: World) {
+    let first = world.put("a", "1").await;
+    let unchanged = Unchanged { key: world.key("parent"), modified: Revision::new(1) };
+    match world.store().create_while(&world.key("a"), Bytes::from("2"), Some(&unchanged)).await {
+        Err(StoreError::Exists { key, found }) => assert_eq!((key, found), (world.key("a"), first)),
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn update_conflicts(world: World) {
