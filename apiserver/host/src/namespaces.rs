@@ -67,10 +67,6 @@ impl HostNamespaces {
             }
         }
     }
-
-    fn known(&self, name: &str) -> Option<Value> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
 }
 
 /// What creations depend on.
@@ -83,6 +79,10 @@ fn essence(namespace: &Namespace) -> Value {
 
 #[async_trait]
 impl NamespaceSource for HostNamespaces {
+    fn known(&self, name: &str) -> Option<Value> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
     async fn namespace(&self, name: &str) -> ApiResult<Option<Value>> {
         if let Some(known) = self.known(name) {
             return Ok(Some(known));

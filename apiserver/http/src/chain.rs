@@ -20,16 +20,13 @@ use crate::filters::deadline::{self, Served};
 use crate::filters::limits::Turn;
 use crate::filters::{audit_id, authentication, authorization, availability, impersonation, limits};
 use crate::lifecycle::random_fraction;
-use crate::metrics::RequestLabels;
+use crate::metrics::Asked;
 use crate::query::Query;
 use crate::request::Call;
 use crate::request_info::RequestInfo;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
 use crate::{body, compression, negotiation};
-
-/// The content types of server-side apply.
-const APPLY: &str = "application/apply-patch";
 
 pub(crate) async fn run<B>(server: &Arc<ApiServer>, request: Request<B>, connection: &Connection) -> Answer
 where
@@ -72,14 +69,12 @@ fn open<B>(
     info: &RequestInfo,
     audit_id: &str,
 ) -> Exchange {
-    let content_type = request.headers().get(http::header::CONTENT_TYPE);
-    let apply = content_type.is_some_and(|value| value.as_bytes().starts_with(APPLY.as_bytes()));
-    let labels = RequestLabels::new(server, info, query, apply);
+    let asked = Asked::new(server, (request.method(), request.headers()), info, query);
     let quiet = audit::is_quiet(info, connection.internal.is_some());
     let record = server.settings.audit.as_ref().map(|_| {
         audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info).quiet(quiet)
     });
-    Exchange::open(server, &labels, record)
+    Exchange::open(server, &asked, record)
 }
 
 async fn pass<B>(
@@ -185,7 +180,7 @@ where
     decided.result?;
     availability::check(server, &info, &query)?;
     let body = body::read(incoming).await?;
-    exchange.brought(info.verb, &body);
+    exchange.brought(&info, &body);
     let upgrade = head.extensions.remove();
     let call = Call { headers: head.headers, query, info, user, proxied, body, upgrade };
     Ok(Admitted::Call(Box::new(call), turn))

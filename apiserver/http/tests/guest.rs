@@ -70,6 +70,8 @@ async fn one_who_asks_too_much_is_told_so_and_others_are_served() {
         "apiserver_current_inflight_requests{request_kind=\"mutating\"} 3\n",
         "apiserver_current_inqueue_requests{request_kind=\"mutating\"} 50\n",
         "apiserver_flowcontrol_rejected_requests_total{priority_level=\"writes\",flow_schema=\"users\",reason=\"queue-full\"} 1\n",
+        "apiserver_request_terminations_total{verb=\"POST\",group=\"toys.example.com\",version=\"v1\",resource=\"gadgets\",subresource=\"\",scope=\"resource\",component=\"apiserver\",code=\"429\"} 1\n",
+        "apiserver_request_total{verb=\"POST\",dry_run=\"\",group=\"toys.example.com\",version=\"v1\",resource=\"gadgets\",subresource=\"\",scope=\"resource\",component=\"apiserver\",code=\"429\"} 1\n",
     ] {
         assert!(metrics.contains(line), "{line}{metrics}");
     }

@@ -90,10 +90,10 @@ impl Encryption {
     ///
     /// # Errors
     /// `Seal`.
-    pub fn seal(&self, resource: &str, key: &str, value: Vec<u8>) -> Result<Bytes, EncryptionError> {
+    pub fn seal(&self, resource: &str, key: &str, value: Bytes) -> Result<Bytes, EncryptionError> {
         match self.rules().get(resource).and_then(|providers| providers.first()) {
-            None | Some(Provider::Identity) => Ok(Bytes::from(value)),
-            Some(Provider::AesGcm { name, key: cipher }) => seal(name, cipher, key, value),
+            None | Some(Provider::Identity) => Ok(value),
+            Some(Provider::AesGcm { name, key: cipher }) => seal(name, cipher, key, value.to_vec()),
         }
     }
 
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_sealed_value_opens_only_at_its_own_key_and_shows_nothing() {
         let rules = encryption(&[("k1", 1)]);
-        let stored = rules.seal("secrets", "/capstan/a", b"hunter2".to_vec()).unwrap();
+        let stored = rules.seal("secrets", "/capstan/a", Bytes::from("hunter2")).unwrap();
         assert!(stored.starts_with(b"k8s:enc:aesgcm:v1:k1:"));
         assert!(!stored.windows(7).any(|window| window == b"hunter2"));
         assert_eq!(rules.open("secrets", "/capstan/a", &stored).unwrap(), "hunter2");
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn an_older_key_still_reads_but_is_not_current() {
-        let old = encryption(&[("k1", 1)]).seal("secrets", "/a", b"v".to_vec()).unwrap();
+        let old = encryption(&[("k1", 1)]).seal("secrets", "/a", Bytes::from("v")).unwrap();
         let rotated = encryption(&[("k2", 2), ("k1", 1)]);
         assert_eq!(rotated.open("secrets", "/a", &old).unwrap(), "v");
         assert!(!rotated.is_current("secrets", &old));
@@ -188,19 +188,19 @@ mod tests {
     #[test]
     fn new_rules_hold_from_then_on() {
         let encryption = encryption(&[("k1", 1)]);
-        let old = encryption.seal("secrets", "/a", b"v".to_vec()).unwrap();
+        let old = encryption.seal("secrets", "/a", Bytes::from("v")).unwrap();
         let key = |name, byte| Provider::aes_gcm(name, &[byte; 32]).unwrap();
         encryption.replace(rules(vec![key("k2", 2), key("k1", 1)]));
         assert!(!encryption.is_current("secrets", &old));
         assert_eq!(encryption.open("secrets", "/a", &old).unwrap(), "v");
         assert!(
-            encryption.seal("secrets", "/a", b"v".to_vec()).unwrap().starts_with(b"k8s:enc:aesgcm:v1:k2:")
+            encryption.seal("secrets", "/a", Bytes::from("v")).unwrap().starts_with(b"k8s:enc:aesgcm:v1:k2:")
         );
     }
 
     #[test]
     fn other_resources_stay_as_they_are() {
         let rules = encryption(&[("k1", 1)]);
-        assert_eq!(rules.seal("machines.cluster.x-k8s.io", "/a", b"{}".to_vec()).unwrap(), "{}");
+        assert_eq!(rules.seal("machines.cluster.x-k8s.io", "/a", Bytes::from("{}")).unwrap(), "{}");
     }
 }

@@ -1,11 +1,11 @@
 //! Errors as a client sees them: `metav1.Status`, and the one place where failures become HTTP codes.
 
-use std::collections::HashSet;
+mod objects;
+mod requests;
 
 use serde_json::{Map, Value, json};
 use storage_contract::StoreError;
 
-use crate::field_errors::FieldError;
 use crate::resource::Resource;
 
 /// The result of serving a request.
@@ -93,184 +93,6 @@ impl ApiError {
         self.details.get("retryAfterSeconds").and_then(Value::as_u64)
     }
 
-    /// The object does not exist.
-    pub fn not_found(resource: &Resource, name: &str) -> Self {
-        let message = format!("{} \"{name}\" not found", resource.qualified_plural());
-        Self::new(404, "NotFound", message).about(resource, &resource.plural, name)
-    }
-
-    /// An object of that name exists. `deleting`: it is on its way out.
-    pub fn already_exists(resource: &Resource, name: &str, deleting: bool) -> Self {
-        let prefix = if deleting { "object is being deleted: " } else { "" };
-        let message = format!("{prefix}{} \"{name}\" already exists", resource.qualified_plural());
-        Self::new(409, "AlreadyExists", message).about(resource, &resource.plural, name)
-    }
-
-    /// No free name was found for a `generateName`.
-    pub fn name_exhausted(resource: &Resource, name: &str) -> Self {
-        let message = format!(
-            "{} \"{name}\" already exists, the server was not able to generate a unique name for the object",
-            resource.qualified_plural()
-        );
-        Self::new(409, "AlreadyExists", message)
-            .about(resource, &resource.plural, name)
-            .with_detail("retryAfterSeconds", json!(1))
-    }
-
-    /// Somebody else changed the object first.
-    pub fn modified(resource: &Resource, name: &str) -> Self {
-        Self::conflict(
-            resource,
-            name,
-            "the object has been modified; please apply your changes to the latest version and try again",
-        )
-    }
-
-    /// The object's state forbids the request.
-    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
-        let message =
-            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified_plural());
-        Self::new(409, "Conflict", message).about(resource, &resource.plural, name)
-    }
-
-    /// Others own what an apply would change: each cause says who, and where.
-    pub fn apply_conflict(message: &str, causes: impl Iterator<Item = (String, String)>) -> Self {
-        let causes: Vec<Value> = causes
-            .map(|(message, field)| json!({"reason": "FieldManagerConflict", "message": message, "field": field}))
-            .collect();
-        Self::new(409, "Conflict", message).with_detail("causes", Value::Array(causes))
-    }
-
-    /// A precondition of a deletion does not hold.
-    pub fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
-        let kind = resource.qualified_kind();
-        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}"))
-            .about(resource, &resource.kind, name)
-    }
-
-    /// The object has these faults.
-    pub fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
-        let kind = resource.qualified_kind();
-        let mut error = Self::invalid_kind(&kind, name, errors);
-        let causes = error.details.get("causes").cloned().unwrap_or_default();
-        error = error.about(resource, &resource.kind, name).with_detail("causes", causes);
-        error
-    }
-
-    /// Something that is not a stored object, e.g. request options, has these faults.
-    pub fn invalid_kind(qualified_kind: &str, name: &str, errors: &[FieldError]) -> Self {
-        let mut known = HashSet::new();
-        let texts = errors.iter().map(ToString::to_string).filter(|text| known.insert(text.clone()));
-        let texts: Vec<String> = texts.collect();
-        let text = match texts.as_slice() {
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
-        let causes: Vec<Value> = errors
-            .iter()
-            .map(|e| json!({"reason": e.kind.reason(), "message": e.body, "field": e.field.as_str()}))
-            .collect();
-        let (kind, group) = qualified_kind.split_once('.').unwrap_or((qualified_kind, ""));
-        let mut error = Self::new(422, "Invalid", format!("{qualified_kind} \"{name}\" is invalid: {text}"))
-            .with_detail("causes", json!(causes));
-        for (key, value) in [("kind", kind), ("group", group), ("name", name)] {
-            if !value.is_empty() {
-                error = error.with_detail(key, json!(value));
-            }
-        }
-        error
-    }
-
-    /// A patch that cannot be carried out on this object.
-    pub fn unprocessable_patch() -> Self {
-        let message = "the server rejected our request due to an error in our request";
-        Self { details: json!({}), ..Self::new(422, "Invalid", message) }
-    }
-
-    /// None of what there is at a path is what the client takes.
-    pub fn no_representation(offers: &[&str]) -> Self {
-        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", offers.join(", "));
-        Self { details: json!({}), ..Self::new(406, "NotAcceptable", message) }
-    }
-
-    /// The request makes no sense.
-    pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(400, "BadRequest", message)
-    }
-
-    /// No credential was accepted.
-    pub fn unauthorized() -> Self {
-        Self::new(401, "Unauthorized", "Unauthorized")
-    }
-
-    /// The user may not do that to the resource.
-    pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
-        let plural = resource.split('/').next().unwrap_or(resource);
-        let qualified = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
-        let object = if name.is_empty() { qualified } else { format!("{qualified} \"{name}\"") };
-        let mut error = Self::new(403, "Forbidden", format!("{object} is forbidden: {why}"));
-        for (key, value) in [("name", name), ("group", group), ("kind", plural)] {
-            if !value.is_empty() {
-                error = error.with_detail(key, json!(value));
-            }
-        }
-        error
-    }
-
-    /// The user may not use that path.
-    pub fn forbidden_path(why: &str) -> Self {
-        Self { details: json!({}), ..Self::new(403, "Forbidden", format!("forbidden: {why}")) }
-    }
-
-    /// There is no such path in a group that exists.
-    pub fn no_such_resource() -> Self {
-        let message = "the server could not find the requested resource";
-        let mut error = Self::new(404, "NotFound", message);
-        error.details = json!({});
-        error
-    }
-
-    /// The resource has no such verb.
-    pub fn method_not_allowed(resource: &Resource, verb: &str) -> Self {
-        let qualified = resource.qualified_plural();
-        Self::new(
-            405,
-            "MethodNotAllowed",
-            format!("{verb} is not supported on resources of kind \"{qualified}\""),
-        )
-        .about(resource, &resource.plural, "")
-    }
-
-    /// What is asked for in that way is not done in that way.
-    pub fn method_not_allowed_here() -> Self {
-        let message = "the server does not allow this method on the requested resource";
-        Self { details: json!({}), ..Self::new(405, "MethodNotAllowed", message) }
-    }
-
-    /// The answer cannot be had in any of the forms asked for.
-    pub fn not_acceptable(message: impl Into<String>) -> Self {
-        Self::new(406, "NotAcceptable", message)
-    }
-
-    /// The list or watch starts before the history that is kept.
-    pub fn expired(message: impl Into<String>) -> Self {
-        Self::new(410, "Expired", message)
-    }
-
-    /// The body is too large.
-    pub fn too_large(message: impl Into<String>) -> Self {
-        Self::new(413, "RequestEntityTooLarge", message)
-    }
-
-    /// The body is in a form that is not read here.
-    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
-        let list = accepted.join(", ");
-        let message = format!(
-            "the body of the request was in an unknown format - accepted media types include: {list}"
-        );
-        Self::new(415, "UnsupportedMediaType", message)
-    }
-
     /// Something broke on our side.
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
@@ -294,33 +116,6 @@ impl ApiError {
         let message =
             "the request has been made before all known HTTP paths have been installed, please try again";
         Self::new(503, "ServiceUnavailable", message).with_detail("retryAfterSeconds", json!(5))
-    }
-
-    /// The request took too long.
-    pub fn timeout() -> Self {
-        let message = "Timeout: request did not complete within the allotted timeout";
-        Self { details: json!({}), ..Self::new(504, "Timeout", message) }
-    }
-
-    /// A resource version that has not happened yet.
-    pub fn revision_too_large(requested: u64, current: u64) -> Self {
-        let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
-        Self::new(504, "Timeout", message)
-            .with_detail(
-                "causes",
-                json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]),
-            )
-            .with_detail("retryAfterSeconds", json!(1))
-    }
-
-    /// Creating in a namespace that is going away.
-    pub fn namespace_terminating(resource: &Resource, name: &str, namespace: &str) -> Self {
-        let why =
-            format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let message = format!("namespace {namespace} is being terminated");
-        let cause =
-            json!([{"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}]);
-        Self::forbidden(&resource.group, &resource.plural, name, &why).with_detail("causes", cause)
     }
 
     /// What a failed store call means for the request that made it. `Conflict` and `Exists` are

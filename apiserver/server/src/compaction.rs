@@ -86,7 +86,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use async_trait::async_trait;
-    use storage_contract::{KeyRange, ListOptions, Page, WatchStream};
+    use storage_contract::{KeyRange, ListOptions, Page, Unchanged, WatchStream};
     use storage_embedded::EmbeddedStore;
 
     use super::*;
@@ -97,8 +97,13 @@ mod tests {
 
     #[async_trait]
     impl Store for Counting {
-        async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
-            self.0.create(key, value).await
+        async fn create_while(
+            &self,
+            key: &Key,
+            value: Bytes,
+            unchanged: Option<&Unchanged>,
+        ) -> StoreResult<Revision> {
+            self.0.create_while(key, value, unchanged).await
         }
         async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
             self.0.update(key, expected, value).await

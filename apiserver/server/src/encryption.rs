@@ -176,12 +176,14 @@ fn providers(list: &[BTreeMap<String, Option<Keys>>], index: usize) -> anyhow::R
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     #[test]
     fn a_fresh_configuration_seals_secrets() {
         let encryption = Encryption::new(parse(&fresh().unwrap()).unwrap());
-        let stored = encryption.seal("secrets", "/k", b"x".to_vec()).unwrap();
+        let stored = encryption.seal("secrets", "/k", Bytes::from("x")).unwrap();
         assert!(stored.starts_with(b"k8s:enc:aesgcm:v1:key1:"));
     }
 
@@ -190,7 +192,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let mut followed = load(None, data.path()).unwrap();
         let encryption = Arc::clone(&followed.encryption);
-        let old = encryption.seal("secrets", "/k", b"x".to_vec()).unwrap();
+        let old = encryption.seal("secrets", "/k", Bytes::from("x")).unwrap();
         assert!(!followed.look().unwrap());
         let text = std::fs::read_to_string(&followed.path).unwrap();
         let (head, keys) = text.split_at(text.find("      - name: key1").unwrap());
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(encryption.open("secrets", "/k", &old).unwrap(), "x");
         std::fs::write(&followed.path, rotated).unwrap();
         assert!(followed.look().unwrap());
-        let new = encryption.seal("secrets", "/k", b"x".to_vec()).unwrap();
+        let new = encryption.seal("secrets", "/k", Bytes::from("x")).unwrap();
         assert!(new.starts_with(b"k8s:enc:aesgcm:v1:key2:"));
         assert_eq!(encryption.open("secrets", "/k", &old).unwrap(), "x");
     }

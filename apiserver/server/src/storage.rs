@@ -13,7 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use storage_contract::{
-    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, WatchStream,
+    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged, WatchStream,
 };
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 use tokio_util::sync::CancellationToken;
@@ -137,9 +137,14 @@ fn kind_of(key: &[u8]) -> (String, String) {
 
 #[async_trait]
 impl Store for Storage {
-    async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
+    async fn create_while(
+        &self,
+        key: &Key,
+        value: Bytes,
+        unchanged: Option<&Unchanged>,
+    ) -> StoreResult<Revision> {
         let store = self.store("create")?;
-        self.measured("create", key.as_bytes(), store.create(key, value)).await
+        self.measured("create", key.as_bytes(), store.create_while(key, value, unchanged)).await
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {

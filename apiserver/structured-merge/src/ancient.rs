@@ -15,12 +15,12 @@ const NAME: &str = "ancient-changes";
 /// Brings the oldest updaters of each version together until few enough remain. The first of a
 /// version stays what it is until there is a second to join it.
 pub(crate) fn cap(entries: &mut Entries) {
-    let mut updaters: Vec<Entry> =
-        entries.iter().filter(|entry| entry.owner.operation == Operation::Update).cloned().collect();
-    let mut excess = updaters.len().saturating_sub(MOST_UPDATERS);
+    let updaters = entries.iter().filter(|entry| entry.owner.operation == Operation::Update);
+    let mut excess = updaters.clone().count().saturating_sub(MOST_UPDATERS);
     if excess == 0 {
         return;
     }
+    let mut updaters: Vec<Entry> = updaters.cloned().collect();
     let age = |entry: &Entry| (entry.time.unwrap_or_default(), entry.owner.identity());
     updaters.sort_by_cached_key(age);
     let mut first: BTreeMap<String, Owner> = BTreeMap::new();

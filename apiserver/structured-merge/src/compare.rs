@@ -79,6 +79,10 @@ pub fn compare(of: &Type, old: &Value, new: &Value) -> Comparison {
 }
 
 fn walk(of: &Type, old: Option<&Value>, new: Option<&Value>, to: &mut Difference) {
+    // Most of an object is as it was: that is found out at less cost than in which way it would be compared.
+    if old.is_some() && old == new {
+        return;
+    }
     let whole = match (old.map(|old| of.view(old)), new.map(|new| of.view(new))) {
         (None, None) => true,
         (Some(view), None) => visit(view, old, new, to),

@@ -54,9 +54,20 @@ impl Entries {
 
     /// The list as the object carries it, sorted; `None` when nobody owns anything.
     pub fn encode(&self) -> Option<Value> {
+        self.encode_over(None)
+    }
+
+    /// The same, for entries that were read from `list`, which was written here: what has not changed since is taken
+    /// from there.
+    pub(crate) fn encode_over(&self, list: Option<Value>) -> Option<Value> {
+        let mut list = if let Some(Value::Array(list)) = list { list } else { Vec::new() };
         let mut sorted: Vec<&Entry> = self.0.iter().filter(|entry| !entry.fields.is_empty()).collect();
         sorted.sort_by(|left, right| wire_order(left, right));
-        if sorted.is_empty() { None } else { Some(sorted.into_iter().map(encode).collect()) }
+        let mut write = |entry: &Entry| {
+            let there = list.iter_mut().find(|there| entry.fields.is_as_read() && is_of(there, entry));
+            there.map_or_else(|| encode(entry), Value::take)
+        };
+        if sorted.is_empty() { None } else { Some(sorted.into_iter().map(&mut write).collect()) }
     }
 
     /// Whether there are none.
@@ -65,7 +76,7 @@ impl Entries {
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> + Clone {
         self.0.iter()
     }
 
@@ -99,6 +110,17 @@ impl Entries {
     pub(crate) fn drop_empty(&mut self) {
         self.retain(|entry| !entry.fields.is_empty());
     }
+}
+
+/// Whether what is written is of the owner of an entry, and from the same time.
+fn is_of(written: &Value, entry: &Entry) -> bool {
+    let text = |field: &str| written.get(field).and_then(Value::as_str).unwrap_or_default();
+    let Owner { manager, operation, api_version, subresource } = &entry.owner;
+    text("manager") == manager
+        && text("operation") == operation.text()
+        && text("apiVersion") == api_version
+        && text("subresource") == subresource
+        && text("time") == entry.time.map(time::write).unwrap_or_default()
 }
 
 fn decode(value: &Value) -> Result<Entry, String> {

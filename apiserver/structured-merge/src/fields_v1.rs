@@ -21,7 +21,7 @@ pub enum InvalidFields {
 /// # Errors
 /// When a key or a node cannot be read.
 pub fn read(value: &Value) -> Result<Set, InvalidFields> {
-    Ok(read_node(value)?.below)
+    Ok(read_node(value)?.below.when_read())
 }
 
 fn read_node(value: &Value) -> Result<Node, InvalidFields> {
@@ -42,13 +42,10 @@ fn read_node(value: &Value) -> Result<Node, InvalidFields> {
     Ok(node)
 }
 
-/// Writes a set. The keys of every node are sorted by their bytes, so that the same set is always
-/// the same text.
+/// Writes a set. The keys of every node are sorted by their bytes, as a JSON object here is, so that the same set is
+/// always the same text.
 pub fn write(set: &Set) -> Value {
-    let mut nodes: Vec<(String, Value)> =
-        set.nodes.iter().map(|(element, node)| (element.wire(), write_node(node))).collect();
-    nodes.sort_by(|(left, _), (right, _)| left.cmp(right));
-    Value::Object(nodes.into_iter().collect())
+    set.nodes.iter().map(|(element, node)| (element.wire(), write_node(node))).collect()
 }
 
 fn write_node(node: &Node) -> Value {

@@ -6,10 +6,20 @@ use crate::element::{Element, Path};
 
 /// A set of ways through an object. No node of the tree is there for nothing: it is a member
 /// itself, or has members below.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Set {
     pub(crate) nodes: BTreeMap<Element, Node>,
+    /// Whether it was read, and has not been changed since: then it need not be written anew.
+    is_as_read: bool,
 }
+
+impl PartialEq for Set {
+    fn eq(&self, other: &Self) -> bool {
+        self.nodes == other.nodes
+    }
+}
+
+impl Eq for Set {}
 
 /// One node: whether the way to here is a member, and the members beyond.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,6 +42,16 @@ impl Set {
         set
     }
 
+    /// A set that was read.
+    pub(crate) fn when_read(self) -> Self {
+        Self { is_as_read: true, ..self }
+    }
+
+    /// Whether it is one that was read, and has not been changed since.
+    pub(crate) fn is_as_read(&self) -> bool {
+        self.is_as_read
+    }
+
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
@@ -39,6 +59,7 @@ impl Set {
 
     /// Puts a path in. The empty path, which is the whole object, is nobody's.
     pub fn insert(&mut self, path: Path) {
+        self.is_as_read = false;
         let mut elements = path.0.into_iter().peekable();
         let mut set = self;
         while let Some(element) = elements.next() {
@@ -71,12 +92,14 @@ impl Set {
     /// Puts a node in, when there is something in the node.
     pub(crate) fn put(&mut self, element: Element, node: Node) {
         if !node.is_empty() {
+            self.is_as_read = false;
             self.nodes.insert(element, node);
         }
     }
 
     /// Puts in all that the other has.
     pub fn add(&mut self, other: &Self) {
+        self.is_as_read &= other.is_empty();
         for (element, node) in &other.nodes {
             match self.nodes.get_mut(element) {
                 Some(mine) => {
@@ -92,18 +115,29 @@ impl Set {
 
     /// Takes out all that the other has.
     pub fn subtract(&mut self, other: &Self) {
+        if self.take_out(other) {
+            self.is_as_read = false;
+        }
+    }
+
+    /// Whether anything was there to be taken out.
+    fn take_out(&mut self, other: &Self) -> bool {
+        let mut taken = false;
         for (element, node) in &other.nodes {
             let Some(mine) = self.nodes.get_mut(element) else { continue };
+            taken |= mine.member && node.member;
             mine.member &= !node.member;
-            mine.below.subtract(&node.below);
+            taken |= mine.below.take_out(&node.below);
             if mine.is_empty() {
                 self.nodes.remove(element);
             }
         }
+        taken
     }
 
     /// Takes out what the other has, with all that lies below it.
     pub fn subtract_trees(&mut self, other: &Self) {
+        self.is_as_read = false;
         for (element, node) in &other.nodes {
             let Some(mine) = self.nodes.get_mut(element) else { continue };
             mine.below.subtract_trees(&node.below);

@@ -105,7 +105,11 @@ impl Tracker<'_> {
         }
         let entries = self.base(live, given.as_ref());
         let tracked = entries.and_then(|entries| self.track(live, new, entries).ok());
-        put(new, tracked.map_or_else(|| before.cloned(), |entries| entries.encode()));
+        let written = tracked.map(|entries| match unchanged {
+            true => entries.encode_over(given.or_else(|| before.cloned())),
+            false => entries.encode(),
+        });
+        put(new, written.unwrap_or_else(|| before.cloned()));
     }
 
     /// The owners that an update starts from: those it sends, where it sends any that can be read.
@@ -173,11 +177,11 @@ impl Tracker<'_> {
         check(&of, config).map_err(ApplyError::Mismatch)?;
         let before = self.before_apply(live)?;
         let mut start = live.cloned().unwrap_or_else(|| json!({}));
-        take(&mut start);
+        let list = take(&mut start);
         let mut applied = if self.manager == last_applied::KUBECTL {
-            self.apply_as_kubectl(&of, &start, config, before, force)?
+            self.apply_as_kubectl(&of, &start, config, (before, list), force)?
         } else {
-            self.apply_once(&start, config, before, force)?
+            self.apply_once(&start, config, (before, list), force)?
         };
         if self.manager == last_applied::KUBECTL {
             last_applied::keep(&mut applied.object, config);
@@ -191,17 +195,17 @@ impl Tracker<'_> {
         of: &Type,
         live: &Value,
         config: &Value,
-        entries: Entries,
+        (entries, list): (Entries, Option<Value>),
         force: bool,
     ) -> Result<Applied, ApplyError> {
-        let conflicts = match self.apply_once(live, config, entries.clone(), force) {
+        let conflicts = match self.apply_once(live, config, (entries.clone(), list.clone()), force) {
             Err(ApplyError::Conflicts(conflicts)) => conflicts,
             other => return other,
         };
         let allowed = last_applied::allowed(of, live).unwrap_or_default();
         match conflicts.without(&allowed) {
             Some(rest) => Err(ApplyError::Conflicts(rest)),
-            None => self.apply_once(live, config, entries, true),
+            None => self.apply_once(live, config, (entries, list), true),
         }
     }
 
@@ -215,11 +219,12 @@ impl Tracker<'_> {
         Ok(entries)
     }
 
+    /// The owners come with the list that they were read from.
     fn apply_once(
         &self,
         live: &Value,
         config: &Value,
-        mut entries: Entries,
+        (mut entries, list): (Entries, Option<Value>),
         force: bool,
     ) -> Result<Applied, ApplyError> {
         let of = self.of_version()?;
@@ -233,7 +238,7 @@ impl Tracker<'_> {
             entry.time = if changed { Some(self.now) } else { entry.time };
         }
         let mut object = if changed { object } else { live.clone() };
-        put(&mut object, entries.encode());
+        put(&mut object, entries.encode_over(list));
         Ok(Applied { object, changed })
     }
 

@@ -78,7 +78,7 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
     if let Some(review) = apiserver_machinery::reviews::find(&path.group, &path.version, &path.resource)
         .filter(|_| !call.proxied)
     {
-        return reviews::serve(server, call, review, path).await;
+        return Box::pin(reviews::serve(server, call, review, path)).await;
     }
     let Some(kind) = objects.kind(&path.group, &path.version, &path.resource) else {
         // As for the group's versions: nobody may take it for a page.
@@ -102,6 +102,8 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
     Ok(answer)
 }
 
+/// What serves a verb has a place of its own in memory, but for the smallest: a request's way is one value that is moved
+/// several times, and would else be as large as the largest verb's part of it, for every request.
 async fn of_kind(
     server: &Arc<ApiServer>,
     call: &Call,
@@ -110,25 +112,41 @@ async fn of_kind(
 ) -> ApiResult<Answer> {
     check_names(path)?;
     if !path.subresource.is_empty() {
-        return subresource::serve(server, call, kind, path).await;
+        return Box::pin(subresource::serve(server, call, kind, path)).await;
     }
     if !is_addressed_rightly(kind, path, call.info.verb) {
         return Ok(response::not_found());
     }
     match call.info.verb {
         "get" => get::serve(server, call, kind, path).await,
-        "list" => list::serve(server, call, kind, path).await,
-        "watch" => watch::serve(server, call, kind, path).await,
-        "create" => create::serve(server, call, kind, path).await,
+        "list" => Box::pin(list::serve(server, call, kind, path)).await,
+        "watch" => Box::pin(watch::serve(server, call, kind, path)).await,
+        "create" => Box::pin(create::serve(server, call, kind, path)).await,
         "update" | "patch" if path.name.is_empty() => Err(ApiError::bad_request("name must be provided")),
-        "update" => update::serve(server, call, kind, path).await,
-        "patch" => patch::serve(server, call, kind, path).await,
-        "delete" => delete::one(server, call, kind, path).await,
+        "update" => Box::pin(update::serve(server, call, kind, path)).await,
+        "patch" => Box::pin(patch::serve(server, call, kind, path)).await,
+        "delete" => Box::pin(delete::one(server, call, kind, path)).await,
         "deletecollection" if kind.resource.strategy.deletes_collections() => {
-            delete::collection(server, call, kind, path).await
+            Box::pin(delete::collection(server, call, kind, path)).await
         }
         other => Err(ApiError::method_not_allowed(kind.resource, other)),
     }
+}
+
+/// Whether a kind has such a resource or subresource, with such a verb: whether the answer comes from the
+/// object, and is not that there is nothing at this path.
+pub(crate) fn is_served(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool {
+    let resource = kind.resource;
+    let is_part = || matches!(verb, "get" | "update" | "patch");
+    is_addressed_rightly(kind, path, verb)
+        && match path.subresource.as_str() {
+            "" if verb == "deletecollection" => resource.strategy.deletes_collections(),
+            "" => matches!(verb, "get" | "list" | "watch" | "create" | "update" | "patch" | "delete"),
+            "status" if resource.status_subresource => is_part(),
+            "scale" if resource.scale.is_some() => is_part(),
+            "finalize" if resource.strategy.has_spec_finalizers() => verb == "update",
+            name => verb == "create" && resource.verb(name).is_some(),
+        }
 }
 
 /// A namespaced kind is read and written in a namespace; only lists and watches span them all.

@@ -31,15 +31,16 @@ pub(super) async fn part(
     let options = call.write_options("UpdateOptions")?;
     let (object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let objects = &server.parts.objects;
-    let (new, how) = (object.clone(), options.clone());
-    let (code, written) = match objects.update(kind, &path.namespace, &path.name, new, target, how).await {
-        Err(error) if error.code == 404 && may_create(kind, target) => {
+    let again = may_create(kind, target).then(|| (object.clone(), options.clone()));
+    let updated = objects.update(kind, &path.namespace, &path.name, object, target, options).await;
+    let (code, written) = match (updated, again) {
+        (Err(error), Some((object, options))) if error.code == 404 => {
             (201, create::in_its_place(server, call, kind, path, object, options).await)
         }
-        updated => (200, updated),
+        (updated, _) => (200, updated),
     };
     let written = Written::told(written, duplicates)?;
-    let mut answer = view::object(code, kind.resource, &written.object, form, &call.query)?;
+    let mut answer = view::written(code, kind.resource, &written, form, &call.query)?;
     response::warn(&mut answer, &written.warnings);
     Ok(answer)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::{CachedObject, Listing};
+use apiserver_machinery::store::{CachedObject, Listing, Written};
 use apiserver_machinery::table::{self, IncludeObject};
 use serde_json::{Value, json};
 
@@ -16,7 +16,21 @@ use crate::negotiation::{Form, View};
 use crate::query::Query;
 use crate::response::{self, Answer};
 
-/// One object that was just written.
+/// One object that was just written: its bytes as they are, where they are at hand and that is what was asked for.
+pub(super) fn written(
+    code: u16,
+    resource: &Resource,
+    written: &Written,
+    form: Form,
+    query: &Query,
+) -> ApiResult<Answer> {
+    match &written.json {
+        Some(json) if form == Form::JSON => Ok(line(code, json)),
+        _ => object(code, resource, &written.object, form, query),
+    }
+}
+
+/// One object that is decoded.
 pub(super) fn object(
     code: u16,
     resource: &Resource,
@@ -45,13 +59,18 @@ pub(super) fn cached(
 ) -> ApiResult<Answer> {
     if form == Form::JSON {
         let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
-        let mut body = Vec::with_capacity(json.len() + 1);
-        body.extend_from_slice(json);
-        body.push(b'\n');
-        return Ok(response::bytes(200, "application/json", body));
+        return Ok(line(200, json));
     }
     let value = item.to_value().map_err(ApiError::internal)?;
     object(200, resource, &value, form, query)
+}
+
+/// JSON as it is, with the end of a line.
+fn line(code: u16, json: &[u8]) -> Answer {
+    let mut body = Vec::with_capacity(json.len() + 1);
+    body.extend_from_slice(json);
+    body.push(b'\n');
+    response::bytes(code, "application/json", body)
 }
 
 /// A list.

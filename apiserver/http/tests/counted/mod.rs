@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use storage_contract::{Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreResult, WatchStream};
+use storage_contract::{
+    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreResult, Unchanged, WatchStream,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -27,8 +29,13 @@ impl Counted {
 
 #[async_trait]
 impl Store for Counted {
-    async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
-        self.0.create(key, value).await
+    async fn create_while(
+        &self,
+        key: &Key,
+        value: Bytes,
+        unchanged: Option<&Unchanged>,
+    ) -> StoreResult<Revision> {
+        self.0.create_while(key, value, unchanged).await
     }
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
         self.0.update(key, expected, value).await

@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 use storage_cache::Projection;
 use storage_contract::{Entry, Revision};
 
+use super::expected::Expected;
+use super::rendered::Rendered;
 use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{Registry, Resource};
@@ -56,19 +58,26 @@ type Views = Vec<(String, Arc<CachedObject>)>;
 
 impl CachedObject {
     pub(super) fn new(resource: &Resource, object: &Value, revision: Revision) -> Self {
-        let (json, metadata) = match encode(object) {
-            Ok((json, metadata)) => (Ok(json), metadata),
-            Err(error) => (Err(error.to_string()), 0..0),
-        };
-        Self {
-            json,
-            metadata,
-            revision,
-            labels: object::labels(object).cloned(),
-            fields: fields(resource, object),
-            frames: Default::default(),
-            views: OnceLock::new(),
+        let (labels, fields) = (object::labels(object).cloned(), fields(resource, object));
+        match Rendered::of(object) {
+            Ok(rendered) => {
+                let (json, metadata) = rendered.at(revision);
+                Self::of_parts(json, metadata, revision, labels, fields)
+            }
+            Err(error) => Self::damaged(object::name(object), error.to_string(), revision),
         }
+    }
+
+    /// An object whose JSON has been written.
+    pub(super) fn of_parts(
+        json: Bytes,
+        metadata: Range<usize>,
+        revision: Revision,
+        labels: Option<Map<String, Value>>,
+        fields: Vec<(&'static str, String)>,
+    ) -> Self {
+        let (frames, views) = Default::default();
+        Self { json: Ok(json), metadata, revision, labels, fields, frames, views }
     }
 
     /// What is there and cannot be read. Of what it says only the name is known, from its key.
@@ -170,38 +179,11 @@ impl CachedObject {
     }
 }
 
-/// An object's JSON, and where in it the value of `metadata` stands. It is kept for as long as the object is:
-/// its buffer is as long as it is.
-fn encode(object: &Value) -> serde_json::Result<(Bytes, Range<usize>)> {
-    let (mut json, mut metadata) = (Vec::with_capacity(TYPICAL), 0..0);
-    let mut separator = b'{';
-    for (field, value) in object.as_object().into_iter().flatten() {
-        json.push(separator);
-        separator = b',';
-        serde_json::to_writer(&mut json, field)?;
-        json.push(b':');
-        let start = json.len();
-        serde_json::to_writer(&mut json, value)?;
-        if field == "metadata" {
-            metadata = start..json.len();
-        }
-    }
-    if separator == b'{' {
-        json.push(b'{');
-    }
-    json.push(b'}');
-    Ok((Bytes::from(json.into_boxed_slice()), metadata))
-}
-
-/// Room for most objects, so that few are moved while they grow: a Machine with its status and its owners has
-/// about 5 KB.
-const TYPICAL: usize = 8 * 1024;
-
 /// The field that every selector knows.
 const NAME: &str = "metadata.name";
 
 /// The values that field selectors may ask for.
-fn fields(resource: &Resource, object: &Value) -> Vec<(&'static str, String)> {
+pub(super) fn fields(resource: &Resource, object: &Value) -> Vec<(&'static str, String)> {
     let mut fields = vec![
         (NAME, object::name(object).to_owned()),
         ("metadata.namespace", object::namespace(object).to_owned()),
@@ -223,16 +205,20 @@ fn fields(resource: &Resource, object: &Value) -> Vec<(&'static str, String)> {
 pub(super) struct ToBytes {
     registry: Arc<Registry>,
     encryption: Arc<Encryption>,
+    expected: Arc<Expected>,
 }
 
 impl ToBytes {
-    pub(super) fn new(registry: Arc<Registry>, encryption: Arc<Encryption>) -> Self {
-        Self { registry, encryption }
+    pub(super) fn new(registry: Arc<Registry>, encryption: Arc<Encryption>, expected: Arc<Expected>) -> Self {
+        Self { registry, encryption, expected }
     }
 }
 
 impl Projection<CachedObject> for ToBytes {
     fn project(&self, section: usize, entry: &Entry) -> CachedObject {
+        if let Some(known) = self.expected.take(&entry.key, &entry.value, entry.modified) {
+            return known;
+        }
         match self.registry.stored().get(section) {
             Some(resource) => CachedObject::of_entry(&self.registry, resource, &self.encryption, entry),
             None => CachedObject::damaged("", format!("{} belongs to no kind", entry.key), entry.modified),

@@ -1,11 +1,11 @@
 //! Create.
 
 use serde_json::Value;
-use storage_contract::StoreError;
 
 use super::decoded::{check_known_fields, check_version_and_metadata};
+use super::namespaces::Place;
 use super::others::Seen;
-use super::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, identity, now, text};
+use super::{Kind, ObjectStore, Origin, Stored, Target, WriteOptions, Written, identity, insert, now, text};
 use crate::metadata::{self, Before};
 use crate::object;
 use crate::schema::Schema;
@@ -53,8 +53,8 @@ impl ObjectStore {
         namespace: &str,
         mut object: Value,
         options: &WriteOptions,
-    ) -> ApiResult<(Value, Vec<String>)> {
-        self.check_namespace(kind, namespace, object::name(&object)).await?;
+    ) -> ApiResult<(Stored, Vec<String>)> {
+        let place = self.place(kind, namespace, object::name(&object)).await?;
         // What is no number says no version.
         let versioned =
             object::meta(&object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0);
@@ -65,20 +65,32 @@ impl ObjectStore {
         forget_deletion(&mut object);
         self.own(kind, None, &mut object, Target::Object, options);
         prepare(kind, &mut object);
+        // What else is wrong with the object is said first.
+        let dry_run = options.dry_run || versioned;
+        let created = self.create_named(kind, &place, object, dry_run).await?;
+        if versioned && !options.dry_run {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(ApiError::untyped(500, why));
+        }
+        Ok(created)
+    }
+
+    /// Creates it under its name, or under one that is free and begins as it wants.
+    async fn create_named(
+        &self,
+        kind: Kind<'_>,
+        place: &Place<'_>,
+        mut object: Value,
+        dry_run: bool,
+    ) -> ApiResult<(Stored, Vec<String>)> {
         let generate = object::meta(&object, "generateName").to_owned();
-        let generated = object::name(&object).is_empty() && !generate.is_empty();
+        if !object::name(&object).is_empty() || generate.is_empty() {
+            return self.create_once(kind, place, object, Origin::Sent, dry_run).await;
+        }
         for _ in 0..NAME_ATTEMPTS {
-            if generated {
-                object::set_meta(&mut object, "name", generate_name(&generate));
-            }
-            // What else is wrong with the object is said first.
-            let dry_run = options.dry_run || versioned;
-            match self.create_once(kind, namespace, object.clone(), Origin::Sent, dry_run).await {
-                Err(error) if generated && error.code == 409 => {}
-                Ok(_) if versioned && !options.dry_run => {
-                    let why = "resourceVersion should not be set on objects to be created";
-                    return Err(ApiError::untyped(500, why));
-                }
+            object::set_meta(&mut object, "name", generate_name(&generate));
+            match self.create_once(kind, place, object.clone(), Origin::Sent, dry_run).await {
+                Err(error) if error.code == 409 => {}
                 other => return other,
             }
         }
@@ -95,12 +107,12 @@ impl ObjectStore {
     ) -> ApiResult<Written> {
         object::remove_meta(&mut object, "resourceVersion");
         set_namespace(kind, namespace, &mut object)?;
-        self.check_namespace(kind, namespace, object::name(&object)).await?;
+        let place = self.place(kind, namespace, object::name(&object)).await?;
         metadata::normalize(&mut object);
         let warnings = drop_twins(&mut object, true);
         kind.resource.strategy.decoded(&mut object);
         prepare(kind, &mut object);
-        let created = self.create_once(kind, namespace, object, Origin::Applied, options.dry_run).await;
+        let created = self.create_once(kind, &place, object, Origin::Applied, options.dry_run).await;
         Written::told(created.map(with_advice), warnings)
     }
 
@@ -108,63 +120,33 @@ impl ObjectStore {
     async fn create_once(
         &self,
         kind: Kind<'_>,
-        namespace: &str,
+        place: &Place<'_>,
         mut object: Value,
         origin: Origin,
         dry_run: bool,
-    ) -> ApiResult<(Value, Vec<String>)> {
+    ) -> ApiResult<(Stored, Vec<String>)> {
         prepare_by_kind(kind, &mut object, None, origin)?;
         let others = Seen::by(self);
         others.prepare(kind, &mut object, None, Target::Object).await?;
         let name = object::name(&object).to_owned();
         check(kind, &object, None, Target::Object, dry_run)?;
         let warnings = others.judge(kind, &object, None, Target::Object).await?;
-        let key = self.key(kind, namespace, &name)?;
-        let existing = self.read(kind, &key).await?;
-        if let Some((existing, _)) = existing {
-            return Err(ApiError::already_exists(kind.resource, &name, object::is_deleting(&existing)));
-        }
+        let key = self.key(kind, place.namespace, &name)?;
         if dry_run {
-            return Ok((object, warnings));
+            return match self.read(kind, &key).await? {
+                Some((existing, _)) => Err(insert::exists(kind, &existing)),
+                None => Ok((Stored::seen(object), warnings)),
+            };
         }
-        let value = self.encode(kind, &key, &object)?;
-        let mut outcome = self.store.create(&key, value).await;
-        if matches!(outcome, Err(StoreError::TooLarge { .. })) && origin == Origin::Sent {
-            object::remove_meta(&mut object, "managedFields");
-            outcome = self.store.create(&key, self.encode(kind, &key, &object)?).await;
-        }
-        match outcome {
-            Ok(revision) => {
-                object::set_revision(&mut object, revision);
-                Ok((object, warnings))
-            }
-            Err(StoreError::Exists { .. }) => Err(ApiError::already_exists(kind.resource, &name, false)),
-            Err(StoreError::Unknown { .. }) => {
-                self.settle_create(kind, &key, &object).await.map(|object| (object, warnings))
-            }
-            Err(error) => Err(ApiError::storage(&error)),
-        }
-    }
-
-    /// The store did not say whether the create happened: look. Our uid on the object says yes.
-    async fn settle_create(
-        &self,
-        kind: Kind<'_>,
-        key: &storage_contract::Key,
-        object: &Value,
-    ) -> ApiResult<Value> {
-        match self.read(kind, key).await? {
-            Some((found, _)) if object::meta(&found, "uid") == object::meta(object, "uid") => Ok(found),
-            Some(_) => Err(ApiError::already_exists(kind.resource, object::name(object), false)),
-            None => Err(ApiError::unavailable("storage did not take the object; nothing was created")),
-        }
+        let stored = self.insert(kind, &key, place, object, origin).await?;
+        Ok((stored, warnings))
     }
 }
 
 /// A new object, and what is better done otherwise.
-fn with_advice((object, mut warnings): (Value, Vec<String>)) -> Written {
+fn with_advice((Stored { object, json }, mut warnings): (Stored, Vec<String>)) -> Written {
     warnings.splice(0..0, metadata::finalizer_warnings(&object, None));
-    Written { object, warnings }
+    Written { object, json, warnings }
 }
 
 /// A new object is not being deleted.

@@ -1,8 +1,9 @@
 //! Delete.
 
 use serde_json::Value;
-use storage_contract::StoreError;
+use storage_contract::{Key, StoreError};
 
+use super::base::Base;
 use super::{DeleteOptions, Kind, ObjectStore, Origin, Propagation, create, is_held, now};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
@@ -57,41 +58,67 @@ impl ObjectStore {
         options: &DeleteOptions,
     ) -> ApiResult<Deletion> {
         let key = self.key(kind, namespace, name)?;
+        let mut at_hand = self.at_hand(kind, &key).filter(|_| !options.dry_run);
         for _ in 0..ATTEMPTS {
-            let Some((old, entry)) = self.read(kind, &key).await? else {
-                return Err(ApiError::not_found(kind.resource, name));
+            let base = match at_hand.take() {
+                Some(base) => base,
+                None => self.base(kind, &key, name).await?,
             };
-            options.check(kind, &old)?;
-            self.check_undeletable(kind, &old).await?;
-            let new = marked(kind, &old, options.propagation)?;
-            if !is_held(kind.resource, &new) {
-                if options.dry_run {
-                    return Ok(Deletion::Gone(old));
-                }
-                match self.store.delete(&key, entry.modified).await {
-                    Ok(_) => return Ok(Deletion::Gone(old)),
-                    Err(StoreError::Conflict { .. }) => continue,
-                    Err(StoreError::Unknown { .. }) if self.read(kind, &key).await?.is_none() => {
-                        return Ok(Deletion::Gone(old));
-                    }
-                    Err(error) => return Err(ApiError::storage(&error)),
-                }
-            }
-            if options.dry_run || new == old {
-                return Ok(Deletion::Pending(new));
-            }
-            let mut new = new;
-            let value = self.encode(kind, &key, &new)?;
-            match self.store.update(&key, entry.modified, value).await {
-                Ok(revision) => {
-                    object::set_revision(&mut new, revision);
-                    return Ok(Deletion::Pending(new));
-                }
-                Err(StoreError::Conflict { .. } | StoreError::Unknown { .. }) => {}
-                Err(error) => return Err(ApiError::storage(&error)),
+            let is_stored = base.is_stored();
+            match self.attempt_deletion(kind, &key, base, options).await {
+                Ok(Some(deletion)) => return Ok(deletion),
+                // What is wrong with what was at hand may be right with what is stored.
+                Err(error) if is_stored || error.code >= 500 => return Err(error),
+                Ok(None) | Err(_) => {}
             }
         }
         Err(ApiError::modified(kind.resource, name))
+    }
+
+    /// Deletes or marks `base`; `None` when it must be done again on what is stored by now.
+    async fn attempt_deletion(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        base: Base,
+        options: &DeleteOptions,
+    ) -> ApiResult<Option<Deletion>> {
+        let is_stored = base.is_stored();
+        let Base { object: old, revision, .. } = base;
+        options.check(kind, &old)?;
+        self.check_undeletable(kind, &old).await?;
+        let mut new = marked(kind, &old, options.propagation)?;
+        if !is_held(kind.resource, &new) {
+            if options.dry_run {
+                return Ok(Some(Deletion::Gone(old)));
+            }
+            return match self.store.delete(key, revision).await {
+                Ok(_) => Ok(Some(Deletion::Gone(old))),
+                Err(StoreError::Conflict { .. }) => Ok(None),
+                Err(unknown @ StoreError::Unknown { .. }) => {
+                    let is_gone = self.look_after(kind, key, &unknown).await?.is_none();
+                    Ok(is_gone.then_some(Deletion::Gone(old)))
+                }
+                Err(error) => Err(ApiError::storage(&error)),
+            };
+        }
+        if options.dry_run || new == old {
+            return Ok(is_stored.then_some(Deletion::Pending(new)));
+        }
+        let prepared = self.encode(kind, key, &new)?;
+        let write = self.store.update(key, revision, prepared.value.clone());
+        match self.send(kind, key, prepared, write).await {
+            Ok((revision, _)) => {
+                object::set_revision(&mut new, revision);
+                Ok(Some(Deletion::Pending(new)))
+            }
+            Err(StoreError::Conflict { .. }) => Ok(None),
+            // The mark is found, or made again.
+            Err(unknown @ StoreError::Unknown { .. }) => {
+                self.look_after(kind, key, &unknown).await.map(|_| None)
+            }
+            Err(error) => Err(ApiError::storage(&error)),
+        }
     }
 }
 

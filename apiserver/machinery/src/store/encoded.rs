@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
-use storage_contract::{Entry, Key};
+use storage_contract::{Entry, Key, Revision, StoreResult};
 
+use super::expected::Prepared;
+use super::rendered::Rendered;
 use super::{CachedObject, Kind, ObjectStore, text};
 use crate::encryption::Encryption;
 use crate::object;
@@ -41,13 +43,30 @@ impl ObjectStore {
             && stored.is_ok_and(|stored| text(&stored, "apiVersion") == kind.stored.api_version())
     }
 
-    pub(super) fn encode(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiResult<Bytes> {
-        let mut stored = kind.as_stored(object)?.into_owned();
-        object::remove_meta(&mut stored, "resourceVersion");
-        let bytes = serde_json::to_vec(&stored).map_err(|error| ApiError::internal(error.to_string()))?;
-        self.encryption
-            .seal(&kind.resource.qualified_plural(), key.as_str(), bytes)
-            .map_err(|error| ApiError::internal(error.to_string()))
+    /// An object as it is to be stored.
+    pub(super) fn encode(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiResult<Prepared> {
+        let stored = kind.as_stored(object)?;
+        let internal = |error: &dyn std::fmt::Display| ApiError::internal(error.to_string());
+        let rendered = Rendered::of(&stored).map_err(|error| internal(&error))?;
+        let sealed =
+            self.encryption.seal(&kind.resource.qualified_plural(), key.as_str(), rendered.json.clone());
+        let value = sealed.map_err(|error| internal(&error))?;
+        Ok(Prepared::new(kind.stored, &stored, rendered, value))
+    }
+
+    /// Sends a write, of which the cache will hear.
+    pub(super) async fn send(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        prepared: Prepared,
+        write: impl Future<Output = StoreResult<Revision>> + Send,
+    ) -> StoreResult<(Revision, Option<Bytes>)> {
+        let rendered = kind.resource.conversion.is_none().then(|| prepared.rendered.clone());
+        let announced = self.expected.announce(key, prepared);
+        let revision = write.await?;
+        announced.happened();
+        Ok((revision, rendered.map(|rendered| rendered.at(revision).0)))
     }
 }
 

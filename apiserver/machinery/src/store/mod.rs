@@ -4,6 +4,7 @@
 //! bytes; every write is one compare-and-swap of the key's revision.
 
 mod apply;
+mod base;
 mod cached;
 mod create;
 mod decoded;
@@ -11,8 +12,10 @@ mod delete;
 mod delete_collection;
 mod delete_options;
 mod encoded;
+mod expected;
 mod get;
 mod identity;
+mod insert;
 mod kind;
 mod list;
 mod lock;
@@ -20,7 +23,9 @@ mod namespaces;
 mod others;
 mod owners;
 mod parts;
+mod rendered;
 mod scale;
+mod settle;
 mod swap;
 mod update;
 mod watch;
@@ -28,6 +33,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
 use storage_cache::{Cache, Section};
@@ -94,11 +100,28 @@ enum Origin {
     Applied,
 }
 
+/// An object that was written.
+#[derive(Debug)]
+struct Stored {
+    object: Value,
+    /// Its JSON, where that was written on the way to the store.
+    json: Option<Bytes>,
+}
+
+impl Stored {
+    /// An object that was read, or is not stored at all.
+    fn seen(object: Value) -> Self {
+        Self { object, json: None }
+    }
+}
+
 /// A written object and what its writer should be told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written {
     /// The object as stored (or as it would be).
     pub object: Value,
+    /// Its JSON, where that was written on the way to the store.
+    pub json: Option<Bytes>,
     /// Warnings, without the header's decoration.
     pub warnings: Vec<String>,
 }
@@ -128,6 +151,7 @@ pub struct ObjectStore {
     encryption: Arc<Encryption>,
     namespaces: Arc<dyn NamespaceSource>,
     owners: owners::Owners,
+    expected: Arc<expected::Expected>,
 }
 
 impl ObjectStore {
@@ -140,10 +164,13 @@ impl ObjectStore {
         shutdown: CancellationToken,
     ) -> Self {
         let prefixes: Vec<String> = registry.stored().iter().map(|resource| resource.prefix()).collect();
-        let projection = Arc::new(cached::ToBytes::new(Arc::clone(&registry), Arc::clone(&encryption)));
+        let expected = Arc::<expected::Expected>::default();
+        let projection =
+            cached::ToBytes::new(Arc::clone(&registry), Arc::clone(&encryption), Arc::clone(&expected));
+        let projection = Arc::new(projection);
         let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, shutdown);
         let owners = owners::Owners::new(&registry);
-        Self { registry, store, cache, encryption, namespaces, owners }
+        Self { registry, store, cache, encryption, namespaces, owners, expected }
     }
 
     /// The kinds.

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use storage_contract::Unchanged;
 
 use super::{Kind, ObjectStore};
 use crate::object;
@@ -10,6 +11,11 @@ use crate::status::{ApiError, ApiResult};
 /// Where a namespace may be known that is not in our own store: the host cluster.
 #[async_trait]
 pub trait NamespaceSource: Send + Sync + std::fmt::Debug + 'static {
+    /// The namespace object, if it is known without asking anybody.
+    fn known(&self, _name: &str) -> Option<Value> {
+        None
+    }
+
     /// The namespace object, or `None` when it does not exist there either.
     ///
     /// # Errors
@@ -28,21 +34,69 @@ impl NamespaceSource for OwnNamespaces {
     }
 }
 
+/// Where an object is created: a namespace that was there and alive when it was looked at.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    pub(super) namespace: &'a str,
+    /// What has to be as it was for a creation to happen; none where that is not ours to say.
+    pub(super) unchanged: Option<Unchanged>,
+}
+
 impl ObjectStore {
-    pub(super) async fn check_namespace(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<()> {
+    /// The namespace as a place to create an object in. What is known is taken for what is: the creation happens only
+    /// if the namespace is still as it was.
+    ///
+    /// # Errors
+    /// 403 when it is going away; 404 when there is none; 503.
+    pub(super) async fn place<'a>(
+        &self,
+        kind: Kind<'_>,
+        namespace: &'a str,
+        name: &str,
+    ) -> ApiResult<Place<'a>> {
         let Some(namespaces) = self.kind_of("", "namespaces").filter(|_| kind.resource.namespaced) else {
-            return Ok(());
+            return Ok(Place { namespace, unchanged: None });
         };
         let key = self.key(namespaces, "", namespace)?;
-        let found = match self.read(namespaces, &key).await? {
-            Some((found, _)) => Some(found),
-            None => self.namespaces.namespace(namespace).await?,
-        };
-        let Some(found) = found else { return Err(ApiError::not_found(namespaces.resource, namespace)) };
-        let terminating = found.pointer("/status/phase") == Some(&json!("Terminating"));
-        if object::is_deleting(&found) || terminating {
-            return Err(ApiError::namespace_terminating(kind.resource, name, namespace));
+        let shown =
+            self.section(namespaces).and_then(|section| section.snapshot().get(key.as_str()).cloned());
+        if let Some(shown) = shown.filter(|shown| shown.to_value().is_ok_and(|found| is_alive(&found))) {
+            let unchanged = Some(Unchanged { key, modified: shown.revision });
+            return Ok(Place { namespace, unchanged });
         }
-        Ok(())
+        if self.namespaces.known(namespace).is_some_and(|found| is_alive(&found)) {
+            return Ok(Place { namespace, unchanged: None });
+        }
+        self.place_as_stored(kind, namespace, name).await
     }
+
+    /// The same, for a namespace that is not known, or has changed since.
+    pub(super) async fn place_as_stored<'a>(
+        &self,
+        kind: Kind<'_>,
+        namespace: &'a str,
+        name: &str,
+    ) -> ApiResult<Place<'a>> {
+        let Some(namespaces) = self.kind_of("", "namespaces") else {
+            return Ok(Place { namespace, unchanged: None });
+        };
+        let key = self.key(namespaces, "", namespace)?;
+        let (found, unchanged) = match self.read(namespaces, &key).await? {
+            Some((found, entry)) => (found, Some(Unchanged { key, modified: entry.modified })),
+            None => match self.namespaces.namespace(namespace).await? {
+                Some(found) => (found, None),
+                None => return Err(ApiError::not_found(namespaces.resource, namespace)),
+            },
+        };
+        match is_alive(&found) {
+            true => Ok(Place { namespace, unchanged }),
+            false => Err(ApiError::namespace_terminating(kind.resource, name, namespace)),
+        }
+    }
+}
+
+/// Whether a namespace is not going away.
+fn is_alive(namespace: &Value) -> bool {
+    let terminating = namespace.pointer("/status/phase") == Some(&json!("Terminating"));
+    !object::is_deleting(namespace) && !terminating
 }

@@ -125,7 +125,7 @@ impl ObjectStore {
         let (target, origin) = (Target::Object, Origin::Sent);
         let how = Modification { target, options, origin, owned: true, method };
         let written = self.modify(kind, namespace, name, how, change).await?;
-        Ok(Written { object: scale::shown(scale, &written.object)?, warnings: written.warnings })
+        Ok(Written { object: scale::shown(scale, &written.object)?, json: None, warnings: written.warnings })
     }
 
     /// Where the number stands, in every version of the kind.

@@ -1,59 +1,66 @@
 //! The last step of a change: compare-and-swap.
 
 use serde_json::Value;
-use storage_contract::{Entry, Key, StoreError};
+use storage_contract::{Key, Revision, StoreError};
 
+use super::base::Base;
 use super::update::Modification;
-use super::{Kind, ObjectStore, Origin, is_held, owners};
+use super::{Kind, ObjectStore, Origin, Stored, is_held, owners};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 
 impl ObjectStore {
-    /// Stores `new` if nobody was faster; `None` when somebody was.
+    /// Stores `new` if nobody was faster; `None` when somebody was, and when only what is stored can tell.
     pub(super) async fn swap(
         &self,
         kind: Kind<'_>,
         key: &Key,
-        entry: Entry,
-        old: &Value,
+        base: &Base,
         mut new: Value,
         how: Modification<'_>,
-    ) -> ApiResult<Option<Value>> {
+    ) -> ApiResult<Option<Stored>> {
         let dry_run = how.options.dry_run;
         if object::is_deleting(&new) && !is_held(kind.resource, &new) {
-            return self.finish_deletion(kind, key, entry, new, dry_run).await;
+            return self.finish_deletion(kind, key, base.revision, new, dry_run).await;
         }
-        owners::keep_times(&mut new, old);
-        if dry_run || (new == *old && self.is_current(kind, &entry)) {
-            return Ok(Some(new));
+        owners::keep_times(&mut new, &base.object);
+        if dry_run {
+            return Ok(Some(Stored::seen(new)));
         }
-        let value = self.encode(kind, key, &new)?;
-        let mut outcome = self.store.update(key, entry.modified, value).await;
+        if new == base.object {
+            let entry = match &base.entry {
+                Some(entry) => entry.clone(),
+                None => match self.read(kind, key).await? {
+                    Some((_, entry)) if entry.modified == base.revision => entry,
+                    _ => return Ok(None),
+                },
+            };
+            // What is not written as it would be written now is written anew.
+            if self.is_current(kind, &entry) {
+                return Ok(Some(Stored::seen(new)));
+            }
+        }
+        let update = async |new: &Value| {
+            let prepared = self.encode(kind, key, new)?;
+            let write = self.store.update(key, base.revision, prepared.value.clone());
+            ApiResult::Ok(self.send(kind, key, prepared, write).await)
+        };
+        let mut outcome = update(&new).await?;
         if matches!(outcome, Err(StoreError::TooLarge { .. })) && how.origin == Origin::Sent {
             object::remove_meta(&mut new, "managedFields");
-            outcome = self.store.update(key, entry.modified, self.encode(kind, key, &new)?).await;
+            outcome = update(&new).await?;
         }
         match outcome {
-            Ok(revision) => {
+            Ok((revision, json)) => {
                 object::set_revision(&mut new, revision);
-                Ok(Some(new))
+                Ok(Some(Stored { object: new, json }))
             }
             Err(StoreError::Conflict { .. }) => Ok(None),
-            Err(StoreError::Unknown { .. }) => self.settle_swap(kind, key, new).await,
+            Err(unknown @ StoreError::Unknown { .. }) => {
+                Ok(self.settle_swap(kind, key, new, &unknown).await?.map(Stored::seen))
+            }
             Err(error) => Err(ApiError::storage(&error)),
         }
-    }
-
-    /// The store did not say whether the write happened: look. What we wrote, standing there,
-    /// says yes; what we started from says try again.
-    async fn settle_swap(&self, kind: Kind<'_>, key: &Key, new: Value) -> ApiResult<Option<Value>> {
-        let Some((found, _)) = self.read(kind, key).await? else { return Ok(None) };
-        let without_revision = |mut object: Value| {
-            object::remove_meta(&mut object, "resourceVersion");
-            object
-        };
-        let ours = without_revision(found.clone()) == without_revision(new);
-        Ok(ours.then_some(found))
     }
 
     /// The last finalizer is gone: so is the object.
@@ -61,18 +68,21 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         key: &Key,
-        entry: Entry,
+        revision: Revision,
         new: Value,
         dry_run: bool,
-    ) -> ApiResult<Option<Value>> {
+    ) -> ApiResult<Option<Stored>> {
         if dry_run {
-            return Ok(Some(new));
+            return Ok(Some(Stored::seen(new)));
         }
-        match self.store.delete(key, entry.modified).await {
-            Ok(_) => Ok(Some(new)),
-            Err(StoreError::Conflict { .. } | StoreError::Unknown { .. }) => {
-                // Gone, by us or somebody else, is what was wanted.
-                Ok(self.read(kind, key).await?.is_none().then_some(new))
+        match self.store.delete(key, revision).await {
+            Ok(_) => Ok(Some(Stored::seen(new))),
+            // Gone, by us or somebody else, is what was wanted.
+            Err(StoreError::Conflict { .. }) => {
+                Ok(self.read(kind, key).await?.is_none().then(|| Stored::seen(new)))
+            }
+            Err(unknown @ StoreError::Unknown { .. }) => {
+                Ok(self.look_after(kind, key, &unknown).await?.is_none().then(|| Stored::seen(new)))
             }
             Err(error) => Err(ApiError::storage(&error)),
         }

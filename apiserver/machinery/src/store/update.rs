@@ -1,11 +1,13 @@
 //! Update and patch: read, change, check, compare-and-swap; again when somebody was faster.
 
 use serde_json::{Value, json};
+use storage_contract::Key;
 
+use super::base::Base;
 use super::decoded::{check_known_fields, check_version, check_version_and_metadata, metadata_fault};
 use super::others::Seen;
 use super::parts::{count_generation, settle};
-use super::{FieldValidation, Kind, ObjectStore, Origin, WriteOptions, Written, create, identity};
+use super::{FieldValidation, Kind, ObjectStore, Origin, Stored, WriteOptions, Written, create, identity};
 use crate::metadata::{self, Before};
 use crate::patch::{self, Patch};
 use crate::status::{ApiError, ApiResult};
@@ -138,44 +140,71 @@ impl ObjectStore {
         mut change: impl FnMut(&Value) -> ApiResult<Value> + Send,
     ) -> ApiResult<Written> {
         let key = self.key(kind, namespace, name)?;
+        let mut at_hand = self.at_hand(kind, &key).filter(|_| !how.options.dry_run);
         for _ in 0..ATTEMPTS {
-            let Some((old, entry)) = self.read(kind, &key).await? else {
-                return Err(ApiError::not_found(kind.resource, name));
+            let base = match at_hand.take() {
+                Some(base) => base,
+                None => self.base(kind, &key, name).await?,
             };
-            let mut new = change(&old)?;
-            let immutable = identity::check(kind, &new, &old, how.target)?;
-            let keeps_spec = new.get("spec") == old.get("spec");
-            let before = Before { object: &old, immutable: &immutable, keeps_spec };
-            identity::check_kind(kind, &new, before)?;
-            metadata::normalize(&mut new);
-            if how.owned {
-                // Whoever applied owns what was said, and not the form that it takes.
-                kind.resource.strategy.decoded(&mut new);
-            } else {
-                kind.resource.schema.fill_in(&mut new);
-                kind.resource.strategy.decoded(&mut new);
-                self.own(kind, Some(&old), &mut new, how.target, how.options);
-            }
-            let mut warnings = create::drop_twins(&mut new, how.method == Method::Patch);
-            settle(kind, &mut new, &old, how)?;
-            let others = Seen::by(self);
-            if let Err(error) = others.prepare(kind, &mut new, Some(before), how.target).await {
-                return Err(error.after(warnings));
-            }
-            count_generation(kind, &mut new, &old);
-            if let Err(error) = create::check(kind, &new, Some(before), how.target, how.options.dry_run) {
-                return Err(error.after(warnings));
-            }
-            warnings.extend(metadata::finalizer_warnings(&new, Some(&old)));
-            match others.judge(kind, &new, Some(before), how.target).await {
-                Ok(told) => warnings.extend(told),
-                Err(error) => return Err(error.after(warnings)),
-            }
-            if let Some(object) = self.swap(kind, &key, entry, &old, new, how).await? {
-                return Ok(Written { object, warnings });
+            let is_stored = base.is_stored();
+            match self.attempt(kind, &key, &base, how, &mut change).await {
+                Ok(Some(written)) => return Ok(written),
+                Err(error) if is_stored || error.code >= 500 => return Err(error),
+                // What is wrong with what was at hand may be right with what is stored, if that is another.
+                Err(error) => {
+                    let stored = self.base(kind, &key, name).await?;
+                    if stored.revision == base.revision {
+                        return Err(error);
+                    }
+                    at_hand = Some(stored);
+                }
+                Ok(None) => {}
             }
         }
         Err(ApiError::modified(kind.resource, name))
+    }
+
+    /// Changes `base` and stores what that makes; `None` when it must be done again on what is stored by now.
+    async fn attempt(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        base: &Base,
+        how: Modification<'_>,
+        change: &mut (impl FnMut(&Value) -> ApiResult<Value> + Send),
+    ) -> ApiResult<Option<Written>> {
+        let old = &base.object;
+        let mut new = change(old)?;
+        let immutable = identity::check(kind, &new, old, how.target)?;
+        let keeps_spec = new.get("spec") == old.get("spec");
+        let before = Before { object: old, immutable: &immutable, keeps_spec };
+        identity::check_kind(kind, &new, before)?;
+        metadata::normalize(&mut new);
+        if how.owned {
+            // Whoever applied owns what was said, and not the form that it takes.
+            kind.resource.strategy.decoded(&mut new);
+        } else {
+            kind.resource.schema.fill_in(&mut new);
+            kind.resource.strategy.decoded(&mut new);
+            self.own(kind, Some(old), &mut new, how.target, how.options);
+        }
+        let mut warnings = create::drop_twins(&mut new, how.method == Method::Patch);
+        settle(kind, &mut new, old, how)?;
+        let others = Seen::by(self);
+        if let Err(error) = others.prepare(kind, &mut new, Some(before), how.target).await {
+            return Err(error.after(warnings));
+        }
+        count_generation(kind, &mut new, old);
+        if let Err(error) = create::check(kind, &new, Some(before), how.target, how.options.dry_run) {
+            return Err(error.after(warnings));
+        }
+        warnings.extend(metadata::finalizer_warnings(&new, Some(old)));
+        match others.judge(kind, &new, Some(before), how.target).await {
+            Ok(told) => warnings.extend(told),
+            Err(error) => return Err(error.after(warnings)),
+        }
+        let swapped = self.swap(kind, key, base, new, how).await?;
+        Ok(swapped.map(|Stored { object, json }| Written { object, json, warnings }))
     }
 
     /// Gives `new` its owners: those of `old`, but for what the writer has changed.

@@ -1,19 +1,24 @@
 //! OpenStackMachine: a Nova server and what belongs to it.
 
+mod hints;
+mod status;
+mod storage;
+
 use serde_json::Value;
 
+pub use hints::*;
+pub use status::*;
+pub use storage::*;
+
 use crate::descriptor::{AGE, Column, Descriptor, column};
-use crate::network::{NetworkOrSGParam, PortOpts, PortStatus, ResolvedPortSpec};
+use crate::network::{NetworkOrSGParam, PortOpts};
 use crate::object::{kind, wire};
 use crate::schema::{object, structural};
-use crate::shared::{Condition, words};
+use crate::shared::words;
 
 /// Credentials may change, but not to another region: what was made is in the old one.
 pub(crate) const REGION_RULE: &str =
     "(!has(self.region) && !has(oldSelf.region)) || self.region == oldSelf.region";
-
-/// A zone comes from a name or from the Machine, and has a name in just the first case.
-const ZONE_RULE: &str = "!has(self.from) || self.from == 'Name' ? has(self.name) : !has(self.name)";
 
 const COLUMNS: &[Column] = &[
     column("Cluster", "string", ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name"),
@@ -91,45 +96,6 @@ wire! {
             tags: Vec<String>,
             /// Make its ports trunks.
             trunk: bool,
-        }
-    }
-
-    /// A further disk.
-    AdditionalBlockDevice {
-        required {
-            /// Name, unique on the server.
-            #[schemars(length(min = 1))]
-            name: String,
-            /// Size. Unit: GiB.
-            #[serde(rename = "sizeGiB")]
-            #[schemars(range(min = 1))]
-            size_gib: i32,
-            /// Where its bytes are.
-            storage: BlockDeviceStorage,
-        }
-    }
-
-    /// Where a disk's bytes are.
-    BlockDeviceStorage {
-        required {
-            /// On the host or in Cinder.
-            #[serde(rename = "type")]
-            kind: BlockDeviceType,
-        }
-        optional {
-            /// For Cinder.
-            volume: BlockDeviceVolume,
-        }
-    }
-
-    /// A Cinder volume.
-    BlockDeviceVolume {
-        optional {
-            /// Its zone.
-            availability_zone: VolumeAvailabilityZone,
-            /// Its type.
-            #[serde(rename = "type")]
-            kind: String,
         }
     }
 
@@ -245,162 +211,9 @@ wire! {
             value: String,
         }
     }
-
-    /// A volume to boot from.
-    RootVolume {
-        required {
-            /// Size. Unit: GiB.
-            #[serde(rename = "sizeGiB")]
-            #[schemars(range(min = 1))]
-            size_gib: i32,
-        }
-        optional {
-            /// Its zone.
-            availability_zone: VolumeAvailabilityZone,
-            /// Its type.
-            #[serde(rename = "type")]
-            kind: String,
-        }
-    }
-
-    /// Where a volume is.
-    #[schemars(extend("x-kubernetes-validations" = [{
-        "rule": ZONE_RULE, "message": "name is required when from is 'Name' or default",
-    }]))]
-    VolumeAvailabilityZone {
-        optional {
-            /// From a name, or the Machine's failure domain.
-            #[schemars(extend("default" = "Name"))]
-            from: VolumeAvailabilityZoneSource,
-            /// The name.
-            #[schemars(length(min = 1), regex(pattern = "^[^ ]+$"))]
-            name: String,
-        }
-    }
-
-    /// A scheduler hint.
-    SchedulerHintAdditionalProperty {
-        required {
-            /// Its name.
-            #[schemars(length(min = 1))]
-            name: String,
-            /// Its value.
-            value: SchedulerHintValue,
-        }
-    }
-
-    /// A scheduler hint's value: the one that `type` names.
-    #[schemars(extend("x-kubernetes-validations" = [
-        {
-            "rule": "has(self.type) && self.type == 'Bool' ? has(self.bool) : !has(self.bool)",
-            "message": "bool is required when type is Bool, and forbidden otherwise",
-        },
-        {
-            "rule": "has(self.type) && self.type == 'Number' ? has(self.number) : !has(self.number)",
-            "message": "number is required when type is Number, and forbidden otherwise",
-        },
-        {
-            "rule": "has(self.type) && self.type == 'String' ? has(self.string) : !has(self.string)",
-            "message": "string is required when type is String, and forbidden otherwise",
-        },
-    ]))]
-    SchedulerHintValue {
-        required {
-            /// Which of the others.
-            #[serde(rename = "type")]
-            kind: SchedulerHintType,
-        }
-        optional {
-            /// For `Bool`.
-            bool: bool,
-            /// For `Number`.
-            number: i32,
-            /// For `String`.
-            #[schemars(length(min = 1, max = 255))]
-            string: String,
-        }
-    }
-
-    /// What was observed of a server.
-    OpenStackMachineStatus {
-        optional {
-            /// Its addresses.
-            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-            addresses: Vec<NodeAddress>,
-            /// Conditions.
-            #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-            conditions: Vec<Condition>,
-            /// Milestones that are passed once.
-            initialization: Initialization,
-            /// Nova's id of it.
-            #[serde(rename = "instanceID")]
-            instance_id: String,
-            /// Nova's word for its state.
-            instance_state: String,
-            /// Names resolved to ids.
-            resolved: ResolvedMachineSpec,
-            /// What was made for it.
-            resources: MachineResources,
-        }
-    }
-
-    /// An address.
-    NodeAddress {
-        required {
-            /// The address.
-            address: String,
-            /// What kind of address.
-            #[serde(rename = "type")]
-            kind: String,
-        }
-    }
-
-    /// Milestones that are passed once.
-    Initialization {
-        optional {
-            /// It was made.
-            provisioned: bool,
-        }
-    }
-
-    /// What was made for a server.
-    MachineResources {
-        optional {
-            /// Ports.
-            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-            ports: Vec<PortStatus>,
-        }
-    }
-
-    /// Names resolved to ids.
-    ResolvedMachineSpec {
-        optional {
-            /// Flavor.
-            #[serde(rename = "flavorID")]
-            flavor_id: String,
-            /// Image.
-            #[serde(rename = "imageID")]
-            image_id: String,
-            /// Ports.
-            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-            ports: Vec<ResolvedPortSpec>,
-            /// Server group.
-            #[serde(rename = "serverGroupID")]
-            server_group_id: String,
-        }
-    }
 }
 
 words! {
-    /// Where a disk's bytes are.
-    BlockDeviceType {
-        /// On the host.
-        #[default]
-        Local,
-        /// In Cinder.
-        Volume,
-    }
-
     /// What an identity reference names.
     IdentityType {
         /// A Secret.
@@ -408,25 +221,5 @@ words! {
         Secret,
         /// An OpenStackClusterIdentity.
         ClusterIdentity,
-    }
-
-    /// Where a volume's zone comes from.
-    VolumeAvailabilityZoneSource {
-        /// From a name.
-        #[default]
-        Name,
-        /// From the Machine's failure domain.
-        Machine,
-    }
-
-    /// The type of a scheduler hint.
-    SchedulerHintType {
-        /// True or false.
-        #[default]
-        Bool,
-        /// A text.
-        String,
-        /// A number.
-        Number,
     }
 }

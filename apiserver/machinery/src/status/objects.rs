@@ -1,0 +1,115 @@
+//! What is wrong with an object, or with what was to be done to it.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::ApiError;
+use crate::field_errors::FieldError;
+use crate::resource::Resource;
+
+impl ApiError {
+    /// The object does not exist.
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", resource.qualified_plural());
+        Self::new(404, "NotFound", message).about(resource, &resource.plural, name)
+    }
+
+    /// An object of that name exists. `deleting`: it is on its way out.
+    pub fn already_exists(resource: &Resource, name: &str, deleting: bool) -> Self {
+        let prefix = if deleting { "object is being deleted: " } else { "" };
+        let message = format!("{prefix}{} \"{name}\" already exists", resource.qualified_plural());
+        Self::new(409, "AlreadyExists", message).about(resource, &resource.plural, name)
+    }
+
+    /// No free name was found for a `generateName`.
+    pub fn name_exhausted(resource: &Resource, name: &str) -> Self {
+        let message = format!(
+            "{} \"{name}\" already exists, the server was not able to generate a unique name for the object",
+            resource.qualified_plural()
+        );
+        Self::new(409, "AlreadyExists", message)
+            .about(resource, &resource.plural, name)
+            .with_detail("retryAfterSeconds", json!(1))
+    }
+
+    /// Somebody else changed the object first.
+    pub fn modified(resource: &Resource, name: &str) -> Self {
+        Self::conflict(
+            resource,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// The object's state forbids the request.
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let message =
+            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified_plural());
+        Self::new(409, "Conflict", message).about(resource, &resource.plural, name)
+    }
+
+    /// Others own what an apply would change: each cause says who, and where.
+    pub fn apply_conflict(message: &str, causes: impl Iterator<Item = (String, String)>) -> Self {
+        let causes: Vec<Value> = causes
+            .map(|(message, field)| json!({"reason": "FieldManagerConflict", "message": message, "field": field}))
+            .collect();
+        Self::new(409, "Conflict", message).with_detail("causes", Value::Array(causes))
+    }
+
+    /// A precondition of a deletion does not hold.
+    pub fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
+        let kind = resource.qualified_kind();
+        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}"))
+            .about(resource, &resource.kind, name)
+    }
+
+    /// The object has these faults.
+    pub fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
+        let kind = resource.qualified_kind();
+        let mut error = Self::invalid_kind(&kind, name, errors);
+        let causes = error.details.get("causes").cloned().unwrap_or_default();
+        error = error.about(resource, &resource.kind, name).with_detail("causes", causes);
+        error
+    }
+
+    /// Something that is not a stored object, e.g. request options, has these faults.
+    pub fn invalid_kind(qualified_kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let mut known = HashSet::new();
+        let texts = errors.iter().map(ToString::to_string).filter(|text| known.insert(text.clone()));
+        let texts: Vec<String> = texts.collect();
+        let text = match texts.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        let causes: Vec<Value> = errors
+            .iter()
+            .map(|e| json!({"reason": e.kind.reason(), "message": e.body, "field": e.field.as_str()}))
+            .collect();
+        let (kind, group) = qualified_kind.split_once('.').unwrap_or((qualified_kind, ""));
+        let mut error = Self::new(422, "Invalid", format!("{qualified_kind} \"{name}\" is invalid: {text}"))
+            .with_detail("causes", json!(causes));
+        for (key, value) in [("kind", kind), ("group", group), ("name", name)] {
+            if !value.is_empty() {
+                error = error.with_detail(key, json!(value));
+            }
+        }
+        error
+    }
+
+    /// A patch that cannot be carried out on this object.
+    pub fn unprocessable_patch() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self { details: json!({}), ..Self::new(422, "Invalid", message) }
+    }
+
+    /// Creating in a namespace that is going away.
+    pub fn namespace_terminating(resource: &Resource, name: &str, namespace: &str) -> Self {
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let message = format!("namespace {namespace} is being terminated");
+        let cause =
+            json!([{"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}]);
+        Self::forbidden(&resource.group, &resource.plural, name, &why).with_detail("causes", cause)
+    }
+}

@@ -1,0 +1,50 @@
+//! What a write starts from.
+//!
+//! Every write is a compare-and-swap, so it may start from anything that is likely to be what is stored: the swap
+//! finds out. What the cache shows is that nearly always, and costs no question to the store. Whatever else than
+//! a swap comes of it, a refusal or that nothing changes, is told only when the store has the same revision. Dry runs
+//! swap nothing, and start from the store.
+
+use serde_json::Value;
+use storage_contract::{Entry, Key, Revision};
+
+use super::{Kind, ObjectStore};
+use crate::status::{ApiError, ApiResult};
+
+/// An object that a write starts from, in the request's version.
+#[derive(Debug)]
+pub(super) struct Base {
+    pub(super) object: Value,
+    /// What is swapped only if it is still the newest.
+    pub(super) revision: Revision,
+    /// As it was read from the store; none if the cache had it.
+    pub(super) entry: Option<Entry>,
+}
+
+impl Base {
+    /// Whether it was read from the store since the request came.
+    pub(super) fn is_stored(&self) -> bool {
+        self.entry.is_some()
+    }
+}
+
+impl ObjectStore {
+    /// What the cache shows. None if it has nothing, or nothing that can be read: that is for the store to say.
+    pub(super) fn at_hand(&self, kind: Kind<'_>, key: &Key) -> Option<Base> {
+        let snapshot = self.section(kind)?.snapshot();
+        let item = snapshot.get(key.as_str())?;
+        let object = kind.served(item.to_value().ok()?).ok()?;
+        Some(Base { object, revision: item.revision, entry: None })
+    }
+
+    /// What is stored.
+    ///
+    /// # Errors
+    /// 404; 500 for what cannot be read; 503.
+    pub(super) async fn base(&self, kind: Kind<'_>, key: &Key, name: &str) -> ApiResult<Base> {
+        let Some((object, entry)) = self.read(kind, key).await? else {
+            return Err(ApiError::not_found(kind.resource, name));
+        };
+        Ok(Base { object, revision: entry.modified, entry: Some(entry) })
+    }
+}

@@ -1,0 +1,150 @@
+//! An object's JSON, written once for the store, the answer and the cache.
+//!
+//! What is stored has no revision: that is given by the store. So the JSON is written without, and where the revision
+//! belongs is remembered; the answer and what the cache holds are the same bytes with the revision put in.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use storage_contract::Revision;
+
+/// The field that is put in.
+const REVISION: &str = "resourceVersion";
+
+/// Room for most objects, so that few are moved while they grow: a Machine with its status and its owners has
+/// about 5 KB.
+const TYPICAL: usize = 8 * 1024;
+
+/// Room for `"resourceVersion":"…"` with the largest revision, and a comma.
+const LONGEST_REVISION: usize = 48;
+
+/// The JSON of an object without its revision.
+#[derive(Debug, Clone)]
+pub(super) struct Rendered {
+    pub(super) json: Bytes,
+    /// Where in it the value of `metadata` stands.
+    metadata: Range<usize>,
+    /// Where the revision belongs; none if there is no `metadata` to have it.
+    at: Option<usize>,
+}
+
+impl Rendered {
+    /// Writes an object.
+    pub(super) fn of(object: &Value) -> serde_json::Result<Self> {
+        let mut rendered = Writer { json: Vec::with_capacity(TYPICAL), metadata: 0..0, at: None };
+        rendered.object(object)?;
+        let Writer { json, metadata, at } = rendered;
+        // The store keeps it for a moment, and others for long: its buffer is as long as it is.
+        Ok(Self { json: Bytes::from(json.into_boxed_slice()), metadata, at })
+    }
+
+    /// The JSON with this revision, and where in it the value of `metadata` stands.
+    pub(super) fn at(&self, revision: Revision) -> (Bytes, Range<usize>) {
+        let Some((before, after)) = self.at.and_then(|at| self.json.split_at_checked(at)) else {
+            return (self.json.clone(), self.metadata.clone());
+        };
+        let field = format!("\"{REVISION}\":\"{revision}\"");
+        let (first, last) = (before.ends_with(b"{"), after.starts_with(b"}"));
+        let mut json = Vec::with_capacity(self.json.len() + LONGEST_REVISION);
+        json.extend_from_slice(before);
+        if !first {
+            json.push(b',');
+        }
+        json.extend_from_slice(field.as_bytes());
+        if first && !last {
+            json.push(b',');
+        }
+        json.extend_from_slice(after);
+        let longer = json.len() - self.json.len();
+        let metadata = self.metadata.start..self.metadata.end + longer;
+        (Bytes::from(json.into_boxed_slice()), metadata)
+    }
+}
+
+/// Writes an object's first two levels by itself, to know what stands where.
+struct Writer {
+    json: Vec<u8>,
+    metadata: Range<usize>,
+    at: Option<usize>,
+}
+
+impl Writer {
+    fn object(&mut self, object: &Value) -> serde_json::Result<()> {
+        let Some(fields) = object.as_object() else { return serde_json::to_writer(&mut self.json, object) };
+        self.json.push(b'{');
+        for (index, (name, value)) in fields.iter().enumerate() {
+            self.name(index == 0, name)?;
+            let start = self.json.len();
+            match value {
+                Value::Object(fields) if name == "metadata" => self.metadata(fields)?,
+                _ => serde_json::to_writer(&mut self.json, value)?,
+            }
+            if name == "metadata" {
+                self.metadata = start..self.json.len();
+            }
+        }
+        self.json.push(b'}');
+        Ok(())
+    }
+
+    fn metadata(&mut self, fields: &Map<String, Value>) -> serde_json::Result<()> {
+        self.json.push(b'{');
+        let mut is_first = true;
+        for (name, value) in fields.iter().filter(|(name, _)| *name != REVISION) {
+            // Fields are sorted.
+            if self.at.is_none() && name.as_str() > REVISION {
+                self.at = Some(self.json.len());
+            }
+            self.name(is_first, name)?;
+            is_first = false;
+            serde_json::to_writer(&mut self.json, value)?;
+        }
+        self.at.get_or_insert(self.json.len());
+        self.json.push(b'}');
+        Ok(())
+    }
+
+    fn name(&mut self, is_first: bool, name: &str) -> serde_json::Result<()> {
+        if !is_first {
+            self.json.push(b',');
+        }
+        serde_json::to_writer(&mut self.json, name)?;
+        self.json.push(b':');
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whatever an object's metadata has, the revision stands where it would if it had been written with the rest.
+    #[test]
+    fn the_revision_is_put_where_it_belongs() {
+        let metadatas = [
+            json!({}),
+            json!({"name": "a"}),
+            json!({"uid": "u"}),
+            json!({"name": "a", "ownerReferences": [{"uid": "}{"}], "uid": "u", "resourceVersion": "3"}),
+        ];
+        for metadata in metadatas {
+            let mut object =
+                json!({"kind": "A", "metadata": metadata, "spec": {"a": [1, "\"resourceVersion\""]}});
+            let (json, place) = Rendered::of(&object).unwrap().at(Revision::new(17));
+            object["metadata"]["resourceVersion"] = json!("17");
+            assert_eq!(String::from_utf8_lossy(&json), object.to_string());
+            assert_eq!(json[place], object["metadata"].to_string().into_bytes());
+        }
+    }
+
+    #[test]
+    fn what_has_no_metadata_has_no_revision() {
+        for object in [json!({}), json!({"metadata": null}), json!({"spec": 1}), json!("text")] {
+            let (json, _) = Rendered::of(&object).unwrap().at(Revision::new(17));
+            assert_eq!(String::from_utf8_lossy(&json), object.to_string());
+        }
+    }
+}
