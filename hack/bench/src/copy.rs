@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use etcd_client::{Client, GetOptions};
 use futures::future::try_join_all;
 
-use crate::kind::SHARDS;
+use bench_kinds::SHARDS;
 
 /// Writes copies of the object `first` of a namespace, by its name and its revision, each with a name and a uid of
 /// its own.

@@ -10,9 +10,9 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Target, request};
-use crate::kind::Kind;
 use crate::measured::Latencies;
 use crate::process::Processes;
+use bench_kinds::Kind;
 
 /// Informers that share a connection: one program's.
 const PER_CONNECTION: usize = 10;

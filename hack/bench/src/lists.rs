@@ -11,9 +11,9 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Target, request};
-use crate::kind::Kind;
 use crate::measured::Latencies;
 use crate::process::Processes;
+use bench_kinds::Kind;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -4,7 +4,6 @@
 mod client;
 mod copy;
 mod informers;
-mod kind;
 mod limits;
 mod lists;
 mod measured;

@@ -10,9 +10,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Target, request};
-use crate::kind::Kind;
 use crate::measured::Latencies;
 use crate::process::Processes;
+use bench_kinds::Kind;
 
 /// Requests in flight that share a connection: so many watchers and writers of one program do.
 const PER_CONNECTION: usize = 16;

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Target, request};
 use crate::copy;
-use crate::kind::Kind;
 use crate::operations::{make_namespace, revision};
+use bench_kinds::Kind;
 
 /// Longest until a server has seen what was written into its etcd.
 const PATIENCE: Duration = Duration::from_secs(120);

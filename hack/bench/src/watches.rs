@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::client::{Client, Target, request};
-use crate::kind::Kind;
 use crate::measured::Latencies;
 use crate::operations::{make_namespace, revision};
 use crate::process::Processes;
+use bench_kinds::Kind;
 
 /// Watches that share a connection: below the streams that servers permit on one.
 const PER_CONNECTION: usize = 50;

@@ -4,18 +4,19 @@ use std::time::Instant;
 
 use anyhow::bail;
 
-use crate::{layers, prerequisites, run};
+use crate::{bench, layers, prerequisites, run};
 
 /// A check: its name, what to do when it fails, and itself.
 type Check = (&'static str, &'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 6] = [
+const CHECKS: [Check; 7] = [
     ("form", "cargo fmt --all", form),
     ("layers, names, generated files", "cargo xtask generate, or mend the dependency", layers::check),
     ("one TLS provider", "find who switches on `ring`: cargo tree -e features -i rustls", one_provider),
     ("lints", "cargo clippy --workspace --all-targets", lints),
     ("docs", "cargo doc --workspace --no-deps", docs),
     ("dependencies", "cargo deny check bans licenses sources", dependencies),
+    ("instructions of the hot paths", "cargo xtask bench --guard", bench::guard),
 ];
 
 /// Runs all checks and names those that fail.

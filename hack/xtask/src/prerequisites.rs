@@ -34,6 +34,14 @@ const COMPILER: [Package; 1] = [Package { name: "g++", proof: "/usr/bin/g++" }];
 /// The distribution's etcd.
 const ETCD: Package = Package { name: "etcd-server", proof: "/usr/bin/etcd" };
 
+/// What counts instructions.
+const VALGRIND: Package = Package { name: "valgrind", proof: "/usr/bin/valgrind" };
+
+/// Makes sure that instructions can be counted.
+pub(crate) fn valgrind() -> anyhow::Result<()> {
+    install(&[VALGRIND])
+}
+
 /// Makes sure that the workspace can be built.
 pub(crate) fn build() -> anyhow::Result<()> {
     if run::is_there("protoc") && !Path::new("/usr/bin/protoc").exists() {

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: Capstan beside a kube-apiserver with CRDs and a Go server of the aggregated kind.
 
 mod contestants;
+mod guard;
 mod house;
 mod phases;
 mod results;
@@ -33,6 +34,12 @@ pub(crate) struct Arguments {
     /// Where the report goes [default: docs/benchmarks, with --quick target/benchmarks]
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Only count the instructions of the hot paths, and fail if they are over a tenth more than those that are kept
+    #[arg(long)]
+    guard: bool,
+    /// With --guard: keep the numbers that are counted now
+    #[arg(long, requires = "guard")]
+    keep: bool,
     /// Draw the report of earlier results anew, and measure nothing
     #[arg(long)]
     report: bool,
@@ -74,9 +81,17 @@ const WHOLE: Extent = Extent {
     watch_seconds: 20.0,
 };
 
+/// The guard alone, as one of the checks.
+pub(crate) fn guard() -> anyhow::Result<()> {
+    guard::run(false)
+}
+
 /// Builds, starts, measures, and draws the report.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::build()?;
+    if arguments.guard {
+        return guard::run(arguments.keep);
+    }
     prerequisites::lab()?;
     let release = ["build", "--quiet", "--locked", "--release", "-p", "apiserver-server", "-p", "bench"];
     run::shown(&mut run::cargo(&release)?)?;

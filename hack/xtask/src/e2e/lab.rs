@@ -55,7 +55,7 @@ impl Lab {
         let certificates = Certificates::make(&home.join("pki"))?;
         let [client, peer, host, capstan_port] = ports()?;
         let etcd_url = format!("http://127.0.0.1:{client}");
-        let etcd = start_etcd(&tools.etcd, &home, client, peer)?;
+        let etcd = start_etcd(&tools.etcd, &home, [client, peer], &[])?;
         let mut kube_apiserver = start_kube_apiserver(&tools, &home, &certificates, &etcd_url, host)?;
         for user in ["admin", "alice", "bob", "capstan"] {
             certificates.kubeconfig(user, &format!("https://127.0.0.1:{host}"))?;
@@ -206,8 +206,18 @@ pub(crate) fn ports<const N: usize>() -> anyhow::Result<[u16; N]> {
     Ok(ports)
 }
 
-/// Starts an etcd with its data and its log in `home`.
-pub(crate) fn start_etcd(program: &Path, home: &Path, client: u16, peer: u16) -> anyhow::Result<Process> {
+/// Starts an etcd with its data and its log in `home`, and whatever `options` it is to have.
+pub(crate) fn start_etcd(
+    program: &Path,
+    home: &Path,
+    ports: [u16; 2],
+    options: &[&str],
+) -> anyhow::Result<Process> {
+    Process::start("etcd", etcd(program, home, ports).args(options), &home.join("log/etcd.log"))
+}
+
+/// An etcd as it comes.
+fn etcd(program: &Path, home: &Path, [client, peer]: [u16; 2]) -> Command {
     let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
     let mut command = Command::new(program);
     command.args(["--name=lab", "--log-level=warn"]);
@@ -215,9 +225,7 @@ pub(crate) fn start_etcd(program: &Path, home: &Path, client: u16, peer: u16) ->
     command.arg(format!("--listen-client-urls={client}")).arg(format!("--advertise-client-urls={client}"));
     command.arg(format!("--listen-peer-urls={peer}")).arg(format!("--initial-advertise-peer-urls={peer}"));
     command.arg(format!("--initial-cluster=lab={peer}"));
-    // What etcd's own documentation calls the most: a benchmark writes more than the 2 GiB that are usual.
-    command.arg("--quota-backend-bytes=8589934592");
-    Process::start("etcd", &mut command, &home.join("log/etcd.log"))
+    command
 }
 
 pub(super) fn start_kube_apiserver(
@@ -264,4 +272,16 @@ pub(crate) fn kube_apiserver(program: &Path, certificates: &Certificates, etcd: 
         command.arg(format!("--{flag}={}", file(name)));
     }
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lab_has_the_quota_that_users_have() {
+        let command = etcd(Path::new("etcd"), Path::new("/home"), [2379, 2380]);
+        let has_quota = command.get_args().any(|arg| arg.to_string_lossy().starts_with("--quota"));
+        assert!(!has_quota, "{command:?}");
+    }
 }

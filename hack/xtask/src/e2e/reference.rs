@@ -24,7 +24,7 @@ impl Reference {
         std::fs::create_dir_all(home.join("log"))?;
         let certificates = Certificates::make(&home.join("pki"))?;
         let [client, peer, port, _] = lab::ports()?;
-        let etcd = lab::start_etcd(&tools.etcd, &home, client, peer)?;
+        let etcd = lab::start_etcd(&tools.etcd, &home, [client, peer], &[])?;
         let etcd_url = format!("http://127.0.0.1:{client}");
         let mut kube_apiserver = lab::start_kube_apiserver(tools, &home, &certificates, &etcd_url, port)?;
         certificates.kubeconfig("admin", &format!("https://127.0.0.1:{port}"))?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// What is created, read and changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// `cluster.x-k8s.io/v1beta2` Machine
     Machine,
     /// `wardle.example.com/v1alpha1` Flunder, the kind of the Go project's sample server
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Path of the objects of a namespace.
-    pub(crate) fn collection(self, namespace: &str) -> String {
+    pub fn collection(self, namespace: &str) -> String {
         let (group_version, resource) = match self {
             Self::Machine => ("cluster.x-k8s.io/v1beta2", "machines"),
             Self::Flunder => ("wardle.example.com/v1alpha1", "flunders"),
@@ -25,7 +25,7 @@ impl Kind {
     }
 
     /// Path of what holds an object's status.
-    pub(crate) fn status(self, namespace: &str, name: &str) -> String {
+    pub fn status(self, namespace: &str, name: &str) -> String {
         let object = format!("{}/{name}", self.collection(namespace));
         match self {
             Self::Machine => format!("{object}/status"),
@@ -35,7 +35,7 @@ impl Kind {
     }
 
     /// An object as it is created.
-    pub(crate) fn object(self, namespace: &str, name: &str) -> Value {
+    pub fn object(self, namespace: &str, name: &str) -> Value {
         let metadata = json!({"name": name, "namespace": namespace, "labels": labels(name)});
         match self {
             Self::Machine => json!({
@@ -52,7 +52,7 @@ impl Kind {
     }
 
     /// The object with its `turn`th status, as a controller writes it.
-    pub(crate) fn with_status(self, namespace: &str, name: &str, revision: &str, turn: u64) -> Bytes {
+    pub fn with_status(self, namespace: &str, name: &str, revision: &str, turn: u64) -> Bytes {
         let mut object = self.object(namespace, name);
         object["metadata"]["resourceVersion"] = revision.into();
         match self {
@@ -66,14 +66,14 @@ impl Kind {
     }
 
     /// A merge patch that changes one annotation.
-    pub(crate) fn patch(turn: u64) -> Bytes {
+    pub fn patch(turn: u64) -> Bytes {
         Bytes::from(
             json!({"metadata": {"annotations": {"lab.example.com/turn": turn.to_string()}}}).to_string(),
         )
     }
 
     /// The configuration that a delivery tool applies for the `turn`th time.
-    pub(crate) fn configuration(self, namespace: &str, name: &str, turn: u64) -> Bytes {
+    pub fn configuration(self, namespace: &str, name: &str, turn: u64) -> Bytes {
         let mut object = self.object(namespace, name);
         object["metadata"]["labels"]["lab.example.com/commit"] = format!("c{turn}").into();
         Bytes::from(object.to_string())
@@ -81,7 +81,7 @@ impl Kind {
 }
 
 /// Values of the label that lists select by.
-pub(crate) const SHARDS: usize = 100;
+pub const SHARDS: usize = 100;
 
 /// Labels: one in [`SHARDS`] has the same shard.
 fn labels(name: &str) -> Value {

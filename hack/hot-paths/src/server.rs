@@ -1,0 +1,97 @@
+//! A server of all kinds in this process, without a network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts, ResponseBody};
+use apiserver_machinery::Revision;
+use apiserver_machinery::encryption::Encryption;
+use apiserver_machinery::store::{Freshness, ObjectStore, OwnNamespaces};
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use storage_embedded::EmbeddedStore;
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+/// A server, and the one door into it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    door: InProcess,
+    objects: Arc<ObjectStore>,
+    _directory: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts one on an empty store. Everything but the store's own thread runs on the thread that calls.
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        // Where there is a file system in memory, writes need not wait for a disk.
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
+        let objects = Arc::new(ObjectStore::open(
+            Arc::new(apiserver_registry::registry()?),
+            Arc::new(EmbeddedStore::open(&directory.path().join("store"))?),
+            Arc::new(Encryption::default()),
+            Arc::new(OwnNamespaces),
+            CancellationToken::new(),
+        ));
+        let parts = Parts {
+            objects: Arc::clone(&objects),
+            authenticator: Arc::new(Authenticator::default()),
+            authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
+            hosted_authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
+            identity: Identity { git_version: "v1.36.0".to_owned(), address: "hot-paths".to_owned() },
+            checks: Vec::new(),
+            shutdown: CancellationToken::new(),
+        };
+        let user = User::authenticated("hot-paths", ["system:masters".to_owned()]);
+        let server = Self {
+            door: InProcess::new(Arc::new(ApiServer::new(parts)), user),
+            objects,
+            _directory: directory,
+        };
+        while !server.objects.is_ready() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(server)
+    }
+
+    /// Opens an answer; its body is read by whoever wants it.
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        (name, value): (&str, &str),
+        body: Bytes,
+    ) -> anyhow::Result<Response<ResponseBody>> {
+        let request = Request::builder().method(&method).uri(path).header(name, value);
+        let Ok(answer) = self.door.clone().call(request.body(Full::new(body))?).await;
+        let status = answer.status();
+        if !status.is_success() {
+            let body = answer.into_body().collect().await?.to_bytes();
+            bail!("{method} {path}: {status} {}", String::from_utf8_lossy(&body));
+        }
+        Ok(answer)
+    }
+
+    /// Asks, and reads the answer's body.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        header: (&str, &str),
+        body: Bytes,
+    ) -> anyhow::Result<Bytes> {
+        let answer = self.open(method, path, header, body).await?;
+        Ok(answer.into_body().collect().await?.to_bytes())
+    }
+
+    /// Waits until the cache shows a Machine as it was at `revision`.
+    pub(crate) async fn shown(&self, namespace: &str, name: &str, revision: u64) -> anyhow::Result<()> {
+        let kind = self.objects.kind("cluster.x-k8s.io", "v1beta2", "machines").context("no such kind")?;
+        let fresh = Freshness::AtLeast(Revision::new(revision));
+        let shown = self.objects.get(kind, namespace, name, fresh).await;
+        shown.map(|_| ()).map_err(|error| anyhow!("{name} at {revision}: {}", error.message))
+    }
+}
