@@ -6,18 +6,25 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use rpds::RedBlackTreeMapSync;
 use storage_contract::{
-    Entry, Event, EventKind, KeyRange, ListOptions, Outage, Revision, StoreError, StoreResult, WatchItem,
+    Entry, Event, EventKind, KeyRange, ListOptions, Outage, Page, Revision, StoreError, StoreResult,
+    WatchItem,
 };
 
-use crate::section::Snapshot;
+use crate::section::{Contents, Snapshot};
 use crate::{Cache, Change, Projection};
 
 /// Entries per list request: a few MiB at a time, well inside every backend's message limit.
 const PAGE: usize = 500;
 
-/// Pause before starting over when the store does not answer: long enough not to spin, short
+/// Longest pause before starting over when the store does not answer: long enough not to spin, short
 /// enough that nobody notices a blip.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// The first one, doubled with every other: a store that is about to be connected to is there at once.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+
+/// How often what is too old is dropped, where nothing new comes to push it out.
+const TIDY_EVERY: Duration = Duration::from_secs(15);
 
 pub(crate) struct Follower<T> {
     cache: Arc<Cache<T>>,
@@ -31,28 +38,35 @@ impl<T: Send + Sync + 'static> Follower<T> {
 
     /// Lists, then watches; starts over when the watch cannot go on. Never returns.
     pub(crate) async fn run(self) {
-        let mut outage = Outage::default();
+        let (mut outage, mut pause) = (Outage::default(), FIRST_PAUSE);
         loop {
+            let begun = Instant::now();
             let error = match self.list().await {
                 Ok(revision) => self.follow(revision).await,
                 Err(error) => error,
             };
-            if outage.tell() {
+            if begun.elapsed() > PAUSE {
+                pause = FIRST_PAUSE;
+            }
+            // What is over within half a second is a start, and no news.
+            if pause >= PAUSE && outage.tell() {
                 tracing::warn!(error = %chain(&error), "the watch cache starts over");
             } else {
                 tracing::debug!(error = %chain(&error), "the watch cache starts over");
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE);
         }
     }
 
     async fn list(&self) -> StoreResult<Revision> {
         let mut maps: Vec<_> = self.cache.sections.iter().map(|_| RedBlackTreeMapSync::new_sync()).collect();
-        let mut range = self.root.clone();
-        let mut revision = None;
+        let mut page = self.page(self.root.clone(), None).await?;
         loop {
-            let page = self.cache.store.list(&range, &ListOptions { limit: PAGE, revision }).await?;
-            revision = Some(page.revision);
+            // The store reads the next page while this one is projected.
+            let next = page.entries.last().filter(|_| page.remaining > 0).map(|last| {
+                tokio::spawn(self.page(self.root.after(last.key.as_bytes()), Some(page.revision)))
+            });
             for entry in &page.entries {
                 if let Some(index) = self.section_of(entry.key.as_bytes()) {
                     let item = Arc::new(self.cache.projection.project(index, entry));
@@ -61,22 +75,30 @@ impl<T: Send + Sync + 'static> Follower<T> {
                     }
                 }
             }
-            match page.entries.last() {
-                Some(last) if page.remaining > 0 => range = range.after(last.key.as_bytes()),
-                _ => {
-                    self.install(maps, page.revision);
-                    return Ok(page.revision);
-                }
-            }
+            let Some(next) = next else {
+                self.install(maps, page.revision);
+                return Ok(page.revision);
+            };
+            let ended = |error| StoreError::Unavailable { operation: "list", source: Box::new(error) };
+            page = next.await.map_err(ended)??;
         }
+    }
+
+    fn page(
+        &self,
+        range: KeyRange,
+        revision: Option<Revision>,
+    ) -> impl Future<Output = StoreResult<Page>> + Send + use<T> {
+        let store = Arc::clone(&self.cache.store);
+        async move { store.list(&range, &ListOptions { limit: PAGE, revision }).await }
     }
 
     fn install(&self, maps: Vec<RedBlackTreeMapSync<Arc<str>, Arc<T>>>, revision: Revision) {
         for (section, items) in self.cache.sections.iter().zip(maps) {
             let snapshot = Snapshot { items, revision };
             let mut contents = section.write();
-            contents.snapshot = snapshot.clone();
-            contents.history.reset(snapshot);
+            contents.snapshot = snapshot;
+            contents.history.reset(revision);
         }
         self.cache.position.send_modify(|position| {
             position.revision = revision;
@@ -90,11 +112,20 @@ impl<T: Send + Sync + 'static> Follower<T> {
             Ok(stream) => stream,
             Err(error) => return error,
         };
-        while let Some(item) = stream.next().await {
-            match item {
-                Ok(WatchItem::Event(event)) => self.apply(&event),
-                Ok(WatchItem::Progress(revision)) => self.advance(revision),
-                Err(error) => return error,
+        let mut tidy = tokio::time::interval(TIDY_EVERY);
+        loop {
+            let next = tokio::select! {
+                next = stream.next() => next,
+                now = tidy.tick() => {
+                    self.cache.sections.iter().for_each(|section| section.forget(now.into_std()));
+                    continue;
+                }
+            };
+            match next {
+                Some(Ok(WatchItem::Event(event))) => self.apply(&event),
+                Some(Ok(WatchItem::Progress(revision))) => self.advance(revision),
+                Some(Err(error)) => return error,
+                None => break,
             }
         }
         StoreError::Unavailable { operation: "watch", source: "the stream ended".into() }
@@ -123,9 +154,9 @@ impl<T: Send + Sync + 'static> Follower<T> {
             contents.snapshot.items.insert_mut(Arc::clone(&key), Arc::clone(&item));
         }
         contents.snapshot.revision = event.revision;
-        let after = contents.snapshot.clone();
         let change = Change { kind: event.kind, revision: event.revision, key, item, previous };
-        contents.history.push(Arc::new(change), after, Instant::now());
+        let Contents { snapshot, history } = &mut *contents;
+        history.push(Arc::new(change), snapshot, Instant::now());
     }
 
     fn advance(&self, revision: Revision) {

@@ -8,11 +8,16 @@ use storage_contract::{EventKind, Revision};
 
 use crate::section::Snapshot;
 
-/// How far back a watch can always resume: longer than the five minutes clients are promised.
-const KEPT: Duration = Duration::from_secs(6 * 60);
+/// How far back a watch can begin without asking the store: what loses its connection is back within that. Later ones
+/// are told from the store's own history, which is as long as clients are promised.
+const KEPT: Duration = Duration::from_secs(75);
 
-/// Bound on memory under a flood of writes: at 2 KiB an item this is some 200 MiB a section.
-pub(crate) const MOST: usize = 100_000;
+/// Bound on memory under a flood of writes: at 5 KiB an item, before and after, this is some 200 MiB a section.
+const MOST: usize = 20_000;
+
+/// How many changes are between two snapshots that are kept. Finding an old one undoes half of that, at about a
+/// microsecond each; every one that is kept is a copy of what has changed since in the tree.
+const EVERY: usize = 2048;
 
 /// One change of a section.
 #[derive(Debug)]
@@ -33,23 +38,24 @@ pub struct Change<T> {
 #[derive(Debug)]
 struct Record<T> {
     change: Arc<Change<T>>,
-    after: Snapshot<T>,
+    /// What it left behind, kept of every so many.
+    after: Option<Snapshot<T>>,
     at: Instant,
 }
 
-/// Changes with the snapshot that each left behind.
+/// Changes, and every so often the snapshot that one left behind.
 #[derive(Debug)]
 pub(crate) struct History<T> {
     records: VecDeque<Record<T>>,
-    /// Everything after this revision is in `records`.
-    floor: Revision,
-    /// The items as they were at `floor`.
-    base: Option<Snapshot<T>>,
+    /// Everything after this revision is in `records`; none before the first list.
+    floor: Option<Revision>,
+    /// How many records there have been since the last one that has its snapshot.
+    without_snapshot: usize,
 }
 
 impl<T> Default for History<T> {
     fn default() -> Self {
-        Self { records: VecDeque::new(), floor: Revision::NONE, base: None }
+        Self { records: VecDeque::new(), floor: None, without_snapshot: 0 }
     }
 }
 
@@ -59,41 +65,143 @@ impl<T> History<T> {
         self.records.len()
     }
 
-    /// Starts over: the section was listed anew.
-    pub(crate) fn reset(&mut self, base: Snapshot<T>) {
-        self.records.clear();
-        self.floor = base.revision;
-        self.base = Some(base);
+    /// Starts over: the section was listed anew, at this revision.
+    pub(crate) fn reset(&mut self, floor: Revision) {
+        *self = Self { floor: Some(floor), ..Self::default() };
     }
 
-    pub(crate) fn push(&mut self, change: Arc<Change<T>>, after: Snapshot<T>, now: Instant) {
+    /// Adds a change that left `after` behind.
+    pub(crate) fn push(&mut self, change: Arc<Change<T>>, after: &Snapshot<T>, now: Instant) {
+        self.without_snapshot += 1;
+        let is_due = self.without_snapshot >= EVERY;
+        if is_due {
+            self.without_snapshot = 0;
+        }
+        let after = is_due.then(|| after.clone());
         self.records.push_back(Record { change, after, at: now });
+        self.forget(now);
+    }
+
+    /// Drops what nobody is promised any more.
+    pub(crate) fn forget(&mut self, now: Instant) {
         while let Some(oldest) = self.records.front() {
             let expired = now.saturating_duration_since(oldest.at) > KEPT;
             if !expired && self.records.len() <= MOST {
                 break;
             }
             if let Some(gone) = self.records.pop_front() {
-                self.floor = gone.change.revision;
-                self.base = Some(gone.after);
+                self.floor = Some(gone.change.revision);
             }
+        }
+        // After a flood it would stay as large as it was.
+        if self.records.capacity() > 4 * self.records.len() + EVERY {
+            self.records.shrink_to(2 * self.records.len());
         }
     }
 
     /// The changes after `after`, oldest first, `most` of them; `None` when some are forgotten.
     pub(crate) fn after(&self, after: Revision, most: usize) -> Option<VecDeque<Arc<Change<T>>>> {
-        if after < self.floor || self.base.is_none() {
+        if self.floor.is_none_or(|floor| after < floor) {
             return None;
         }
-        let first = self.records.partition_point(|record| record.change.revision <= after);
+        let first = self.first_after(after);
         Some(self.records.range(first..).take(most).map(|record| Arc::clone(&record.change)).collect())
     }
 
-    pub(crate) fn snapshot_at(&self, revision: Revision) -> Option<Snapshot<T>> {
-        let next = self.records.partition_point(|record| record.change.revision <= revision);
-        match next.checked_sub(1).and_then(|index| self.records.get(index)) {
-            Some(record) => Some(record.after.clone()),
-            None => self.base.clone().filter(|base| base.revision <= revision),
+    /// The items as they were at `revision`, found by undoing what came after: from `newest`, or from the first
+    /// snapshot that is kept after it.
+    pub(crate) fn snapshot_at(&self, revision: Revision, newest: &Snapshot<T>) -> Option<Snapshot<T>> {
+        if self.floor.is_none_or(|floor| revision < floor) {
+            return None;
         }
+        let mut undone = Vec::new();
+        let mut start = newest;
+        for record in self.records.range(self.first_after(revision)..) {
+            undone.push(&record.change);
+            if let Some(after) = &record.after {
+                start = after;
+                break;
+            }
+        }
+        let mut snapshot = Snapshot { items: start.items.clone(), revision };
+        for change in undone.into_iter().rev() {
+            match &change.previous {
+                Some(previous) => {
+                    snapshot.items.insert_mut(Arc::clone(&change.key), Arc::clone(previous));
+                }
+                None => {
+                    snapshot.items.remove_mut(&*change.key);
+                }
+            }
+        }
+        Some(snapshot)
+    }
+
+    fn first_after(&self, revision: Revision) -> usize {
+        self.records.partition_point(|record| record.change.revision <= revision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use rpds::RedBlackTreeMapSync;
+
+    use super::*;
+
+    /// Carries out writes and deletions of a few keys, and says what was there after each.
+    fn carried_out(writes: &[(u8, bool)]) -> (History<usize>, Snapshot<usize>, Vec<BTreeMap<String, usize>>) {
+        let mut history = History::default();
+        history.reset(Revision::new(1));
+        let mut snapshot = Snapshot { items: RedBlackTreeMapSync::new_sync(), revision: Revision::new(1) };
+        let mut known = vec![BTreeMap::new()];
+        for (index, (key, is_deletion)) in writes.iter().enumerate() {
+            let revision = Revision::new(snapshot.revision.number() + 1);
+            let (key, item): (Arc<str>, _) = (Arc::from(format!("k{}", key % 16)), Arc::new(index));
+            let previous = snapshot.items.get(&key).cloned();
+            if *is_deletion {
+                snapshot.items.remove_mut(&key);
+            } else {
+                snapshot.items.insert_mut(Arc::clone(&key), Arc::clone(&item));
+            }
+            snapshot.revision = revision;
+            let change = Change { kind: EventKind::Updated, revision, key, item, previous };
+            history.push(Arc::new(change), &snapshot, Instant::now());
+            known.push(shown(&snapshot));
+        }
+        (history, snapshot, known)
+    }
+
+    fn shown(snapshot: &Snapshot<usize>) -> BTreeMap<String, usize> {
+        snapshot.items.iter().map(|(key, item)| (key.to_string(), **item)).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(8))]
+
+        #[test]
+        fn every_revision_shows_what_was_then(
+            writes in prop::collection::vec((any::<u8>(), any::<bool>()), 1..3 * EVERY / 2),
+        ) {
+            let (history, newest, known) = carried_out(&writes);
+            for (index, was) in known.iter().enumerate().step_by(7) {
+                let revision = Revision::new(u64::try_from(index + 1).unwrap());
+                let found = history.snapshot_at(revision, &newest).unwrap();
+                prop_assert_eq!((&shown(&found), found.revision), (was, revision));
+            }
+            prop_assert!(history.snapshot_at(Revision::NONE, &newest).is_none());
+        }
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten_without_another_change() {
+        let (mut history, newest, known) = carried_out(&[(1, false), (2, false)]);
+        history.forget(Instant::now() + KEPT + Duration::from_secs(1));
+        assert_eq!(history.len(), 0);
+        assert!(history.after(Revision::new(2), 9).is_none(), "some are forgotten");
+        assert_eq!(history.after(newest.revision, 9).unwrap().len(), 0);
+        assert_eq!(Some(&shown(&history.snapshot_at(newest.revision, &newest).unwrap())), known.last());
     }
 }

@@ -18,8 +18,9 @@
 //! a store whose watches say how far they are; where they do not, the store is read instead.
 //!
 //! What is copied: nothing here. A snapshot is a pointer to a persistent map, an item is shared by
-//! the map, the history, every list and every watcher. A change copies the map's path to it, some
-//! 2 log2(n) nodes of about 100 bytes: 3 KiB of 100 000 items.
+//! the map, the history, every list and every watcher. A change is made in place, or where a reader or
+//! the history holds the map as it was, copies the map's path to it: some 2 log2(n) nodes of about 100
+//! bytes, 3 KiB of 100 000 items.
 
 mod follower;
 mod freshness;

@@ -7,12 +7,14 @@ use std::time::Duration;
 use futures::StreamExt;
 use storage_contract::{KeyRange, Revision, StoreError, StoreResult, WatchItem};
 
-use crate::history::MOST;
 use crate::{Cache, Change, Section, follower};
 
 /// How long a store may take to tell its history: it is read at disk speed, so a store that needs
 /// longer is in trouble, and the client is better off listing again.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// How many changes a watcher is told of what was before. Whoever missed more is better off listing again.
+const MOST: usize = 100_000;
 
 /// The changes of `section` in `(after, upto]`, from the store.
 pub(crate) async fn changes<T: Send + Sync + 'static>(

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
 
 use rpds::RedBlackTreeMapSync;
 use storage_contract::{KeyRange, Revision};
@@ -83,7 +84,12 @@ impl<T> Section<T> {
         if revision >= contents.snapshot.revision {
             return Some(contents.snapshot.clone());
         }
-        contents.history.snapshot_at(revision)
+        contents.history.snapshot_at(revision, &contents.snapshot)
+    }
+
+    /// Drops changes that nobody is promised any more.
+    pub(crate) fn forget(&self, now: Instant) {
+        self.write().history.forget(now);
     }
 
     /// How many items there are.
