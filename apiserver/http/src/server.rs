@@ -63,7 +63,8 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// A server of these parts, with nothing set. Discovery and OpenAPI are computed here, once.
+    /// A server of these parts, with nothing set. Discovery is computed here, once, and OpenAPI when it is first
+    /// asked for.
     pub fn new(parts: Parts) -> Self {
         Self::with_settings(parts, Settings::default())
     }

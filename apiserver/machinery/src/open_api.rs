@@ -92,7 +92,7 @@ fn schema_name_of_scale() -> String {
 
 fn add_schemas(resource: &Resource, schemas: &mut Map<String, Value>) {
     let own = json!([{"group": resource.group, "version": resource.version, "kind": resource.kind}]);
-    let mut schema = resource.open_api.clone();
+    let mut schema = resource.schema.published();
     schema["properties"]["metadata"] = reference("ObjectMeta");
     schema["x-kubernetes-group-version-kind"] = own;
     let name = schema_name(&resource.group, &resource.version, &resource.kind);

@@ -3,10 +3,8 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::conversion::Conversion;
-use crate::schema::Schema;
+use crate::schema::KindSchema;
 use crate::strategy::Strategy;
 use crate::verb::Verb;
 
@@ -71,10 +69,8 @@ pub struct Resource {
     pub columns: Vec<Column>,
     /// Field selectors beside `metadata.name` and `metadata.namespace`, as dotted paths.
     pub selectable: Vec<&'static str>,
-    /// The schema, compiled.
-    pub schema: Schema,
-    /// The schema as published.
-    pub open_api: Value,
+    /// The schema.
+    pub schema: KindSchema,
     /// What is special about the kind.
     pub strategy: Arc<dyn Strategy>,
     /// Its imperative subresources.
@@ -131,6 +127,12 @@ impl Registry {
         let resources: Vec<Arc<Resource>> = resources.into_iter().map(Arc::new).collect();
         let stored = resources.iter().filter(|resource| resource.conversion.is_none()).cloned().collect();
         Self { resources, stored }
+    }
+
+    /// Those that a host serves through us.
+    pub fn hosted(&self) -> Self {
+        let of = |all: &[Arc<Resource>]| all.iter().filter(|resource| resource.hosted).cloned().collect();
+        Self { resources: of(&self.resources), stored: of(&self.stored) }
     }
 
     /// The kinds as they are stored, each once: what the store keeps.
@@ -198,8 +200,41 @@ fn priority(version: &str) -> (u8, u32, u32) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::strategy::Plain;
+
+    /// A kind to try things with.
+    pub(crate) fn gadget() -> Resource {
+        let schema = json!({"type": "object", "properties": {
+            "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+            "spec": {"type": "object", "properties": {
+                "colour": {"type": "string", "default": "red"},
+                "any": {"x-kubernetes-preserve-unknown-fields": true}}}}});
+        Resource {
+            group: "toys.example.com".to_owned(),
+            version: "v1".to_owned(),
+            kind: "Gadget".to_owned(),
+            plural: "gadgets".to_owned(),
+            singular: "gadget".to_owned(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            namespaced: true,
+            status_subresource: false,
+            scale: None,
+            deprecation: None,
+            conversion: None,
+            generation: true,
+            hosted: true,
+            columns: Vec::new(),
+            selectable: Vec::new(),
+            schema: KindSchema::new(move || schema.clone()),
+            strategy: Arc::new(Plain),
+            verbs: Vec::new(),
+        }
+    }
 
     #[test]
     fn versions_are_preferred_as_kubernetes_does() {

@@ -42,29 +42,21 @@ mod semver;
 mod shape;
 mod version;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
-use apiserver_machinery::metadata;
 use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
-use apiserver_machinery::schema::{InvalidSchema, Schema};
+use apiserver_machinery::schema::KindSchema;
 use apiserver_machinery::strategy::{Plain, Strategy};
 use apiserver_types::Descriptor;
 
 /// Every kind this server serves. To add one, write its type and its strategy, and add its line.
-///
-/// # Errors
-/// When a type's schema is not structural, which is a mistake in the type.
-pub fn registry() -> Result<Registry, InvalidSchema> {
-    // Compiled once: schemas and their rules are the same for every server of a process.
-    static SERVED: OnceLock<Registry> = OnceLock::new();
-    if let Some(served) = SERVED.get() {
-        return Ok(served.clone());
-    }
-    let served = compile()?;
-    Ok(SERVED.get_or_init(|| served).clone())
+pub fn registry() -> Registry {
+    // Made once: schemas and their rules are the same for every server of a process.
+    static SERVED: LazyLock<Registry> = LazyLock::new(all);
+    SERVED.clone()
 }
 
-fn compile() -> Result<Registry, InvalidSchema> {
+fn all() -> Registry {
     let resources = apiserver_types::descriptors().into_iter().map(|descriptor| match descriptor.kind {
         "Cluster" => served(descriptor, cluster::ClusterStrategy),
         "ClusterClass" => served(descriptor, cluster_class::ClusterClassStrategy),
@@ -73,8 +65,7 @@ fn compile() -> Result<Registry, InvalidSchema> {
         "MachinePool" => served(descriptor, machine_pool::MachinePoolStrategy),
         "MachineHealthCheck" => served(descriptor, machine_health_check::MachineHealthCheckStrategy),
         "MachineDrainRule" => served(descriptor, machine_drain_rule::MachineDrainRuleStrategy),
-        "Machine" => served(descriptor, machine::MachineStrategy)
-            .map(|resource| Resource { verbs: machine::verbs(), ..resource }),
+        "Machine" => Resource { verbs: machine::verbs(), ..served(descriptor, machine::MachineStrategy) },
         "KubeadmConfig" => served(descriptor, kubeadm_config::KubeadmConfigStrategy),
         "KubeadmConfigTemplate" => served(descriptor, kubeadm_config_template::KubeadmConfigTemplateStrategy),
         "KubeadmControlPlane" => served(descriptor, kubeadm_control_plane::KubeadmControlPlaneStrategy),
@@ -105,7 +96,7 @@ fn compile() -> Result<Registry, InvalidSchema> {
         "Lease" => core(descriptor, lease::LeaseStrategy, &[]),
         _ => core(descriptor, Plain, &[]),
     });
-    Ok(Registry::new(resources.collect::<Result<_, _>>()?))
+    Registry::new(resources.collect())
 }
 
 /// What `kubectl describe` and others select Events by.
@@ -124,28 +115,21 @@ const EVENT_FIELDS: &[&str] = &[
 ];
 
 /// A kind of ours, served on both faces.
-fn served(descriptor: Descriptor, strategy: impl Strategy) -> Result<Resource, InvalidSchema> {
-    let mut resource = resource(&descriptor, Arc::new(strategy))?;
+fn served(descriptor: Descriptor, strategy: impl Strategy) -> Resource {
+    let mut resource = resource(&descriptor, Arc::new(strategy));
     resource.hosted = true;
     resource.generation = true;
-    Ok(resource)
+    resource
 }
 
 /// A kind of Kubernetes' own: a host has its own, so it is on the direct face alone.
-fn core(
-    descriptor: Descriptor,
-    strategy: impl Strategy,
-    selectable: &[&'static str],
-) -> Result<Resource, InvalidSchema> {
-    let mut resource = resource(&descriptor, Arc::new(strategy))?;
+fn core(descriptor: Descriptor, strategy: impl Strategy, selectable: &[&'static str]) -> Resource {
+    let mut resource = resource(&descriptor, Arc::new(strategy));
     resource.selectable = selectable.to_vec();
-    Ok(resource)
+    resource
 }
 
-fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Result<Resource, InvalidSchema> {
-    let open_api = (descriptor.schema)();
-    let mut whole = open_api.clone();
-    whole["properties"]["metadata"] = metadata::schema();
+fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Resource {
     let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let columns = descriptor.columns.iter().map(|column| Column {
         name: column.name.to_owned(),
@@ -154,7 +138,7 @@ fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Result<Reso
         priority: column.priority,
         description: column.json_path.trim_start_matches('.').to_owned(),
     });
-    Ok(Resource {
+    Resource {
         group: descriptor.group.to_owned(),
         version: descriptor.version.to_owned(),
         kind: descriptor.kind.to_owned(),
@@ -175,18 +159,21 @@ fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Result<Reso
         hosted: false,
         columns: columns.collect(),
         selectable: Vec::new(),
-        schema: Schema::compile(&whole)?,
-        open_api,
+        schema: KindSchema::new(descriptor.schema),
         strategy,
         verbs: Vec::new(),
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn every_kind_can_be_served() {
-        let registry = super::registry().unwrap();
+        let registry = super::registry();
+        for resource in registry.resources() {
+            let checked = resource.schema.check();
+            checked.unwrap_or_else(|error| panic!("{} {}: {error}", resource.version, resource.kind));
+        }
         let served: Vec<(String, String)> = registry
             .resources()
             .iter()

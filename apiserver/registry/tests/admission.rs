@@ -38,7 +38,7 @@ fn objects() -> Vec<Value> {
 }
 
 fn resource(kind: &str) -> Arc<Resource> {
-    let registry = apiserver_registry::registry().unwrap();
+    let registry = apiserver_registry::registry();
     Arc::clone(registry.resources().iter().find(|resource| resource.kind == kind).unwrap())
 }
 

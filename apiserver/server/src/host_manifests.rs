@@ -21,7 +21,7 @@ const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow::Result<()> {
     let data = config::data_directory(arguments.data_dir.as_deref())?;
     let authority = authority(&data)?;
-    let registry = assembly.registry()?;
+    let registry = assembly.registry();
     let options = Options {
         namespace: arguments.namespace.clone(),
         service: arguments.service.clone(),
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn objects() -> (Registry, Vec<Value>) {
-        let registry = apiserver_registry::registry().unwrap();
+        let registry = apiserver_registry::registry();
         let options = Options {
             namespace: "capstan-system".to_owned(),
             service: "capstan".to_owned(),

@@ -86,7 +86,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let settings = settings(configuration, &data, metrics, &hurry)?;
     let audit = settings.audit.clone();
     let stopper = tokio::spawn(stop_on_signal(shutdown.clone(), hurry));
-    let registry = Arc::new(assembly.registry()?);
+    let registry = Arc::new(assembly.registry());
     let objects = open_objects(registry, &store, &encryption.encryption, host.as_ref())?;
     let hooks = StartHooks::start(&objects, assembly.namespaces(), &shutdown);
     hooks.settle(&objects, begun).await;

@@ -11,8 +11,11 @@ use serde_json::json;
 use storage_contract::Outage;
 use tokio_util::sync::CancellationToken;
 
-/// Pause before the next try.
+/// Longest pause before the next try.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// The first one, doubled with every other: storage is being connected to, and mostly there at once.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
 /// How long the port stays closed for what has to be done first. After that it opens, and what cannot
 /// be served yet is answered with 503.
@@ -34,15 +37,17 @@ impl StartHooks {
         let hooks = Self::default();
         let (objects, shutdown, done) = (Arc::clone(objects), shutdown.clone(), hooks.clone());
         tokio::spawn(async move {
-            let mut outage = Outage::default();
+            let (mut outage, mut pause) = (Outage::default(), FIRST_PAUSE);
             while let Err(error) = make_namespaces(&objects, &namespaces).await {
-                if outage.tell() {
+                // What is over within half a second is a start, and no news.
+                if pause >= PAUSE && outage.tell() {
                     tracing::warn!("{error:#}; trying again");
                 }
                 tokio::select! {
                     () = shutdown.cancelled() => return,
-                    () = tokio::time::sleep(PAUSE) => {}
+                    () = tokio::time::sleep(pause) => {}
                 }
+                pause = (pause * 2).min(PAUSE);
             }
             done.namespaces.store(true, Ordering::Release);
         });
@@ -65,7 +70,7 @@ impl StartHooks {
     pub(crate) async fn settle(&self, objects: &ObjectStore, begun: Instant) {
         let settled = async {
             while !(self.are_done() && objects.is_ready()) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
         if tokio::time::timeout(PATIENCE.saturating_sub(begun.elapsed()), settled).await.is_err() {

@@ -30,7 +30,7 @@ impl Server {
         // Where there is a file system in memory, writes need not wait for a disk.
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
         let objects = Arc::new(ObjectStore::open(
-            Arc::new(apiserver_registry::registry()?),
+            Arc::new(apiserver_registry::registry()),
             Arc::new(EmbeddedStore::open(&directory.path().join("store"))?),
             Arc::new(Encryption::default()),
             Arc::new(OwnNamespaces),

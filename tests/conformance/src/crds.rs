@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Every kind of the suite. Of the product's own only the stored version: the others need a webhook
 /// in a real kube-apiserver.
 fn kinds() -> anyhow::Result<Vec<Resource>> {
-    let product = apiserver_registry::registry()?;
+    let product = apiserver_registry::registry();
     let chosen = product.resources().iter().filter(|resource| {
         resource.conversion.is_none() && KINDS.contains(&resource.qualified_plural().as_str())
     });
@@ -69,7 +69,7 @@ fn version(kind: &Resource) -> Value {
     });
     let selectable = kind.selectable.iter().map(|path| json!({"jsonPath": format!(".{path}")}));
     let mut version = json!({"name": kind.version, "served": true, "storage": kind.conversion.is_none(),
-        "schema": {"openAPIV3Schema": kind.open_api}, "subresources": subresources,
+        "schema": {"openAPIV3Schema": kind.schema.published()}, "subresources": subresources,
         "additionalPrinterColumns": columns.collect::<Vec<_>>(), "selectableFields": selectable.collect::<Vec<_>>()});
     if let (Some(version), Some(warning)) = (version.as_object_mut(), &kind.deprecation) {
         version.insert("deprecated".to_owned(), json!(true));

@@ -61,7 +61,7 @@ impl World {
         let directory = tempfile::tempdir()?;
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store"))?);
         let objects = Arc::new(ObjectStore::open(
-            Arc::new(apiserver_registry::registry()?),
+            Arc::new(apiserver_registry::registry()),
             store,
             Arc::new(Encryption::default()),
             Arc::new(OwnNamespaces),

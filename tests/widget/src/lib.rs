@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use apiserver_machinery::conversion::{Conversion, ConversionError};
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
-use apiserver_machinery::metadata;
 use apiserver_machinery::resource::{Resource, Scale};
-use apiserver_machinery::schema::{InvalidSchema, Schema};
+use apiserver_machinery::schema::{InvalidSchema, KindSchema};
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Value, json};
 
@@ -44,8 +43,8 @@ pub fn resources() -> Result<Vec<Resource>, InvalidSchema> {
 fn resource(version: &str) -> Result<Resource, InvalidSchema> {
     let mut open_api: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
     open_api["properties"]["metadata"] = json!({"type": "object"});
-    let mut whole = open_api.clone();
-    whole["properties"]["metadata"] = metadata::schema();
+    let schema = KindSchema::new(move || open_api.clone());
+    schema.check()?;
     Ok(Resource {
         group: GROUP.to_owned(),
         version: version.to_owned(),
@@ -67,8 +66,7 @@ fn resource(version: &str) -> Result<Resource, InvalidSchema> {
         hosted: true,
         columns: Vec::new(),
         selectable: Vec::new(),
-        schema: Schema::compile(&whole)?,
-        open_api,
+        schema,
         strategy: Arc::new(OnceSet),
         verbs: Vec::new(),
     })

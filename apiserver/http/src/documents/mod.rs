@@ -2,20 +2,21 @@
 //! availability checks never wait for storage.
 
 mod document;
+mod on_demand;
 mod open_api;
 
 use std::collections::BTreeMap;
 
 use apiserver_machinery::discovery::Served;
-use apiserver_machinery::resource::{Registry, Resource};
-use apiserver_machinery::reviews;
+use apiserver_machinery::resource::Registry;
+use apiserver_machinery::reviews::{self, Review};
 use apiserver_machinery::status::ApiResult;
 use http::header::{CACHE_CONTROL, VARY};
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
 use self::document::Document;
-use self::open_api::OpenApi;
+use self::on_demand::OnDemand;
 use crate::encoding::Encoding;
 use crate::negotiation::{self, Aggregation, Discovery};
 use crate::request::Call;
@@ -40,7 +41,7 @@ struct Face {
     aggregated: Aggregated,
     aggregated_core: Option<Aggregated>,
     paths: Value,
-    open_api: OpenApi,
+    open_api: OnDemand,
 }
 
 /// The documents of both faces: a host has its own core kinds and must not be offered ours.
@@ -53,12 +54,10 @@ pub(crate) struct Documents {
 
 impl Documents {
     pub(crate) fn new(registry: &Registry, identity: &Identity) -> Self {
-        let hosted = registry.resources().iter().filter(|resource| resource.hosted);
-        let hosted = Registry::new(hosted.map(|resource| Resource::clone(resource)).collect());
         let address = &identity.address;
         Self {
-            direct: Face::new(Served { registry, reviews: &reviews::ALL }, address),
-            hosted: Face::new(Served { registry: &hosted, reviews: &[] }, address),
+            direct: Face::new(registry.clone(), &reviews::ALL, address),
+            hosted: Face::new(registry.hosted(), &[], address),
             version: version(&identity.git_version),
         }
     }
@@ -67,7 +66,7 @@ impl Documents {
     ///
     /// # Errors
     /// 406 when there is no form of it that the client takes.
-    pub(crate) fn serve(&self, call: &Call) -> ApiResult<Option<Answer>> {
+    pub(crate) async fn serve(&self, call: &Call) -> ApiResult<Option<Answer>> {
         let face = if call.proxied { &self.hosted } else { &self.direct };
         let path = call.info.path.trim_end_matches('/');
         match path {
@@ -81,7 +80,7 @@ impl Documents {
         }
         // Unlike the others, these are at one path alone.
         if let Some(rest) = call.info.path.strip_prefix("/openapi") {
-            return Ok(face.open_api.serve(rest, &call.headers, &call.query));
+            return Ok(face.open_api.get().await?.serve(rest, &call.headers, &call.query));
         }
         let Some(legacy) = face.legacy.get(path) else { return Ok(None) };
         if legacy.is_built_in {
@@ -141,7 +140,8 @@ impl Aggregated {
 }
 
 impl Face {
-    fn new(served: Served<'_>, address: &str) -> Self {
+    fn new(registry: Registry, reviews: &'static [Review], address: &str) -> Self {
+        let served = Served { registry: &registry, reviews };
         let of = |is_built_in: bool, document: Value| Legacy { document, is_built_in };
         let mut legacy = BTreeMap::from([("/apis".to_owned(), of(false, served.group_list()))]);
         if let Some(core) = served.core_versions(address) {
@@ -165,8 +165,8 @@ impl Face {
             aggregated: Aggregated::new(served.aggregated(false)),
             aggregated_core: core,
             paths: json!({"paths": paths}),
-            open_api: OpenApi::new(&served),
             legacy,
+            open_api: OnDemand::new(registry, reviews),
         }
     }
 }

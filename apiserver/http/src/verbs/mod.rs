@@ -50,7 +50,7 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
         "/metrics" => return Ok(server.metrics.serve(server)),
         _ => {}
     }
-    match server.documents.serve(call)? {
+    match server.documents.serve(call).await? {
         Some(answer) => Ok(answer),
         // Versions of the core group are told apart from pages that do not exist.
         None if call.info.path.starts_with("/api/") => Err(ApiError::no_such_resource()),

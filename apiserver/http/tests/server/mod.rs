@@ -8,9 +8,8 @@ use apiserver_access::{Attributes, Authenticator, Authorizer, Chain, Decision, L
 use apiserver_http::{ApiServer, Check, Identity, InProcess, Parts, ResponseBody, Settings};
 use apiserver_machinery::conversion::{Conversion, ConversionError};
 use apiserver_machinery::encryption::Encryption;
-use apiserver_machinery::metadata;
 use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
-use apiserver_machinery::schema::Schema;
+use apiserver_machinery::schema::KindSchema;
 use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
 use apiserver_machinery::strategy::Plain;
 use http::{Request, Response};
@@ -36,8 +35,6 @@ fn resource(group: &str, kind: &str, namespaced: bool) -> Resource {
             "replicas": {"type": "integer", "format": "int32"}}},
         "status": {"type": "object", "properties": {"phase": {"type": "string"},
             "replicas": {"type": "integer", "format": "int32"}, "selector": {"type": "string"}}}}});
-    let mut whole = open_api.clone();
-    whole["properties"]["metadata"] = metadata::schema();
     let column = |name: &str, kind: &str, path: &str| Column {
         name: name.to_owned(),
         kind: kind.to_owned(),
@@ -62,8 +59,7 @@ fn resource(group: &str, kind: &str, namespaced: bool) -> Resource {
         hosted: true,
         columns: vec![column("Size", "integer", ".spec.size")],
         selectable: Vec::new(),
-        schema: Schema::compile(&whole).unwrap(),
-        open_api,
+        schema: KindSchema::new(move || open_api.clone()),
         strategy: Arc::new(Plain),
         verbs: Vec::new(),
     }
@@ -72,17 +68,14 @@ fn resource(group: &str, kind: &str, namespaced: bool) -> Resource {
 /// The gadget of earlier days: `size` was called `width`.
 fn older_gadget() -> Resource {
     let gadget = resource("toys.example.com", "Gadget", true);
-    let mut open_api = gadget.open_api.clone();
+    let mut open_api = gadget.schema.published();
     let properties = open_api["properties"]["spec"]["properties"].as_object_mut().unwrap();
     let size = properties.remove("size").unwrap();
     properties.insert("width".to_owned(), size);
-    let mut whole = open_api.clone();
-    whole["properties"]["metadata"] = metadata::schema();
     Resource {
         version: "v1beta1".to_owned(),
         conversion: Some(Arc::new(Renamed)),
-        schema: Schema::compile(&whole).unwrap(),
-        open_api,
+        schema: KindSchema::new(move || open_api.clone()),
         ..gadget
     }
 }

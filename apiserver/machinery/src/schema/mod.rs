@@ -5,11 +5,13 @@
 
 mod combined;
 mod compile;
+pub(crate) mod complete;
 mod default;
 mod embedded;
 mod format;
 mod place;
 mod prune;
+mod published;
 mod rules;
 mod scalar;
 mod unique;
@@ -22,6 +24,7 @@ use regex::Regex;
 use serde_json::Value;
 
 pub use compile::InvalidSchema;
+pub use published::KindSchema;
 
 use combined::Combined;
 use format::Format;
@@ -131,6 +134,12 @@ impl Schema {
     /// [`InvalidSchema`] names the place and what is not understood there.
     pub fn compile(schema: &Value) -> Result<Self, InvalidSchema> {
         compile::compile(schema, "")
+    }
+
+    /// What no object is valid by, saying why.
+    fn refusing(error: &InvalidSchema) -> Self {
+        let why = format!("nothing, because this kind's {error}");
+        Self { preserve: true, allowed: vec![Value::String(why)], ..Self::default() }
     }
 }
 

@@ -78,7 +78,7 @@ impl Versions for KindVersions {
         let compile = || {
             // A schema that does not say how its objects are merged leaves that to the objects.
             let free = || Type::of_object(&json!({"type": "object"}));
-            let compiled = Type::of_object(&version.resource.open_api).or_else(|_| free());
+            let compiled = Type::of_object(&version.resource.schema.published()).or_else(|_| free());
             Arc::new(compiled.unwrap_or(Type::Deduced))
         };
         Some(Arc::clone(version.merged_as.get_or_init(compile)))

@@ -40,7 +40,7 @@ impl Server {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
         let objects = Arc::new(ObjectStore::open(
-            Arc::new(apiserver_registry::registry().unwrap()),
+            Arc::new(apiserver_registry::registry()),
             store,
             Arc::new(Encryption::default()),
             Arc::new(OwnNamespaces),

@@ -31,7 +31,7 @@ struct World {
 fn world() -> World {
     let data = tempfile::tempdir().unwrap();
     let store = Arc::new(EmbeddedStore::open(&data.path().join("store.redb")).unwrap());
-    let registry = Arc::new(apiserver_registry::registry().unwrap());
+    let registry = Arc::new(apiserver_registry::registry());
     let shutdown = CancellationToken::new();
     let objects = ObjectStore::open(
         registry,

@@ -6,9 +6,8 @@ use anyhow::Context;
 use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
 use apiserver_http::{ApiServer, Identity, InProcess, Parts};
 use apiserver_machinery::encryption::Encryption;
-use apiserver_machinery::metadata;
 use apiserver_machinery::resource::{Registry, Resource};
-use apiserver_machinery::schema::Schema;
+use apiserver_machinery::schema::KindSchema;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
 use apiserver_machinery::strategy::Plain;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -21,12 +20,12 @@ use tests_history::{Fault, Faulty};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-fn gadgets() -> anyhow::Result<Resource> {
+fn gadgets() -> Resource {
     let open_api = json!({"type": "object", "properties": {
-        "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata::schema(),
+        "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
         "spec": {"type": "object", "properties": {
             "count": {"type": "integer"}, "token": {"type": "string"}}}}});
-    Ok(Resource {
+    Resource {
         group: "toys.example.com".to_owned(),
         version: "v1".to_owned(),
         kind: "Gadget".to_owned(),
@@ -43,11 +42,10 @@ fn gadgets() -> anyhow::Result<Resource> {
         hosted: true,
         columns: Vec::new(),
         selectable: Vec::new(),
-        schema: Schema::compile(&open_api).context("the toy's schema")?,
-        open_api,
+        schema: KindSchema::new(move || open_api.clone()),
         strategy: Arc::new(Plain),
         verbs: Vec::new(),
-    })
+    }
 }
 
 async fn store(endpoints: &str, fault: Option<Fault>) -> anyhow::Result<Arc<dyn Store>> {
@@ -61,7 +59,7 @@ async fn store(endpoints: &str, fault: Option<Fault>) -> anyhow::Result<Arc<dyn 
 
 fn server(store: Arc<dyn Store>) -> anyhow::Result<Arc<ApiServer>> {
     let objects = Arc::new(ObjectStore::open(
-        Arc::new(Registry::new(vec![gadgets()?])),
+        Arc::new(Registry::new(vec![gadgets()])),
         store,
         Arc::new(Encryption::default()),
         Arc::new(OwnNamespaces),
