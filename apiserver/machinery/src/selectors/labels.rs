@@ -38,7 +38,11 @@ impl LabelSelector {
 
     /// Whether an object with these labels is selected.
     pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        let value = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
+        self.selects(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
+    }
+
+    /// The same of labels that are found by their keys.
+    pub(crate) fn selects<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
         let is_one =
             |values: &[String], found: &str| values.binary_search_by(|one| one.as_str().cmp(found)).is_ok();
         let number = |key: &str| value(key).and_then(|text| text.parse::<i64>().ok());

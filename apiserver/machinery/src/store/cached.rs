@@ -1,15 +1,17 @@
 //! What the watch cache holds of an object: its bytes as they go out, and what selectors need.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use storage_cache::Projection;
 use storage_contract::{Entry, Revision};
 
 use super::expected::Expected;
 use super::rendered::Rendered;
+use super::skimmed;
 use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{Registry, Resource};
@@ -47,10 +49,43 @@ pub struct CachedObject {
     metadata: Range<usize>,
     /// Its revision.
     pub revision: Revision,
-    labels: Option<Map<String, Value>>,
-    fields: Vec<(&'static str, String)>,
+    selectable: Selectable,
     frames: [OnceLock<Bytes>; 3],
     views: OnceLock<Box<Mutex<Views>>>,
+}
+
+/// What selectors look at, as small as it can be: there is one of these for every object.
+#[derive(Debug, Default)]
+pub(super) struct Selectable {
+    labels: Box<[(Box<str>, Box<str>)]>,
+    fields: Box<[(&'static str, Box<str>)]>,
+}
+
+impl Selectable {
+    pub(super) fn of(resource: &Resource, object: &Value) -> Self {
+        let labels = object::labels(object).into_iter().flatten();
+        Self {
+            labels: labels
+                .filter_map(|(key, value)| Some((Box::from(key.as_str()), Box::from(value.as_str()?))))
+                .collect(),
+            fields: fields(resource, object),
+        }
+    }
+
+    /// The same, of a kind whose objects can be selected by nothing else.
+    pub(super) fn of_parts(labels: BTreeMap<String, String>, name: &str, namespace: &str) -> Self {
+        let labels = labels.into_iter().map(|(key, value)| (key.into_boxed_str(), value.into_boxed_str()));
+        let fields = [(NAME, Box::from(name)), (NAMESPACE, Box::from(namespace))];
+        Self { labels: labels.collect(), fields: Box::from(fields) }
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|(name, _)| **name == *key).map(|(_, value)| &**value)
+    }
+
+    fn field(&self, path: &str) -> Option<&str> {
+        self.fields.iter().find(|(name, _)| *name == path).map(|(_, value)| &**value)
+    }
 }
 
 /// An object in other versions than the stored one, made when first asked for.
@@ -58,11 +93,11 @@ type Views = Vec<(String, Arc<CachedObject>)>;
 
 impl CachedObject {
     pub(super) fn new(resource: &Resource, object: &Value, revision: Revision) -> Self {
-        let (labels, fields) = (object::labels(object).cloned(), fields(resource, object));
+        let selectable = Selectable::of(resource, object);
         match Rendered::of(object) {
             Ok(rendered) => {
                 let (json, metadata) = rendered.at(revision);
-                Self::of_parts(json, metadata, revision, labels, fields)
+                Self::of_parts(json, metadata, revision, selectable)
             }
             Err(error) => Self::damaged(object::name(object), error.to_string(), revision),
         }
@@ -73,18 +108,17 @@ impl CachedObject {
         json: Bytes,
         metadata: Range<usize>,
         revision: Revision,
-        labels: Option<Map<String, Value>>,
-        fields: Vec<(&'static str, String)>,
+        selectable: Selectable,
     ) -> Self {
         let (frames, views) = Default::default();
-        Self { json: Ok(json), metadata, revision, labels, fields, frames, views }
+        Self { json: Ok(json), metadata, revision, selectable, frames, views }
     }
 
     /// What is there and cannot be read. Of what it says only the name is known, from its key.
     fn damaged(name: &str, why: String, revision: Revision) -> Self {
-        let fields = vec![(NAME, name.to_owned())];
+        let selectable = Selectable { fields: Box::from([(NAME, Box::from(name))]), ..Selectable::default() };
         let (frames, views) = Default::default();
-        Self { json: Err(why), metadata: 0..0, revision, labels: None, fields, frames, views }
+        Self { json: Err(why), metadata: 0..0, revision, selectable, frames, views }
     }
 
     /// The JSON of `metadata` alone.
@@ -103,6 +137,11 @@ impl CachedObject {
         encryption: &Encryption,
         entry: &Entry,
     ) -> Self {
+        let plain = encryption.open(&resource.qualified_plural(), entry.key.as_str(), &entry.value);
+        let skimmed = plain.ok().and_then(|plain| skimmed::read(resource, &plain, entry.modified));
+        if let Some(skimmed) = skimmed {
+            return skimmed;
+        }
         match super::encoded::decode(registry, resource, encryption, entry) {
             Ok(object) => Self::new(resource, &object, entry.modified),
             Err(why) => {
@@ -112,18 +151,14 @@ impl CachedObject {
         }
     }
 
-    fn field(&self, path: &str) -> Option<&str> {
-        self.fields.iter().find(|(name, _)| *name == path).map(|(_, value)| value.as_str())
-    }
-
     /// Whether both selectors select it. What cannot be read may be what is looked for, and is not
     /// left out in silence.
     pub fn is_selected(&self, labels: &LabelSelector, fields: &FieldSelector) -> bool {
         if self.json.is_err() {
-            return fields.name().is_none_or(|name| self.field(NAME) == Some(name));
+            return fields.name().is_none_or(|name| self.selectable.field(NAME) == Some(name));
         }
-        (labels.is_empty() || labels.matches(self.labels.as_ref()))
-            && (fields.is_empty() || fields.matches(|path| self.field(path).map(str::to_owned)))
+        (labels.is_empty() || labels.selects(|key| self.selectable.label(key)))
+            && (fields.is_empty() || fields.matches(|path| self.selectable.field(path).map(str::to_owned)))
     }
 
     /// The object in the version of `resource`. Converted and encoded once, however many ask.
@@ -141,7 +176,7 @@ impl CachedObject {
         let view = Arc::new(match served {
             Ok(object) => Self::new(resource, &object, self.revision),
             Err(why) => {
-                let name = self.field(NAME).unwrap_or_default();
+                let name = self.selectable.field(NAME).unwrap_or_default();
                 Self::damaged(name, format!("{} {name}: {why}", resource.kind), self.revision)
             }
         });
@@ -182,22 +217,23 @@ impl CachedObject {
 /// The field that every selector knows.
 const NAME: &str = "metadata.name";
 
+/// The other one.
+const NAMESPACE: &str = "metadata.namespace";
+
 /// The values that field selectors may ask for.
-pub(super) fn fields(resource: &Resource, object: &Value) -> Vec<(&'static str, String)> {
-    let mut fields = vec![
-        (NAME, object::name(object).to_owned()),
-        ("metadata.namespace", object::namespace(object).to_owned()),
-    ];
+fn fields(resource: &Resource, object: &Value) -> Box<[(&'static str, Box<str>)]> {
+    let mut fields: Vec<(&'static str, Box<str>)> =
+        vec![(NAME, Box::from(object::name(object))), (NAMESPACE, Box::from(object::namespace(object)))];
     for path in &resource.selectable {
         let pointer = format!("/{}", path.replace('.', "/"));
         let value = match object.pointer(&pointer) {
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
+            None | Some(Value::Null) => Box::default(),
+            Some(Value::String(text)) => Box::from(text.as_str()),
+            Some(other) => other.to_string().into_boxed_str(),
         };
         fields.push((path, value));
     }
-    fields
+    fields.into_boxed_slice()
 }
 
 /// Turns stored entries into cached objects.

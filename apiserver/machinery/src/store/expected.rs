@@ -11,9 +11,8 @@ use serde_json::Value;
 use storage_contract::{Key, Revision};
 
 use super::CachedObject;
-use super::cached::fields;
+use super::cached::Selectable;
 use super::rendered::Rendered;
-use crate::object;
 use crate::resource::Resource;
 
 /// Writes that are remembered at most. As many as are under way at a time are needed; while the cache is not told
@@ -26,20 +25,18 @@ pub(super) struct Prepared {
     /// What the store is given.
     pub(super) value: Bytes,
     pub(super) rendered: Rendered,
-    labels: Option<serde_json::Map<String, Value>>,
-    fields: Vec<(&'static str, String)>,
+    selectable: Selectable,
 }
 
 impl Prepared {
     pub(super) fn new(resource: &Resource, stored: &Value, rendered: Rendered, value: Bytes) -> Self {
-        let labels = object::labels(stored).cloned();
-        Self { value, rendered, labels, fields: fields(resource, stored) }
+        Self { value, rendered, selectable: Selectable::of(resource, stored) }
     }
 
     /// What the cache shows once the object is stored.
     fn into_cached(self, revision: Revision) -> CachedObject {
         let (json, metadata) = self.rendered.at(revision);
-        CachedObject::of_parts(json, metadata, revision, self.labels, self.fields)
+        CachedObject::of_parts(json, metadata, revision, self.selectable)
     }
 }
 

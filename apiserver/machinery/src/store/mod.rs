@@ -26,6 +26,7 @@ mod parts;
 mod rendered;
 mod scale;
 mod settle;
+mod skimmed;
 mod swap;
 mod update;
 mod watch;

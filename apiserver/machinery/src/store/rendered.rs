@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use storage_contract::Revision;
 
 /// The field that is put in.
-const REVISION: &str = "resourceVersion";
+pub(super) const REVISION: &str = "resourceVersion";
 
 /// Room for most objects, so that few are moved while they grow: a Machine with its status and its owners has
 /// about 5 KB.
@@ -37,6 +37,11 @@ impl Rendered {
         let Writer { json, metadata, at } = rendered;
         // The store keeps it for a moment, and others for long: its buffer is as long as it is.
         Ok(Self { json: Bytes::from(json.into_boxed_slice()), metadata, at })
+    }
+
+    /// Of JSON that was written before, where it is known what stands where.
+    pub(super) fn of_json(json: Bytes, metadata: Range<usize>, at: usize) -> Self {
+        Self { json, metadata, at: Some(at) }
     }
 
     /// The JSON with this revision, and where in it the value of `metadata` stands.

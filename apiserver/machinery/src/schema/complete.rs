@@ -1,0 +1,177 @@
+//! Whether JSON is as it would be after defaults were filled in, found out without making a tree of it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::{Kind, Schema};
+
+/// As many defaults of one object as can be kept track of; no kind has half of that.
+const MOST_DEFAULTS: usize = 64;
+
+impl Schema {
+    /// Whether [`Schema::fill_in`] would leave this as it is. It may say no where it would.
+    pub(crate) fn is_filled_in(&self, json: &str) -> bool {
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        Filled(Some(self)).deserialize(&mut deserializer).is_ok() && deserializer.end().is_ok()
+    }
+
+    /// The fields of an object that have defaults.
+    pub(crate) fn defaulted(&self) -> &[String] {
+        match &self.kind {
+            Kind::Object(object) => &object.defaulted,
+            _ => &[],
+        }
+    }
+
+    /// The schema of a field of an object.
+    pub(crate) fn field(&self, name: &str) -> Option<&Self> {
+        match &self.kind {
+            Kind::Object(object) => object.field(name),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a value to its end; an error means that something is to be filled in or to be dropped.
+#[derive(Clone, Copy)]
+pub(crate) struct Filled<'a>(pub(crate) Option<&'a Schema>);
+
+impl<'de> DeserializeSeed<'de> for Filled<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self.0 {
+            None => IgnoredAny::deserialize(deserializer).map(|_| ()),
+            Some(_) => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Filled<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value to which nothing is to be added")
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        match self.0 {
+            Some(schema) if !schema.nullable => Err(E::custom("a null that may not be one")),
+            _ => Ok(()),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let schema = match self.0.map(|schema| &schema.kind) {
+            Some(Kind::List(list)) => Some(&list.items),
+            _ => None,
+        };
+        while items.next_element_seed(Filled(schema))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        let Some(Kind::Object(object)) = self.0.map(|schema| &schema.kind) else {
+            while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(());
+        };
+        let mut missing = object.defaulted.len();
+        if missing > MOST_DEFAULTS {
+            return Err(A::Error::custom("too many defaults"));
+        }
+        while let Some(Text(name)) = fields.next_key()? {
+            missing -= usize::from(object.defaulted.iter().any(|defaulted| *defaulted == *name));
+            fields.next_value_seed(Filled(object.field(&name)))?;
+        }
+        if missing == 0 { Ok(()) } else { Err(A::Error::custom("a default is missing")) }
+    }
+}
+
+/// Text as it stands in the JSON, if nothing in it is escaped.
+pub(crate) struct Text<'de>(pub(crate) Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AsIs;
+        impl<'de> Visitor<'de> for AsIs {
+            type Value = Text<'de>;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("text")
+            }
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(AsIs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn it_says_no_wherever_something_would_be_filled_in() {
+        let inner = json!({"type": "object", "properties": {
+            "a": {"type": "string", "default": "x"}, "b": {"type": "integer"},
+            "n": {"type": "string", "nullable": true}}});
+        let schema = Schema::compile(&json!({"type": "object", "properties": {
+            "one": inner, "many": {"type": "array", "items": inner},
+            "free": {"type": "object", "additionalProperties": inner},
+            "any": {"x-kubernetes-preserve-unknown-fields": true}}}))
+        .unwrap();
+        let whole = json!({"a": "y", "b": 1, "n": null});
+        let parts = [
+            whole.clone(),
+            json!({"a": "y"}),
+            json!({"b": 1}),
+            json!({"a": null}),
+            json!({"a": "y", "b": null}),
+        ];
+        for part in parts {
+            let around = [
+                json!({"one": part}),
+                json!({"many": [whole, part]}),
+                json!({"free": {"k\"ey": part}}),
+                json!({"any": {"one": part}, "unknown": [part]}),
+            ];
+            for object in around {
+                let mut filled = object.clone();
+                schema.fill_in(&mut filled);
+                assert_eq!(schema.is_filled_in(&object.to_string()), filled == object, "{object}");
+            }
+        }
+        for broken in ["", "{", "{}x", "[1,"] {
+            assert!(!schema.is_filled_in(broken), "{broken}");
+        }
+        assert!(schema.is_filled_in(&Value::Null.to_string()) == schema.nullable);
+    }
+}
