@@ -14,6 +14,7 @@ mod encoding;
 mod exchange;
 mod fairness;
 mod filters;
+mod gathered;
 mod health;
 mod in_process;
 mod index;

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::Connection;
+use crate::gathered::Gathered;
 use crate::malformed::Worded;
 use crate::server::ApiServer;
 use crate::socket::{End, Socket};
@@ -153,7 +154,8 @@ async fn connection(
         })
     };
     if is_http2 {
-        let serving = http2().serve_connection(TokioIo::new(Socket::new(stream, End::Listen)), service);
+        let stream = Gathered::new(Socket::new(stream, End::Listen));
+        let serving = http2().serve_connection(TokioIo::new(stream), service);
         let stop = |serving: Pin<&mut http2::Connection<_, _, _>>| serving.graceful_shutdown();
         drive(serving, stop, &connection, &begun).await
     } else {

@@ -1,0 +1,183 @@
+//! What many streams of a connection say at a time, written at a time.
+//!
+//! HTTP/2 flushes after every frame of data. An event that fifty watches share a connection for is fifty frames, and
+//! would be fifty records of TLS, fifty system calls, and fifty times that the client wakes up. Here a flush that
+//! follows new bytes waits for the next one, which comes at the end of the turn; and should none come, the connection
+//! is woken to have another turn.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Bytes that are gathered at most: four of TLS's largest records, and what a socket takes at a time.
+const MOST: usize = 64 * 1024;
+
+/// What is as large as a record of TLS is not copied when nothing waits before it.
+const LARGE: usize = 16 * 1024;
+
+/// A buffer that has grown is kept no larger than this while nothing is in it: most connections are idle.
+const KEPT: usize = 8 * 1024;
+
+/// A connection whose writes are gathered.
+#[derive(Debug)]
+pub(crate) struct Gathered<S> {
+    stream: S,
+    buffer: Vec<u8>,
+    /// Of the buffer, what the stream has taken.
+    taken: usize,
+    /// Whether something came since the last flush.
+    is_fresh: bool,
+}
+
+impl<S: AsyncWrite + Unpin> Gathered<S> {
+    pub(crate) fn new(stream: S) -> Self {
+        Self { stream, buffer: Vec::new(), taken: 0, is_fresh: false }
+    }
+
+    /// Hands all that is gathered to the stream.
+    fn poll_hand_on(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(rest) = self.buffer.get(self.taken..).filter(|rest| !rest.is_empty()) {
+            match ready!(Pin::new(&mut self.stream).poll_write(context, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.taken += count,
+            }
+        }
+        self.taken = 0;
+        self.buffer.clear();
+        self.buffer.shrink_to(KEPT);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(data)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let length = slices.iter().map(|slice| slice.len()).sum::<usize>();
+        if self.buffer.len() + length > MOST && !self.buffer.is_empty() {
+            ready!(self.poll_hand_on(context))?;
+        }
+        self.is_fresh = true;
+        if length >= LARGE && self.buffer.is_empty() {
+            return Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        }
+        slices.iter().for_each(|slice| self.buffer.extend_from_slice(slice));
+        Poll::Ready(Ok(length))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if std::mem::take(&mut self.is_fresh) {
+            context.waker().wake_by_ref();
+            return Poll::Ready(Ok(()));
+        }
+        ready!(self.poll_hand_on(context))?;
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_hand_on(context))?;
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// A pipe that counts what is written to it.
+    struct Counting(tokio::io::DuplexStream, usize);
+
+    impl AsyncWrite for Counting {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            data: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.1 += 1;
+            Pin::new(&mut self.0).poll_write(context, data)
+        }
+        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_flush(context)
+        }
+        fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_shutdown(context)
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_flushed_piece_by_piece_is_written_at_once() {
+        let (near, mut far) = tokio::io::duplex(MOST);
+        let mut gathered = Gathered::new(Counting(near, 0));
+        for piece in ["one ", "two ", "three"] {
+            gathered.write_all(piece.as_bytes()).await.unwrap();
+            gathered.flush().await.unwrap();
+        }
+        assert_eq!(gathered.stream.1, 0);
+        gathered.flush().await.unwrap();
+        assert_eq!(gathered.stream.1, 1);
+        let mut all = [0; 13];
+        far.read_exact(&mut all).await.unwrap();
+        assert_eq!(&all, b"one two three");
+    }
+
+    /// Whoever flushes once is woken to flush again.
+    #[tokio::test]
+    async fn nothing_stays_behind_when_there_is_no_other_flush() {
+        let (near, mut far) = tokio::io::duplex(MOST);
+        let mut gathered = Gathered::new(Counting(near, 0));
+        let turns = std::future::poll_fn(|context| {
+            if gathered.buffer.is_empty() && gathered.stream.1 == 0 {
+                let _ = Pin::new(&mut gathered).poll_write(context, b"all")?;
+            }
+            let _ = Pin::new(&mut gathered).poll_flush(context)?;
+            if gathered.stream.1 == 0 { Poll::Pending } else { Poll::Ready(io::Result::Ok(())) }
+        });
+        turns.await.unwrap();
+        let mut all = [0; 3];
+        far.read_exact(&mut all).await.unwrap();
+        assert_eq!(&all, b"all");
+    }
+
+    #[tokio::test]
+    async fn more_than_is_gathered_and_the_end_go_out() {
+        let (near, mut far) = tokio::io::duplex(512);
+        let mut gathered = Gathered::new(Counting(near, 0));
+        let sent: Vec<u8> = (0..3 * MOST + 7).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let copy = sent.clone();
+        let writing = tokio::spawn(async move {
+            for piece in copy.chunks(1_000) {
+                gathered.write_all(piece).await.unwrap();
+                gathered.flush().await.unwrap();
+            }
+            gathered.shutdown().await.unwrap();
+        });
+        let mut read = Vec::new();
+        far.read_to_end(&mut read).await.unwrap();
+        writing.await.unwrap();
+        assert!(read == sent, "{} of {} bytes", read.len(), sent.len());
+    }
+}
