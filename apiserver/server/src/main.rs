@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use apiserver_server::Assembly;
 
 /// Many short-lived allocations of very different sizes, from many threads.
+#[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
