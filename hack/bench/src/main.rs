@@ -3,6 +3,7 @@
 
 mod client;
 mod copy;
+mod fairness;
 mod informers;
 mod limits;
 mod lists;
@@ -44,6 +45,10 @@ enum Command {
     Ready(ready::Arguments),
     /// Transactions of etcd itself, of the size of an object
     Etcd(limits::etcd::Arguments),
+    /// Writes to Capstan's own store by itself, of the same size
+    Embedded(limits::embedded::Arguments),
+    /// What a user waits for while two others ask for much
+    Fairness(fairness::Arguments),
     /// Serve bytes from memory through the same TLS and HTTP, as the limit for reads
     Floor(limits::floor::Arguments),
     /// Draw tables and pictures of results
@@ -73,6 +78,8 @@ async fn run(command: Command) -> anyhow::Result<Value> {
         Command::Informers(arguments) => informers::run(&arguments).await,
         Command::Ready(arguments) => ready::run(&arguments).await,
         Command::Etcd(arguments) => limits::etcd::run(&arguments).await,
+        Command::Embedded(arguments) => limits::embedded::run(&arguments).await,
+        Command::Fairness(arguments) => fairness::run(&arguments).await,
         Command::Floor(arguments) => limits::floor::run(&arguments).await,
         Command::Report(arguments) => report::run(&arguments),
     }

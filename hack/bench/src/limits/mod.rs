@@ -1,4 +1,5 @@
-//! What no server can exceed: etcd's own transactions for writes, and bytes from memory for reads.
+//! What no server can exceed: the stores' own writes, and bytes from memory for reads.
 
+pub(crate) mod embedded;
 pub(crate) mod etcd;
 pub(crate) mod floor;

@@ -71,7 +71,6 @@ fn per_operation(figures: &Figures, aims: &mut Vec<Aim>) {
 }
 
 fn rates(figures: &Figures, aims: &mut Vec<Aim>) {
-    let having = [("operation", json!("create")), ("inFlight", json!(64))];
     let raw = figures.of("limit", "etcd", &[("inFlight", json!(64))], rate).map(|figure| figure.median);
     for operation in ["create", "status", "patch", "apply"] {
         let having = [("operation", json!(operation)), ("inFlight", json!(64))];
@@ -82,9 +81,10 @@ fn rates(figures: &Figures, aims: &mut Vec<Aim>) {
         let times = of("capstan").zip(of(KUBE)).map(|(ours, theirs)| ours / theirs);
         aims.push(Aim { what, against: KUBE, aim: 8.0, measured: times });
     }
-    let embedded = figures.of("operations", "capstan-embedded", &having, rate).map(|figure| figure.median);
+    let embedded =
+        figures.of("limit", "embedded", &[("inFlight", json!(64))], rate).map(|figure| figure.median);
     aims.push(Aim {
-        what: "embedded store, creates per second at 64 in flight".into(),
+        what: "embedded store, durable creates per second at 64 in flight".into(),
         against: "etcd's transactions",
         aim: 3.0,
         measured: embedded.zip(raw).map(|(ours, raw)| ours / raw),
@@ -114,6 +114,17 @@ fn reads(figures: &Figures, aims: &mut Vec<Aim>) {
             measured,
         });
     }
+    // Ten times its idle value is the most: how often the ratio fits into that.
+    let waits = |row: &Value| {
+        let (alone, beside) = (row.pointer("/alone/p99")?.as_f64()?, row.pointer("/beside/p99")?.as_f64()?);
+        Some(10.0 * alone / beside)
+    };
+    aims.push(Aim {
+        what: "GET p99 beside a user who lists all and one who creates 2,000".into(),
+        against: "ten times its idle value",
+        aim: 1.0,
+        measured: figures.of("fairness", "capstan", &[], waits).map(|figure| figure.median),
+    });
 }
 
 fn processes(figures: &Figures, aims: &mut Vec<Aim>) {

@@ -2,6 +2,7 @@
 
 mod aims;
 mod figures;
+mod growth;
 mod plots;
 mod tables;
 

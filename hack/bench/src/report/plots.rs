@@ -6,11 +6,12 @@ use anyhow::anyhow;
 use plotters::prelude::*;
 use serde_json::{Value, json};
 
-use super::figures::{Figures, Having, at, cpu, rate};
+use super::figures::{Figures, Having, cpu, rate};
+use super::growth;
 use super::tables::{OPERATIONS, SERVERS};
 
 /// A colour for each server, told apart by those who do not see all colours.
-const COLOURS: [RGBColor; 5] = [
+pub(super) const COLOURS: [RGBColor; 5] = [
     RGBColor(213, 94, 0),
     RGBColor(230, 159, 0),
     RGBColor(0, 114, 178),
@@ -18,7 +19,7 @@ const COLOURS: [RGBColor; 5] = [
     RGBColor(150, 150, 150),
 ];
 
-const SIZE: (u32, u32) = (900, 420);
+pub(super) const SIZE: (u32, u32) = (900, 420);
 
 /// Draws what there are numbers for; the files' names and what they show.
 pub(crate) fn draw(figures: &Figures, out: &Path) -> anyhow::Result<Vec<(String, &'static str)>> {
@@ -35,9 +36,9 @@ pub(crate) fn draw(figures: &Figures, out: &Path) -> anyhow::Result<Vec<(String,
     let name = "cpu-per-operation.svg";
     let text = "Milliseconds of the server's CPU time per operation, 16 in flight";
     add(name, text, bars(figures, &out.join(name), text, &in_flight(16), cpu("server"))?);
-    let name = "list-growth.svg";
-    let text = "Milliseconds for a whole list, by number of Machines";
-    add(name, text, growth(figures, &out.join(name), text)?);
+    for (name, text, lines) in growth::all(figures) {
+        add(name, text, growth::draw(&out.join(name), text, lines)?);
+    }
     Ok(drawn)
 }
 
@@ -100,57 +101,15 @@ fn operation_at(x: f64) -> Option<&'static str> {
     OPERATIONS.get(place).copied()
 }
 
-fn small(number: usize) -> f64 {
+pub(super) fn small(number: usize) -> f64 {
     u32::try_from(number).map_or(f64::MAX, f64::from)
 }
 
-fn square((x, y): (i32, i32), colour: RGBColor) -> Rectangle<(i32, i32)> {
+pub(super) fn square((x, y): (i32, i32), colour: RGBColor) -> Rectangle<(i32, i32)> {
     Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
 }
 
-/// A line per server over the number of objects, both logarithmic: twice as steep is a square.
-fn growth(figures: &Figures, path: &Path, title: &str) -> anyhow::Result<bool> {
-    let sizes = figures.values("lists", "size");
-    let lines = SERVERS.map(|server| {
-        let points = sizes.iter().filter_map(|size| {
-            let having = [("size", json!(size)), ("readers", json!(1)), ("form", json!("whole"))];
-            let figure = figures.of("lists", server, &having, at("/latency/p50"))?;
-            Some((small(usize::try_from(*size).ok()?), figure.median))
-        });
-        points.collect::<Vec<_>>()
-    });
-    let all = || lines.iter().flatten();
-    let xs = || all().map(|(x, _)| *x);
-    let ys = || all().map(|(_, y)| *y);
-    let range = |low: Option<f64>, high: Option<f64>| low.zip(high).ok_or_else(|| anyhow!("no lists"));
-    if all().next().is_none() {
-        return Ok(false);
-    }
-    let (left, right) = range(xs().reduce(f64::min), xs().reduce(f64::max))?;
-    let (low, high) = range(ys().reduce(f64::min), ys().reduce(f64::max))?;
-    let area = SVGBackend::new(path, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", 18))
-        .margin(12)
-        .x_label_area_size(28)
-        .y_label_area_size(60)
-        .build_cartesian_2d((left * 0.8..right * 1.25).log_scale(), (low / 2.0..high * 2.0).log_scale())?;
-    chart.configure_mesh().draw()?;
-    for ((line, server), colour) in lines.into_iter().zip(SERVERS).zip(COLOURS) {
-        let points = line.clone().into_iter().map(|point| Circle::new(point, 4, colour.filled()));
-        chart
-            .draw_series(LineSeries::new(line, colour.stroke_width(2)))?
-            .label(server)
-            .legend(move |point| square(point, colour));
-        chart.draw_series(points)?;
-    }
-    legend(&mut chart)?;
-    area.present()?;
-    Ok(true)
-}
-
-fn legend<'a, X: Ranged<ValueType = f64>, Y: Ranged<ValueType = f64>>(
+pub(super) fn legend<'a, X: Ranged<ValueType = f64>, Y: Ranged<ValueType = f64>>(
     chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
 ) -> anyhow::Result<()> {
     let mut labels = chart.configure_series_labels();

@@ -21,9 +21,18 @@ pub(crate) fn all(figures: &Figures) -> String {
     for in_flight in figures.values("operations", "inFlight") {
         operations(&mut text, figures, in_flight);
     }
-    limits(&mut text, figures);
+    for (store, title) in [
+        ("etcd", "etcd itself: create if absent, 2,600 bytes"),
+        (
+            "embedded",
+            "The embedded store itself: create if absent, 2,600 bytes, in the load generator's process",
+        ),
+    ] {
+        limits(&mut text, figures, (store, title));
+    }
     lists(&mut text, figures);
     watches(&mut text, figures);
+    fairness(&mut text, figures);
     processes(&mut text, figures);
     text
 }
@@ -72,19 +81,23 @@ fn operations(text: &mut String, figures: &Figures, in_flight: u64) {
     table(text, &format!("Operations, {in_flight} in flight"), &rows);
 }
 
-fn limits(text: &mut String, figures: &Figures) {
+fn limits(text: &mut String, figures: &Figures, (store, title): (&'static str, &str)) {
     let mut lines = String::new();
     for in_flight in figures.values("limit", "inFlight") {
         let having = [("inFlight", json!(in_flight))];
         let cell = |of: &dyn Fn(&Value) -> Option<f64>| {
-            figures.of("limit", "etcd", &having, of).map_or_else(String::new, |figure| figure.to_string())
+            figures.of("limit", store, &having, of).map_or_else(String::new, |figure| figure.to_string())
         };
         let (rate, p50, p99) = (cell(&rate), cell(&at("/latency/p50")), cell(&at("/latency/p99")));
-        let _ = writeln!(lines, "| {in_flight} | {rate} | {p50} | {p99} | {} |", cell(&cpu("etcd")));
+        let _ = writeln!(
+            lines,
+            "| {in_flight} | {rate} | {p50} | {p99} | {} |",
+            cell(&cpu(if store == "etcd" { store } else { "load" }))
+        );
     }
     if !lines.is_empty() {
-        let head = "| in flight | per second | p50 ms | p99 ms | etcd CPU ms |\n|---:|---:|---:|---:|---:|";
-        let _ = write!(text, "\n## etcd itself: create if absent, 2,600 bytes\n\n{head}\n{lines}");
+        let head = "| in flight | per second | p50 ms | p99 ms | CPU ms |\n|---:|---:|---:|---:|---:|";
+        let _ = write!(text, "\n## {title}\n\n{head}\n{lines}");
     }
 }
 
@@ -132,6 +145,20 @@ fn watches(text: &mut String, figures: &Figures) {
         add("peak growth MiB", &|row: &Value| growth(row).map(|bytes| bytes / MIB));
     }
     table(text, "Watches", &rows);
+}
+
+fn fairness(text: &mut String, figures: &Figures) {
+    let mut rows = Vec::new();
+    let mut add = |what: &str, pointer: &'static str| {
+        rows.push(row(what.to_owned(), figures, "fairness", &[], at(pointer)));
+    };
+    add("GET alone, p50 ms", "/alone/p50");
+    add("GET alone, p99 ms", "/alone/p99");
+    add("GET beside, p50 ms", "/beside/p50");
+    add("GET beside, p99 ms", "/beside/p99");
+    add("create, p99 ms", "/created/p99");
+    add("whole lists meanwhile", "/lists");
+    table(text, "A user's GET beside one who lists all in a loop and one who creates 2,000 Machines", &rows);
 }
 
 fn processes(text: &mut String, figures: &Figures) {

@@ -57,6 +57,13 @@ impl Contestant {
         Ok(all)
     }
 
+    /// Another server like this one, on the same etcd.
+    pub(super) fn replica(grounds: &Grounds, like: &Self, number: usize) -> anyhow::Result<Self> {
+        let mut names = ["capstan-2", "capstan-3"].into_iter().zip(grounds.replicas);
+        let (name, port) = names.nth(number).context("there are no more ports")?;
+        Ok(Self { name, port, program: like.program.clone(), process: None, ..*like })
+    }
+
     /// Starts it, and waits until it answers; the seconds that took.
     pub(super) fn start(&mut self, grounds: &Grounds, path: &str) -> anyhow::Result<Value> {
         let mut command = (self.start)(grounds, self)?;

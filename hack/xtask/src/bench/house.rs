@@ -18,6 +18,8 @@ pub(super) struct Grounds {
     pub(super) kube_apiserver: PathBuf,
     /// Of the kube-apiserver, the sample-apiserver, Capstan with etcd, Capstan without.
     pub(super) ports: [u16; 4],
+    /// Of more Capstans on the same etcd.
+    pub(super) replicas: [u16; 2],
     pub(super) floor: u16,
     kubectl: PathBuf,
     etcd: Process,
@@ -40,13 +42,14 @@ impl House {
         let home = std::env::temp_dir().join(format!("capstan-bench-{}", std::process::id()));
         std::fs::create_dir_all(home.join("log"))?;
         let certificates = Certificates::make(&home.join("pki"))?;
-        let [client, peer, kube, sample, etcd, embedded, floor] = ports()?;
+        let [client, peer, kube, sample, etcd, embedded, floor, second, third] = ports()?;
         let process = start_etcd(&prerequisites::current_etcd()?, &home, [client, peer], &[QUOTA])?;
         let grounds = Grounds {
             certificates,
             etcd_url: format!("http://127.0.0.1:{client}"),
             kube_apiserver: prerequisites::kubernetes("kube-apiserver")?,
             ports: [kube, sample, etcd, embedded],
+            replicas: [second, third],
             floor,
             kubectl: prerequisites::kubernetes("kubectl")?,
             etcd: process,

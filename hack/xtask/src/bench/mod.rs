@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: Capstan beside a kube-apiserver with CRDs and a Go server of the aggregated kind.
 
 mod contestants;
+mod growth;
 mod guard;
 mod house;
 mod phases;
@@ -25,7 +26,7 @@ pub(crate) struct Arguments {
     /// How often everything is measured in turn [default: 3, with --quick 1]
     #[arg(long)]
     rounds: Option<usize>,
-    /// Only phases with this in their name: limits, operations, watches, lists, restarts
+    /// Only phases with this in their name: limits, operations, watches, lists, fairness, growth, restarts
     #[arg(long, default_value = "")]
     only: String,
     /// Only these servers: kube-apiserver, sample-apiserver, capstan, capstan-embedded
@@ -59,6 +60,10 @@ struct Extent {
     updates: usize,
     /// Seconds for which another update is begun.
     watch_seconds: f64,
+    /// Numbers of watchers over which the cost of a change is drawn.
+    growing_watchers: &'static [usize],
+    /// Whether the largest lists are read by many in every form, or only whole.
+    every_form: bool,
 }
 
 const QUICK: Extent = Extent {
@@ -69,6 +74,8 @@ const QUICK: Extent = Extent {
     watchers: &[100],
     updates: 200,
     watch_seconds: 3.0,
+    growing_watchers: &[1, 10, 100, 1_000],
+    every_form: false,
 };
 
 const WHOLE: Extent = Extent {
@@ -79,6 +86,8 @@ const WHOLE: Extent = Extent {
     watchers: &[100, 1_000],
     updates: 1_000,
     watch_seconds: 20.0,
+    growing_watchers: &[1, 10, 100, 1_000, 5_000],
+    every_form: true,
 };
 
 /// The guard alone, as one of the checks.

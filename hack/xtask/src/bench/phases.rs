@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::Extent;
 use super::house::House;
 use super::results::Results;
+use super::{Extent, growth};
 
 /// Requests in flight.
 const IN_FLIGHT: [usize; 3] = [1, 16, 64];
@@ -32,11 +32,13 @@ pub(super) fn all(
     results: &mut Results,
 ) -> anyhow::Result<()> {
     type Phase = fn(&mut House, &Extent, &mut Results) -> anyhow::Result<()>;
-    let phases: [(&str, Phase); 5] = [
+    let phases: [(&str, Phase); 7] = [
         ("limits", limits),
         ("operations", operations),
         ("watches", watches),
         ("lists", lists),
+        ("fairness", fairness),
+        ("growth", growth),
         ("restarts", restarts),
     ];
     start(house, results)?;
@@ -79,6 +81,9 @@ fn limits(house: &mut House, extent: &Extent, results: &mut Results) -> anyhow::
             etcd.extend(house.grounds.pids(pid));
             let measured = house.grounds.bench(&[&["etcd"], &words[..]].concat(), &etcd)?;
             results.add("limit", "etcd", round, measured);
+            let directory = house.grounds.home.join("limit").display().to_string();
+            let words_embedded = [&["embedded", "--directory", &directory], &words[..]].concat();
+            results.add("limit", "embedded", round, house.grounds.bench(&words_embedded, &[])?);
             let floor = [target.clone(), house.grounds.pids(pid)].concat();
             let words = [&["operations", "--only", "create,get"], &words[..]].concat();
             let measured = house.grounds.bench(&words, &floor)?;
@@ -122,6 +127,27 @@ fn watches(house: &mut House, extent: &Extent, results: &mut Results) -> anyhow:
     Ok(())
 }
 
+/// What a user waits for while another lists everything and a third creates.
+fn fairness(house: &mut House, extent: &Extent, results: &mut Results) -> anyhow::Result<()> {
+    let House { contestants, grounds, .. } = house;
+    // The largest that every server was given.
+    let Some(size) = extent.sizes.iter().filter(|size| **size <= 10_000).max() else { return Ok(()) };
+    let (namespace, seconds) = (namespace(*size), extent.seconds.to_string());
+    for round in 0..extent.rounds {
+        for one in contestants.iter().filter(|one| one.kind == "machine" && one.filled >= *size) {
+            let words = ["fairness", "--kind", one.kind, "--namespace", &namespace, "--seconds", &seconds];
+            let more = [one.target(grounds), grounds.pids(one.pid())].concat();
+            results.add("fairness", one.name, round, grounds.bench(&words, &more)?);
+        }
+    }
+    Ok(())
+}
+
+fn growth(house: &mut House, extent: &Extent, results: &mut Results) -> anyhow::Result<()> {
+    growth::by_watchers(house, extent, results)?;
+    growth::by_replicas(house, extent, results)
+}
+
 /// Fills a namespace of each size, and lists it.
 fn lists(house: &mut House, extent: &Extent, results: &mut Results) -> anyhow::Result<()> {
     for size in extent.sizes {
@@ -132,6 +158,9 @@ fn lists(house: &mut House, extent: &Extent, results: &mut Results) -> anyhow::R
             }
         }
         informers(house, *size, results)?;
+        for one in house.contestants.iter().filter(|one| one.filled >= *size) {
+            growth::by_objects(&house.grounds, one, extent, results)?;
+        }
     }
     Ok(())
 }
@@ -167,10 +196,10 @@ fn list(
 ) -> anyhow::Result<()> {
     let floor = house.floor()?;
     let House { contestants, grounds, .. } = house;
-    let (namespace, readers, seconds) =
-        (namespace(size), readers.to_string(), extent.list_seconds.to_string());
+    let (namespace, seconds) = (namespace(size), extent.list_seconds.to_string());
+    let in_parallel = readers.to_string();
     let ask = |pid: u32, target: Vec<String>, words: &[&str]| {
-        let common = ["lists", "--readers", &readers, "--seconds", &seconds];
+        let common = ["lists", "--readers", &in_parallel, "--seconds", &seconds];
         let more = [target, grounds.pids(pid)].concat();
         let mut measured = grounds.bench(&[&common[..], words].concat(), &more)?;
         for row in measured.as_array_mut().into_iter().flatten() {
@@ -181,7 +210,10 @@ fn list(
     let mut bytes = 0;
     // Sizes grow tenfold: who has less was not given this one.
     for one in contestants.iter().filter(|one| one.filled >= size) {
-        let words = ["--kind", one.kind, "--namespace", &namespace];
+        // Eight in every form of ten thousand take a kube-apiserver minutes.
+        let is_long = size >= 10_000 && readers == READERS[1] && !extent.every_form;
+        let forms = if is_long { "whole" } else { "whole,chunked,label,metadata,table" };
+        let words = ["--kind", one.kind, "--namespace", &namespace, "--forms", forms];
         let measured = ask(one.pid(), one.target(grounds), &words)?;
         let number =
             |name: &str| measured.pointer(&format!("/0/{name}")).and_then(Value::as_u64).unwrap_or(0);
