@@ -302,6 +302,13 @@ async fn tables_carry_what_is_asked_for() {
     assert_eq!(table["metadata"]["remainingItemCount"], 2);
     let (_, table) = get("/a?includeObject=None", "v1").await;
     assert_eq!(table["rows"], json!([{"cells": ["a", 1], "object": null}]));
+    // The rows of a list are made of excerpts, that of one object of the whole of it.
+    for query in ["", "?includeObject=None", "?includeObject=Object"] {
+        let (_, all) = get(query, "v1").await;
+        let name = all["rows"][0]["cells"][0].as_str().unwrap();
+        let (_, one) = get(&format!("/{name}{query}"), "v1").await;
+        assert_eq!(one["rows"][0], all["rows"][0], "{query}");
+    }
     let (code, status) = get("?includeObject=Foo", "v1").await;
     let expected = "Unable to convert to Table as requested: includeObject: Invalid value: \"Foo\": must be 'Metadata', 'Object', 'None', or empty";
     assert_eq!((code, &status["message"]), (400, &json!(expected)));

@@ -48,6 +48,14 @@ impl JsonPath {
         Some(Self(steps))
     }
 
+    /// The fields that it begins with, up to a step of another kind.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map_while(|step| match step {
+            Step::Field(name) => Some(name.as_str()),
+            Step::Index(_) | Step::Every | Step::Where(..) => None,
+        })
+    }
+
     /// What the path leads to, in order.
     pub fn find<'a>(&self, root: &'a Value) -> Vec<&'a Value> {
         self.0

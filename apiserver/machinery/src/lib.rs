@@ -10,6 +10,7 @@ pub mod conversion;
 pub mod digest;
 pub mod discovery;
 pub mod encryption;
+mod excerpt;
 pub mod field_errors;
 pub mod go_text;
 pub mod json_path;

@@ -5,9 +5,12 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::excerpt::Excerpt;
 use crate::json_path::JsonPath;
 use crate::object;
 use crate::resource::{Column, Resource};
+use crate::status::{ApiError, ApiResult};
+use crate::store::CachedObject;
 
 /// How much of each object a row carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,6 +90,8 @@ pub struct Rows<'a> {
     cells: Cells<'a>,
     include: IncludeObject,
     now: Timestamp,
+    /// What of an object is looked at; none where that cannot be told, or all of it is shown.
+    looked_at: Option<Excerpt>,
 }
 
 impl<'a> Rows<'a> {
@@ -101,7 +106,36 @@ impl<'a> Rows<'a> {
                     .collect(),
             ),
         };
-        Self { cells, include, now }
+        let looked_at = cells.looked_at().filter(|_| include != IncludeObject::Object);
+        Self { cells, include, now, looked_at }
+    }
+
+    /// Writes the row of an object as JSON.
+    ///
+    /// # Errors
+    /// 500 for what cannot be read.
+    pub fn write(&self, item: &CachedObject, version: &str, to: &mut Vec<u8>) -> ApiResult<()> {
+        let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
+        let internal = |error: serde_json::Error| ApiError::internal(error.to_string());
+        let Some(looked_at) = &self.looked_at else {
+            let object = item.to_value().map_err(ApiError::internal)?;
+            return serde_json::to_writer(to, &self.row(&object, version)).map_err(internal);
+        };
+        let cells = self.cells.of(&looked_at.of(json).map_err(internal)?, self.now);
+        to.extend_from_slice(b"{\"cells\":");
+        serde_json::to_writer(&mut *to, &cells).map_err(internal)?;
+        to.extend_from_slice(b",\"object\":");
+        if self.include == IncludeObject::None {
+            to.extend_from_slice(b"null}");
+            return Ok(());
+        }
+        let head = format!(
+            "{{\"apiVersion\":\"meta.k8s.io/{version}\",\"kind\":\"PartialObjectMetadata\",\"metadata\":"
+        );
+        to.extend_from_slice(head.as_bytes());
+        to.extend_from_slice(item.metadata().map_err(ApiError::internal)?);
+        to.extend_from_slice(b"}}");
+        Ok(())
     }
 
     /// The row of one object. `version` is the one of `meta.k8s.io` that its metadata is shown in.
@@ -127,6 +161,14 @@ enum Cells<'a> {
 }
 
 impl Cells<'_> {
+    fn looked_at(&self) -> Option<Excerpt> {
+        let Self::Declared(columns) = self else { return None };
+        let mut excerpt = Excerpt::default();
+        excerpt.add(["metadata", "name"].into_iter());
+        columns.iter().filter_map(|(_, path)| path.as_ref()).for_each(|path| excerpt.add(path.fields()));
+        Some(excerpt)
+    }
+
     fn of(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let columns = match self {
             Self::Declared(columns) => columns,
