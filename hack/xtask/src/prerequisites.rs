@@ -138,11 +138,14 @@ pub(crate) fn go_tool(set: &str, module: &str, package: &str, name: &str) -> any
         );
     }
     eprintln!("building {name} {version}, once (kube-apiserver takes about ten minutes)");
-    let mut numbers = version.trim_start_matches('v').split('.');
+    // What is published beside Kubernetes as 0.36 is of its release 1.36, and would not start as anything else.
+    let release = version.strip_prefix("v0.").filter(|_| module.starts_with("k8s.io/"));
+    let release = release.map_or_else(|| version.clone(), |rest| format!("v1.{rest}"));
+    let mut numbers = release.trim_start_matches('v').split('.');
     let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
     let base = "k8s.io/component-base/version";
     let flags =
-        format!("-s -w -X {base}.gitVersion={version} -X {base}.gitMajor={major} -X {base}.gitMinor={minor}");
+        format!("-s -w -X {base}.gitVersion={release} -X {base}.gitMajor={major} -X {base}.gitMinor={minor}");
     std::fs::create_dir_all(&home).with_context(|| format!("{}: cannot be made", home.display()))?;
     // Built beside and moved: an interrupted build must not look like a finished one.
     let unfinished = home.join(format!("{name}.unfinished"));

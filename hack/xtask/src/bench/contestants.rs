@@ -69,7 +69,8 @@ impl Contestant {
         let mut command = (self.start)(grounds, self)?;
         let begun = Instant::now();
         let mut process = Process::start(self.name, &mut command, &grounds.log(self.name))?;
-        let waited = grounds.bench(&["ready", "--path", path], &self.target(grounds));
+        let id = process.id().to_string();
+        let waited = grounds.bench(&["ready", "--path", path, "--process", &id], &self.target(grounds));
         process.check().with_context(|| format!("its log is {}", grounds.log(self.name).display()))?;
         waited?;
         let seconds = begun.elapsed().as_secs_f64();
