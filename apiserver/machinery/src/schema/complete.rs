@@ -8,9 +8,6 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Kind, Schema};
 
-/// As many defaults of one object as can be kept track of; no kind has half of that.
-const MOST_DEFAULTS: usize = 64;
-
 impl Schema {
     /// Whether [`Schema::fill_in`] would leave this as it is. It may say no where it would.
     pub(crate) fn is_filled_in(&self, json: &str) -> bool {
@@ -18,11 +15,11 @@ impl Schema {
         Filled(Some(self)).deserialize(&mut deserializer).is_ok() && deserializer.end().is_ok()
     }
 
-    /// The fields of an object that have defaults.
-    pub(crate) fn defaulted(&self) -> &[String] {
+    /// The fields of an object that have defaults, none of them found yet.
+    pub(crate) fn missing(&self) -> Missing<'_> {
         match &self.kind {
-            Kind::Object(object) => &object.defaulted,
-            _ => &[],
+            Kind::Object(object) => Missing::of(&object.defaulted),
+            _ => Missing::of(&[]),
         }
     }
 
@@ -98,15 +95,29 @@ impl<'de> Visitor<'de> for Filled<'_> {
             while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
             return Ok(());
         };
-        let mut missing = object.defaulted.len();
-        if missing > MOST_DEFAULTS {
-            return Err(A::Error::custom("too many defaults"));
-        }
+        let mut missing = Missing::of(&object.defaulted);
         while let Some(Text(name)) = fields.next_key()? {
-            missing -= usize::from(object.defaulted.iter().any(|defaulted| *defaulted == *name));
+            missing.found(&name);
             fields.next_value_seed(Filled(object.field(&name)))?;
         }
-        if missing == 0 { Ok(()) } else { Err(A::Error::custom("a default is missing")) }
+        if missing.is_none() { Ok(()) } else { Err(A::Error::custom("a default is missing")) }
+    }
+}
+
+/// The fields with defaults of which nothing was seen yet. A field that occurs twice is one field.
+pub(crate) struct Missing<'a>(Vec<&'a str>);
+
+impl<'a> Missing<'a> {
+    fn of(defaulted: &'a [String]) -> Self {
+        Self(defaulted.iter().map(String::as_str).collect())
+    }
+
+    pub(crate) fn found(&mut self, name: &str) {
+        self.0.retain(|missing| *missing != name);
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -169,6 +180,9 @@ mod tests {
                 assert_eq!(schema.is_filled_in(&object.to_string()), filled == object, "{object}");
             }
         }
+        // A doubled field makes up for no other.
+        assert!(!schema.is_filled_in(r#"{"one": {"b": 1, "b": 2}}"#));
+        assert!(schema.is_filled_in(r#"{"one": {"a": "x", "a": "y"}}"#));
         for broken in ["", "{", "{}x", "[1,"] {
             assert!(!schema.is_filled_in(broken), "{broken}");
         }

@@ -70,9 +70,9 @@ impl<'de> Visitor<'de> for Root<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<&'de RawValue, A::Error> {
         let (mut metadata, mut is_of_version) = (None, false);
-        let mut missing = self.schema.defaulted().len();
+        let mut missing = self.schema.missing();
         while let Some(Text(name)) = fields.next_key()? {
-            missing -= usize::from(self.schema.defaulted().iter().any(|defaulted| *defaulted == *name));
+            missing.found(&name);
             match &*name {
                 "metadata" => metadata = Some(fields.next_value()?),
                 "apiVersion" => is_of_version = fields.next_value::<Text<'_>>()?.0 == self.api_version,
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for Root<'_> {
             }
         }
         metadata
-            .filter(|_| is_of_version && missing == 0)
+            .filter(|_| is_of_version && missing.is_none())
             .ok_or_else(|| A::Error::custom("it is not as it would be"))
     }
 }
