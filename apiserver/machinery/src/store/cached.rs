@@ -9,6 +9,7 @@ use serde_json::Value;
 use storage_cache::Projection;
 use storage_contract::{Entry, Revision};
 
+use super::encoded;
 use super::expected::Expected;
 use super::rendered::Rendered;
 use super::skimmed;
@@ -137,12 +138,13 @@ impl CachedObject {
         encryption: &Encryption,
         entry: &Entry,
     ) -> Self {
-        let plain = encryption.open(&resource.qualified_plural(), entry.key.as_str(), &entry.value);
-        let skimmed = plain.ok().and_then(|plain| skimmed::read(resource, &plain, entry.modified));
-        if let Some(skimmed) = skimmed {
+        let plain = encoded::open(resource, encryption, entry);
+        if let Some(skimmed) =
+            plain.as_ref().ok().and_then(|plain| skimmed::read(resource, plain, entry.modified))
+        {
             return skimmed;
         }
-        match super::encoded::decode(registry, resource, encryption, entry) {
+        match plain.and_then(|plain| encoded::decode(registry, resource, entry, &plain)) {
             Ok(object) => Self::new(resource, &object, entry.modified),
             Err(why) => {
                 let name = entry.key.as_str().rsplit('/').next().unwrap_or_default();

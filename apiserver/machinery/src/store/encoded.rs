@@ -31,14 +31,15 @@ impl ObjectStore {
 
     /// The object behind an entry, in the request's version.
     pub(super) fn decode(&self, kind: Kind<'_>, entry: &Entry) -> ApiResult<Value> {
-        let object =
-            decode(&self.registry, kind.stored, &self.encryption, entry).map_err(ApiError::internal)?;
+        let plain = open(kind.stored, &self.encryption, entry);
+        let object = plain.and_then(|plain| decode(&self.registry, kind.stored, entry, &plain));
+        let object = object.map_err(ApiError::internal)?;
         kind.served(object)
     }
 
     /// Whether an entry is written as it would be written now: in this version, with this key.
     pub(super) fn is_current(&self, kind: Kind<'_>, entry: &Entry) -> bool {
-        let stored = parse(kind.stored, &self.encryption, entry);
+        let stored = open(kind.stored, &self.encryption, entry).and_then(|plain| parse(entry, &plain));
         self.encryption.is_current(&kind.resource.qualified_plural(), &entry.value)
             && stored.is_ok_and(|stored| text(&stored, "apiVersion") == kind.stored.api_version())
     }
@@ -70,12 +71,15 @@ impl ObjectStore {
     }
 }
 
-/// What a stored entry says, decrypted. The error names the key.
-fn parse(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Result<Value, String> {
-    let plain = encryption
-        .open(&resource.qualified_plural(), entry.key.as_str(), &entry.value)
-        .map_err(|error| error.to_string())?;
-    serde_json::from_slice(&plain).map_err(|error| format!("{} cannot be decoded: {error}", entry.key))
+/// A stored entry's bytes, decrypted. The error names the key.
+pub(super) fn open(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Result<Bytes, String> {
+    let plain = encryption.open(&resource.qualified_plural(), entry.key.as_str(), &entry.value);
+    plain.map_err(|error| error.to_string())
+}
+
+/// What they say. The error names the key.
+fn parse(entry: &Entry, plain: &Bytes) -> Result<Value, String> {
+    serde_json::from_slice(plain).map_err(|error| format!("{} cannot be decoded: {error}", entry.key))
 }
 
 /// The object behind a stored entry, in the version that is stored now, defaulted, with its
@@ -83,10 +87,10 @@ fn parse(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Result<
 pub(super) fn decode(
     registry: &Registry,
     resource: &Resource,
-    encryption: &Encryption,
     entry: &Entry,
+    plain: &Bytes,
 ) -> Result<Value, String> {
-    let mut object = parse(resource, encryption, entry)?;
+    let mut object = parse(entry, plain)?;
     let version = text(&object, "apiVersion");
     if version != resource.api_version() {
         let of_then = |other: &&Arc<Resource>| {
