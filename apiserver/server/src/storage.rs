@@ -172,6 +172,10 @@ impl Store for Storage {
         self.store("watch")?.watch(range, from).await
     }
 
+    async fn follow(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
+        self.store("watch")?.follow(range, from).await
+    }
+
     async fn compact(&self, revision: Revision) -> StoreResult<()> {
         let store = self.store("compact")?;
         self.measured("compact", b"", store.compact(revision)).await

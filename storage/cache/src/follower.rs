@@ -108,7 +108,7 @@ impl<T: Send + Sync + 'static> Follower<T> {
     }
 
     async fn follow(&self, listed: Revision) -> StoreError {
-        let mut stream = match self.cache.store.watch(&self.root, listed.next()).await {
+        let mut stream = match self.cache.store.follow(&self.root, listed.next()).await {
             Ok(stream) => stream,
             Err(error) => return error,
         };
@@ -142,12 +142,12 @@ impl<T: Send + Sync + 'static> Follower<T> {
     fn apply_to(&self, index: usize, event: &Event) {
         let Some(section) = self.cache.sections.get(index) else { return };
         let key: Arc<str> = Arc::from(event.key.as_str());
-        let Some(item) = item(self.cache.projection.as_ref(), index, event) else {
+        let previous = section.snapshot().get(&key).cloned();
+        let Some(item) = item(self.cache.projection.as_ref(), index, event, previous.as_ref()) else {
             // A deletion of something we never saw: nothing to tell anybody.
             return;
         };
         let mut contents = section.write();
-        let previous = contents.snapshot.items.get(&*key).cloned();
         if event.kind == EventKind::Deleted {
             contents.snapshot.items.remove_mut(&*key);
         } else {
@@ -180,11 +180,17 @@ pub(crate) fn item<T: 'static>(
     projection: &dyn Projection<T>,
     index: usize,
     event: &Event,
+    previous: Option<&Arc<T>>,
 ) -> Option<Arc<T>> {
-    let value = event.value.clone().or_else(|| event.previous.as_ref().map(|entry| entry.value.clone()))?;
-    let created = event.previous.as_ref().map_or(event.revision, |entry| entry.created);
-    let entry = Entry { key: event.key.clone(), value, modified: event.revision, created };
-    Some(Arc::new(projection.project(index, &entry)))
+    let Event { key, revision, value, created, .. } = event;
+    let item = match value {
+        None => projection.deleted(previous?, *revision),
+        Some(value) => {
+            let (key, value) = (key.clone(), value.clone());
+            projection.project(index, &Entry { key, value, modified: *revision, created: *created })
+        }
+    };
+    Some(Arc::new(item))
 }
 
 /// An error with what is behind it.

@@ -44,6 +44,9 @@ pub use watch::{SectionWatch, WatchStep};
 pub trait Projection<T>: Send + Sync + std::fmt::Debug + 'static {
     /// The item for `entry`, which lies in section `section`.
     fn project(&self, section: usize, entry: &Entry) -> T;
+
+    /// What is told of an item that was deleted at this revision.
+    fn deleted(&self, last: &T, revision: Revision) -> T;
 }
 
 /// Where the follower stands.

@@ -54,8 +54,9 @@ async fn read<T: Send + Sync + 'static>(
             WatchItem::Event(event) if event.revision > upto => return Ok(Some(found)),
             WatchItem::Event(event) => event,
         };
-        let Some(item) = follower::item(cache.projection.as_ref(), index, &event) else { continue };
         let previous = event.previous.as_ref().map(|entry| Arc::new(cache.projection.project(index, entry)));
+        let item = follower::item(cache.projection.as_ref(), index, &event, previous.as_ref());
+        let Some(item) = item else { continue };
         let key = Arc::from(event.key.as_str());
         found.push_back(Arc::new(Change { kind: event.kind, revision: event.revision, key, item, previous }));
         if event.revision == upto {

@@ -19,6 +19,10 @@ impl Projection<String> for ToText {
     fn project(&self, _: usize, entry: &Entry) -> String {
         format!("{}@{}", String::from_utf8_lossy(&entry.value), entry.modified)
     }
+
+    fn deleted(&self, last: &String, revision: Revision) -> String {
+        format!("{}@{revision}", last.split('@').next().unwrap())
+    }
 }
 
 struct World {

@@ -78,6 +78,10 @@ impl Projection<Revision> for ToRevision {
     fn project(&self, _: usize, entry: &Entry) -> Revision {
         entry.modified
     }
+
+    fn deleted(&self, _: &Revision, revision: Revision) -> Revision {
+        revision
+    }
 }
 
 struct World {

@@ -72,7 +72,10 @@ pub struct Event {
     pub revision: Revision,
     /// The value after the change; `None` when deleted.
     pub value: Option<Bytes>,
-    /// The entry before the change; `None` when created.
+    /// The revision of the write that created the key, since it was last absent. None where it was deleted and
+    /// nothing before is told.
+    pub created: Revision,
+    /// The entry before the change; `None` when created, and where [`Store::follow`] does not tell it.
     pub previous: Option<Entry>,
 }
 
@@ -147,6 +150,15 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// `Compacted`; `Unavailable`.
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream>;
+
+    /// The same for whoever holds what was there before: where it costs the backend something, changes come without
+    /// their `previous` entry.
+    ///
+    /// # Errors
+    /// `Compacted`; `Unavailable`.
+    async fn follow(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
+        self.watch(range, from).await
+    }
 
     /// Forgets history before `revision`: reads and watches from before it answer `Compacted`.
     /// Current values stay. Compacting what is compacted already is no error.

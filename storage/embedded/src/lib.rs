@@ -87,6 +87,20 @@ impl EmbeddedStore {
         Ok(Self { database, writer, newest })
     }
 
+    async fn stream(
+        &self,
+        range: &KeyRange,
+        with_previous: bool,
+        from: Revision,
+    ) -> StoreResult<WatchStream> {
+        let compacted = self.reading("watch", read::compacted).await?;
+        if from < compacted {
+            return Err(StoreError::Compacted { requested: from, oldest: compacted });
+        }
+        let database = Arc::clone(&self.database);
+        Ok(watch::stream(database, self.newest.clone(), range.clone(), with_previous, from))
+    }
+
     async fn reading<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -130,11 +144,11 @@ impl Store for EmbeddedStore {
     }
 
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
-        let compacted = self.reading("watch", read::compacted).await?;
-        if from < compacted {
-            return Err(StoreError::Compacted { requested: from, oldest: compacted });
-        }
-        Ok(watch::stream(Arc::clone(&self.database), self.newest.clone(), range.clone(), from))
+        self.stream(range, true, from).await
+    }
+
+    async fn follow(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
+        self.stream(range, false, from).await
     }
 
     async fn compact(&self, revision: Revision) -> StoreResult<()> {

@@ -27,6 +27,8 @@ struct Follow {
     database: Arc<Database>,
     newest: signal::Receiver<Revision>,
     range: KeyRange,
+    /// Whether the values before each change are read and told.
+    with_previous: bool,
     /// Everything before this has been yielded.
     from: Revision,
     ready: std::vec::IntoIter<WatchItem>,
@@ -37,9 +39,11 @@ pub(crate) fn stream(
     database: Arc<Database>,
     newest: signal::Receiver<Revision>,
     range: KeyRange,
+    with_previous: bool,
     from: Revision,
 ) -> WatchStream {
-    let follow = Follow { database, newest, range, from, ready: Vec::new().into_iter(), failed: false };
+    let ready = Vec::new().into_iter();
+    let follow = Follow { database, newest, range, with_previous, from, ready, failed: false };
     Box::pin(stream::unfold(follow, |mut follow| async move {
         let item = follow.next().await?;
         Some((item, follow))
@@ -84,15 +88,21 @@ impl Follow {
     }
 
     async fn read(&self) -> StoreResult<(Vec<WatchItem>, Revision)> {
-        let (database, range, from) = (Arc::clone(&self.database), self.range.clone(), self.from);
-        tokio::task::spawn_blocking(move || batch(&database, &range, from))
+        let (database, range) = (Arc::clone(&self.database), self.range.clone());
+        let (with_previous, from) = (self.with_previous, self.from);
+        tokio::task::spawn_blocking(move || batch(&database, &range, with_previous, from))
             .await
             .map_err(|error| StoreError::Unavailable { operation: "watch", source: Box::new(error) })?
     }
 }
 
 /// The next events of the range, a progress mark, and where to go on.
-fn batch(database: &Database, range: &KeyRange, from: Revision) -> StoreResult<(Vec<WatchItem>, Revision)> {
+fn batch(
+    database: &Database,
+    range: &KeyRange,
+    with_previous: bool,
+    from: Revision,
+) -> StoreResult<(Vec<WatchItem>, Revision)> {
     let transaction = database.begin_read().map_err(|e| unreadable("watch", e))?;
     let oldest = read::number(&transaction, COMPACTED)?;
     if from < oldest {
@@ -111,7 +121,7 @@ fn batch(database: &Database, range: &KeyRange, from: Revision) -> StoreResult<(
             break;
         }
         if range.contains(bytes.value()) {
-            let event = event(&history, bytes.value(), revision)?;
+            let event = event(&history, bytes.value(), revision, with_previous)?;
             bytes_read += size(&event);
             items.push(WatchItem::Event(event));
         }
@@ -125,19 +135,18 @@ fn size(event: &Event) -> usize {
     event.value.as_ref().map_or(0, bytes::Bytes::len) + previous
 }
 
-fn event(history: &History, bytes: &[u8], revision: u64) -> StoreResult<Event> {
+fn event(history: &History, bytes: &[u8], revision: u64, with_previous: bool) -> StoreResult<Event> {
     let written = read::written(history, bytes, revision)?;
-    let previous = read::before(history, bytes, revision)?;
     let kind = match &written {
         None => EventKind::Deleted,
         Some(entry) if entry.created == entry.modified => EventKind::Created,
         Some(_) => EventKind::Updated,
     };
-    Ok(Event {
-        kind,
-        key: key(bytes)?,
-        revision: Revision::new(revision),
-        value: written.map(|entry| entry.value),
-        previous: if kind == EventKind::Created { None } else { previous },
-    })
+    let previous = match kind {
+        EventKind::Updated | EventKind::Deleted if with_previous => read::before(history, bytes, revision)?,
+        _ => None,
+    };
+    let created = written.as_ref().or(previous.as_ref()).map_or(Revision::NONE, |entry| entry.created);
+    let (key, revision, value) = (key(bytes)?, Revision::new(revision), written.map(|entry| entry.value));
+    Ok(Event { kind, key, revision, value, created, previous })
 }

@@ -178,6 +178,11 @@ impl EtcdStore {
         Ok(Err([next(), next()]))
     }
 
+    fn stream(&self, range: &KeyRange, with_previous: bool, from: Revision) -> WatchStream {
+        let asking = self.sound_progress.then(|| self.hastened.subscribe());
+        watch::stream(self.client.watch_client(), range.clone(), with_previous, from, asking)
+    }
+
     fn fitting(&self, key: &Key, value: &Bytes) -> StoreResult<Vec<u8>> {
         let limit = self.largest_value;
         if value.len() > limit {
@@ -187,13 +192,14 @@ impl EtcdStore {
     }
 }
 
-/// Holds when the key exists and is at `expected`. The second part matters when `expected` is none,
-/// which is also the mod revision of a key that does not exist.
+/// Holds when the key exists and is at `expected`. It must be asked whether it exists when `expected` is none, which
+/// is also the mod revision of a key that does not; otherwise that would only have etcd read the value once more.
 fn exists_at(key: &Key, expected: Revision) -> Vec<Compare> {
-    vec![
-        Compare::mod_revision(key.as_bytes(), CompareOp::Equal, number(expected)),
-        Compare::create_revision(key.as_bytes(), CompareOp::Greater, 0),
-    ]
+    let mut guards = vec![Compare::mod_revision(key.as_bytes(), CompareOp::Equal, number(expected))];
+    if expected == Revision::NONE {
+        guards.push(Compare::create_revision(key.as_bytes(), CompareOp::Greater, 0));
+    }
+    guards
 }
 
 #[async_trait]
@@ -273,8 +279,11 @@ impl Store for EtcdStore {
     }
 
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
-        let asking = self.sound_progress.then(|| self.hastened.subscribe());
-        Ok(watch::stream(self.client.watch_client(), range.clone(), from, asking))
+        Ok(self.stream(range, true, from))
+    }
+
+    async fn follow(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
+        Ok(self.stream(range, false, from))
     }
 
     async fn compact(&self, at: Revision) -> StoreResult<()> {

@@ -29,6 +29,8 @@ const SILENCE: Duration = Duration::from_secs(15);
 struct Follow {
     client: WatchClient,
     range: KeyRange,
+    /// Whether etcd is to tell what was there before each change. It reads that from its disk's pages, and sends it.
+    with_previous: bool,
     position: Position,
     /// Told when progress is wanted out of turn; `None` when it must not be asked for.
     asking: Option<signal::Receiver<u64>>,
@@ -72,13 +74,15 @@ impl Position {
 pub(crate) fn stream(
     client: WatchClient,
     range: KeyRange,
+    with_previous: bool,
     from: Revision,
     asking: Option<signal::Receiver<u64>>,
 ) -> WatchStream {
     let client = client.max_decoding_message_size(LARGEST_MESSAGE);
     let position = Position { next: from, told: Vec::new() };
     let (open, ready) = (None, VecDeque::new());
-    let follow = Follow { client, range, position, asking, open, ready, pause: PAUSES.0, over: false };
+    let pause = PAUSES.0;
+    let follow = Follow { client, range, with_previous, position, asking, open, ready, pause, over: false };
     Box::pin(stream::unfold(follow, |mut follow| async move {
         let item = follow.next().await?;
         Some((item, follow))
@@ -118,13 +122,15 @@ impl Follow {
     }
 
     async fn connect(&mut self) {
-        let options = WatchOptions::new()
+        let mut options = WatchOptions::new()
             .with_range(self.range.end.clone())
             // etcd reads 0 as "now"; ours means the beginning.
             .with_start_revision(number(self.position.next).max(1))
-            .with_prev_key()
             .with_fragment()
             .with_progress_notify();
+        if self.with_previous {
+            options = options.with_prev_key();
+        }
         match tokio::time::timeout(SILENCE, self.client.watch(self.range.start.clone(), Some(options))).await
         {
             Ok(Ok(open)) => self.open = Some(open),
@@ -153,7 +159,7 @@ impl Follow {
         }
         self.pause = PAUSES.0;
         for event in response.events() {
-            let event = convert(event)?;
+            let event = convert(event, self.with_previous)?;
             if self.position.advance(&event) {
                 self.ready.push_back(WatchItem::Event(event));
             }
@@ -210,7 +216,7 @@ async fn receive(
     }
 }
 
-fn convert(event: &etcd_client::Event) -> StoreResult<Event> {
+fn convert(event: &etcd_client::Event, with_previous: bool) -> StoreResult<Event> {
     let found =
         event.kv().ok_or_else(|| StoreError::Corrupt { detail: "an event without a key".to_owned() })?;
     let previous = event.prev_kv().cloned().map(entry).transpose()?;
@@ -222,10 +228,14 @@ fn convert(event: &etcd_client::Event) -> StoreResult<Event> {
         }
         EventType::Put => (EventKind::Updated, Some(Bytes::copy_from_slice(found.value()))),
     };
-    if previous.is_none() && kind != EventKind::Created {
+    if with_previous && previous.is_none() && kind != EventKind::Created {
         return Err(StoreError::Compacted { requested: at, oldest: at.next() });
     }
-    Ok(Event { kind, key: key(found.key())?, revision: at, value, previous })
+    let created = match (kind, &previous) {
+        (EventKind::Deleted, previous) => previous.as_ref().map_or(Revision::NONE, |entry| entry.created),
+        _ => revision(found.create_revision()),
+    };
+    Ok(Event { kind, key: key(found.key())?, revision: at, value, created, previous })
 }
 
 #[cfg(test)]
@@ -233,8 +243,8 @@ mod tests {
     use super::*;
 
     fn change(revision: u64, name: &str) -> Event {
-        let (kind, key) = (EventKind::Created, Key::new(name).unwrap());
-        Event { kind, key, revision: Revision::new(revision), value: Some(Bytes::new()), previous: None }
+        let (kind, key, revision) = (EventKind::Created, Key::new(name).unwrap(), Revision::new(revision));
+        Event { kind, key, revision, value: Some(Bytes::new()), created: revision, previous: None }
     }
 
     #[test]

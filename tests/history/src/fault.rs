@@ -73,6 +73,29 @@ impl Faulty {
     pub fn new(store: Arc<dyn Store>, fault: Fault) -> Self {
         Self { store, fault, learned: AtomicU64::new(0) }
     }
+
+    /// A watch with the fault in it.
+    fn spoiled(&self, stream: WatchStream) -> WatchStream {
+        match self.fault {
+            Fault::LostUpdate => stream,
+            Fault::StaleRead => {
+                let late = |item| async {
+                    tokio::time::sleep(LATE).await;
+                    item
+                };
+                Box::pin(stream.map(late).buffered(UNDERWAY))
+            }
+            Fault::DroppedEvent => {
+                let mut count = 0;
+                Box::pin(stream.filter(move |item| {
+                    let update =
+                        matches!(item, Ok(WatchItem::Event(event)) if event.kind == EventKind::Updated);
+                    count += u64::from(update);
+                    future::ready(!update || count % SWALLOWED != 0)
+                }))
+            }
+        }
+    }
 }
 
 #[async_trait]
@@ -113,26 +136,11 @@ impl Store for Faulty {
     }
 
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
-        let stream = self.store.watch(range, from).await?;
-        Ok(match self.fault {
-            Fault::LostUpdate => stream,
-            Fault::StaleRead => {
-                let late = |item| async {
-                    tokio::time::sleep(LATE).await;
-                    item
-                };
-                Box::pin(stream.map(late).buffered(UNDERWAY))
-            }
-            Fault::DroppedEvent => {
-                let mut count = 0;
-                Box::pin(stream.filter(move |item| {
-                    let update =
-                        matches!(item, Ok(WatchItem::Event(event)) if event.kind == EventKind::Updated);
-                    count += u64::from(update);
-                    future::ready(!update || count % SWALLOWED != 0)
-                }))
-            }
-        })
+        Ok(self.spoiled(self.store.watch(range, from).await?))
+    }
+
+    async fn follow(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
+        Ok(self.spoiled(self.store.follow(range, from).await?))
     }
 
     async fn compact(&self, revision: Revision) -> StoreResult<()> {

@@ -11,7 +11,7 @@ use storage_contract::{Entry, Revision};
 
 use super::encoded;
 use super::expected::Expected;
-use super::rendered::Rendered;
+use super::rendered::{self, Rendered};
 use super::skimmed;
 use crate::encryption::Encryption;
 use crate::object;
@@ -56,7 +56,7 @@ pub struct CachedObject {
 }
 
 /// What selectors look at, as small as it can be: there is one of these for every object.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Selectable {
     labels: Box<[(Box<str>, Box<str>)]>,
     fields: Box<[(&'static str, Box<str>)]>,
@@ -151,6 +151,18 @@ impl CachedObject {
                 Self::damaged(name, why, entry.modified)
             }
         }
+    }
+
+    /// The same at a later revision: so what was deleted is shown.
+    fn at(&self, revision: Revision) -> Self {
+        let (selectable, frames, views) = (self.selectable.clone(), Default::default(), Default::default());
+        let (json, metadata) = match &self.json {
+            Ok(json) => rendered::moved(json, self.metadata.clone(), revision),
+            Err(why) => {
+                return Self { json: Err(why.clone()), metadata: 0..0, revision, selectable, frames, views };
+            }
+        };
+        Self { json: Ok(json), metadata, revision, selectable, frames, views }
     }
 
     /// Whether both selectors select it. What cannot be read may be what is looked for, and is not
@@ -261,5 +273,9 @@ impl Projection<CachedObject> for ToBytes {
             Some(resource) => CachedObject::of_entry(&self.registry, resource, &self.encryption, entry),
             None => CachedObject::damaged("", format!("{} belongs to no kind", entry.key), entry.modified),
         }
+    }
+
+    fn deleted(&self, last: &CachedObject, revision: Revision) -> CachedObject {
+        last.at(revision)
     }
 }

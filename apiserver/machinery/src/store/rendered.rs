@@ -67,6 +67,28 @@ impl Rendered {
     }
 }
 
+/// JSON that has a revision, and knows where its `metadata` stands, with another revision.
+pub(super) fn moved(json: &Bytes, metadata: Range<usize>, revision: Revision) -> (Bytes, Range<usize>) {
+    let parts =
+        place(json, &metadata).and_then(|place| Some((json.get(..place.start)?, json.get(place.end..)?)));
+    let Some((before, after)) = parts else { return (json.clone(), metadata) };
+    let moved = [before, revision.to_string().as_bytes(), after].concat();
+    // What stands after `metadata` is as long as it was.
+    let end = moved.len().saturating_sub(json.len().saturating_sub(metadata.end));
+    (Bytes::from(moved), metadata.start..end)
+}
+
+/// Where in JSON as it is written here the revision stands. Of the fields of `metadata` none that come later has
+/// fields itself, so it is the last that is called so.
+fn place(json: &[u8], metadata: &Range<usize>) -> Option<Range<usize>> {
+    let name = format!("\"{REVISION}\":\"");
+    let fields = json.get(metadata.clone())?;
+    let start =
+        metadata.start + fields.windows(name.len()).rposition(|part| part == name.as_bytes())? + name.len();
+    let length = json.get(start..metadata.end)?.iter().position(|byte| *byte == b'"')?;
+    Some(start..start + length)
+}
+
 /// Writes an object's first two levels by itself, to know what stands where.
 struct Writer {
     json: Vec<u8>,
@@ -132,6 +154,8 @@ mod tests {
         let metadatas = [
             json!({}),
             json!({"name": "a"}),
+            json!({"annotations": {"resourceVersion": "17"}, "labels": {"resourceVersion": "17"}, "selfLink": "/a"}),
+            json!({"managedFields": [{"fieldsV1": {"f:resourceVersion": {}}}], "uid": "\"resourceVersion\":\"17\""}),
             json!({"uid": "u"}),
             json!({"name": "a", "ownerReferences": [{"uid": "}{"}], "uid": "u", "resourceVersion": "3"}),
         ];
@@ -141,7 +165,13 @@ mod tests {
             let (json, place) = Rendered::of(&object).unwrap().at(Revision::new(17));
             object["metadata"]["resourceVersion"] = json!("17");
             assert_eq!(String::from_utf8_lossy(&json), object.to_string());
-            assert_eq!(json[place], object["metadata"].to_string().into_bytes());
+            assert_eq!(json[place.clone()], object["metadata"].to_string().into_bytes());
+            for later in [18, 10_000_000] {
+                let (json, place) = moved(&json, place.clone(), Revision::new(later));
+                object["metadata"]["resourceVersion"] = json!(later.to_string());
+                assert_eq!(String::from_utf8_lossy(&json), object.to_string());
+                assert_eq!(json[place], object["metadata"].to_string().into_bytes());
+            }
         }
     }
 

@@ -1,14 +1,19 @@
-//! Transactions of etcd itself: create if absent, as a server's create is.
+//! Transactions of etcd itself: create if absent and update if unchanged, as a server's are.
 
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, ensure};
 use clap::Args;
-use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
+use etcd_client::{Client, Compare, CompareOp, KvClient, Txn, TxnOp};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 
+use super::Operation;
 use crate::measured::Latencies;
 use crate::process::Processes;
+
+/// Keys that each of those who update has; more are more pages of etcd's, as a server's objects are.
+const KEYS: usize = 32;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -17,6 +22,9 @@ pub(crate) struct Arguments {
     endpoint: String,
     #[command(flatten)]
     processes: Processes,
+    /// What is done
+    #[arg(long, default_value = "create")]
+    operation: Operation,
     /// Bytes of a value
     #[arg(long, default_value_t = 2600)]
     size: usize,
@@ -31,13 +39,19 @@ pub(crate) struct Arguments {
     seconds: f64,
 }
 
-/// Creates keys until the time is over, and takes them away.
+/// Writes keys until the time is over, and takes them away.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let client = Client::connect([&arguments.endpoint], None).await?;
+    let mut workers: Vec<Worker<'_>> = (0..arguments.in_flight)
+        .map(|number| Worker { arguments, kv: client.kv_client(), number, revisions: Vec::new() })
+        .collect();
+    if arguments.operation == Operation::Update {
+        try_join_all(workers.iter_mut().map(Worker::fill)).await?;
+    }
     let before = arguments.processes.read()?;
     let started = Instant::now();
-    let all = try_join_all((0..arguments.in_flight).map(|number| create(arguments, client.clone(), number)))
-        .await?;
+    let end = started + Duration::from_secs_f64(arguments.seconds);
+    let all = try_join_all(workers.iter_mut().map(|worker| worker.repeat(end))).await?;
     let seconds = started.elapsed().as_secs_f64();
     let used = arguments.processes.since(&before)?;
     let mut latencies = Latencies::default();
@@ -45,21 +59,61 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let options = etcd_client::DeleteOptions::new().with_prefix();
     client.kv_client().delete(format!("/limit/{}/", arguments.run), Some(options)).await?;
     Ok(json!({
-        "operation": "create", "inFlight": arguments.in_flight, "seconds": seconds,
-        "count": latencies.count(), "latency": latencies.summary(), "used": used}))
+        "operation": arguments.operation.name(), "size": arguments.size, "inFlight": arguments.in_flight,
+        "seconds": seconds, "count": latencies.count(), "latency": latencies.summary(), "used": used}))
 }
 
-async fn create(arguments: &Arguments, client: Client, number: usize) -> anyhow::Result<Latencies> {
-    let (mut client, value) = (client.kv_client(), vec![b'x'; arguments.size]);
-    let mut latencies = Latencies::default();
-    let end = Instant::now() + Duration::from_secs_f64(arguments.seconds);
-    while Instant::now() < end {
-        let key = format!("/limit/{}/{number}-{}", arguments.run, latencies.count());
-        let absent = Compare::mod_revision(key.as_str(), CompareOp::Equal, 0);
-        let put = TxnOp::put(key, value.as_slice(), None);
-        let started = Instant::now();
-        client.txn(Txn::new().when([absent]).and_then([put])).await?;
-        latencies.add(started.elapsed());
+/// One of those that write at the same time.
+struct Worker<'a> {
+    arguments: &'a Arguments,
+    kv: KvClient,
+    number: usize,
+    /// Those of its keys.
+    revisions: Vec<i64>,
+}
+
+impl Worker<'_> {
+    async fn fill(&mut self) -> anyhow::Result<()> {
+        for _ in 0..KEYS {
+            self.create().await?;
+        }
+        Ok(())
     }
-    Ok(latencies)
+
+    async fn repeat(&mut self, end: Instant) -> anyhow::Result<Latencies> {
+        let mut latencies = Latencies::default();
+        while Instant::now() < end {
+            let started = Instant::now();
+            match self.arguments.operation {
+                Operation::Create => self.create().await?,
+                Operation::Update => self.update(latencies.count() % KEYS).await?,
+            }
+            latencies.add(started.elapsed());
+        }
+        Ok(latencies)
+    }
+
+    async fn create(&mut self) -> anyhow::Result<()> {
+        let revision = self.write(self.revisions.len(), 0).await?;
+        self.revisions.push(revision);
+        Ok(())
+    }
+
+    async fn update(&mut self, place: usize) -> anyhow::Result<()> {
+        let known = *self.revisions.get(place).context("there are too few keys")?;
+        let revision = self.write(place, known).await?;
+        self.revisions[place] = revision;
+        Ok(())
+    }
+
+    /// Writes a key that is at this revision, and returns the one that it has then.
+    async fn write(&mut self, place: usize, revision: i64) -> anyhow::Result<i64> {
+        let Arguments { run, size, .. } = self.arguments;
+        let key = format!("/limit/{run}/{}-{place}", self.number);
+        let guard = Compare::mod_revision(key.as_str(), CompareOp::Equal, revision);
+        let put = TxnOp::put(key, vec![b'x'; *size], None);
+        let answer = self.kv.txn(Txn::new().when([guard]).and_then([put])).await?;
+        ensure!(answer.succeeded(), "a key is not at revision {revision}");
+        Ok(answer.header().context("an answer without a header")?.revision())
+    }
 }

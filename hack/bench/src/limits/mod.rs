@@ -3,3 +3,21 @@
 pub(crate) mod embedded;
 pub(crate) mod etcd;
 pub(crate) mod floor;
+
+/// A write to a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Operation {
+    /// Create if absent, as a server's create is
+    Create,
+    /// Update if unchanged, as a server's updates, patches and applies are
+    Update,
+}
+
+impl Operation {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+        }
+    }
+}

@@ -21,14 +21,16 @@ pub(crate) fn all(figures: &Figures) -> String {
     for in_flight in figures.values("operations", "inFlight") {
         operations(&mut text, figures, in_flight);
     }
-    for (store, title) in [
-        ("etcd", "etcd itself: create if absent, 2,600 bytes"),
+    for (store, operation, title) in [
+        ("etcd", "create", "etcd itself: create if absent, 2,600 bytes"),
+        ("etcd", "update", "etcd itself: update if unchanged, 5,600 bytes"),
         (
             "embedded",
+            "create",
             "The embedded store itself: create if absent, 2,600 bytes, in the load generator's process",
         ),
     ] {
-        limits(&mut text, figures, (store, title));
+        limits(&mut text, figures, (store, operation), title);
     }
     lists(&mut text, figures);
     watches(&mut text, figures);
@@ -81,10 +83,15 @@ fn operations(text: &mut String, figures: &Figures, in_flight: u64) {
     table(text, &format!("Operations, {in_flight} in flight"), &rows);
 }
 
-fn limits(text: &mut String, figures: &Figures, (store, title): (&'static str, &str)) {
+fn limits(
+    text: &mut String,
+    figures: &Figures,
+    (store, operation): (&'static str, &'static str),
+    title: &str,
+) {
     let mut lines = String::new();
     for in_flight in figures.values("limit", "inFlight") {
-        let having = [("inFlight", json!(in_flight))];
+        let having = [("operation", json!(operation)), ("inFlight", json!(in_flight))];
         let cell = |of: &dyn Fn(&Value) -> Option<f64>| {
             figures.of("limit", store, &having, of).map_or_else(String::new, |figure| figure.to_string())
         };

@@ -18,6 +18,9 @@ const READERS: [usize; 2] = [1, 8];
 /// Informers that start at once.
 const INFORMERS: usize = 100;
 
+/// What a store is given: a Machine as it is created, and with a status and the owners of that.
+const LIMITS: [(&str, &str); 2] = [("create", "2600"), ("update", "5600")];
+
 /// Until a server that was just started has put away what it needed for that.
 const REST: Duration = Duration::from_secs(3);
 
@@ -79,8 +82,11 @@ fn limits(house: &mut House, extent: &Extent, results: &mut Results) -> anyhow::
             let words = ["--in-flight", &in_flight, "--seconds", &seconds, "--run", &run];
             let mut etcd = vec!["--endpoint".to_owned(), house.grounds.etcd_url.clone()];
             etcd.extend(house.grounds.pids(pid));
-            let measured = house.grounds.bench(&[&["etcd"], &words[..]].concat(), &etcd)?;
-            results.add("limit", "etcd", round, measured);
+            for (operation, size) in LIMITS {
+                let what = ["etcd", "--operation", operation, "--size", size];
+                let measured = house.grounds.bench(&[&what, &words[..]].concat(), &etcd)?;
+                results.add("limit", "etcd", round, measured);
+            }
             let directory = house.grounds.home.join("limit").display().to_string();
             let words_embedded = [&["embedded", "--directory", &directory], &words[..]].concat();
             results.add("limit", "embedded", round, house.grounds.bench(&words_embedded, &[])?);

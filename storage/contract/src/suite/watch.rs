@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 
 use super::{PATIENCE, World, cases, event, events, progress_to};
-use crate::{EventKind, KeyRange, Revision, WatchItem};
+use crate::{Event, EventKind, KeyRange, Revision, WatchItem};
 
 cases! {
     "a watch tells creations, updates and deletions in order" => kinds_in_order,
@@ -19,6 +19,7 @@ cases! {
     "progress never overtakes an event" => progress_in_order,
     "progress follows writes outside the range" => progress_elsewhere,
     "an event's previous entry is what the event before left" => previous_chain,
+    "who follows is told the same, but for what was before" => followed,
     "a watch of one key is told of no other" => one_key,
     "a watch left unread for long misses nothing" => unread,
     "a dropped watch does not hold up writers" => dropped,
@@ -57,6 +58,21 @@ async fn deletion(world: World) {
     let event = event(&mut watch).await;
     assert_eq!((event.kind, event.revision, event.value), (EventKind::Deleted, deleted, None));
     assert_eq!(event.previous.unwrap().value, "1");
+}
+
+async fn followed(world: World) {
+    let from = now(&world).await;
+    let mut told = world.store().watch(&world.range(), from).await.unwrap();
+    let mut followed = world.store().follow(&world.range(), from).await.unwrap();
+    let created = world.put("a", "1").await;
+    let updated = world.replace("a", created, "2").await;
+    world.remove("a", updated).await;
+    for (told, followed) in events(&mut told, 3).await.into_iter().zip(events(&mut followed, 3).await) {
+        let all_but = |event: &Event| (event.kind, event.key.clone(), event.revision, event.value.clone());
+        assert_eq!(all_but(&followed), all_but(&told));
+        assert_eq!(told.created, created);
+        assert!(followed.created == created || followed.kind == EventKind::Deleted);
+    }
 }
 
 async fn from_the_past(world: World) {
