@@ -13,6 +13,9 @@ use bytes::Bytes;
 /// stay in a core's cache between its making and its encryption. Unit: bytes.
 const CHUNK: usize = 64 * 1024;
 
+/// After an item's metadata.
+const END: &[u8] = b"}";
+
 /// What of each item is shown.
 #[derive(Debug, Clone)]
 pub(crate) enum Shown {
@@ -23,18 +26,27 @@ pub(crate) enum Shown {
 }
 
 impl Shown {
-    /// An item in up to three parts.
-    fn parts<'a>(&'a self, item: &'a CachedObject) -> ApiResult<[&'a [u8]; 3]> {
+    /// How long an item is, in bytes.
+    fn size(&self, item: &CachedObject) -> ApiResult<usize> {
+        let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
         Ok(match self {
-            Self::Whole => {
-                let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
-                [json.as_ref(), &[], &[]]
-            }
-            Self::Metadata(head) => {
-                let metadata = item.metadata().map_err(ApiError::internal)?;
-                [head.as_bytes(), metadata, b"}"]
-            }
+            Self::Whole => json.size(),
+            Self::Metadata(head) => head.len() + json.metadata_size() + END.len(),
         })
+    }
+
+    /// Appends an item.
+    fn write(&self, item: &CachedObject, to: &mut Vec<u8>) {
+        // All have been looked at when the list was begun.
+        let Ok(json) = &item.json else { return };
+        match self {
+            Self::Whole => json.write(to),
+            Self::Metadata(head) => {
+                to.extend_from_slice(head.as_bytes());
+                json.write_metadata(to);
+                to.extend_from_slice(END);
+            }
+        }
     }
 }
 
@@ -64,7 +76,7 @@ impl Items {
     ) -> ApiResult<Self> {
         let mut size = head.len() + tail.len() + items.len().saturating_sub(1);
         for item in &items {
-            size += shown.parts(item)?.iter().map(|part| part.len()).sum::<usize>();
+            size += shown.size(item)?;
         }
         let (rest, left) = (0..items.len(), u64::try_from(size).unwrap_or(u64::MAX));
         Ok(Self { head, items, tail, shown, rest, left })
@@ -95,10 +107,9 @@ impl Iterator for Items {
             if number > 0 {
                 chunk.push(b',');
             }
-            // All have been looked at when the list was begun.
-            let parts =
-                self.items.get(number).and_then(|item| self.shown.parts(item).ok()).unwrap_or_default();
-            parts.iter().for_each(|part| chunk.extend_from_slice(part));
+            if let Some(item) = self.items.get(number) {
+                self.shown.write(item, &mut chunk);
+            }
         }
         self.left = self.left.saturating_sub(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
         Some(Bytes::from(chunk))

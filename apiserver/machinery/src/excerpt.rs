@@ -26,6 +26,12 @@ impl Excerpt {
         }
     }
 
+    /// Whether something at this path, or below it, is read.
+    pub(crate) fn reads<'a>(&self, mut path: impl Iterator<Item = &'a str>) -> bool {
+        self.whole
+            || path.next().is_none_or(|name| self.fields.get(name).is_some_and(|below| below.reads(path)))
+    }
+
     /// The object with these fields, as far as it has them.
     ///
     /// # Errors

@@ -106,7 +106,8 @@ impl<'a> Rows<'a> {
                     .collect(),
             ),
         };
-        let looked_at = cells.looked_at().filter(|_| include != IncludeObject::Object);
+        let is_brief = |excerpt: &Excerpt| !excerpt.reads(["metadata", "managedFields"].into_iter());
+        let looked_at = cells.looked_at().filter(|_| include != IncludeObject::Object).filter(is_brief);
         Self { cells, include, now, looked_at }
     }
 
@@ -121,7 +122,7 @@ impl<'a> Rows<'a> {
             let object = item.to_value().map_err(ApiError::internal)?;
             return serde_json::to_writer(to, &self.row(&object, version)).map_err(internal);
         };
-        let cells = self.cells.of(&looked_at.of(json).map_err(internal)?, self.now);
+        let cells = self.cells.of(&looked_at.of(json.brief()).map_err(internal)?, self.now);
         to.extend_from_slice(b"{\"cells\":");
         serde_json::to_writer(&mut *to, &cells).map_err(internal)?;
         to.extend_from_slice(b",\"object\":");
@@ -133,7 +134,7 @@ impl<'a> Rows<'a> {
             "{{\"apiVersion\":\"meta.k8s.io/{version}\",\"kind\":\"PartialObjectMetadata\",\"metadata\":"
         );
         to.extend_from_slice(head.as_bytes());
-        to.extend_from_slice(item.metadata().map_err(ApiError::internal)?);
+        json.write_metadata(to);
         to.extend_from_slice(b"}}");
         Ok(())
     }

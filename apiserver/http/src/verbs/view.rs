@@ -59,7 +59,10 @@ pub(super) fn cached(
 ) -> ApiResult<Answer> {
     if form == Form::JSON {
         let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
-        return Ok(line(200, json));
+        let mut body = Vec::with_capacity(json.size() + 1);
+        json.write(&mut body);
+        body.push(b'\n');
+        return Ok(response::bytes(200, "application/json", body));
     }
     let value = item.to_value().map_err(ApiError::internal)?;
     object(200, resource, &value, form, query)

@@ -9,6 +9,7 @@ use serde_json::Value;
 use storage_cache::Projection;
 use storage_contract::{Entry, Revision};
 
+use super::cached_json::CachedJson;
 use super::encoded;
 use super::expected::Expected;
 use super::rendered::{self, Rendered};
@@ -45,13 +46,12 @@ impl EventKind {
 pub struct CachedObject {
     /// The JSON that clients read, or why there is none: a damaged object must be named, never
     /// silently left out.
-    pub json: Result<Bytes, String>,
-    /// Where in it the value of `metadata` stands.
-    metadata: Range<usize>,
+    pub json: Result<CachedJson, String>,
     /// Its revision.
     pub revision: Revision,
     selectable: Selectable,
-    frames: [OnceLock<Bytes>; 3],
+    /// Those events that were encoded: most objects have none.
+    frames: OnceLock<Box<[OnceLock<Bytes>; 3]>>,
     views: OnceLock<Box<Mutex<Views>>>,
 }
 
@@ -98,7 +98,7 @@ impl CachedObject {
         match Rendered::of(object) {
             Ok(rendered) => {
                 let (json, metadata) = rendered.at(revision);
-                Self::of_parts(json, metadata, revision, selectable)
+                Self::of_parts(&json, metadata, revision, selectable)
             }
             Err(error) => Self::damaged(object::name(object), error.to_string(), revision),
         }
@@ -106,29 +106,20 @@ impl CachedObject {
 
     /// An object whose JSON has been written.
     pub(super) fn of_parts(
-        json: Bytes,
+        json: &[u8],
         metadata: Range<usize>,
         revision: Revision,
         selectable: Selectable,
     ) -> Self {
         let (frames, views) = Default::default();
-        Self { json: Ok(json), metadata, revision, selectable, frames, views }
+        Self { json: Ok(CachedJson::new(json, metadata)), revision, selectable, frames, views }
     }
 
     /// What is there and cannot be read. Of what it says only the name is known, from its key.
     fn damaged(name: &str, why: String, revision: Revision) -> Self {
         let selectable = Selectable { fields: Box::from([(NAME, Box::from(name))]), ..Selectable::default() };
         let (frames, views) = Default::default();
-        Self { json: Err(why), metadata: 0..0, revision, selectable, frames, views }
-    }
-
-    /// The JSON of `metadata` alone.
-    ///
-    /// # Errors
-    /// Why the object cannot be read.
-    pub fn metadata(&self) -> Result<&[u8], &str> {
-        let json = self.json.as_ref().map_err(String::as_str)?;
-        Ok(json.get(self.metadata.clone()).filter(|part| !part.is_empty()).unwrap_or(b"null"))
+        Self { json: Err(why), revision, selectable, frames, views }
     }
 
     /// The object behind a stored entry.
@@ -155,14 +146,12 @@ impl CachedObject {
 
     /// The same at a later revision: so what was deleted is shown.
     fn at(&self, revision: Revision) -> Self {
-        let (selectable, frames, views) = (self.selectable.clone(), Default::default(), Default::default());
-        let (json, metadata) = match &self.json {
-            Ok(json) => rendered::moved(json, self.metadata.clone(), revision),
-            Err(why) => {
-                return Self { json: Err(why.clone()), metadata: 0..0, revision, selectable, frames, views };
-            }
-        };
-        Self { json: Ok(json), metadata, revision, selectable, frames, views }
+        let (frames, views) = Default::default();
+        let json = self.json.as_ref().map_err(Clone::clone).map(|json| {
+            let (moved, metadata) = rendered::moved(json.to_vec(), json.metadata(), revision);
+            CachedJson::new(&moved, metadata)
+        });
+        Self { json, revision, selectable: self.selectable.clone(), frames, views }
     }
 
     /// Whether both selectors select it. What cannot be read may be what is looked for, and is not
@@ -200,18 +189,22 @@ impl CachedObject {
 
     /// The watch event with this object, one line. Encoded once, however many watch.
     pub fn frame(&self, kind: EventKind) -> Bytes {
+        let [added, modified, deleted] = &**self.frames.get_or_init(Box::default);
         let slot = match kind {
-            EventKind::Added => &self.frames[0],
-            EventKind::Modified => &self.frames[1],
-            EventKind::Deleted => &self.frames[2],
+            EventKind::Added => added,
+            EventKind::Modified => modified,
+            EventKind::Deleted => deleted,
         };
         slot.get_or_init(|| {
-            let json = self.json.as_deref().unwrap_or(b"null");
-            let mut frame = Vec::with_capacity(json.len() + 40);
+            let json = self.json.as_ref().ok();
+            let mut frame = Vec::with_capacity(json.map_or(0, CachedJson::size) + 40);
             frame.extend_from_slice(b"{\"type\":\"");
             frame.extend_from_slice(kind.word().as_bytes());
             frame.extend_from_slice(b"\",\"object\":");
-            frame.extend_from_slice(json);
+            match json {
+                Some(json) => json.write(&mut frame),
+                None => frame.extend_from_slice(b"null"),
+            }
             frame.extend_from_slice(b"}\n");
             Bytes::from(frame)
         })
@@ -224,7 +217,7 @@ impl CachedObject {
     /// What is wrong with the stored value.
     pub fn to_value(&self) -> Result<Value, String> {
         let json = self.json.as_ref().map_err(Clone::clone)?;
-        serde_json::from_slice(json).map_err(|error| error.to_string())
+        serde_json::from_slice(&json.to_vec()).map_err(|error| error.to_string())
     }
 }
 

@@ -6,6 +6,7 @@
 mod apply;
 mod base;
 mod cached;
+mod cached_json;
 mod create;
 mod decoded;
 mod delete;
@@ -48,6 +49,7 @@ use crate::status::{ApiError, ApiResult};
 
 pub use apply::{AppliedObject, Configuration};
 pub use cached::{CachedObject, EventKind};
+pub use cached_json::CachedJson;
 pub use decoded::{check_metadata, strictly_refused, unknown_field, unknown_fields};
 pub use delete::Deletion;
 pub use delete_options::{DeleteOptions, Propagation};

@@ -68,14 +68,14 @@ impl Rendered {
 }
 
 /// JSON that has a revision, and knows where its `metadata` stands, with another revision.
-pub(super) fn moved(json: &Bytes, metadata: Range<usize>, revision: Revision) -> (Bytes, Range<usize>) {
+pub(super) fn moved(json: Vec<u8>, metadata: Range<usize>, revision: Revision) -> (Vec<u8>, Range<usize>) {
     let parts =
-        place(json, &metadata).and_then(|place| Some((json.get(..place.start)?, json.get(place.end..)?)));
-    let Some((before, after)) = parts else { return (json.clone(), metadata) };
+        place(&json, &metadata).and_then(|place| Some((json.get(..place.start)?, json.get(place.end..)?)));
+    let Some((before, after)) = parts else { return (json, metadata) };
     let moved = [before, revision.to_string().as_bytes(), after].concat();
     // What stands after `metadata` is as long as it was.
     let end = moved.len().saturating_sub(json.len().saturating_sub(metadata.end));
-    (Bytes::from(moved), metadata.start..end)
+    (moved, metadata.start..end)
 }
 
 /// Where in JSON as it is written here the revision stands. Of the fields of `metadata` none that come later has
@@ -167,7 +167,7 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&json), object.to_string());
             assert_eq!(json[place.clone()], object["metadata"].to_string().into_bytes());
             for later in [18, 10_000_000] {
-                let (json, place) = moved(&json, place.clone(), Revision::new(later));
+                let (json, place) = moved(json.to_vec(), place.clone(), Revision::new(later));
                 object["metadata"]["resourceVersion"] = json!(later.to_string());
                 assert_eq!(String::from_utf8_lossy(&json), object.to_string());
                 assert_eq!(json[place], object["metadata"].to_string().into_bytes());

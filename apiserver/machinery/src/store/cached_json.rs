@@ -1,0 +1,245 @@
+//! An object's JSON as the cache holds it.
+//!
+//! The sets in `managedFields` are nearly half of an object, and those of objects that the same programs made from the
+//! same template say the same. Each such set is in memory once, however many objects have it.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// Before each set.
+const NAME: &[u8] = b"\"fieldsV1\":";
+
+/// What stands for a set in [`CachedJson::brief`].
+const EMPTY: &[u8] = b"{}";
+
+/// A set that is shorter costs more to share than to have twice. Unit: bytes.
+const SHORTEST: usize = 96;
+
+/// JSON, of which some is shared with others.
+#[derive(Debug)]
+pub struct CachedJson {
+    /// All of it, but for the sets that are shared: these are empty here.
+    brief: Box<[u8]>,
+    /// Where in that the value of `metadata` stands.
+    metadata: Range<usize>,
+    /// What stands where instead, in order.
+    sets: Box<[(usize, Arc<[u8]>)]>,
+}
+
+impl CachedJson {
+    /// Of JSON in which the value of `metadata` stands there.
+    pub(super) fn new(json: &[u8], metadata: Range<usize>) -> Self {
+        let places = places(json, &metadata);
+        let saved: usize = places.iter().map(|place| place.len() - EMPTY.len()).sum();
+        let mut brief = Vec::with_capacity(json.len() - saved);
+        let mut sets = Vec::with_capacity(places.len());
+        let mut done = 0;
+        for place in places {
+            brief.extend_from_slice(json.get(done..place.start).unwrap_or_default());
+            sets.push((brief.len(), SETS.shared(json.get(place.clone()).unwrap_or_default())));
+            brief.extend_from_slice(EMPTY);
+            done = place.end;
+        }
+        brief.extend_from_slice(json.get(done..).unwrap_or_default());
+        let metadata = metadata.start..metadata.end.saturating_sub(saved);
+        Self { brief: brief.into_boxed_slice(), metadata, sets: sets.into_boxed_slice() }
+    }
+
+    /// The object without what is shared: the sets of fields in `managedFields` are empty. Everything else is there.
+    pub(crate) fn brief(&self) -> &[u8] {
+        &self.brief
+    }
+
+    /// How long it is, in bytes.
+    pub fn size(&self) -> usize {
+        self.sizes(0..self.brief.len())
+    }
+
+    /// Appends it.
+    pub fn write(&self, to: &mut Vec<u8>) {
+        self.parts(0..self.brief.len()).for_each(|part| to.extend_from_slice(part));
+    }
+
+    /// All of it in one piece.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut json = Vec::with_capacity(self.size());
+        self.write(&mut json);
+        json
+    }
+
+    /// How long the value of `metadata` is, in bytes.
+    pub fn metadata_size(&self) -> usize {
+        if self.metadata.is_empty() { NONE.len() } else { self.sizes(self.metadata.clone()) }
+    }
+
+    /// Appends the value of `metadata`.
+    pub fn write_metadata(&self, to: &mut Vec<u8>) {
+        if self.metadata.is_empty() {
+            to.extend_from_slice(NONE);
+        }
+        self.parts(self.metadata.clone()).for_each(|part| to.extend_from_slice(part));
+    }
+
+    /// Where in the whole the value of `metadata` stands.
+    pub(super) fn metadata(&self) -> Range<usize> {
+        self.metadata.start..self.metadata.start + self.sizes(self.metadata.clone())
+    }
+
+    fn sizes(&self, range: Range<usize>) -> usize {
+        self.parts(range).map(<[u8]>::len).sum()
+    }
+
+    /// What a range of the brief form stands for. The sets lie in `metadata`, so a range has all of them or none.
+    fn parts(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        let Range { start, end } = range;
+        let sets = self.sets.iter().filter(move |(at, _)| (start..end).contains(at));
+        let cuts = sets.clone().map(|(at, _)| *at).chain([end]);
+        let starts = [start].into_iter().chain(sets.clone().map(|(at, _)| at + EMPTY.len()));
+        let own = starts.zip(cuts).map(|(start, end)| self.brief.get(start..end).unwrap_or_default());
+        let shared = sets.map(|(_, set)| &**set).chain([&[][..]]);
+        own.zip(shared).flat_map(|(own, shared)| [own, shared])
+    }
+}
+
+/// What stands for metadata where there is none.
+const NONE: &[u8] = b"null";
+
+/// Where in the JSON the sets are that are worth sharing. Values of labels and annotations are text, so what is called
+/// so and is an object is one.
+fn places(json: &[u8], metadata: &Range<usize>) -> Vec<Range<usize>> {
+    let mut places = Vec::new();
+    let mut at = metadata.start;
+    while let Some(rest) = json.get(at..metadata.end) {
+        let Some(found) = rest.windows(NAME.len()).position(|part| part == NAME) else { break };
+        let start = at + found + NAME.len();
+        let length = json.get(start..metadata.end).and_then(object).unwrap_or_default();
+        if length >= SHORTEST {
+            places.push(start..start + length);
+        }
+        at = start + length;
+    }
+    places
+}
+
+/// How long the JSON object is that this begins with.
+fn object(text: &[u8]) -> Option<usize> {
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    for (index, byte) in text.iter().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => is_text = !is_text,
+            _ if is_text => {}
+            b'{' => depth += 1,
+            b'}' if depth == 1 => return Some(index + 1),
+            b'}' => depth = depth.checked_sub(1)?,
+            _ if depth == 0 => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The sets of all objects of this process.
+static SETS: LazyLock<Sets> = LazyLock::new(Sets::default);
+
+/// Sets that objects have, and some that none has any more.
+#[derive(Debug, Default)]
+struct Sets(Mutex<(HashSet<Arc<[u8]>>, usize)>);
+
+/// How many there are at least before those are looked for that no object has any more.
+const FEW: usize = 1024;
+
+impl Sets {
+    fn shared(&self, set: &[u8]) -> Arc<[u8]> {
+        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (all, most) = &mut *guard;
+        if let Some(known) = all.get(set) {
+            return Arc::clone(known);
+        }
+        if all.len() >= (*most).max(FEW) {
+            all.retain(|set| Arc::strong_count(set) > 1);
+            all.shrink_to(FEW);
+            // As many again have to come before it is worth another look.
+            *most = 2 * all.len();
+        }
+        let new: Arc<[u8]> = Arc::from(set);
+        all.insert(Arc::clone(&new));
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn cached(object: &Value) -> (String, CachedJson) {
+        let json = object.to_string();
+        let metadata = object["metadata"].to_string();
+        let start = json.find(&metadata).unwrap();
+        let cached = CachedJson::new(json.as_bytes(), start..start + metadata.len());
+        (json, cached)
+    }
+
+    fn entry(keys: &[String]) -> Value {
+        let fields: serde_json::Map<String, Value> =
+            keys.iter().map(|key| (format!("f:{key}"), json!({"f:a": {}, key: {}}))).collect();
+        json!({"fieldsType": "FieldsV1", "fieldsV1": fields, "manager": "m"})
+    }
+
+    proptest! {
+        #[test]
+        fn what_comes_out_is_what_went_in(
+            entries in prop::collection::vec(prop::collection::vec("[a-z{}\"\\\\]{1,12}", 0..9), 0..4),
+            label in "[a-z\"{}:]{0,20}",
+        ) {
+            let owners: Vec<Value> = entries.iter().map(|keys| entry(keys)).collect();
+            let object = json!({"kind": "A", "metadata": {"annotations": {"fieldsV1": label},
+                "managedFields": owners, "name": "a"}, "spec": {"fieldsV1": {"a": 1}}});
+            let (json, cached) = cached(&object);
+            prop_assert_eq!(&String::from_utf8(cached.to_vec()).unwrap(), &json);
+            prop_assert_eq!(cached.size(), json.len());
+            let mut metadata = Vec::new();
+            cached.write_metadata(&mut metadata);
+            prop_assert_eq!(metadata.len(), cached.metadata_size());
+            prop_assert_eq!(&json.as_bytes()[cached.metadata()], &metadata[..]);
+            prop_assert_eq!(String::from_utf8(metadata).unwrap(), object["metadata"].to_string());
+            let brief: Value = serde_json::from_slice(cached.brief()).unwrap();
+            prop_assert_eq!(&brief["spec"], &object["spec"]);
+            prop_assert_eq!(&brief["metadata"]["annotations"], &object["metadata"]["annotations"]);
+        }
+    }
+
+    #[test]
+    fn the_same_set_is_there_once() {
+        let keys: Vec<String> = (0..20).map(|number| format!("field-{number}")).collect();
+        let object = |name: &str| json!({"metadata": {"managedFields": [entry(&keys)], "name": name}});
+        let (one, other) = (cached(&object("one")).1, cached(&object("other")).1);
+        assert!(Arc::ptr_eq(&one.sets[0].1, &other.sets[0].1));
+        assert!(one.brief().len() < 150, "{}", one.brief().len());
+    }
+
+    #[test]
+    fn sets_that_nobody_has_any_more_are_dropped() {
+        let sets = Sets::default();
+        let kept = sets.shared(b"kept");
+        (0..10 * FEW).for_each(|number| drop(sets.shared(number.to_string().as_bytes())));
+        assert!(sets.0.lock().unwrap().0.len() <= FEW + 1);
+        assert!(Arc::ptr_eq(&kept, &sets.shared(b"kept")));
+    }
+
+    #[test]
+    fn without_metadata_there_is_none() {
+        let cached = CachedJson::new(b"{}", 0..0);
+        let mut metadata = Vec::new();
+        cached.write_metadata(&mut metadata);
+        assert_eq!(
+            (cached.to_vec(), metadata, cached.metadata_size()),
+            (b"{}".to_vec(), b"null".to_vec(), 4)
+        );
+    }
+}
