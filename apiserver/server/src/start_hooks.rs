@@ -74,7 +74,9 @@ impl StartHooks {
             }
         };
         if tokio::time::timeout(PATIENCE.saturating_sub(begun.elapsed()), settled).await.is_err() {
-            tracing::warn!("storage does not answer: health and discovery are served, all else gets 503");
+            let why =
+                if self.are_done() { "the objects are still being read" } else { "storage does not answer" };
+            tracing::warn!("{why}: health and discovery are served, all else gets 503");
         }
     }
 }

@@ -9,12 +9,17 @@ use storage_contract::{
     Entry, Event, EventKind, KeyRange, ListOptions, Outage, Page, Revision, StoreError, StoreResult,
     WatchItem,
 };
+use tokio::task::JoinHandle;
 
 use crate::section::{Contents, Snapshot};
 use crate::{Cache, Change, Projection};
 
-/// Entries per list request: a few MiB at a time, well inside every backend's message limit.
+/// Entries of the first list request, and the fewest of every other: a few MiB.
 const PAGE: usize = 500;
+
+/// Bytes of values of a later one. With every page etcd counts what is left, which for 200 pages of 500 takes longer
+/// than reading them; and three pages are in memory at a time.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Longest pause before starting over when the store does not answer: long enough not to spin, short
 /// enough that nobody notices a blip.
@@ -61,39 +66,44 @@ impl<T: Send + Sync + 'static> Follower<T> {
 
     async fn list(&self) -> StoreResult<Revision> {
         let mut maps: Vec<_> = self.cache.sections.iter().map(|_| RedBlackTreeMapSync::new_sync()).collect();
-        let mut page = self.page(self.root.clone(), None).await?;
+        let mut page = self.page(self.root.clone(), ListOptions { limit: PAGE, revision: None }).await?;
+        let mut before: Option<JoinHandle<Vec<Projected<T>>>> = None;
+        let ended = |error| StoreError::Unavailable { operation: "list", source: Box::new(error) };
         loop {
-            // The store reads the next page while this one is projected.
+            let (revision, limit) = (page.revision, limit_after(&page));
+            // The store reads the next page while this one is projected and the one before put in its place.
             let next = page.entries.last().filter(|_| page.remaining > 0).map(|last| {
-                tokio::spawn(self.page(self.root.after(last.key.as_bytes()), Some(page.revision)))
+                let options = ListOptions { limit, revision: Some(revision) };
+                tokio::spawn(self.page(self.root.after(last.key.as_bytes()), options))
             });
-            for entry in &page.entries {
-                if let Some(index) = self.section_of(entry.key.as_bytes()) {
-                    let item = Arc::new(self.cache.projection.project(index, entry));
-                    if let Some(map) = maps.get_mut(index) {
-                        map.insert_mut(Arc::from(entry.key.as_str()), item);
+            let cache = Arc::clone(&self.cache);
+            let projecting = tokio::task::spawn_blocking(move || projected(&cache, &page.entries));
+            if let Some(before) = before.replace(projecting) {
+                put(&mut maps, before.await.map_err(ended)?);
+            }
+            match next {
+                Some(next) => page = next.await.map_err(ended)??,
+                None => {
+                    if let Some(last) = before {
+                        put(&mut maps, last.await.map_err(ended)?);
                     }
+                    self.install(maps, revision);
+                    return Ok(revision);
                 }
             }
-            let Some(next) = next else {
-                self.install(maps, page.revision);
-                return Ok(page.revision);
-            };
-            let ended = |error| StoreError::Unavailable { operation: "list", source: Box::new(error) };
-            page = next.await.map_err(ended)??;
         }
     }
 
     fn page(
         &self,
         range: KeyRange,
-        revision: Option<Revision>,
+        options: ListOptions,
     ) -> impl Future<Output = StoreResult<Page>> + Send + use<T> {
         let store = Arc::clone(&self.cache.store);
-        async move { store.list(&range, &ListOptions { limit: PAGE, revision }).await }
+        async move { store.list(&range, &options).await }
     }
 
-    fn install(&self, maps: Vec<RedBlackTreeMapSync<Arc<str>, Arc<T>>>, revision: Revision) {
+    fn install(&self, maps: Vec<Items<T>>, revision: Revision) {
         for (section, items) in self.cache.sections.iter().zip(maps) {
             let snapshot = Snapshot { items, revision };
             let mut contents = section.write();
@@ -133,7 +143,7 @@ impl<T: Send + Sync + 'static> Follower<T> {
 
     fn apply(&self, event: &Event) {
         let revision = event.revision;
-        if let Some(index) = self.section_of(event.key.as_bytes()) {
+        if let Some(index) = section_of(&self.cache, event.key.as_bytes()) {
             self.apply_to(index, event);
         }
         self.advance(revision);
@@ -168,9 +178,38 @@ impl<T: Send + Sync + 'static> Follower<T> {
             forward
         });
     }
+}
 
-    fn section_of(&self, key: &[u8]) -> Option<usize> {
-        self.cache.sections.iter().position(|section| section.holds(key))
+/// The items of a section by their keys.
+type Items<T> = RedBlackTreeMapSync<Arc<str>, Arc<T>>;
+
+/// An item with its section and its key.
+type Projected<T> = (usize, Arc<str>, Arc<T>);
+
+fn section_of<T>(cache: &Cache<T>, key: &[u8]) -> Option<usize> {
+    cache.sections.iter().position(|section| section.holds(key))
+}
+
+/// How many entries the page after this one has, if they are as large.
+fn limit_after(page: &Page) -> usize {
+    let bytes: usize = page.entries.iter().map(|entry| entry.value.len()).sum();
+    let each = bytes.checked_div(page.entries.len()).unwrap_or_default().max(1);
+    (PAGE_BYTES / each).max(PAGE)
+}
+
+fn projected<T: 'static>(cache: &Cache<T>, entries: &[Entry]) -> Vec<Projected<T>> {
+    let project = |entry: &Entry| {
+        let index = section_of(cache, entry.key.as_bytes())?;
+        Some((index, Arc::from(entry.key.as_str()), Arc::new(cache.projection.project(index, entry))))
+    };
+    entries.iter().filter_map(project).collect()
+}
+
+fn put<T>(maps: &mut [Items<T>], page: Vec<Projected<T>>) {
+    for (index, key, item) in page {
+        if let Some(map) = maps.get_mut(index) {
+            map.insert_mut(key, item);
+        }
     }
 }
 
