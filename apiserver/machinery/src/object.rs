@@ -46,6 +46,20 @@ pub fn labels(object: &Value) -> Option<&Map<String, Value>> {
     object.pointer("/metadata/labels").and_then(Value::as_object)
 }
 
+/// A copy without its owners, and without these fields. The owners are as large as the rest.
+pub(crate) fn without(object: &Value, fields: &[&str]) -> Value {
+    let Some(root) = object.as_object() else { return object.clone() };
+    let wanted = root.iter().filter(|(name, _)| !fields.contains(&name.as_str()));
+    let copy = |(name, value): (&String, &Value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
+            (name.clone(), kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        _ => (name.clone(), value.clone()),
+    };
+    Value::Object(wanted.map(copy).collect())
+}
+
 /// Its `metadata`, made when absent.
 pub fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
     let root = object.as_object_mut()?;

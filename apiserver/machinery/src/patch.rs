@@ -122,7 +122,21 @@ impl Patch {
     /// # Errors
     /// 422 when an operation cannot be carried out, or what it makes is no object; else as the patch was read.
     pub fn apply(&self, object: &Value) -> ApiResult<Value> {
-        let mut patched = object.clone();
+        self.carry_out(object.clone())
+    }
+
+    /// Whether it neither reads nor writes `metadata.managedFields`.
+    pub(crate) fn leaves_owners(&self) -> bool {
+        let Change::Merge(fields) = &self.change else { return false };
+        match fields.get("metadata") {
+            None => true,
+            Some(Value::Object(metadata)) => !metadata.contains_key("managedFields"),
+            Some(_) => false,
+        }
+    }
+
+    /// The same for an object that need not be kept.
+    pub(crate) fn carry_out(&self, mut patched: Value) -> ApiResult<Value> {
         match &self.change {
             Change::Operations(operations) => {
                 let mut effort = Effort::default();

@@ -52,20 +52,25 @@ impl Schema {
     }
 }
 
-/// The entries of an old list, to be found by those of the new one.
-pub(crate) struct Counterparts<'a> {
-    /// By the text of their keys; empty where no keys say what an entry stands for: an index does not.
-    entries: HashMap<String, &'a Value>,
-    keys: &'a [String],
+/// Up to so many entries are compared with each other: writing their keys to look them up costs more.
+const FEW: usize = 16;
+
+/// The entries of an old list, to be found by those of the new one; none where no keys say what an entry stands for: an
+/// index does not.
+pub(crate) enum Counterparts<'a> {
+    /// As they stand in the list.
+    Few(&'a [Value], &'a [String]),
+    /// By the text of their keys.
+    Many(HashMap<String, &'a Value>, &'a [String]),
 }
 
 impl<'a> Counterparts<'a> {
     /// The old entry that stands for the same thing.
     pub(crate) fn of(&self, item: &Value) -> Option<&'a Value> {
-        if self.entries.is_empty() {
-            return None;
+        match self {
+            Self::Few(entries, keys) => entries.iter().find(|entry| same_keys(entry, item, keys)),
+            Self::Many(entries, keys) => entries.get(&identity(item, keys).to_string()).copied(),
         }
-        self.entries.get(&identity(item, self.keys).to_string()).copied()
     }
 }
 
@@ -73,13 +78,16 @@ impl ListSchema {
     /// Looks through the old list once, however many will ask.
     pub(crate) fn counterparts<'a>(&'a self, old: Option<&'a Value>) -> Counterparts<'a> {
         let (Uniqueness::Map(keys), Some(old)) = (&self.uniqueness, old.and_then(Value::as_array)) else {
-            return Counterparts { entries: HashMap::new(), keys: &[] };
+            return Counterparts::Few(&[], &[]);
         };
+        if old.len() <= FEW {
+            return Counterparts::Few(old, keys);
+        }
         let mut entries = HashMap::with_capacity(old.len());
         for entry in old {
             entries.entry(identity(entry, keys).to_string()).or_insert(entry);
         }
-        Counterparts { entries, keys }
+        Counterparts::Many(entries, keys)
     }
 }
 
@@ -88,25 +96,46 @@ impl ListSchema {
         if self.uniqueness == Uniqueness::Atomic {
             return;
         }
-        let mut seen: HashMap<String, u32> = HashMap::with_capacity(items.len());
+        let mut seen: HashMap<String, u32> = HashMap::new();
         for (index, item) in items.iter().enumerate() {
-            let identity = match &self.uniqueness {
-                Uniqueness::Atomic => return,
-                Uniqueness::Set => item.clone(),
-                Uniqueness::Map(_) if !item.is_object() && !item.is_null() => {
-                    let detail = "must be an object for an array of list-type map";
-                    return faults.push(FieldError::invalid(path.index(index).path(), item, detail));
-                }
-                Uniqueness::Map(keys) => identity(item, keys),
+            if matches!(self.uniqueness, Uniqueness::Map(_)) && !item.is_object() && !item.is_null() {
+                let detail = "must be an object for an array of list-type map";
+                return faults.push(FieldError::invalid(path.index(index).path(), item, detail));
+            }
+            let before = if items.len() <= FEW {
+                items.iter().take(index).filter(|other| self.is_same(other, item)).count()
+            } else {
+                let times = seen.entry(self.shown(item).to_string()).or_default();
+                *times += 1;
+                usize::try_from(*times).unwrap_or(usize::MAX) - 1
             };
-            let times = seen.entry(identity.to_string()).or_default();
-            *times += 1;
             // Said once of each, at its second place.
-            if *times == 2 {
-                faults.push(FieldError::duplicate(path.index(index).path(), &identity));
+            if before == 1 {
+                faults.push(FieldError::duplicate(path.index(index).path(), &self.shown(item)));
             }
         }
     }
+
+    /// Whether two entries may not both be there.
+    fn is_same(&self, one: &Value, other: &Value) -> bool {
+        match &self.uniqueness {
+            Uniqueness::Atomic => false,
+            Uniqueness::Set => one == other,
+            Uniqueness::Map(keys) => same_keys(one, other, keys),
+        }
+    }
+
+    /// What of an entry may be there once.
+    fn shown(&self, item: &Value) -> Value {
+        match &self.uniqueness {
+            Uniqueness::Atomic | Uniqueness::Set => item.clone(),
+            Uniqueness::Map(keys) => identity(item, keys),
+        }
+    }
+}
+
+fn same_keys(one: &Value, other: &Value, keys: &[String]) -> bool {
+    keys.iter().all(|key| one.get(key) == other.get(key))
 }
 
 /// An entry's keys, those it has.

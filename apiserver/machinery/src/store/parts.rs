@@ -46,17 +46,17 @@ fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Tar
     match target {
         Target::Status => {
             // Null is none, whoever says so.
-            let status = new.get("status").filter(|status| !status.is_null()).cloned();
-            *new = old.clone();
+            let status = new.get_mut("status").map(Value::take).filter(|status| !status.is_null());
+            *new = object::without(old, &["status"]);
             set_or_remove(new, "status", status);
         }
         Target::Finalizers => {
             let finalizers = new.pointer("/spec/finalizers").cloned();
-            *new = old.clone();
+            *new = object::without(old, &[]);
             set_spec_finalizers(new, finalizers);
         }
         Target::Object => {
-            if kind.resource.status_subresource {
+            if kind.resource.status_subresource && new.get("status") != old.get("status") {
                 set_or_remove(new, "status", old.get("status").cloned());
             }
             if kind.resource.strategy.has_spec_finalizers() {
@@ -70,14 +70,11 @@ fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Tar
 fn is_new_generation(kind: Kind<'_>, new: &Value, old: &Value) -> bool {
     let counts =
         |field: &str| field != "metadata" && !(field == "status" && kind.resource.status_subresource);
-    let part = |value: &Value| -> Vec<(String, Value)> {
-        let fields = value.as_object().into_iter().flatten();
-        fields
-            .filter(|(field, _)| counts(field))
-            .map(|(field, value)| (field.clone(), value.clone()))
-            .collect()
-    };
-    part(new) != part(old)
+    fn fields(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        object.as_object().into_iter().flatten()
+    }
+    let counted = |object| fields(object).filter(|(field, _)| counts(field));
+    !counted(new).eq(counted(old))
 }
 
 fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {

@@ -9,6 +9,7 @@ use super::others::Seen;
 use super::parts::{count_generation, settle};
 use super::{FieldValidation, Kind, ObjectStore, Origin, Stored, WriteOptions, Written, create, identity};
 use crate::metadata::{self, Before};
+use crate::object;
 use crate::patch::{self, Patch};
 use crate::status::{ApiError, ApiResult};
 
@@ -109,16 +110,12 @@ impl ObjectStore {
     ) -> ApiResult<Written> {
         let mut warnings = Vec::new();
         let change = |old: &Value| {
-            let mut new = patch.apply(old)?;
-            identity::check_version(kind, &new)?;
-            check_version(kind.resource, &new)?;
-            // What a patch leaves behind is at fault, and not what was sent.
-            if let Some(why) = metadata_fault(&new) {
-                return Err(patch::invalid(&new, &why));
-            }
-            name_part(kind, &mut new, target);
-            warnings = check_patched(kind, &mut new, patch, options.field_validation)?;
-            Ok(new)
+            let checked = |base: Value| patched(kind, base, patch, target, options.field_validation);
+            // A refusal shows all of the object.
+            let brief = patch.leaves_owners().then(|| checked(object::without(old, &[])).ok()).flatten();
+            let new = brief.map_or_else(|| checked(old.clone()), Ok)?;
+            warnings = new.1;
+            Ok(new.0)
         };
         let modification = Modification {
             target,
@@ -217,8 +214,14 @@ impl ObjectStore {
         options: &WriteOptions,
     ) {
         let api_version = kind.resource.api_version();
-        if let Some(tracker) = self.owners.write(kind, &api_version, &options.manager, target) {
-            tracker.update(old, new);
+        match self.owners.write(kind, &api_version, &options.manager, target) {
+            Some(tracker) => tracker.update(old, new),
+            // What was changed may have been a copy without them.
+            None => {
+                if let Some(owners) = old.and_then(|old| old.pointer("/metadata/managedFields")) {
+                    object::set_meta(new, "managedFields", owners.clone());
+                }
+            }
         }
     }
 }
@@ -228,6 +231,26 @@ fn name_part(kind: Kind<'_>, new: &mut Value, target: Target) {
     if let Some(root) = new.as_object_mut().filter(|_| target != Target::Object) {
         root.insert("kind".to_owned(), json!(kind.resource.kind));
     }
+}
+
+/// The object with the patch carried out, and what to say of that.
+fn patched(
+    kind: Kind<'_>,
+    base: Value,
+    patch: &Patch,
+    target: Target,
+    validation: FieldValidation,
+) -> ApiResult<(Value, Vec<String>)> {
+    let mut new = patch.carry_out(base)?;
+    identity::check_version(kind, &new)?;
+    check_version(kind.resource, &new)?;
+    // What a patch leaves behind is at fault, and not what was sent.
+    if let Some(why) = metadata_fault(&new) {
+        return Err(patch::invalid(&new, &why));
+    }
+    name_part(kind, &mut new, target);
+    let warnings = check_patched(kind, &mut new, patch, validation)?;
+    Ok((new, warnings))
 }
 
 /// What to say of the patch, and of the fields that it leaves behind and nobody knows. In strict
