@@ -14,11 +14,15 @@ use tokio::task::JoinHandle;
 use crate::section::{Contents, Snapshot};
 use crate::{Cache, Change, Projection};
 
-/// Entries of the first list request, and the fewest of every other: a few MiB.
+/// Entries of the first list request, and the fewest of every other: a few MiB, and well inside every backend's limit
+/// even where they are all as large as can be.
 const PAGE: usize = 500;
 
-/// Bytes of values of a later one. With every page etcd counts what is left, which for 200 pages of 500 takes longer
-/// than reading them; and three pages are in memory at a time.
+/// The most of a later one. With every page etcd counts what is left, which for 200 pages of 500 takes longer than
+/// reading them. What comes next may be ten times as large as what came last, and three pages are in memory at a time.
+const LARGEST_PAGE: usize = 2000;
+
+/// Bytes of values that a page is to have, if they are as large as those of the last one.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Longest pause before starting over when the store does not answer: long enough not to spin, short
@@ -100,7 +104,15 @@ impl<T: Send + Sync + 'static> Follower<T> {
         options: ListOptions,
     ) -> impl Future<Output = StoreResult<Page>> + Send + use<T> {
         let store = Arc::clone(&self.cache.store);
-        async move { store.list(&range, &options).await }
+        async move {
+            match store.list(&range, &options).await {
+                // It may have been too much at a time.
+                Err(StoreError::Unavailable { .. }) if options.limit > PAGE => {
+                    store.list(&range, &ListOptions { limit: PAGE, ..options }).await
+                }
+                other => other,
+            }
+        }
     }
 
     fn install(&self, maps: Vec<Items<T>>, revision: Revision) {
@@ -194,7 +206,7 @@ fn section_of<T>(cache: &Cache<T>, key: &[u8]) -> Option<usize> {
 fn limit_after(page: &Page) -> usize {
     let bytes: usize = page.entries.iter().map(|entry| entry.value.len()).sum();
     let each = bytes.checked_div(page.entries.len()).unwrap_or_default().max(1);
-    (PAGE_BYTES / each).max(PAGE)
+    (PAGE_BYTES / each).clamp(PAGE, LARGEST_PAGE)
 }
 
 fn projected<T: 'static>(cache: &Cache<T>, entries: &[Entry]) -> Vec<Projected<T>> {
@@ -205,6 +217,7 @@ fn projected<T: 'static>(cache: &Cache<T>, entries: &[Entry]) -> Vec<Projected<T
     entries.iter().filter_map(project).collect()
 }
 
+/// Puts the items of a page in their place.
 fn put<T>(maps: &mut [Items<T>], page: Vec<Projected<T>>) {
     for (index, key, item) in page {
         if let Some(map) = maps.get_mut(index) {

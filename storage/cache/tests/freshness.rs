@@ -1,4 +1,4 @@
-//! What a linearizable read costs the store.
+//! What a linearizable read costs the store, and what the cache asks it for.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use storage_cache::{Cache, Projection};
 use storage_contract::{
-    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreResult, Unchanged, WatchStream,
+    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged, WatchStream,
 };
 use storage_embedded::EmbeddedStore;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,8 @@ struct Counts {
     reads: AtomicUsize,
     questions: AtomicUsize,
     silent: AtomicBool,
+    /// What answers are refused that would be larger than this; zero is none.
+    largest_page: AtomicUsize,
 }
 
 /// A store that counts what it is asked.
@@ -52,6 +54,10 @@ impl Store for Counted {
     }
     async fn list(&self, range: &KeyRange, options: &ListOptions) -> StoreResult<Page> {
         self.1.reads.fetch_add(1, Ordering::Relaxed);
+        let largest = self.1.largest_page.load(Ordering::Relaxed);
+        if largest > 0 && options.limit > largest {
+            return Err(StoreError::Unavailable { operation: "list", source: "that is too much".into() });
+        }
         self.0.list(range, options).await
     }
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
@@ -150,4 +156,21 @@ async fn where_watches_do_not_say_how_far_they_are_the_store_is_to_be_read() {
     world.counts.silent.store(true, Ordering::Relaxed);
     assert!(!world.cache.catch_up(LIMIT).await.unwrap());
     assert_eq!(world.counts.questions.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn what_is_too_much_for_one_answer_is_read_in_smaller_ones() {
+    let world = world().await;
+    for number in 0..1_200 {
+        let key = Key::new(format!("/t/a/{number:04}")).unwrap();
+        world.store.create(&key, Bytes::from("0")).await.unwrap();
+    }
+    world.counts.largest_page.store(500, Ordering::Relaxed);
+    let prefixes = ["/t/a/".to_owned()];
+    let token = CancellationToken::new();
+    let late = Cache::start(Arc::clone(&world.store), "/t/", &prefixes, Arc::new(ToRevision), token);
+    assert!(late.wait_for(world.store.current_revision().await.unwrap(), LIMIT).await);
+    assert_eq!(late.section(0).unwrap().len(), 1_200);
+    // The first is asked for as much as is always answered; each of the two others is refused once.
+    assert_eq!(world.counts.reads.load(Ordering::Relaxed), 5);
 }
