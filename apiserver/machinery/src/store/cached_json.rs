@@ -25,14 +25,16 @@ pub struct CachedJson {
     metadata: Range<usize>,
     /// What stands where instead, in order.
     sets: Box<[(usize, Arc<[u8]>)]>,
+    /// How much longer it is with them.
+    more: usize,
 }
 
 impl CachedJson {
     /// Of JSON in which the value of `metadata` stands there.
     pub(super) fn new(json: &[u8], metadata: Range<usize>) -> Self {
         let places = places(json, &metadata);
-        let saved: usize = places.iter().map(|place| place.len() - EMPTY.len()).sum();
-        let mut brief = Vec::with_capacity(json.len() - saved);
+        let more: usize = places.iter().map(|place| place.len() - EMPTY.len()).sum();
+        let mut brief = Vec::with_capacity(json.len() - more);
         let mut sets = Vec::with_capacity(places.len());
         let mut done = 0;
         for place in places {
@@ -42,8 +44,8 @@ impl CachedJson {
             done = place.end;
         }
         brief.extend_from_slice(json.get(done..).unwrap_or_default());
-        let metadata = metadata.start..metadata.end.saturating_sub(saved);
-        Self { brief: brief.into_boxed_slice(), metadata, sets: sets.into_boxed_slice() }
+        let metadata = metadata.start..metadata.end.saturating_sub(more);
+        Self { brief: brief.into_boxed_slice(), metadata, sets: sets.into_boxed_slice(), more }
     }
 
     /// The object without what is shared: the sets of fields in `managedFields` are empty. Everything else is there.
@@ -53,12 +55,12 @@ impl CachedJson {
 
     /// How long it is, in bytes.
     pub fn size(&self) -> usize {
-        self.sizes(0..self.brief.len())
+        self.brief.len() + self.more
     }
 
     /// Appends it.
     pub fn write(&self, to: &mut Vec<u8>) {
-        self.parts(0..self.brief.len()).for_each(|part| to.extend_from_slice(part));
+        self.write_range(0, self.brief.len(), to);
     }
 
     /// All of it in one piece.
@@ -70,35 +72,32 @@ impl CachedJson {
 
     /// How long the value of `metadata` is, in bytes.
     pub fn metadata_size(&self) -> usize {
-        if self.metadata.is_empty() { NONE.len() } else { self.sizes(self.metadata.clone()) }
+        if self.metadata.is_empty() { NONE.len() } else { self.metadata.len() + self.more }
     }
 
     /// Appends the value of `metadata`.
     pub fn write_metadata(&self, to: &mut Vec<u8>) {
         if self.metadata.is_empty() {
             to.extend_from_slice(NONE);
+        } else {
+            self.write_range(self.metadata.start, self.metadata.end, to);
         }
-        self.parts(self.metadata.clone()).for_each(|part| to.extend_from_slice(part));
     }
 
     /// Where in the whole the value of `metadata` stands.
     pub(super) fn metadata(&self) -> Range<usize> {
-        self.metadata.start..self.metadata.start + self.sizes(self.metadata.clone())
+        self.metadata.start..self.metadata.end + self.more
     }
 
-    fn sizes(&self, range: Range<usize>) -> usize {
-        self.parts(range).map(<[u8]>::len).sum()
-    }
-
-    /// What a range of the brief form stands for. The sets lie in `metadata`, so a range has all of them or none.
-    fn parts(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
-        let Range { start, end } = range;
-        let sets = self.sets.iter().filter(move |(at, _)| (start..end).contains(at));
-        let cuts = sets.clone().map(|(at, _)| *at).chain([end]);
-        let starts = [start].into_iter().chain(sets.clone().map(|(at, _)| at + EMPTY.len()));
-        let own = starts.zip(cuts).map(|(start, end)| self.brief.get(start..end).unwrap_or_default());
-        let shared = sets.map(|(_, set)| &**set).chain([&[][..]]);
-        own.zip(shared).flat_map(|(own, shared)| [own, shared])
+    /// Appends what a range of the brief form stands for that has `metadata` in it, and so all sets.
+    fn write_range(&self, start: usize, end: usize, to: &mut Vec<u8>) {
+        let mut done = start;
+        for (at, set) in &self.sets {
+            to.extend_from_slice(self.brief.get(done..*at).unwrap_or_default());
+            to.extend_from_slice(set);
+            done = at + EMPTY.len();
+        }
+        to.extend_from_slice(self.brief.get(done..end).unwrap_or_default());
     }
 }
 
