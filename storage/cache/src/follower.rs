@@ -139,7 +139,9 @@ impl<T: Send + Sync + 'static> Follower<T> {
             let next = tokio::select! {
                 next = stream.next() => next,
                 now = tidy.tick() => {
-                    self.cache.sections.iter().for_each(|section| section.forget(now.into_std()));
+                    let cache = Arc::clone(&self.cache);
+                    // A hundred thousand items take longer than anybody should wait for this thread.
+                    tokio::task::spawn_blocking(move || put_in_order(&cache, now.into_std()));
                     continue;
                 }
             };
@@ -189,6 +191,14 @@ impl<T: Send + Sync + 'static> Follower<T> {
             }
             forward
         });
+    }
+}
+
+/// Drops what is too old, and what items keep and nobody asks for.
+fn put_in_order<T: 'static>(cache: &Cache<T>, now: Instant) {
+    for section in &cache.sections {
+        section.forget(now);
+        section.snapshot().items.values().for_each(|item| cache.projection.rest(item));
     }
 }
 

@@ -47,6 +47,10 @@ pub trait Projection<T>: Send + Sync + std::fmt::Debug + 'static {
 
     /// What is told of an item that was deleted at this revision.
     fn deleted(&self, last: &T, revision: Revision) -> T;
+
+    /// Called for every item that is there, a few times a minute: what an item keeps only because it might be asked
+    /// for again soon can go, if it was not.
+    fn rest(&self, _item: &T) {}
 }
 
 /// Where the follower stands.

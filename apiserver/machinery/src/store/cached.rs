@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -50,9 +50,18 @@ pub struct CachedObject {
     /// Its revision.
     pub revision: Revision,
     selectable: Selectable,
-    /// Those events that were encoded: most objects have none.
-    frames: OnceLock<Box<[OnceLock<Bytes>; 3]>>,
-    views: OnceLock<Box<Mutex<Views>>>,
+    kept: Mutex<Option<Box<Kept>>>,
+}
+
+/// What was made of an object for those who ask at about the same time.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The events that were encoded, by [`EventKind`].
+    frames: [Option<Bytes>; 3],
+    /// The object in other versions than the stored one.
+    views: Vec<(String, Arc<CachedObject>)>,
+    /// Whether somebody asked since it was last put in order.
+    is_used: bool,
 }
 
 /// What selectors look at, as small as it can be: there is one of these for every object.
@@ -89,9 +98,6 @@ impl Selectable {
     }
 }
 
-/// An object in other versions than the stored one, made when first asked for.
-type Views = Vec<(String, Arc<CachedObject>)>;
-
 impl CachedObject {
     pub(super) fn new(resource: &Resource, object: &Value, revision: Revision) -> Self {
         let selectable = Selectable::of(resource, object);
@@ -111,15 +117,13 @@ impl CachedObject {
         revision: Revision,
         selectable: Selectable,
     ) -> Self {
-        let (frames, views) = Default::default();
-        Self { json: Ok(CachedJson::new(json, metadata)), revision, selectable, frames, views }
+        Self { json: Ok(CachedJson::new(json, metadata)), revision, selectable, kept: Mutex::default() }
     }
 
     /// What is there and cannot be read. Of what it says only the name is known, from its key.
     fn damaged(name: &str, why: String, revision: Revision) -> Self {
         let selectable = Selectable { fields: Box::from([(NAME, Box::from(name))]), ..Selectable::default() };
-        let (frames, views) = Default::default();
-        Self { json: Err(why), revision, selectable, frames, views }
+        Self { json: Err(why), revision, selectable, kept: Mutex::default() }
     }
 
     /// The object behind a stored entry.
@@ -146,12 +150,11 @@ impl CachedObject {
 
     /// The same at a later revision: so what was deleted is shown.
     fn at(&self, revision: Revision) -> Self {
-        let (frames, views) = Default::default();
         let json = self.json.as_ref().map_err(Clone::clone).map(|json| {
             let (moved, metadata) = rendered::moved(json.to_vec(), json.metadata(), revision);
             CachedJson::new(&moved, metadata)
         });
-        Self { json, revision, selectable: self.selectable.clone(), frames, views }
+        Self { json, revision, selectable: self.selectable.clone(), kept: Mutex::default() }
     }
 
     /// Whether both selectors select it. What cannot be read may be what is looked for, and is not
@@ -170,7 +173,9 @@ impl CachedObject {
         if self.json.is_err() {
             return Arc::clone(self);
         }
-        let mut views = self.views.get_or_init(Box::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept();
+        let Kept { views, is_used, .. } = &mut **kept.get_or_insert_default();
+        *is_used = true;
         if let Some((_, view)) = views.iter().find(|(version, _)| *version == resource.version) {
             return Arc::clone(view);
         }
@@ -187,15 +192,30 @@ impl CachedObject {
         view
     }
 
-    /// The watch event with this object, one line. Encoded once, however many watch.
+    /// What is kept of it, to be looked at or added to by one at a time.
+    fn kept(&self) -> MutexGuard<'_, Option<Box<Kept>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops what nobody asked for since the last time.
+    fn rest(&self) {
+        let mut kept = self.kept();
+        if kept.as_mut().is_some_and(|kept| !std::mem::take(&mut kept.is_used)) {
+            *kept = None;
+        }
+    }
+
+    /// The watch event with this object, one line. Encoded once for all that watch.
     pub fn frame(&self, kind: EventKind) -> Bytes {
-        let [added, modified, deleted] = &**self.frames.get_or_init(Box::default);
+        let mut kept = self.kept();
+        let Kept { frames: [added, modified, deleted], is_used, .. } = &mut **kept.get_or_insert_default();
+        *is_used = true;
         let slot = match kind {
             EventKind::Added => added,
             EventKind::Modified => modified,
             EventKind::Deleted => deleted,
         };
-        slot.get_or_init(|| {
+        slot.get_or_insert_with(|| {
             let json = self.json.as_ref().ok();
             let mut frame = Vec::with_capacity(json.map_or(0, CachedJson::size) + 40);
             frame.extend_from_slice(b"{\"type\":\"");
@@ -270,5 +290,33 @@ impl Projection<CachedObject> for ToBytes {
 
     fn deleted(&self, last: &CachedObject, revision: Revision) -> CachedObject {
         last.at(revision)
+    }
+
+    fn rest(&self, item: &CachedObject) {
+        item.rest();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object() -> CachedObject {
+        let json = br#"{"metadata":{"name":"a"}}"#;
+        CachedObject::of_parts(json, 12..24, Revision::new(1), Selectable::default())
+    }
+
+    #[test]
+    fn an_event_is_kept_for_as_long_as_somebody_asks_for_it() {
+        let object = object();
+        let first = object.frame(EventKind::Added);
+        assert_eq!(first, "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\"}}}\n");
+        object.rest();
+        let second = object.frame(EventKind::Added);
+        assert_eq!(first.as_ptr(), second.as_ptr(), "it was asked for a moment ago");
+        object.rest();
+        object.rest();
+        assert!(object.kept().is_none());
+        assert_eq!(object.frame(EventKind::Added), first);
     }
 }
