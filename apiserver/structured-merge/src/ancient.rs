@@ -48,7 +48,7 @@ fn join(entries: &mut Entries, oldest: &Owner, bucket: &Owner, entry: &Entry) {
     if entries.get(bucket).is_none()
         && let Some(renamed) = entries.remove(oldest)
     {
-        entries.push(Entry { owner: bucket.clone(), ..renamed });
+        entries.push(Entry { owner: bucket.clone(), fields: renamed.fields.anew(), ..renamed });
     }
     entries.remove(&entry.owner);
     if let Some(joined) = entries.get_mut(bucket) {

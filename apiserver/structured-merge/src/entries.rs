@@ -54,18 +54,28 @@ impl Entries {
 
     /// The list as the object carries it, sorted; `None` when nobody owns anything.
     pub fn encode(&self) -> Option<Value> {
-        self.encode_over(None)
+        self.encode_from(Vec::new(), None)
     }
 
     /// The same, for entries that were read from `list`, which was written here: what has not changed since is taken
-    /// from there.
-    pub(crate) fn encode_over(&self, list: Option<Value>) -> Option<Value> {
-        let mut list = if let Some(Value::Array(list)) = list { list } else { Vec::new() };
+    /// from there. Of the writer's entry only the time may have.
+    pub(crate) fn encode_over(&self, list: Option<Value>, writer: &Owner) -> Option<Value> {
+        let list = if let Some(Value::Array(list)) = list { list } else { Vec::new() };
+        self.encode_from(list, Some(writer))
+    }
+
+    fn encode_from(&self, mut list: Vec<Value>, writer: Option<&Owner>) -> Option<Value> {
         let mut sorted: Vec<&Entry> = self.0.iter().filter(|entry| !entry.fields.is_empty()).collect();
         sorted.sort_by(|left, right| wire_order(left, right));
         let mut write = |entry: &Entry| {
-            let there = list.iter_mut().find(|there| entry.fields.is_as_read() && is_of(there, entry));
-            there.map_or_else(|| encode(entry), Value::take)
+            let is_writers = writer.is_some_and(|writer| entry.owner.is(writer));
+            // Of an owner who is there twice the last was read.
+            let there =
+                list.iter_mut().rfind(|there| is_of(there, entry) && (is_writers || is_at(there, entry)));
+            match there.filter(|_| entry.fields.is_as_read()) {
+                Some(there) => at(there.take(), entry.time),
+                None => encode(entry),
+            }
         };
         if sorted.is_empty() { None } else { Some(sorted.into_iter().map(&mut write).collect()) }
     }
@@ -112,7 +122,21 @@ impl Entries {
     }
 }
 
-/// Whether what is written is of the owner of an entry, and from the same time.
+/// Whether what is written is from the same time as an entry.
+fn is_at(written: &Value, entry: &Entry) -> bool {
+    let time = written.get("time").and_then(Value::as_str).unwrap_or_default();
+    time == entry.time.map(time::write).unwrap_or_default()
+}
+
+/// What is written, from this time.
+fn at(mut written: Value, time: Option<i64>) -> Value {
+    if let (Some(fields), Some(time)) = (written.as_object_mut(), time) {
+        fields.insert("time".to_owned(), json!(time::write(time)));
+    }
+    written
+}
+
+/// Whether what is written is of the owner of an entry.
 fn is_of(written: &Value, entry: &Entry) -> bool {
     let text = |field: &str| written.get(field).and_then(Value::as_str).unwrap_or_default();
     let Owner { manager, operation, api_version, subresource } = &entry.owner;
@@ -120,7 +144,6 @@ fn is_of(written: &Value, entry: &Entry) -> bool {
         && text("operation") == operation.text()
         && text("apiVersion") == api_version
         && text("subresource") == subresource
-        && text("time") == entry.time.map(time::write).unwrap_or_default()
 }
 
 fn decode(value: &Value) -> Result<Entry, String> {

@@ -47,6 +47,11 @@ impl Set {
         Self { is_as_read: true, ..self }
     }
 
+    /// The same, to be written as if it had not been read.
+    pub(crate) fn anew(self) -> Self {
+        Self { is_as_read: false, ..self }
+    }
+
     /// Whether it is one that was read, and has not been changed since.
     pub(crate) fn is_as_read(&self) -> bool {
         self.is_as_read
@@ -99,7 +104,10 @@ impl Set {
 
     /// Puts in all that the other has.
     pub fn add(&mut self, other: &Self) {
-        self.is_as_read &= other.is_empty();
+        if self.is_as_read && self.contains(other) {
+            return;
+        }
+        self.is_as_read = false;
         for (element, node) in &other.nodes {
             match self.nodes.get_mut(element) {
                 Some(mine) => {

@@ -106,7 +106,8 @@ impl Tracker<'_> {
         let entries = self.base(live, given.as_ref());
         let tracked = entries.and_then(|entries| self.track(live, new, entries).ok());
         let written = tracked.map(|entries| match unchanged {
-            true => entries.encode_over(given.or_else(|| before.cloned())),
+            true => entries
+                .encode_over(given.or_else(|| before.cloned()), &self.owner(self.manager, Operation::Update)),
             false => entries.encode(),
         });
         put(new, written.unwrap_or_else(|| before.cloned()));
@@ -152,12 +153,16 @@ impl Tracker<'_> {
         let of = self.of_version()?;
         let updater = self.updater(&of);
         updater.reconcile(entries);
-        let mut gained = updater.update(old, new, entries)?;
+        let owner = self.owner(manager, Operation::Update);
+        let mut gained = updater.update(old, new, entries, &owner)?;
+        if let Some(entry) = entries.get_mut(&owner) {
+            entry.fields.subtract(&gained.intersection(&SERVERS_OWN));
+            entries.drop_empty();
+        }
         gained.subtract(&SERVERS_OWN);
         if gained.is_empty() {
             return Ok(());
         }
-        let owner = self.owner(manager, Operation::Update);
         match entries.get_mut(&owner) {
             Some(entry) => {
                 entry.fields.add(&gained);
@@ -231,14 +236,18 @@ impl Tracker<'_> {
         let updater = self.updater(&of);
         updater.reconcile(&mut entries);
         let owner = self.owner(self.manager, Operation::Apply);
-        let object = updater.apply(live, config, &owner, &mut entries, force)?;
+        let (object, last) = updater.apply(live, config, &owner, &mut entries, force)?;
         let changed = !crate::json_order::same(live, &object);
         if let Some(entry) = entries.get_mut(&owner) {
             entry.fields.subtract(&SERVERS_OWN);
+            // Who applies the same fields again has the set that was read, which is not written anew.
+            if let Some(last) = last.filter(|last| last.fields == entry.fields) {
+                entry.fields = last.fields;
+            }
             entry.time = if changed { Some(self.now) } else { entry.time };
         }
         let mut object = if changed { object } else { live.clone() };
-        put(&mut object, entries.encode_over(list));
+        put(&mut object, entries.encode_over(list, &owner));
         Ok(Applied { object, changed })
     }
 

@@ -37,26 +37,31 @@ impl Updater<'_> {
         }
     }
 
-    /// An update: everybody loses what has changed. Returns what the updater gained.
+    /// An update: everybody loses what has changed, but `own`, who gains it again: what they keep of it is to be put in.
+    /// Returns what the updater gained.
     pub(crate) fn update(
         &self,
         old: &Value,
         new: &Value,
         entries: &mut Entries,
+        own: &Owner,
     ) -> Result<Set, ConversionFault> {
         let mut compared = Compared::new(self.versions, self.version, [old, new], self.reset);
         for entry in entries.iter_mut() {
             if let Some(change) = compared.within(&entry.owner.api_version)? {
                 entry.fields.subtract(&change.removed);
-                entry.fields.subtract(&change.modified);
-                entry.fields.subtract(&change.added);
+                // A set that loses nothing is not written anew.
+                if !entry.owner.is(own) {
+                    entry.fields.subtract(&change.modified);
+                    entry.fields.subtract(&change.added);
+                }
             }
         }
         entries.drop_empty();
         Ok(compared.within(self.version)?.map(|change| change.gained()).unwrap_or_default())
     }
 
-    /// An apply of `config` as `owner`. Returns the resulting object.
+    /// An apply of `config` as `owner`. Returns the resulting object, and the owner's entry as it was.
     pub(crate) fn apply(
         &self,
         live: &Value,
@@ -64,7 +69,7 @@ impl Updater<'_> {
         owner: &Owner,
         entries: &mut Entries,
         force: bool,
-    ) -> Result<Value, ApplyError> {
+    ) -> Result<(Value, Option<Entry>), ApplyError> {
         let merged = merge(self.of, live, config);
         let mut fields = owned(self.of, config);
         fields.subtract_trees(self.reset);
@@ -79,7 +84,7 @@ impl Updater<'_> {
             None => merged,
         };
         self.take(live, &result, owner, entries, force)?;
-        Ok(result)
+        Ok((result, last))
     }
 
     /// Takes from the others what the applier changes.
