@@ -148,8 +148,8 @@ impl CachedObject {
         }
     }
 
-    /// The same at a later revision: so what was deleted is shown.
-    fn at(&self, revision: Revision) -> Self {
+    /// The same at a later revision: so what was deleted, or is selected no more, is shown.
+    pub(super) fn at(&self, revision: Revision) -> Self {
         let json = self.json.as_ref().map_err(Clone::clone).map(|json| {
             let (moved, metadata) = rendered::moved(json.to_vec(), json.metadata(), revision);
             CachedJson::new(&moved, metadata)

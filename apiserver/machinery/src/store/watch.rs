@@ -156,19 +156,12 @@ impl ObjectWatch {
             (Some(_), Some(item)) => (EventKind::Modified, item),
             (Some(_), None) if deleted => (EventKind::Deleted, change.item.view(&self.resource)),
             // It left the selection: its last selected content, at the revision of leaving.
-            (Some(previous), None) => (EventKind::Deleted, Arc::new(self.at(&previous, change.revision)?)),
+            (Some(previous), None) => (EventKind::Deleted, Arc::new(previous.at(change.revision))),
         };
         match &event.1.json {
             Ok(_) => Ok(Some(event)),
             Err(damage) => Err(ApiError::internal(damage.clone())),
         }
-    }
-
-    /// The same object, at another revision.
-    fn at(&self, item: &CachedObject, revision: Revision) -> ApiResult<CachedObject> {
-        let mut object = item.to_value().map_err(ApiError::internal)?;
-        crate::object::set_revision(&mut object, revision);
-        Ok(CachedObject::new(&self.resource, &object, revision))
     }
 }
 
