@@ -25,7 +25,7 @@ pub(super) fn written(
     query: &Query,
 ) -> ApiResult<Answer> {
     match &written.json {
-        Some(json) if form == Form::JSON => Ok(line(code, json)),
+        Some(json) if form == Form::JSON => Ok(line(code, json.len(), |body| body.extend_from_slice(json))),
         _ => object(code, resource, &written.object, form, query),
     }
 }
@@ -59,19 +59,16 @@ pub(super) fn cached(
 ) -> ApiResult<Answer> {
     if form == Form::JSON {
         let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
-        let mut body = Vec::with_capacity(json.size() + 1);
-        json.write(&mut body);
-        body.push(b'\n');
-        return Ok(response::bytes(200, "application/json", body));
+        return Ok(line(200, json.size(), |body| json.write(body)));
     }
     let value = item.to_value().map_err(ApiError::internal)?;
     object(200, resource, &value, form, query)
 }
 
-/// JSON as it is, with the end of a line.
-fn line(code: u16, json: &[u8]) -> Answer {
-    let mut body = Vec::with_capacity(json.len() + 1);
-    body.extend_from_slice(json);
+/// JSON of this size as it is written, with the end of a line.
+fn line(code: u16, size: usize, write: impl FnOnce(&mut Vec<u8>)) -> Answer {
+    let mut body = Vec::with_capacity(size + 1);
+    write(&mut body);
     body.push(b'\n');
     response::bytes(code, "application/json", body)
 }
