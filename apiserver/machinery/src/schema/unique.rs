@@ -96,7 +96,7 @@ impl ListSchema {
         if self.uniqueness == Uniqueness::Atomic {
             return;
         }
-        let mut seen: HashMap<String, u32> = HashMap::new();
+        let mut seen: HashMap<String, usize> = HashMap::new();
         for (index, item) in items.iter().enumerate() {
             if matches!(self.uniqueness, Uniqueness::Map(_)) && !item.is_object() && !item.is_null() {
                 let detail = "must be an object for an array of list-type map";
@@ -107,7 +107,7 @@ impl ListSchema {
             } else {
                 let times = seen.entry(self.shown(item).to_string()).or_default();
                 *times += 1;
-                usize::try_from(*times).unwrap_or(usize::MAX) - 1
+                *times - 1
             };
             // Said once of each, at its second place.
             if before == 1 {
