@@ -42,7 +42,10 @@ where
     let (version, head_only) = (request.version(), request.method() == http::Method::HEAD);
     let compressed = !info.is_long_running() && compression::is_wanted(request.headers());
     let mut exchange = open(server, &request, connection, &query, &info, &audit_id);
-    let mut answer = match availability::refusal_at_the_end(server, &info, connection, version) {
+    let is_unclear = info.is_unclear();
+    let refused = is_unclear.then(|| response::unclear(request.uri()));
+    let refused = refused.or_else(|| availability::refusal_at_the_end(server, &info, connection, version));
+    let mut answer = match refused {
         Some(answer) => answer,
         None => pass(server, request, connection, query, info, &mut exchange).await,
     };
@@ -55,7 +58,10 @@ where
     if server.lifecycle.is_parting() && connection.internal.is_none() {
         response::part(&mut answer, version);
     }
-    response::do_not_cache(&mut answer);
+    // What that says is so for everybody and for ever.
+    if !is_unclear {
+        response::do_not_cache(&mut answer);
+    }
     audit_id::set(&mut answer, &audit_id);
     close_some(server, connection, version, exchange.is_known());
     exchange.finish(answer, started.elapsed())
@@ -175,7 +181,7 @@ where
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };
     exchange.waited(asked.elapsed());
-    let decided = authorization::authorize(server, (&info, &head.method), &query, &user, proxied).await;
+    let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
     exchange.decided(&decided);
     decided.result?;
     availability::check(server, &info, &query)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::{Request, Response, Version};
+use http::{Method, Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::connection::Connection;
 use crate::gathered::Gathered;
 use crate::malformed::Worded;
+use crate::response;
 use crate::server::ApiServer;
 use crate::socket::{End, Socket};
 use crate::tls::ReloadableTls;
@@ -215,13 +216,18 @@ async fn answer(
     // That it is to end is told with the answer, and not before.
     let end = CancellationToken::new();
     let asked = Connection { close: end.clone(), ..connection.clone() };
-    let answer = match well_formed::refusal(&request) {
+    let asks_for_tunnel = *request.method() == Method::CONNECT;
+    let mut answer = match well_formed::refusal(&request) {
         Some(refusal) => refusal,
         None if request.version() == Version::HTTP_2 => {
             server.handle(request.map(|body| Unread(Some(body))), &asked).await
         }
         None => server.handle(request, &asked).await,
     };
+    // Success would promise one.
+    if asks_for_tunnel && answer.status().is_success() {
+        answer = response::not_found();
+    }
     let end = end.is_cancelled().then_some(connection.close);
     Ok(answer.map(|body| Underway::new(body, end, token)))
 }

@@ -44,6 +44,8 @@ pub struct RequestInfo {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for
     /// other paths the method in lower case.
     pub verb: &'static str,
+    /// The method that the verb is made of.
+    pub method: Method,
     /// The path, decoded.
     pub path: String,
     /// What it names.
@@ -56,19 +58,27 @@ impl RequestInfo {
     /// deleted: who may delete an object may not for that reason delete a collection. Nor, as upstream,
     /// of what is watched in the old form, which has a path of its own for one object.
     pub fn resolve(method: &Method, path: &str, watch: bool, named: Option<&str>) -> Self {
-        let path = &percent_decode(path);
-        match resource_path(path) {
+        let path = percent_decode(path);
+        let (verb, subject) = match resource_path(&path) {
             Some((mut resource, special)) => {
                 let verb = special.unwrap_or_else(|| verb(method, &resource, watch));
                 if resource.name.is_empty() && special.is_none() && matches!(verb, "list" | "watch") {
                     named.unwrap_or_default().clone_into(&mut resource.name);
-                    let verb_path =
-                        Self { verb, path: path.to_owned(), subject: Subject::Resource(resource) };
-                    return verb_path;
                 }
-                Self { verb, path: path.to_owned(), subject: Subject::Resource(resource) }
+                (verb, Subject::Resource(resource))
             }
-            None => Self { verb: method_verb(method), path: path.to_owned(), subject: Subject::Path },
+            None => (method_verb(method), Subject::Path),
+        };
+        Self { verb, method: method.clone(), path, subject }
+    }
+
+    /// Whether the path has the word for a verb and nothing that it is done to.
+    pub(crate) fn is_unclear(&self) -> bool {
+        let is_verb = |part: &str| matches!(part, "watch" | "proxy");
+        let parts: Vec<&str> = self.path.trim_matches('/').split('/').collect();
+        match parts.as_slice() {
+            ["api", _, last] | ["apis", _, _, last] => is_verb(last),
+            _ => false,
         }
     }
 
@@ -226,6 +236,17 @@ mod tests {
         for (method, path, watch, expected) in table {
             assert_eq!(show(&method, path, watch), expected, "{method} {path}");
         }
+    }
+
+    #[test]
+    fn a_verb_of_nothing_is_unclear() {
+        let unclear = |path: &str| RequestInfo::resolve(&Method::GET, path, false, None).is_unclear();
+        assert!(unclear("/apis/g/v1/watch"));
+        assert!(unclear("/apis/g/v1/proxy/"));
+        assert!(unclear("/api/v1/watch"));
+        assert!(!unclear("/apis/g/v1/watch/machines"));
+        assert!(!unclear("/apis/g/v1/namespaces/watch"));
+        assert!(!unclear("/apis/g/watch"));
     }
 
     #[test]

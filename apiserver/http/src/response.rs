@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderValue, Response, StatusCode, Version};
+use http::{HeaderValue, Response, StatusCode, Uri, Version};
 use http_body::Body;
 use serde_json::Value;
 
@@ -110,11 +110,17 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Answer {
     answer
 }
 
+/// What a request is about cannot be told from its path.
+pub(crate) fn unclear(uri: &Uri) -> Answer {
+    let asked = uri.path_and_query().map_or("/", |asked| asked.as_str());
+    let reason = "failed to create RequestInfo: unable to determine kind and namespace from url";
+    let said = format!("Internal Server Error: {asked:?}: {reason}, {asked}\n");
+    text(500, said.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))
+}
+
 /// What is at no known path.
 pub(crate) fn not_found() -> Answer {
-    let mut answer = text(404, "404 page not found\n");
-    no_sniffing(&mut answer);
-    answer
+    text(404, "404 page not found\n")
 }
 
 /// Browsers are not to take text from elsewhere for a page.

@@ -77,8 +77,8 @@ fn fault<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
     if *request.method() == Method::OPTIONS && request.uri().path() == "*" {
         return Some((200, ""));
     }
-    // It asks for a tunnel, and a 200 would promise one.
-    if *request.method() == Method::CONNECT {
+    // It asks for a tunnel.
+    if *request.method() == Method::CONNECT && request.uri().authority().is_some() {
         return Some((404, "404 page not found\n"));
     }
     if !is_escaped_well(request.uri().path()) {
@@ -130,6 +130,7 @@ mod tests {
         assert_eq!(code("GET", "/apis/%zz", &[host]), Some(400));
         assert_eq!(code("GET", "/apis/%2", &[host]), Some(400));
         assert_eq!(code("CONNECT", "a:443", &[host]), Some(404));
+        assert_eq!(code("CONNECT", "/apis", &[host]), None);
         assert_eq!(code("OPTIONS", "*", &[host]), Some(200));
         assert_eq!(code("PUT", "/apis", &[host, ("expect", "100-Continue")]), None);
         assert_eq!(code("PUT", "/apis", &[host, ("expect", "wonders")]), Some(417));

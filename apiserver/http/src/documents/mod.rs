@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use apiserver_machinery::discovery::Served;
 use apiserver_machinery::resource::Registry;
 use apiserver_machinery::reviews::{self, Review};
-use apiserver_machinery::status::ApiResult;
+use apiserver_machinery::status::{ApiError, ApiResult};
 use http::header::{CACHE_CONTROL, VARY};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 
 use self::document::Document;
@@ -32,6 +32,8 @@ const OTHER_PATHS: [&str; 8] =
 struct Legacy {
     document: Value,
     is_built_in: bool,
+    /// Whether it answers to no other method than GET.
+    is_routed: bool,
 }
 
 /// What one face shows.
@@ -65,7 +67,8 @@ impl Documents {
     /// Answers a document's path; `None` when it is none.
     ///
     /// # Errors
-    /// 406 when there is no form of it that the client takes.
+    /// 405 when it is only read and something else is to be done, 406 when there is no form of it that the client
+    /// takes.
     pub(crate) async fn serve(&self, call: &Call) -> ApiResult<Option<Answer>> {
         let face = if call.proxied { &self.hosted } else { &self.direct };
         let path = call.info.path.trim_end_matches('/');
@@ -76,6 +79,7 @@ impl Documents {
                 negotiation::check_offered(&call.headers, &["application/json"])?;
                 return response::value(200, &self.version, Encoding::PrettyJson).map(Some);
             }
+            "/apis" if call.info.path.ends_with("//") => return Ok(None),
             _ => {}
         }
         // Unlike the others, these are at one path alone.
@@ -83,11 +87,15 @@ impl Documents {
             return Ok(face.open_api.get().await?.serve(rest, &call.headers, &call.query));
         }
         let Some(legacy) = face.legacy.get(path) else { return Ok(None) };
+        if legacy.is_routed && call.info.method != Method::GET {
+            return Err(ApiError::method_not_allowed_here());
+        }
         if legacy.is_built_in {
             negotiation::check_offered(&call.headers, &negotiation::MEDIA_TYPES)?;
         }
         let aggregated = match path {
-            "/apis" => Some(&face.aggregated),
+            // With a slash at its end it is the list alone.
+            "/apis" if call.info.path == path => Some(&face.aggregated),
             "/api" => face.aggregated_core.as_ref(),
             _ => None,
         };
@@ -142,19 +150,20 @@ impl Aggregated {
 impl Face {
     fn new(registry: Registry, reviews: &'static [Review], address: &str) -> Self {
         let served = Served { registry: &registry, reviews };
-        let of = |is_built_in: bool, document: Value| Legacy { document, is_built_in };
-        let mut legacy = BTreeMap::from([("/apis".to_owned(), of(false, served.group_list()))]);
+        let of =
+            |is_built_in: bool, is_routed: bool, document: Value| Legacy { document, is_built_in, is_routed };
+        let mut legacy = BTreeMap::from([("/apis".to_owned(), of(false, false, served.group_list()))]);
         if let Some(core) = served.core_versions(address) {
-            legacy.insert("/api".to_owned(), of(true, core));
+            legacy.insert("/api".to_owned(), of(true, true, core));
         }
         for (group, versions) in served.groups() {
             let is_built_in = is_built_in(served.registry, &group);
             if let Some(document) = served.group(&group) {
-                legacy.insert(format!("/apis/{group}"), of(is_built_in, document));
+                legacy.insert(format!("/apis/{group}"), of(is_built_in, false, document));
             }
             for version in versions {
                 if let Some(list) = served.resource_list(&group, &version) {
-                    legacy.insert(root(&group, &version), of(is_built_in, list));
+                    legacy.insert(root(&group, &version), of(is_built_in, is_built_in, list));
                 }
             }
         }
@@ -172,7 +181,7 @@ impl Face {
 }
 
 /// Whether a group is one of Kubernetes' own; upstream answers for those by other means than for the rest.
-fn is_built_in(registry: &Registry, group: &str) -> bool {
+pub(crate) fn is_built_in(registry: &Registry, group: &str) -> bool {
     group.is_empty()
         || !registry.resources().iter().any(|resource| resource.group == group && resource.hosted)
 }

@@ -6,7 +6,6 @@ use apiserver_access::{Attributes, Decision, User};
 use apiserver_machinery::admission::{Action, Permissions};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use async_trait::async_trait;
-use http::Method;
 
 use crate::query::Query;
 use crate::request_info::{RequestInfo, Subject, UNKNOWN};
@@ -25,7 +24,7 @@ pub(crate) struct Decided {
 
 pub(crate) async fn authorize(
     server: &ApiServer,
-    (info, method): (&RequestInfo, &Method),
+    info: &RequestInfo,
     query: &Query,
     user: &User,
     proxied: bool,
@@ -33,7 +32,7 @@ pub(crate) async fn authorize(
     let mut attributes = attributes(info, query, user);
     // A method that no verb is made of is its own.
     if attributes.verb == UNKNOWN {
-        attributes.verb = method.as_str().to_lowercase();
+        attributes.verb = info.method.as_str().to_lowercase();
     }
     let asked = Instant::now();
     let decided = decide(server, &attributes, proxied).await;

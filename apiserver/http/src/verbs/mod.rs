@@ -1,6 +1,7 @@
 //! From a resolved, permitted request to the generic store and back.
 
 mod apply;
+mod built_in;
 mod create;
 mod delete;
 mod frames;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::Kind;
+use http::Method;
 
 use crate::negotiation;
 use crate::request::Call;
@@ -31,6 +33,10 @@ use crate::{health, index};
 
 /// Serves a request that has passed all filters.
 pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
+    // Permission is asked for what it would be about, and then there is nothing: upstream takes no two for one.
+    if call.info.path.starts_with("//") {
+        return Ok(response::not_found());
+    }
     match call.info.subject.clone() {
         Subject::Path => path(server, &call).await,
         Subject::Resource(resource) => self::resource(server, &call, &resource).await,
@@ -38,8 +44,7 @@ pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answ
 }
 
 async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
-    // Upstream's documents do not look at the method; only its version does.
-    if call.info.path.trim_end_matches('/') == "/version" && call.info.verb != "get" {
+    if call.info.path.trim_end_matches('/') == "/version" && call.info.method != Method::GET {
         return Err(ApiError::method_not_allowed_here());
     }
     if let Some(answer) = health::serve(server, &call.info.path, &call.query) {
@@ -52,8 +57,10 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
     }
     match server.documents.serve(call).await? {
         Some(answer) => Ok(answer),
-        // Versions of the core group are told apart from pages that do not exist.
-        None if call.info.path.starts_with("/api/") => Err(ApiError::no_such_resource()),
+        // Versions of these groups are told apart from pages that do not exist.
+        None if built_in::has_path(server.registry(), &call.info.path) && !call.proxied => {
+            Err(ApiError::no_such_resource())
+        }
         None => Ok(response::not_found()),
     }
 }
@@ -75,16 +82,20 @@ fn check_names(path: &ResourcePath) -> ApiResult<()> {
 
 async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> ApiResult<Answer> {
     let objects = Arc::clone(&server.parts.objects);
+    let kind = objects.kind(&path.group, &path.version, &path.resource);
+    let is_built_in = kind.map_or_else(
+        || built_in::has_path(objects.registry(), &call.info.path),
+        |kind| !kind.resource.hosted,
+    );
+    if is_built_in && !call.proxied {
+        built_in::check(objects.registry(), &call.info, path)?;
+    }
     if let Some(review) = apiserver_machinery::reviews::find(&path.group, &path.version, &path.resource)
         .filter(|_| !call.proxied)
     {
         return Box::pin(reviews::serve(server, call, review, path)).await;
     }
-    let Some(kind) = objects.kind(&path.group, &path.version, &path.resource) else {
-        // As for the group's versions: nobody may take it for a page.
-        let is_core = path.group.is_empty();
-        return if is_core { Err(ApiError::no_such_resource()) } else { Ok(response::not_found()) };
-    };
+    let Some(kind) = kind else { return Ok(response::not_found()) };
     // Core kinds are the host's own on its face.
     if call.proxied && !kind.resource.hosted {
         return Ok(response::not_found());

@@ -68,15 +68,6 @@ pub(super) async fn serve(
     review: &Review,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    if !path.name.is_empty() {
-        return Err(ApiError::no_such_resource());
-    }
-    if review.namespaced == path.namespace.is_empty() {
-        return Ok(response::not_found());
-    }
-    if call.info.verb != "create" {
-        return Err(ApiError::method_not_allowed_here());
-    }
     let form = call.form()?;
     call.query.write_options("CreateOptions", Vec::new())?;
     let mut question = decode(call, review)?;
