@@ -104,7 +104,8 @@ fn validate_labels(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) 
 fn validate_annotations(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let path = path.child("annotations");
     let mut total = 0;
-    for (key, value) in new.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten()
+    for (key, value) in
+        object::at(new, "metadata.annotations").and_then(Value::as_object).into_iter().flatten()
     {
         total += key.len() + value.as_str().map_or(0, str::len);
         refuse(&path, &json!(key), label_key_faults(&key.to_lowercase()), faults);
@@ -115,7 +116,7 @@ fn validate_annotations(new: &Value, path: &FieldPath, faults: &mut Vec<FieldErr
 }
 
 fn validate_owners(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    if let Some(owners) = new.pointer("/metadata/ownerReferences").and_then(Value::as_array) {
+    if let Some(owners) = object::at(new, "metadata.ownerReferences").and_then(Value::as_array) {
         owners::validate(owners, &path.child("ownerReferences"), faults);
     }
 }
@@ -168,7 +169,8 @@ pub fn normalize(object: &mut Value) {
 /// Drops owner references that occur twice; returns the uids of those dropped.
 pub fn dedup_owners(object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
-    if let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
+    let owners = object.get_mut("metadata").and_then(|meta| meta.get_mut("ownerReferences"));
+    if let Some(owners) = owners.and_then(Value::as_array_mut) {
         let mut seen: Vec<Value> = Vec::new();
         owners.retain(|owner| {
             let fresh = !seen.contains(owner);

@@ -95,7 +95,7 @@ pub fn shown(scale: &Scale, object: &Value) -> ApiResult<Value> {
 /// The object as `wanted`, a Scale, would have it: its number, and the preconditions that it names.
 pub fn carry_over(scale: &Scale, object: &Value, wanted: &Value) -> Value {
     let mut new = object.clone();
-    let replicas = wanted.pointer("/spec/replicas").cloned().filter(Value::is_number);
+    let replicas = object::at(wanted, "spec.replicas").cloned().filter(Value::is_number);
     set(&mut new, &scale.spec_replicas, replicas.unwrap_or_else(|| json!(0)));
     for field in ["name", "namespace", "uid", "resourceVersion"] {
         let given = object::meta(wanted, field);
@@ -198,12 +198,8 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-fn pointer(path: &str) -> String {
-    format!("/{}", path.trim_start_matches('.').replace('.', "/"))
-}
-
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    object.pointer(&pointer(path)).filter(|value| !value.is_null())
+    object::at(object, path.trim_start_matches('.')).filter(|value| !value.is_null())
 }
 
 fn count(object: &Value, path: &str) -> ApiResult<Option<i64>> {

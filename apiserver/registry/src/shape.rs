@@ -1,5 +1,6 @@
 //! Filling in fields of objects whose shape nobody has checked yet.
 
+pub(crate) use apiserver_machinery::object::at as get;
 use serde_json::{Map, Value};
 
 /// The object at a dotted path, made with its parents when absent; `None` where something else is.
@@ -12,17 +13,12 @@ pub(crate) fn object<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Map<
 /// Sets the field at a dotted path unless it is there.
 pub(crate) fn default(root: &mut Value, path: &str, value: impl Into<Value>) {
     let Some((parent, name)) = path.rsplit_once('.') else { return };
-    if root.pointer(&pointer(path)).is_some() {
+    if get(root, path).is_some() {
         return;
     }
     if let Some(parent) = object(root, parent) {
         parent.insert(name.to_owned(), value.into());
     }
-}
-
-/// The value at a dotted path.
-pub(crate) fn get<'a>(root: &'a Value, path: &str) -> Option<&'a Value> {
-    root.pointer(&pointer(path))
 }
 
 /// The text at a dotted path.
@@ -37,11 +33,7 @@ pub(crate) fn items<'a>(root: &'a Value, path: &str) -> impl Iterator<Item = (us
 
 /// An annotation.
 pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
-    object.pointer("/metadata/annotations")?.get(key)?.as_str()
-}
-
-fn pointer(path: &str) -> String {
-    format!("/{}", path.replace('.', "/"))
+    get(object, "metadata.annotations")?.get(key)?.as_str()
 }
 
 #[cfg(test)]

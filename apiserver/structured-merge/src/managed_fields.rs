@@ -4,6 +4,11 @@ use serde_json::{Map, Value};
 
 const FIELD: &str = "managedFields";
 
+/// The owners of an object, as it has them.
+pub(crate) fn of(object: &Value) -> Option<&Value> {
+    object.get("metadata")?.get(FIELD)
+}
+
 /// Takes the owners out of an object.
 pub(crate) fn take(object: &mut Value) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.remove(FIELD).filter(|list| !list.is_null())
@@ -45,7 +50,7 @@ pub fn is_same(left: &Value, right: &Value) -> bool {
 /// Whether two objects have the same owners, whenever those wrote.
 pub fn same_owners(left: &Value, right: &Value) -> bool {
     fn list(object: &Value) -> Vec<Vec<(&str, &Value)>> {
-        let list = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+        let list = of(object).and_then(Value::as_array);
         list.into_iter().flatten().map(timeless).collect()
     }
     list(left) == list(right)

@@ -10,7 +10,7 @@ use crate::conflict::Conflicts;
 use crate::element::Path;
 use crate::entries::{Entries, Entry, InvalidEntries};
 use crate::last_applied;
-use crate::managed_fields::{is_same, put, take};
+use crate::managed_fields::{self, is_same, put, take};
 use crate::owner::{Operation, Owner};
 use crate::schema::Type;
 use crate::set::Set;
@@ -97,7 +97,7 @@ impl Tracker<'_> {
     /// counts, and the owners stay as they were.
     pub fn update(&self, live: Option<&Value>, new: &mut Value) {
         let given = take(new);
-        let before = live.and_then(|live| live.pointer("/metadata/managedFields"));
+        let before = live.and_then(managed_fields::of);
         // Whoever sends back the owners as they are, and changes nothing, changes no owners.
         let unchanged = live.is_some() && given.as_ref().is_none_or(|given| Some(given) == before);
         if unchanged && live.is_some_and(|live| is_same(live, new)) {
@@ -117,7 +117,7 @@ impl Tracker<'_> {
     /// `None` when the live ones cannot be read either.
     fn base(&self, live: Option<&Value>, given: Option<&Value>) -> Option<Entries> {
         let before = || {
-            let list = live.and_then(|live| live.pointer("/metadata/managedFields"));
+            let list = live.and_then(managed_fields::of);
             Entries::decode(list).ok()
         };
         if !self.subresource.is_empty() {
@@ -217,7 +217,7 @@ impl Tracker<'_> {
     /// The owners of the live object; what nobody owns there is owned by nobody in particular.
     fn before_apply(&self, live: Option<&Value>) -> Result<Entries, ApplyError> {
         let Some(live) = live else { return Ok(Entries::default()) };
-        let mut entries = Entries::decode(live.pointer("/metadata/managedFields"))?;
+        let mut entries = Entries::decode(managed_fields::of(live))?;
         if entries.is_empty() {
             self.record_update(&json!({}), live, BEFORE, &mut entries)?;
         }

@@ -135,7 +135,7 @@ fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, faults
 }
 
 fn validate_managers(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    if let Some(entries) = new.pointer("/metadata/managedFields").and_then(Value::as_array) {
+    if let Some(entries) = object::at(new, "metadata.managedFields").and_then(Value::as_array) {
         field_owners::validate(entries, &path.child("managedFields"), faults);
     }
 }

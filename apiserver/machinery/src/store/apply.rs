@@ -168,7 +168,7 @@ pub(super) fn check_kind(fields: &Value, api_version: &str, kind: &str) -> ApiRe
     if given != (api_version, kind) {
         return Err(ApiError::bad_request(format!("invalid object type: {}", kind_text(given.0, given.1))));
     }
-    if fields.pointer("/metadata/managedFields").is_some_and(|owners| !owners.is_null()) {
+    if object::at(fields, "metadata.managedFields").is_some_and(|owners| !owners.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     Ok(())

@@ -252,8 +252,7 @@ fn fields(resource: &Resource, object: &Value) -> Box<[(&'static str, Box<str>)]
     let mut fields: Vec<(&'static str, Box<str>)> =
         vec![(NAME, Box::from(object::name(object))), (NAMESPACE, Box::from(object::namespace(object)))];
     for path in &resource.selectable {
-        let pointer = format!("/{}", path.replace('.', "/"));
-        let value = match object.pointer(&pointer) {
+        let value = match object::at(object, path) {
             None | Some(Value::Null) => Box::default(),
             Some(Value::String(text)) => Box::from(text.as_str()),
             Some(other) => other.to_string().into_boxed_str(),

@@ -147,7 +147,8 @@ fn marked(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> ApiR
             object::set_meta(&mut new, "deletionGracePeriodSeconds", 0);
         }
         if kind.resource.generation {
-            let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+            let generation =
+                object::at(old, "metadata.generation").and_then(Value::as_i64).unwrap_or_default();
             object::set_meta(&mut new, "generation", generation + 1);
         }
         create::prepare_by_kind(kind, &mut new, Some(old), Origin::Sent)?;

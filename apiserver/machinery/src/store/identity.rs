@@ -78,7 +78,7 @@ pub(super) fn check_uid(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<(
 /// What `new` has otherwise that stays as it is: deletion is asked for with DELETE, and once begun goes on.
 fn immutable(new: &Value, old: &Value) -> Vec<FieldError> {
     let of = |object: &Value, field: &str| {
-        object.pointer(&format!("/metadata/{field}")).filter(|value| !value.is_null()).cloned()
+        object.get("metadata")?.get(field).filter(|value| !value.is_null()).cloned()
     };
     let mut faults = Vec::new();
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {

@@ -107,7 +107,7 @@ pub(super) fn keep_times(new: &mut Value, old: &Value) {
     if !is_same(new, old) || !same_owners(new, old) {
         return;
     }
-    match old.pointer("/metadata/managedFields") {
+    match object::at(old, "metadata.managedFields") {
         Some(owners) => object::set_meta(new, "managedFields", owners.clone()),
         None => object::remove_meta(new, "managedFields"),
     }

@@ -9,7 +9,7 @@ use crate::status::ApiResult;
 
 /// Restores what this write may not change, sets what the server keeps.
 pub(super) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modification<'_>) -> ApiResult<()> {
-    let owners = new.pointer_mut("/metadata/managedFields").map(Value::take);
+    let owners = new.get_mut("metadata").and_then(|meta| meta.get_mut("managedFields")).map(Value::take);
     restore_other_parts(kind, new, old, how.target);
     match owners {
         Some(owners) => object::set_meta(new, "managedFields", owners),
@@ -36,7 +36,7 @@ pub(super) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modifica
 /// Counts the generations of what is wanted.
 pub(super) fn count_generation(kind: Kind<'_>, new: &mut Value, old: &Value) {
     if kind.resource.generation && is_new_generation(kind, new, old) {
-        let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let generation = object::at(old, "metadata.generation").and_then(Value::as_i64).unwrap_or_default();
         object::set_meta(new, "generation", generation + 1);
     }
 }
@@ -51,7 +51,7 @@ fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Tar
             set_or_remove(new, "status", status);
         }
         Target::Finalizers => {
-            let finalizers = new.pointer("/spec/finalizers").cloned();
+            let finalizers = object::at(new, "spec.finalizers").cloned();
             *new = object::without(old, &[]);
             set_spec_finalizers(new, finalizers);
         }
@@ -60,7 +60,7 @@ fn restore_other_parts(kind: Kind<'_>, new: &mut Value, old: &Value, target: Tar
                 set_or_remove(new, "status", old.get("status").cloned());
             }
             if kind.resource.strategy.has_spec_finalizers() {
-                set_spec_finalizers(new, old.pointer("/spec/finalizers").cloned());
+                set_spec_finalizers(new, object::at(old, "spec.finalizers").cloned());
             }
         }
     }

@@ -51,14 +51,14 @@ impl ObjectStore {
                 shown["spec"]["replicas"] = Value::from(UNSAID);
             }
             let mut new = change(&shown)?;
-            if new.pointer("/spec/replicas").is_some_and(|replicas| *replicas == UNSAID) {
+            if object::at(&new, "spec.replicas").is_some_and(|replicas| *replicas == UNSAID) {
                 let path = &scale.spec_replicas;
                 return Err(ApiError::bad_request(format!(
                     "the spec replicas field {path:?} cannot be empty"
                 )));
             }
             // A Scale does not say zero, so that nobody owns it: whoever scales to it leaves the number to others.
-            if new.pointer("/spec/replicas").is_some_and(|replicas| *replicas == 0) {
+            if object::at(&new, "spec.replicas").is_some_and(|replicas| *replicas == 0) {
                 object::remove_at(&mut new, &["spec", "replicas"]);
             }
             tracker(&api_version, &options.manager).update(Some(old), &mut new);
@@ -106,7 +106,7 @@ impl ObjectStore {
         let (replicas, api_version) = (self.replicas(kind), kind.resource.api_version());
         let paths = ScalePaths { replicas: &replicas, api_version: &api_version };
         let change = |old: &Value| {
-            let owners = old.pointer("/metadata/managedFields");
+            let owners = object::at(old, "metadata.managedFields");
             // Owners that cannot be read own nothing here.
             let owners = Entries::decode(owners).unwrap_or_default();
             let (mut present, says) = scale::of(scale, old)?;
@@ -118,7 +118,7 @@ impl ObjectStore {
             }
             // A patch of a Scale names no object by its uid.
             object::set_meta(&mut new, "uid", object::meta(old, "uid"));
-            let scalers = Entries::decode(wanted.pointer("/metadata/managedFields")).unwrap_or_default();
+            let scalers = Entries::decode(object::at(&wanted, "metadata.managedFields")).unwrap_or_default();
             set_owners(&mut new, &from_scale(&owners, &scalers, &paths));
             Ok(new)
         };

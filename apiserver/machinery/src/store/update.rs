@@ -218,7 +218,7 @@ impl ObjectStore {
             Some(tracker) => tracker.update(old, new),
             // What was changed may have been a copy without them.
             None => {
-                if let Some(owners) = old.and_then(|old| old.pointer("/metadata/managedFields")) {
+                if let Some(owners) = old.and_then(|old| object::at(old, "metadata.managedFields")) {
                     object::set_meta(new, "managedFields", owners.clone());
                 }
             }

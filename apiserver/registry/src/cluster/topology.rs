@@ -22,7 +22,7 @@ pub(super) const POOLS: [&str; 2] = ["machineDeployments", "machinePools"];
 
 /// Adds every fault of the topology.
 pub(super) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
-    let Some(topology) = new.pointer("/spec/topology").filter(|topology| topology.is_object()) else {
+    let Some(topology) = object::at(new, "spec.topology").filter(|topology| topology.is_object()) else {
         return;
     };
     let path = FieldPath::new("spec.topology");
@@ -39,7 +39,7 @@ pub(super) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
             handed_down::metadata(pool.get("metadata"), &at.child("metadata"), faults);
             machine_template::validate_taints(pool, &at, false, faults);
             // Pools of Machines have none.
-            let bounds = pool.pointer("/rollout/strategy/rollingUpdate");
+            let bounds = object::at(pool, "rollout.strategy.rollingUpdate");
             rollout::validate_bounds(bounds, &at.child("rollout.strategy.rollingUpdate"), faults);
         }
     }

@@ -1,6 +1,7 @@
 //! ClusterResourceSet.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ impl Strategy for ClusterResourceSetStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut faults = Vec::new();
         let path = FieldPath::new("spec.clusterSelector");
-        let selector = new.pointer("/spec/clusterSelector");
+        let selector = object::at(new, "spec.clusterSelector");
         let shown = selector.cloned().unwrap_or_default();
         if let Some(reason) = label_selector::fault(selector) {
             faults.push(FieldError::invalid(path, &shown, &reason));
@@ -32,7 +33,7 @@ impl Strategy for ClusterResourceSetStrategy {
             faults.push(FieldError::invalid(path, &shown, "selector must not be empty"));
         }
         let Some(old) = old else { return faults };
-        if old.pointer("/spec/strategy").is_some() {
+        if object::at(old, "spec.strategy").is_some() {
             faults.extend(immutable::field(new, old, "spec.strategy"));
         }
         faults.extend(immutable::field(new, old, "spec.clusterSelector"));

@@ -1,6 +1,7 @@
 //! ClusterResourceSetBinding.
 
 use apiserver_machinery::field_errors::FieldError;
+use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ pub(crate) struct ClusterResourceSetBindingStrategy;
 
 impl Strategy for ClusterResourceSetBindingStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let named = old.filter(|old| old.pointer("/spec/clusterName").is_some());
+        let named = old.filter(|old| object::at(old, "spec.clusterName").is_some());
         named.and_then(|old| immutable::field(new, old, "spec.clusterName")).into_iter().collect()
     }
 }

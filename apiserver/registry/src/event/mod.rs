@@ -54,7 +54,7 @@ impl Strategy for EventStrategy {
 /// An Event is where the object is that it is about.
 fn validate_namespace(new: &Value, dated: bool, faults: &mut Vec<FieldError>) {
     let namespace = object::namespace(new);
-    let involved = new.pointer("/involvedObject/namespace").and_then(Value::as_str).unwrap_or_default();
+    let involved = object::at(new, "involvedObject.namespace").and_then(Value::as_str).unwrap_or_default();
     let fits = match (involved.is_empty(), dated) {
         (true, true) => CLUSTER_SCOPED.contains(&namespace),
         (true, false) => namespace == "default",

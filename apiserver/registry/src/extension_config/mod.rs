@@ -41,11 +41,11 @@ impl Strategy for ExtensionConfigStrategy {
             let path = FieldPath::new("metadata.name");
             faults.push(FieldError::invalid(path, &json!(object::name(new)), &detail));
         }
-        if let Some(client) = new.pointer("/spec/clientConfig") {
+        if let Some(client) = object::at(new, "spec.clientConfig") {
             address::validate(client, &FieldPath::new("spec.clientConfig"), &mut faults);
         }
         let path = FieldPath::new("spec.namespaceSelector");
-        match new.pointer("/spec/namespaceSelector") {
+        match object::at(new, "spec.namespaceSelector") {
             None => faults.push(FieldError::required(path, "must be defined")),
             Some(selector) => {
                 let reason = label_selector::fault(Some(selector));

@@ -55,7 +55,7 @@ impl Strategy for IPAddressStrategy {
         if let Some(gateway) = text(new, "spec.gateway").filter(|gateway| !gateway.is_empty()) {
             address("gateway", gateway);
         }
-        let prefix = new.pointer("/spec/prefix").and_then(Value::as_i64).unwrap_or_default();
+        let prefix = object::at(new, "spec.prefix").and_then(Value::as_i64).unwrap_or_default();
         let detail = match found {
             _ if prefix < 0 => "prefix cannot be negative",
             Some(IpAddr::V4(_)) if prefix > 32 => "prefix is too large for an IPv4 address",
@@ -69,7 +69,7 @@ impl Strategy for IPAddressStrategy {
 
 /// A fault when the address is out of another pool than its claim asks for.
 fn other_pool(new: &Value, claim: &Value) -> Option<FieldError> {
-    let [wanted, asked] = [new, claim].map(|object| object.pointer("/spec/poolRef"));
+    let [wanted, asked] = [new, claim].map(|object| object::at(object, "spec.poolRef"));
     let detail =
         "the referenced pool is different from the pool referenced by the claim this address should fulfill";
     (wanted != asked)

@@ -1,6 +1,7 @@
 //! IPAddressClaim.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ impl Strategy for IPAddressClaimStrategy {
 
 /// A fault when the pool is of no group: v1beta2 asks for one, older versions do not.
 pub(crate) fn validate_pool(new: &Value) -> Option<FieldError> {
-    let pool = new.pointer("/spec/poolRef")?;
+    let pool = object::at(new, "spec.poolRef")?;
     let has_group = pool.get("apiGroup").and_then(Value::as_str).is_some_and(|group| !group.is_empty());
     let detail = "the pool reference needs to contain a group";
     (!has_group).then(|| FieldError::invalid(FieldPath::new("spec.poolRef.apiGroup"), &Value::Null, detail))

@@ -2,6 +2,7 @@
 
 mod ignition;
 
+use apiserver_machinery::object;
 use std::collections::HashSet;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
@@ -28,7 +29,7 @@ pub(crate) fn validate(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldErr
     validate_users(spec, path, faults);
     ignition::validate(spec, path, faults);
     validate_disks(spec, path, faults);
-    let user = spec.pointer("/joinConfiguration/discovery/file/kubeConfig/user");
+    let user = object::at(spec, "joinConfiguration.discovery.file.kubeConfig.user");
     if let Some(user) = user.filter(|user| user.get("authProvider").is_some() && user.get("exec").is_some()) {
         let at = path.child("joinConfiguration.discovery.file.kubeconfig.user");
         faults.push(FieldError::invalid(at, user, "only one of authProvider or exec must be defined"));

@@ -1,6 +1,7 @@
 //! KubeadmConfigTemplate.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use serde_json::Value;
 
@@ -14,10 +15,10 @@ impl Strategy for KubeadmConfigTemplateStrategy {
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
         let mut faults = Vec::new();
         let path = FieldPath::new("spec.template");
-        if let Some(spec) = new.pointer("/spec/template/spec") {
+        if let Some(spec) = object::at(new, "spec.template.spec") {
             kubeadm_config::validate(spec, &path.child("spec"), &mut faults);
         }
-        let metadata = new.pointer("/spec/template/metadata");
+        let metadata = object::at(new, "spec.template.metadata");
         handed_down::metadata(metadata, &path.child("metadata"), &mut faults);
         faults
     }

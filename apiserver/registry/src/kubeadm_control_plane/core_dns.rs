@@ -1,6 +1,7 @@
 //! From which version of CoreDNS to which one its configuration can be brought.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use serde_json::Value;
 
 /// Whoever sets this looks after CoreDNS.
@@ -36,10 +37,10 @@ pub(super) fn validate(
     faults: &mut Vec<FieldError>,
 ) {
     let tag = |configuration: &Value| {
-        configuration.pointer("/dns/imageTag").and_then(Value::as_str).and_then(parse)
+        object::at(configuration, "dns.imageTag").and_then(Value::as_str).and_then(parse)
     };
     let (Some(to), Some(from)) = (tag(configuration), tag(before)) else { return };
-    let skipped = object.pointer("/metadata/annotations").is_some_and(|all| all.get(SKIP).is_some());
+    let skipped = object::at(object, "metadata.annotations").is_some_and(|all| all.get(SKIP).is_some());
     if to == from || skipped {
         return;
     }

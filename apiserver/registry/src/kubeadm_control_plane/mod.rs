@@ -6,6 +6,7 @@ mod core_dns;
 mod rollout;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Map, Value, json};
 
@@ -59,7 +60,7 @@ impl Strategy for KubeadmControlPlaneStrategy {
             validate_version_change(spec, before, &path, &mut faults);
         }
         let config = path.child("kubeadmConfigSpec");
-        let part = |spec: &Value| spec.pointer("/kubeadmConfigSpec/clusterConfiguration").cloned();
+        let part = |spec: &Value| object::at(spec, "kubeadmConfigSpec.clusterConfiguration").cloned();
         let (now, then) =
             (part(spec).unwrap_or_default(), before.map(|before| part(before).unwrap_or_default()));
         validate_cluster_configuration(
@@ -88,8 +89,12 @@ fn validate_spec(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     validate_replicas(spec, replicas, &path.child("replicas"), faults);
     let template = path.child("machineTemplate");
     validate_infrastructure(spec, &template.child("infrastructure"), faults);
-    handed_down::taints(spec.pointer("/machineTemplate/spec/taints"), &template.child("spec.taints"), faults);
-    handed_down::metadata(spec.pointer("/machineTemplate/metadata"), &template.child("metadata"), faults);
+    handed_down::taints(
+        object::at(spec, "machineTemplate.spec.taints"),
+        &template.child("spec.taints"),
+        faults,
+    );
+    handed_down::metadata(object::at(spec, "machineTemplate.metadata"), &template.child("metadata"), faults);
     if let Some(text) = spec.get("version").and_then(Value::as_str) {
         if !text.starts_with('v') {
             faults.push(FieldError::invalid(path.child("version"), &json!(text), "must start with v"));
@@ -100,7 +105,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
         }
     }
     validate_rollout(spec, replicas, path, faults);
-    let naming = spec.pointer("/machineNaming/template");
+    let naming = object::at(spec, "machineNaming.template");
     name_template::validate(naming, OWNER, &path.child("machineNaming.template"), faults);
 }
 
@@ -112,7 +117,7 @@ fn validate_replicas(spec: &Value, replicas: Option<i64>, path: &FieldPath, faul
     if replicas <= 0 {
         faults.push(FieldError::forbidden(path.clone(), "cannot be less than or equal to 0"));
     }
-    let external = spec.pointer("/kubeadmConfigSpec/clusterConfiguration/etcd/external").is_some();
+    let external = object::at(spec, "kubeadmConfigSpec.clusterConfiguration.etcd.external").is_some();
     if !external && replicas % 2 == 0 {
         faults.push(FieldError::forbidden(path.clone(), "cannot be an even number when etcd is stacked"));
     }
@@ -120,7 +125,7 @@ fn validate_replicas(spec: &Value, replicas: Option<i64>, path: &FieldPath, faul
 
 /// What its Machines run on. Older versions require it in their schema, but nothing in it.
 fn validate_infrastructure(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let reference = spec.pointer("/machineTemplate/spec/infrastructureRef");
+    let reference = object::at(spec, "machineTemplate.spec.infrastructureRef");
     for field in ["apiGroup", "kind", "name"] {
         let text = reference.and_then(|reference| reference.get(field)).and_then(Value::as_str);
         if text.unwrap_or_default().is_empty() {

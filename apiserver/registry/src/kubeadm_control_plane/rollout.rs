@@ -1,6 +1,7 @@
 //! How machines are replaced, and for how long their certificates are good.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use serde_json::{Value, json};
 
 /// For how long a certificate authority is good when nothing else is said. Unit: days; kubeadm's own.
@@ -11,12 +12,12 @@ const LEAST_TO_SCALE_IN: i64 = 3;
 
 /// Adds every fault of a rollout; nothing of it is looked at while no strategy is set, as upstream.
 pub(crate) fn validate(spec: &Value, replicas: Option<i64>, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let Some(strategy) = spec.pointer("/rollout/strategy") else { return };
+    let Some(strategy) = object::at(spec, "rollout.strategy") else { return };
     let at = path.child("rollout.strategy");
     if strategy.get("type").and_then(Value::as_str) != Some("RollingUpdate") {
         faults.push(FieldError::required(at.child("type"), "only RollingUpdate is supported"));
     }
-    if let Some(surge) = strategy.pointer("/rollingUpdate/maxSurge") {
+    if let Some(surge) = object::at(strategy, "rollingUpdate.maxSurge") {
         validate_surge(surge, replicas, &at.child("rollingUpdate"), faults);
     }
     validate_days(spec, path, faults);

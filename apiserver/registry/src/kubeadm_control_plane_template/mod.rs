@@ -1,6 +1,7 @@
 //! KubeadmControlPlaneTemplate.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Value, json};
 
@@ -33,12 +34,12 @@ fn validate_new(new: &Value) -> Vec<FieldError> {
     if let Some(spec) = new.pointer(SPEC) {
         let path = template.child("spec");
         validate_rollout(spec, None, &path, &mut faults);
-        let naming = spec.pointer("/machineNaming/template");
+        let naming = object::at(spec, "machineNaming.template");
         name_template::validate(naming, OWNER, &path.child("machineNaming.template"), &mut faults);
         let machine = path.child("machineTemplate");
-        let taints = spec.pointer("/machineTemplate/spec/taints");
+        let taints = object::at(spec, "machineTemplate.spec.taints");
         handed_down::taints(taints, &machine.child("spec.taints"), &mut faults);
-        let metadata = spec.pointer("/machineTemplate/metadata");
+        let metadata = object::at(spec, "machineTemplate.metadata");
         handed_down::metadata(metadata, &machine.child("metadata"), &mut faults);
         if let Some(wanted) = spec.get("kubeadmConfigSpec") {
             let at = path.child("kubeadmConfigSpec");
@@ -52,7 +53,11 @@ fn validate_new(new: &Value) -> Vec<FieldError> {
             kubeadm_config::validate_control_plane(wanted, &at, &mut faults);
         }
     }
-    handed_down::metadata(new.pointer("/spec/template/metadata"), &template.child("metadata"), &mut faults);
+    handed_down::metadata(
+        object::at(new, "spec.template.metadata"),
+        &template.child("metadata"),
+        &mut faults,
+    );
     faults
 }
 
@@ -68,9 +73,9 @@ fn validate_unchanged(new: &Value, old: &Value) -> Option<FieldError> {
     };
     let (mut now, before) = (part(new), part(old));
     let former = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}});
-    let is_former = before.pointer("/rollout/strategy") == Some(&former);
+    let is_former = object::at(&before, "rollout.strategy") == Some(&former);
     if is_former
-        && now.pointer("/rollout/strategy").is_none()
+        && object::at(&now, "rollout.strategy").is_none()
         && let Some(fields) = now.as_object_mut()
         && let Some(rollout) = fields.entry("rollout").or_insert_with(|| json!({})).as_object_mut()
     {

@@ -4,6 +4,7 @@ mod operation;
 mod reboot;
 mod upgrade;
 
+use apiserver_machinery::object;
 use std::sync::Arc;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
@@ -51,7 +52,7 @@ impl Strategy for MachineStrategy {
         validate_cluster(new, old, &mut faults);
         machine_template::validate(new, "spec", &mut faults);
         let is_worker =
-            new.pointer("/metadata/labels").is_none_or(|labels| labels.get(CONTROL_PLANE_LABEL).is_none());
+            object::at(new, "metadata.labels").is_none_or(|labels| labels.get(CONTROL_PLANE_LABEL).is_none());
         let spec = get(new, "spec").unwrap_or(&Value::Null);
         validate_taints(spec, &FieldPath::new("spec"), is_worker, &mut faults);
         faults

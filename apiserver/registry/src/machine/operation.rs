@@ -72,7 +72,7 @@ impl Wish {
             return Ok(None);
         }
         let key = json!(self.idempotency_key);
-        let same_key = |operation: &&Value| operation.pointer("/spec/idempotencyKey") == Some(&key);
+        let same_key = |operation: &&Value| object::at(operation, "spec.idempotencyKey") == Some(&key);
         let Some(found) = operations.iter().find(same_key) else { return Ok(None) };
         let mut asked = json!({"spec": {"action": self.action, self.verb: self.parameters}});
         resource.schema.fill_in(&mut asked);
@@ -157,19 +157,19 @@ async fn operations_of(call: &VerbCall<'_>, machine: &Value) -> ApiResult<Vec<Va
     // A longer name cannot be a label's value.
     let selector = if is_label_value(name) { format!("{MACHINE_LABEL}={name}") } else { String::new() };
     let mut operations = call.objects.list(OPERATIONS.0, OPERATIONS.1, call.namespace, &selector).await?;
-    let machine_uid = machine.pointer("/metadata/uid");
+    let machine_uid = object::at(machine, "metadata.uid");
     operations.retain(|operation| {
-        let owners = operation.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let owners = object::at(operation, "metadata.ownerReferences").and_then(Value::as_array);
         let mut owners =
             owners.into_iter().flatten().filter(|owner| owner.get("kind") == Some(&json!("Machine")));
-        operation.pointer("/spec/machineName") == Some(&json!(name))
+        object::at(operation, "spec.machineName") == Some(&json!(name))
             && owners.all(|owner| owner.get("uid") == machine_uid)
     });
     Ok(operations)
 }
 
 fn is_finished(operation: &Value) -> bool {
-    let phase = operation.pointer("/status/phase").and_then(Value::as_str);
+    let phase = object::at(operation, "status.phase").and_then(Value::as_str);
     matches!(phase, Some("Complete" | "Failed" | "Cancelled"))
 }
 
@@ -180,13 +180,13 @@ async fn check_state(call: &VerbCall<'_>, machine: &Value) -> ApiResult<()> {
     if machine.pointer("/metadata/annotations/cluster.x-k8s.io~1paused").is_some() {
         return Err(conflict(call, machine, "the machine is paused (annotation cluster.x-k8s.io/paused)")?);
     }
-    let cluster = machine.pointer("/spec/clusterName").and_then(Value::as_str).unwrap_or_default();
+    let cluster = object::at(machine, "spec.clusterName").and_then(Value::as_str).unwrap_or_default();
     let found = call.objects.get(GROUP, "clusters", call.namespace, cluster).await?;
-    if found.is_some_and(|cluster| cluster.pointer("/spec/paused") == Some(&json!(true))) {
+    if found.is_some_and(|cluster| object::at(&cluster, "spec.paused") == Some(&json!(true))) {
         let why = format!("its cluster \"{cluster}\" is paused (spec.paused)");
         return Err(conflict(call, machine, &why)?);
     }
-    let kind = machine.pointer("/spec/infrastructureRef/kind").cloned().unwrap_or_default();
+    let kind = object::at(machine, "spec.infrastructureRef.kind").cloned().unwrap_or_default();
     if kind != "OpenStackMachine" {
         let path = FieldPath::new("spec.infrastructureRef.kind");
         let fault = FieldError::not_supported(path, &kind, &["OpenStackMachine"]);

@@ -53,12 +53,12 @@ impl Strategy for MachineOperationStrategy {
     /// stored says all that will be done.
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         // Who asked is not for later writers to say, nor to repeat.
-        if let Some(kept) = old.and_then(|old| old.pointer("/spec/requestedBy"))
+        if let Some(kept) = old.and_then(|old| object::at(old, "spec.requestedBy"))
             && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
         {
             spec.insert("requestedBy".to_owned(), kept.clone());
         }
-        let machine = new.pointer("/spec/machineName").and_then(Value::as_str).map(str::to_owned);
+        let machine = object::at(new, "spec.machineName").and_then(Value::as_str).map(str::to_owned);
         // A longer name cannot be a label's value.
         if let Some(machine) = machine.filter(|machine| !machine.is_empty() && is_label_value(machine))
             && let Some(metadata) = object::metadata_mut(new)
@@ -66,7 +66,7 @@ impl Strategy for MachineOperationStrategy {
         {
             labels.insert(MACHINE_LABEL.to_owned(), json!(machine));
         }
-        if new.pointer("/spec/action") == Some(&json!("Reboot"))
+        if object::at(new, "spec.action") == Some(&json!("Reboot"))
             && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
         {
             spec.entry("reboot").or_insert_with(|| json!({}));
@@ -91,23 +91,23 @@ pub(crate) fn requested_by(caller: &Caller) -> Value {
 /// The parameters are those of the action.
 fn validate_parameters(new: &Value, faults: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec");
-    let action = new.pointer("/spec/action").and_then(Value::as_str).unwrap_or_default();
+    let action = object::at(new, "spec.action").and_then(Value::as_str).unwrap_or_default();
     for (field, owner) in [("reboot", "Reboot"), ("upgrade", "Upgrade")] {
         let present = new.pointer(&format!("/spec/{field}")).is_some();
         if present && action != owner {
             faults.push(FieldError::forbidden(path.child(field), &format!("only for action {owner}")));
         }
     }
-    if action == "Upgrade" && new.pointer("/spec/upgrade").is_none() {
+    if action == "Upgrade" && object::at(new, "spec.upgrade").is_none() {
         faults.push(FieldError::required(path.child("upgrade"), "says to which version"));
     }
-    if let Some(wanted) = new.pointer("/spec/upgrade/version")
+    if let Some(wanted) = object::at(new, "spec.upgrade.version")
         && wanted.as_str().and_then(version::parse).is_none()
     {
         let detail = "must be a valid semantic version with a leading v, e.g. v1.30.2";
         faults.push(FieldError::invalid(path.child("upgrade").child("version"), wanted, detail));
     }
-    if let Some(machine) = new.pointer("/spec/machineName")
+    if let Some(machine) = object::at(new, "spec.machineName")
         && !machine.as_str().is_some_and(is_subdomain)
     {
         faults.push(FieldError::invalid(path.child("machineName"), machine, "must be the name of a Machine"));
@@ -121,7 +121,7 @@ fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
             immutable::forget(value, "cancelRequested");
         }
     }));
-    let cancelled = |object: &Value| object.pointer("/spec/cancelRequested") == Some(&json!(true));
+    let cancelled = |object: &Value| object::at(object, "spec.cancelRequested") == Some(&json!(true));
     if cancelled(old) && !cancelled(new) {
         let detail = "a cancellation cannot be taken back";
         faults.push(FieldError::forbidden(FieldPath::new("spec.cancelRequested"), detail));

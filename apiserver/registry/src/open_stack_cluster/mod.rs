@@ -3,6 +3,7 @@
 mod security_groups;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ impl Strategy for OpenStackClusterStrategy {
 
 fn validate_subnets(new: &Value) -> Vec<FieldError> {
     let mut faults = Vec::new();
-    let subnets = new.pointer("/spec/managedSubnets").and_then(Value::as_array);
+    let subnets = object::at(new, "spec.managedSubnets").and_then(Value::as_array);
     for (index, subnet) in subnets.into_iter().flatten().enumerate() {
         let cidr = subnet.get("cidr").cloned().unwrap_or_default();
         if !cidr.as_str().is_some_and(is_cidr) {
@@ -45,7 +46,7 @@ fn validate_ranges_kept(new: &Value, old: &Value, faults: &mut Vec<FieldError>) 
         let text = object.pointer(&format!("/spec/managedSubnets/{index}/cidr"));
         text.and_then(Value::as_str).map(str::to_owned)
     };
-    let count = |object: &Value| Some(object.pointer("/spec/managedSubnets")?.as_array()?.len());
+    let count = |object: &Value| Some(object::at(object, "spec.managedSubnets")?.as_array()?.len());
     let before = count(old).unwrap_or_default();
     if count(new).zip(count(old)).is_some_and(|(now, then)| now != then) {
         let at = FieldPath::new("spec.managedSubnets");
@@ -62,7 +63,7 @@ fn validate_ranges_kept(new: &Value, old: &Value, faults: &mut Vec<FieldError>) 
 
 fn validate_bastion(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
     let enabled = |object: &Value| {
-        let bastion = object.pointer("/spec/bastion")?;
+        let bastion = object::at(object, "spec.bastion")?;
         Some(bastion.get("enabled") != Some(&json!(false)))
     };
     if old.and_then(enabled) == Some(true) && enabled(new).is_none() {
@@ -101,11 +102,11 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
     }
     // What the controller fills in, once.
     let unset = |pointer: &str| old.pointer(pointer).is_none_or(|value| value == "");
-    if old.pointer("/spec/controlPlaneEndpoint/host").is_none() {
+    if object::at(old, "spec.controlPlaneEndpoint.host").is_none() {
         immutable::forget(before, "controlPlaneEndpoint");
         immutable::forget(now, "controlPlaneEndpoint");
     }
-    let floating = old.pointer("/spec/apiServer/enableFloatingIP") != Some(&json!(false));
+    let floating = object::at(old, "spec.apiServer.enableFloatingIP") != Some(&json!(false));
     let once = [("apiServer.fixedIP", "/spec/apiServer/fixedIP"), ("apiServer.port", "/spec/apiServer/port")];
     for (path, pointer) in once {
         if !floating && unset(pointer) {
@@ -113,8 +114,8 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
             immutable::forget(before, path);
         }
     }
-    let balanced = old.pointer("/status/apiServerManagedLoadBalancer/ip");
-    if balanced.is_some() && now.pointer("/apiServer/floatingIP") == balanced {
+    let balanced = object::at(old, "status.apiServerManagedLoadBalancer.ip");
+    if balanced.is_some() && object::at(now, "apiServer.floatingIP") == balanced {
         immutable::forget(now, "apiServer.floatingIP");
         immutable::forget(before, "apiServer.floatingIP");
         // An apiServer that only held what was just forgotten is as good as none.
@@ -129,7 +130,7 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
 
 /// A filter may be replaced by the id that it found.
 fn pin_filters(now: &mut Value, before: &mut Value, old: &Value) {
-    let Some(network) = old.pointer("/status/network") else { return };
+    let Some(network) = object::at(old, "status.network") else { return };
     if now.get("network").is_none() || before.get("network").is_none() {
         return;
     }
@@ -145,7 +146,7 @@ fn pin_filters(now: &mut Value, before: &mut Value, old: &Value) {
         immutable::forget(now, "subnets");
         immutable::forget(before, "subnets");
     }
-    if network.get("id").is_some() && now.pointer("/network/id") == network.get("id") {
+    if network.get("id").is_some() && object::at(now, "network.id") == network.get("id") {
         immutable::forget(now, "network");
         immutable::forget(before, "network");
     }
@@ -153,7 +154,7 @@ fn pin_filters(now: &mut Value, before: &mut Value, old: &Value) {
 
 /// Whether a subnet is the same as before, or the one `found` by the name it had.
 fn is_pinned(after: &Value, before: &Value, found: &[Value]) -> bool {
-    let name = before.pointer("/filter/name");
+    let name = object::at(before, "filter.name");
     let is_found = |subnet: &Value| subnet.get("name") == name && subnet.get("id") == after.get("id");
     after == before || (name.is_some() && after.get("filter").is_none() && found.iter().any(is_found))
 }

@@ -1,6 +1,7 @@
 //! OpenStackClusterTemplate.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ pub(crate) struct OpenStackClusterTemplateStrategy;
 
 impl Strategy for OpenStackClusterTemplateStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let spec = |object: &Value| object.pointer("/spec/template/spec").cloned().unwrap_or_default();
+        let spec = |object: &Value| object::at(object, "spec.template.spec").cloned().unwrap_or_default();
         let Some(old) = old else { return Vec::new() };
         if as_typed(&spec(new)) == as_typed(&spec(old)) {
             return Vec::new();

@@ -1,6 +1,7 @@
 //! OpenStackMachine.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use serde_json::Value;
 
@@ -35,7 +36,7 @@ impl Strategy for OpenStackMachineStrategy {
 pub(crate) fn validate_new(new: &Value) -> Vec<FieldError> {
     let list = |pointer: &str| new.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
     let mut faults = Vec::new();
-    let has_root_volume = new.pointer("/spec/rootVolume").is_some();
+    let has_root_volume = object::at(new, "spec.rootVolume").is_some();
     let is_root = |device: &&Value| device.get("name").and_then(Value::as_str) == Some("root");
     for _ in list("/spec/additionalBlockDevices").filter(is_root).filter(|_| has_root_volume) {
         let detail = "cannot contain a device named \"root\" when rootVolume is set";

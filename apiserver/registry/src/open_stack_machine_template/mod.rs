@@ -1,6 +1,7 @@
 //! OpenStackMachineTemplate.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ impl Strategy for OpenStackMachineTemplateStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let spec = |object: &Value| object.pointer("/spec/template/spec").cloned().unwrap_or_default();
+        let spec = |object: &Value| object::at(object, "spec.template.spec").cloned().unwrap_or_default();
         let at = FieldPath::new("spec.template.spec");
         match old {
             None if spec(new).get("providerID").is_some() => {

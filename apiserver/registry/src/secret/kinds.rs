@@ -1,6 +1,7 @@
 //! What the well-known types of Secrets must hold.
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::object;
 use serde_json::Value;
 
 use super::{decoded, hidden};
@@ -25,7 +26,7 @@ pub(super) fn validate(secret: &Value, faults: &mut Vec<FieldError>) {
         "kubernetes.io/dockercfg" => json_object(secret, ".dockercfg", faults),
         "kubernetes.io/dockerconfigjson" => json_object(secret, ".dockerconfigjson", faults),
         "kubernetes.io/service-account-token" => {
-            let account = secret.pointer("/metadata/annotations").and_then(|all| all.get(SERVICE_ACCOUNT));
+            let account = object::at(secret, "metadata.annotations").and_then(|all| all.get(SERVICE_ACCOUNT));
             if account.and_then(Value::as_str).unwrap_or_default().is_empty() {
                 let path = FieldPath::new("metadata.annotations").key(SERVICE_ACCOUNT);
                 faults.push(FieldError::required(path, ""));
