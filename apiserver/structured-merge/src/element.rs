@@ -70,7 +70,7 @@ impl Element {
     /// The key of `fieldsV1` that says this.
     pub fn wire(&self) -> String {
         match self {
-            Self::Field(name) => format!("f:{name}"),
+            Self::Field(name) => ["f:", name].concat(),
             Self::Value(item) => format!("v:{}", item.value()),
             Self::Index(at) => format!("i:{at}"),
             Self::Key(fields) => {

@@ -20,6 +20,7 @@ mod last_applied;
 mod list_order;
 mod managed_fields;
 mod merge;
+mod nodes;
 mod owned;
 mod owner;
 mod prune;

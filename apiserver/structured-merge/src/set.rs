@@ -1,14 +1,13 @@
 //! Sets of parts of an object, as a tree.
 
-use std::collections::BTreeMap;
-
 use crate::element::{Element, Path};
+use crate::nodes::Nodes;
 
 /// A set of ways through an object. No node of the tree is there for nothing: it is a member
 /// itself, or has members below.
 #[derive(Debug, Clone, Default)]
 pub struct Set {
-    pub(crate) nodes: BTreeMap<Element, Node>,
+    pub(crate) nodes: Nodes,
     /// Whether it was read, and has not been changed since: then it need not be written anew.
     is_as_read: bool,
 }
@@ -68,7 +67,7 @@ impl Set {
         let mut elements = path.0.into_iter().peekable();
         let mut set = self;
         while let Some(element) = elements.next() {
-            let node = set.nodes.entry(element).or_default();
+            let node = set.nodes.get_or_make(element);
             if elements.peek().is_none() {
                 node.member = true;
                 return;
