@@ -25,12 +25,12 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// Leaves out these parts, with all below them.
-    pub(crate) fn without(mut self, parts: &Set) -> Self {
-        for set in [&mut self.added, &mut self.modified, &mut self.removed] {
-            set.subtract_trees(parts);
+    fn of(difference: Difference) -> Self {
+        Self {
+            added: difference.added.below,
+            modified: difference.modified.below,
+            removed: difference.removed.below,
         }
-        self
     }
 
     /// What came or is another.
@@ -71,11 +71,25 @@ impl Difference {
 pub fn compare(of: &Type, old: &Value, new: &Value) -> Comparison {
     let mut difference = Difference::default();
     walk(of, Some(old), Some(new), &mut difference);
-    Comparison {
-        added: difference.added.below,
-        modified: difference.modified.below,
-        removed: difference.removed.below,
+    Comparison::of(difference)
+}
+
+/// The same, without these parts and all below them. Fields of the object itself among them are not even looked at.
+pub(crate) fn compare_without(of: &Type, old: &Value, new: &Value, parts: &Set) -> Comparison {
+    let mut comparison = match (of.view(old), old.as_object(), new.as_object()) {
+        // Two objects are looked at in the same way.
+        (View::Map(map), Some(old), Some(new)) => {
+            let mut difference = Difference::default();
+            let is_kept = |name: &str| !parts.has(&[Element::field(name)]);
+            maps(map, (Some(old), Some(new)), is_kept, &mut difference);
+            Comparison::of(difference)
+        }
+        _ => compare(of, old, new),
+    };
+    for set in [&mut comparison.added, &mut comparison.modified, &mut comparison.removed] {
+        set.subtract_trees(parts);
     }
+    comparison
 }
 
 fn walk(of: &Type, old: Option<&Value>, new: Option<&Value>, to: &mut Difference) {
@@ -88,7 +102,7 @@ fn walk(of: &Type, old: Option<&Value>, new: Option<&Value>, to: &mut Difference
         (Some(view), None) => visit(view, old, new, to),
         (None, Some(view)) => visit(view, old, new, to),
         (Some(before), Some(after)) => {
-            if before != after {
+            if !before.is(after) {
                 visit(before, old, new, to);
             }
             visit(after, old, new, to)
@@ -107,7 +121,7 @@ fn visit(view: View<'_>, old: Option<&Value>, new: Option<&Value>, to: &mut Diff
         View::Map(map) => {
             let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
             if before.is_some_and(|map| !map.is_empty()) || after.is_some_and(|map| !map.is_empty()) {
-                maps(map, before, after, to);
+                maps(map, (before, after), |_| true, to);
                 return false;
             }
         }
@@ -129,10 +143,11 @@ fn visit(view: View<'_>, old: Option<&Value>, new: Option<&Value>, to: &mut Diff
     true
 }
 
+/// Compares some of the fields.
 fn maps(
     map: &MapType,
-    old: Option<&Map<String, Value>>,
-    new: Option<&Map<String, Value>>,
+    (old, new): (Option<&Map<String, Value>>, Option<&Map<String, Value>>),
+    is_looked_at: impl Fn(&str) -> bool,
     to: &mut Difference,
 ) {
     let mut field = |name: &String, old: Option<&Value>, new: Option<&Value>| {
@@ -142,10 +157,10 @@ fn maps(
             below.put(Element::field(name), to);
         }
     };
-    for (name, value) in old.into_iter().flatten() {
+    for (name, value) in old.into_iter().flatten().filter(|(name, _)| is_looked_at(name)) {
         field(name, Some(value), new.and_then(|new| new.get(name)));
     }
-    for (name, value) in new.into_iter().flatten() {
+    for (name, value) in new.into_iter().flatten().filter(|(name, _)| is_looked_at(name)) {
         if old.is_none_or(|old| !old.contains_key(name)) {
             field(name, None, Some(value));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::compare::{Comparison, compare};
+use crate::compare::{Comparison, compare, compare_without};
 use crate::element::Element;
 use crate::schema::Type;
 use crate::set::Set;
@@ -90,14 +90,14 @@ impl<'a> Compared<'a> {
         let Some(of) = self.versions.of_version(version) else { return Ok(None) };
         let [old, new] = self.states;
         if version == self.version {
-            return Ok(Some(compare(&of, old, new).without(self.reset)));
+            return Ok(Some(compare_without(&of, old, new, self.reset)));
         }
         let convert = |state| converted(self.versions, state, self.version, version, &of);
-        let change = compare(&of, &convert(old)?, &convert(new)?);
+        let (old, new) = (convert(old)?, convert(new)?);
         // That the object's own endpoint does not write `status` is known upstream in the version of
         // the request alone, and clients see it: who owns part of it through another version loses
         // that to a write which says otherwise, and changes nothing.
         let known = self.reset.has(&[Element::field("spec")]);
-        Ok(Some(if known { change.without(self.reset) } else { change }))
+        Ok(Some(if known { compare_without(&of, &old, &new, self.reset) } else { compare(&of, &old, &new) }))
     }
 }
