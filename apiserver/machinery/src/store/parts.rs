@@ -7,13 +7,16 @@ use super::{Kind, create};
 use crate::object;
 use crate::status::ApiResult;
 
+/// Makes of what was sent for the status the object as it was, with that status and the owners that were sent: of the
+/// rest nothing counts, and so nothing is done with it.
+pub(super) fn keep_status(kind: Kind<'_>, new: &mut Value, old: &Value) {
+    restore(kind, new, old, Target::Status);
+}
+
 /// Restores what this write may not change, sets what the server keeps.
 pub(super) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modification<'_>) -> ApiResult<()> {
-    let owners = new.get_mut("metadata").and_then(|meta| meta.get_mut("managedFields")).map(Value::take);
-    restore_other_parts(kind, new, old, how.target);
-    match owners {
-        Some(owners) => object::set_meta(new, "managedFields", owners),
-        None => object::remove_meta(new, "managedFields"),
+    if how.target != Target::Status {
+        restore(kind, new, old, how.target);
     }
     for field in [
         "uid",
@@ -31,6 +34,16 @@ pub(super) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modifica
     }
     object::remove_meta(new, "selfLink");
     create::prepare_by_kind(kind, new, Some(old), how.origin)
+}
+
+/// Restores what this write may not change.
+fn restore(kind: Kind<'_>, new: &mut Value, old: &Value, target: Target) {
+    let owners = new.get_mut("metadata").and_then(|meta| meta.get_mut("managedFields")).map(Value::take);
+    restore_other_parts(kind, new, old, target);
+    match owners {
+        Some(owners) => object::set_meta(new, "managedFields", owners),
+        None => object::remove_meta(new, "managedFields"),
+    }
 }
 
 /// Counts the generations of what is wanted.

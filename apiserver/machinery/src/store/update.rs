@@ -6,7 +6,7 @@ use storage_contract::Key;
 use super::base::Base;
 use super::decoded::{check_known_fields, check_version, check_version_and_metadata, metadata_fault};
 use super::others::Seen;
-use super::parts::{count_generation, settle};
+use super::parts::{count_generation, keep_status, settle};
 use super::{FieldValidation, Kind, ObjectStore, Origin, Stored, WriteOptions, Written, create, identity};
 use crate::metadata::{self, Before};
 use crate::object;
@@ -16,6 +16,9 @@ use crate::status::{ApiError, ApiResult};
 /// Lost races in a row before a patch gives up. Each loss means that somebody else won, so this is
 /// reached only under a storm; the request's deadline usually ends it first.
 const ATTEMPTS: usize = 200;
+
+/// What is looked at of an object that is sent for its status: what it is, and the status.
+const OF_STATUS: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
 /// Which part of an object a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +81,9 @@ impl ObjectStore {
         let warnings = check_known_fields(kind.resource, &mut new, options.field_validation)?;
         if let Err(error) = identity::check_names(&new, namespace, name) {
             return Err(error.after(warnings));
+        }
+        if let Some(root) = new.as_object_mut().filter(|_| target == Target::Status) {
+            root.retain(|field, _| OF_STATUS.contains(&field.as_str()));
         }
         let modification = Modification {
             target,
@@ -173,9 +179,12 @@ impl ObjectStore {
         let old = &base.object;
         let mut new = change(old)?;
         let immutable = identity::check(kind, &new, old, how.target)?;
-        let keeps_spec = new.get("spec") == old.get("spec");
+        let keeps_spec = how.target == Target::Status || new.get("spec") == old.get("spec");
         let before = Before { object: old, immutable: &immutable, keeps_spec };
         identity::check_kind(kind, &new, before)?;
+        if how.target == Target::Status {
+            keep_status(kind, &mut new, old);
+        }
         metadata::normalize(&mut new);
         if how.owned {
             // Whoever applied owns what was said, and not the form that it takes.
