@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// Most fields that are reported: upstream's number.
@@ -142,12 +143,16 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(name) = fields.next_key::<String>()? {
-            if map.contains_key(&name) {
-                self.report(&name);
+            let entry = map.entry(name);
+            if matches!(entry, Entry::Occupied(_)) {
+                self.report(entry.key());
             }
-            let place = Place::Field(self.place, &name);
+            let place = Place::Field(self.place, entry.key());
             let value = fields.next_value_seed(Node { place: &place, ..self })?;
-            map.insert(name, value);
+            match entry {
+                Entry::Vacant(entry) => drop(entry.insert(value)),
+                Entry::Occupied(mut entry) => drop(entry.insert(value)),
+            }
         }
         Ok(Value::Object(map))
     }

@@ -7,6 +7,8 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use memchr::{memchr2, memmem};
+
 /// Before each set.
 const NAME: &[u8] = b"\"fieldsV1\":";
 
@@ -110,7 +112,7 @@ fn places(json: &[u8], metadata: &Range<usize>) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let mut at = metadata.start;
     while let Some(rest) = json.get(at..metadata.end) {
-        let Some(found) = rest.windows(NAME.len()).position(|part| part == NAME) else { break };
+        let Some(found) = memmem::find(rest, NAME) else { break };
         let start = at + found + NAME.len();
         let length = json.get(start..metadata.end).and_then(object).unwrap_or_default();
         if length >= SHORTEST {
@@ -123,21 +125,29 @@ fn places(json: &[u8], metadata: &Range<usize>) -> Vec<Range<usize>> {
 
 /// How long the JSON object is that this begins with.
 fn object(text: &[u8]) -> Option<usize> {
-    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
-    for (index, byte) in text.iter().enumerate() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = true,
-            b'"' => is_text = !is_text,
-            _ if is_text => {}
+    let (mut depth, mut at) = (0_usize, 0);
+    loop {
+        match *text.get(at)? {
             b'{' => depth += 1,
-            b'}' if depth == 1 => return Some(index + 1),
-            b'}' => depth = depth.checked_sub(1)?,
             _ if depth == 0 => return None,
+            b'"' => at = end_of_text(text, at + 1)?,
+            b'}' if depth == 1 => return Some(at + 1),
+            b'}' => depth -= 1,
             _ => {}
         }
+        at += 1;
     }
-    None
+}
+
+/// Where the quotation mark stands that ends what begins here.
+fn end_of_text(text: &[u8], mut from: usize) -> Option<usize> {
+    loop {
+        let found = from + memchr2(b'"', b'\\', text.get(from..)?)?;
+        if text.get(found) == Some(&b'"') {
+            return Some(found);
+        }
+        from = found + 2;
+    }
 }
 
 /// The sets of all objects of this process.

@@ -1,10 +1,13 @@
 //! Nothing is created in a namespace that does not exist or is going away.
 
+use std::sync::LazyLock;
+
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use storage_contract::Unchanged;
 
-use super::{Kind, ObjectStore};
+use super::{CachedObject, Kind, ObjectStore};
+use crate::excerpt::Excerpt;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 
@@ -60,7 +63,7 @@ impl ObjectStore {
         let key = self.key(namespaces, "", namespace)?;
         let shown =
             self.section(namespaces).and_then(|section| section.snapshot().get(key.as_str()).cloned());
-        if let Some(shown) = shown.filter(|shown| shown.to_value().is_ok_and(|found| is_alive(&found))) {
+        if let Some(shown) = shown.filter(|shown| is_shown_alive(shown)) {
             let unchanged = Some(Unchanged { key, modified: shown.revision });
             return Ok(Place { namespace, unchanged });
         }
@@ -95,8 +98,22 @@ impl ObjectStore {
     }
 }
 
+/// What tells whether a namespace is going away.
+static LIFE: LazyLock<Excerpt> = LazyLock::new(|| {
+    let mut excerpt = Excerpt::default();
+    excerpt.add(["metadata", "deletionTimestamp"].into_iter());
+    excerpt.add(["status", "phase"].into_iter());
+    excerpt
+});
+
+/// Whether a namespace that is shown is not going away. Every create asks.
+fn is_shown_alive(shown: &CachedObject) -> bool {
+    let found = shown.json.as_ref().ok().and_then(|json| LIFE.of(json.brief()).ok());
+    found.is_some_and(|found| is_alive(&found))
+}
+
 /// Whether a namespace is not going away.
 fn is_alive(namespace: &Value) -> bool {
-    let terminating = namespace.pointer("/status/phase") == Some(&json!("Terminating"));
+    let terminating = object::at(namespace, "status.phase") == Some(&json!("Terminating"));
     !object::is_deleting(namespace) && !terminating
 }
