@@ -33,7 +33,7 @@ pub(crate) fn parse_exactly(body: &[u8]) -> serde_json::Result<(Value, Vec<Strin
 fn decode(body: &[u8], whole: bool) -> serde_json::Result<(Value, Vec<String>)> {
     let duplicates = RefCell::new(Vec::new());
     let body = text::repaired(body);
-    let mut decoder = serde_json::Deserializer::from_slice(&body);
+    let mut decoder = serde_json::Deserializer::from_str(&body);
     let value = Node { place: &Place::Root, duplicates: &duplicates, whole }.deserialize(&mut decoder)?;
     decoder.end()?;
     Ok((value, duplicates.into_inner()))

@@ -97,50 +97,64 @@ fn walk(of: &Type, old: Option<&Value>, new: Option<&Value>, to: &mut Difference
     if old.is_some() && old == new {
         return;
     }
-    let whole = match (old.map(|old| of.view(old)), new.map(|new| of.view(new))) {
-        (None, None) => true,
-        (Some(view), None) => visit(view, old, new, to),
-        (None, Some(view)) => visit(view, old, new, to),
-        (Some(before), Some(after)) => {
+    match (old, new) {
+        (None, None) => {}
+        (Some(old), None) => to.removed = alone(of, old),
+        (None, Some(new)) => to.added = alone(of, new),
+        (Some(old), Some(new)) => {
+            let (before, after) = (of.view(old), of.view(new));
             if !before.is(after) {
                 visit(before, old, new, to);
             }
-            visit(after, old, new, to)
+            visit(after, old, new, to);
         }
-    };
-    if !whole {
-        to.added.member |= old.is_none();
-        to.removed.member |= new.is_none();
     }
 }
 
-/// Compares in one way of looking; says whether the value was compared as a whole.
-fn visit(view: View<'_>, old: Option<&Value>, new: Option<&Value>, to: &mut Difference) -> bool {
-    match view {
+/// A part that one state alone has, with all below it.
+fn alone(of: &Type, value: &Value) -> Node {
+    let mut node = Node { member: true, ..Node::default() };
+    match of.view(value) {
         View::Leaf => {}
         View::Map(map) => {
-            let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
-            if before.is_some_and(|map| !map.is_empty()) || after.is_some_and(|map| !map.is_empty()) {
-                maps(map, (before, after), |_| true, to);
-                return false;
+            for (name, value) in value.as_object().into_iter().flatten() {
+                node.below.put(Element::field(name), alone(map.field(name), value));
             }
         }
         View::List(list) => {
-            let (before, after) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
+            let items = Items::of(list, values(value.as_array()));
+            for name in &items.order {
+                // Items called the same are one value, which comes or goes as a whole.
+                let whole = || Node { member: true, ..Node::default() };
+                let item = items.single(name).map_or_else(whole, |item| alone(&list.element, item));
+                node.below.put(name.clone(), item);
+            }
+        }
+    }
+    node
+}
+
+/// Compares in one way of looking.
+fn visit(view: View<'_>, old: &Value, new: &Value, to: &mut Difference) {
+    match view {
+        View::Leaf => {}
+        View::Map(map) => {
+            let (before, after) = (old.as_object(), new.as_object());
+            if before.is_some_and(|map| !map.is_empty()) || after.is_some_and(|map| !map.is_empty()) {
+                return maps(map, (before, after), |_| true, to);
+            }
+        }
+        View::List(list) => {
+            let (before, after) = (old.as_array(), new.as_array());
             if before.is_some_and(|list| !list.is_empty()) || after.is_some_and(|list| !list.is_empty()) {
                 if before != after {
                     lists(list, values(before), values(after), to);
                 }
-                return false;
+                return;
             }
         }
     }
-    match (old, new) {
-        (None, _) => to.added.member = true,
-        (_, None) => to.removed.member = true,
-        (Some(old), Some(new)) => to.modified.member |= !same(old, new),
-    }
-    true
+    to.modified.member |= !same(old, new);
 }
 
 /// Compares some of the fields.

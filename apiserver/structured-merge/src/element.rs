@@ -50,13 +50,15 @@ impl Element {
     /// # Errors
     /// When the prefix or what stands after it cannot be read.
     pub fn parse(text: &str) -> Result<Option<Self>, InvalidElement> {
+        if let Some(name) = text.strip_prefix("f:") {
+            return Ok(Some(Self::field(name)));
+        }
         let fault = |problem: String| InvalidElement { text: text.to_owned(), problem };
         let Some((prefix, rest)) = text.split_once(':').filter(|(prefix, _)| prefix.len() == 1) else {
             return Err(fault("it must begin with a letter and a colon".to_owned()));
         };
         let json = || serde_json::from_str::<Value>(rest).map_err(|error| fault(error.to_string()));
         match prefix {
-            "f" => Ok(Some(Self::field(rest))),
             "v" => Ok(Some(Self::value(json()?))),
             "i" => rest.parse().map(|at| Some(Self::Index(at))).map_err(|_| fault("not an index".to_owned())),
             "k" => match json()? {

@@ -1,6 +1,6 @@
 //! Sets as they stand in `fieldsV1`.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::element::{Element, InvalidElement};
 use crate::set::{Node, Set};
@@ -49,12 +49,8 @@ pub fn write(set: &Set) -> Value {
 }
 
 fn write_node(node: &Node) -> Value {
-    let below = write(&node.below);
-    match below {
-        Value::Object(below) if node.member && !below.is_empty() => {
-            let own = std::iter::once((".".to_owned(), json!({})));
-            Value::Object(own.chain(below).collect())
-        }
-        below => below,
-    }
+    let is_both = node.member && !node.below.is_empty();
+    let own = is_both.then(|| (".".to_owned(), Value::Object(Map::new())));
+    let below = node.below.nodes.iter().map(|(element, node)| (element.wire(), write_node(node)));
+    own.into_iter().chain(below).collect()
 }

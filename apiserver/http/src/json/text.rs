@@ -13,22 +13,23 @@ const ESCAPE: usize = 6;
 
 /// The body with U+FFFD for each byte that belongs to no character, and for each half of a surrogate pair
 /// without the other.
-pub(super) fn repaired(body: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn repaired(body: &[u8]) -> Cow<'_, str> {
     let readable = match std::str::from_utf8(body) {
-        Ok(_) => Cow::Borrowed(body),
+        Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(with_characters(body)),
     };
-    match with_pairs(&readable) {
-        Some(repaired) => Cow::Owned(repaired),
+    match with_pairs(readable.as_bytes()) {
+        // Escapes were put in the place of escapes: it is text still.
+        Some(repaired) => Cow::Owned(String::from_utf8_lossy(&repaired).into_owned()),
         None => readable,
     }
 }
 
-fn with_characters(body: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(body.len());
+fn with_characters(body: &[u8]) -> String {
+    let mut text = String::with_capacity(body.len());
     for chunk in body.utf8_chunks() {
-        text.extend_from_slice(chunk.valid().as_bytes());
-        chunk.invalid().iter().for_each(|_| text.extend_from_slice(REPLACEMENT.as_bytes()));
+        text.push_str(chunk.valid());
+        chunk.invalid().iter().for_each(|_| text.push_str(REPLACEMENT));
     }
     text
 }

@@ -236,8 +236,10 @@ impl CachedObject {
     /// # Errors
     /// What is wrong with the stored value.
     pub fn to_value(&self) -> Result<Value, String> {
-        let json = self.json.as_ref().map_err(Clone::clone)?;
-        serde_json::from_slice(&json.to_vec()).map_err(|error| error.to_string())
+        let json = self.json.as_ref().map_err(Clone::clone)?.to_vec();
+        // Whether it is text is asked once, and not of each name and value.
+        let json = std::str::from_utf8(&json).map_err(|error| error.to_string())?;
+        serde_json::from_str(json).map_err(|error| error.to_string())
     }
 }
 

@@ -31,6 +31,8 @@ struct KindVersions(Vec<Version>);
 
 #[derive(Debug)]
 struct Version {
+    /// Its group and version as objects name them.
+    api_version: String,
     resource: Arc<Resource>,
     /// Compiled by the first write that needs it.
     merged_as: OnceLock<Arc<Type>>,
@@ -41,7 +43,11 @@ impl Owners {
         let mut kinds: HashMap<(String, String), KindVersions> = HashMap::new();
         for resource in registry.resources() {
             let versions = kinds.entry((resource.group.clone(), resource.plural.clone())).or_default();
-            versions.0.push(Version { resource: Arc::clone(resource), merged_as: OnceLock::new() });
+            versions.0.push(Version {
+                api_version: resource.api_version(),
+                resource: Arc::clone(resource),
+                merged_as: OnceLock::new(),
+            });
         }
         Self(kinds)
     }
@@ -68,7 +74,7 @@ impl Owners {
 
 impl KindVersions {
     fn find(&self, api_version: &str) -> Option<&Version> {
-        self.0.iter().find(|version| version.resource.api_version() == api_version)
+        self.0.iter().find(|version| version.api_version == api_version)
     }
 }
 
