@@ -173,6 +173,10 @@ pub(crate) fn decode(text: &str) -> String {
 
 /// Percent-decoding as of paths, where `+` is a plus.
 pub(crate) fn percent_decode(text: &str) -> String {
+    // Names need no escapes, so few paths have any.
+    if !text.contains('%') {
+        return text.to_owned();
+    }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

@@ -74,12 +74,10 @@ impl RequestInfo {
 
     /// Whether the path has the word for a verb and nothing that it is done to.
     pub(crate) fn is_unclear(&self) -> bool {
-        let is_verb = |part: &str| matches!(part, "watch" | "proxy");
-        let parts: Vec<&str> = self.path.trim_matches('/').split('/').collect();
-        match parts.as_slice() {
-            ["api", _, last] | ["apis", _, _, last] => is_verb(last),
-            _ => false,
-        }
+        let path = self.path.trim_matches('/');
+        let Some((rest, "watch" | "proxy")) = path.rsplit_once('/') else { return false };
+        let parts: Vec<&str> = rest.split('/').collect();
+        matches!(parts.as_slice(), ["api", _] | ["apis", _, _])
     }
 
     /// The resource path, when it is one.
