@@ -88,7 +88,7 @@ mod tests {
             ("\"\u{fc}\"".as_bytes(), "\"\u{fc}\"".as_bytes()),
         ];
         for (body, expected) in table {
-            assert_eq!(repaired(body).as_ref(), expected, "{}", String::from_utf8_lossy(body));
+            assert_eq!(repaired(body).as_bytes(), expected, "{}", String::from_utf8_lossy(body));
         }
     }
 }
