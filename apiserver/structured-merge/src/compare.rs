@@ -81,7 +81,7 @@ pub(crate) fn compare_without(of: &Type, old: &Value, new: &Value, parts: &Set) 
         (View::Map(map), Some(old), Some(new)) => {
             let mut difference = Difference::default();
             let is_kept = |name: &str| !parts.has(&[Element::field(name)]);
-            maps(map, (Some(old), Some(new)), is_kept, &mut difference);
+            maps(map, [Some(old), Some(new)], is_kept, &mut difference);
             Comparison::of(difference)
         }
         _ => compare(of, old, new),
@@ -141,7 +141,7 @@ fn visit(view: View<'_>, old: &Value, new: &Value, to: &mut Difference) {
         View::Map(map) => {
             let (before, after) = (old.as_object(), new.as_object());
             if before.is_some_and(|map| !map.is_empty()) || after.is_some_and(|map| !map.is_empty()) {
-                return maps(map, (before, after), |_| true, to);
+                return maps(map, [before, after], |_| true, to);
             }
         }
         View::List(list) => {
@@ -160,7 +160,7 @@ fn visit(view: View<'_>, old: &Value, new: &Value, to: &mut Difference) {
 /// Compares some of the fields.
 fn maps(
     map: &MapType,
-    (old, new): (Option<&Map<String, Value>>, Option<&Map<String, Value>>),
+    [old, new]: [Option<&Map<String, Value>>; 2],
     is_looked_at: impl Fn(&str) -> bool,
     to: &mut Difference,
 ) {
