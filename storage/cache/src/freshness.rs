@@ -84,8 +84,7 @@ impl Freshness {
         loop {
             self.wanted.notified().await;
             if let Some(rest) = rest(self.came.load(Ordering::Relaxed), took) {
-                // The runtime's clock tells milliseconds. A rest that is not had is none the less over.
-                let _ = tokio::task::spawn_blocking(move || std::thread::sleep(rest)).await;
+                have(rest).await;
             }
             self.came.store(0, Ordering::Relaxed);
             let number = self.number(1);
@@ -115,6 +114,15 @@ impl Freshness {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         *asked += more;
         *asked
+    }
+}
+
+/// Waits for so long. The runtime's own clock tells milliseconds, so a thread sleeps; and if none is free, since all of
+/// them wait for an answer, nobody waits for a thread.
+async fn have(rest: Duration) {
+    let mut resting = tokio::task::spawn_blocking(move || std::thread::sleep(rest));
+    if tokio::time::timeout(LONGEST_REST, &mut resting).await.is_err() {
+        resting.abort();
     }
 }
 
