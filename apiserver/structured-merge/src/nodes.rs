@@ -1,93 +1,228 @@
 //! The nodes on one level of a set.
 
-use std::slice;
+use std::collections::{BTreeMap, btree_map};
+use std::{slice, vec};
 
 use crate::element::Element;
 use crate::set::Node;
 
+/// Up to so many nodes stand in a list. A set may have as many as a body has room for, and where each goes is its
+/// sender's to say: in a list of all of them, each would have to move the others.
+const FEW: usize = 32;
+
 /// Nodes by their elements, in order. Most levels have a handful: a list has less to allocate, to walk and to drop
 /// than a tree.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Nodes(Vec<(Element, Node)>);
+#[derive(Debug, Clone)]
+pub(crate) enum Nodes {
+    Few(Vec<(Element, Node)>),
+    Many(BTreeMap<Element, Node>),
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self::Few(Vec::new())
+    }
+}
+
+/// What counts is what is there, and not how it is kept.
+impl PartialEq for Nodes {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Nodes {}
 
 impl Nodes {
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        match self {
+            Self::Few(list) => list.len(),
+            Self::Many(tree) => tree.len(),
+        }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Element, &Node)> {
-        self.into_iter()
+    pub(crate) fn iter(&self) -> Iter<'_> {
+        match self {
+            Self::Few(list) => Iter::Few(list.iter()),
+            Self::Many(tree) => Iter::Many(tree.iter()),
+        }
     }
 
     pub(crate) fn contains_key(&self, element: &Element) -> bool {
-        self.place(element).is_ok()
+        self.get(element).is_some()
     }
 
     pub(crate) fn get(&self, element: &Element) -> Option<&Node> {
-        let at = self.place(element).ok()?;
-        self.0.get(at).map(|(_, node)| node)
+        match self {
+            Self::Few(list) => list.get(place(list, element).ok()?).map(|(_, node)| node),
+            Self::Many(tree) => tree.get(element),
+        }
     }
 
     pub(crate) fn get_mut(&mut self, element: &Element) -> Option<&mut Node> {
-        let at = self.place(element).ok()?;
-        self.0.get_mut(at).map(|(_, node)| node)
+        match self {
+            Self::Few(list) => {
+                let at = place(list, element).ok()?;
+                list.get_mut(at).map(|(_, node)| node)
+            }
+            Self::Many(tree) => tree.get_mut(element),
+        }
     }
 
     /// The node of an element, made when there is none.
     pub(crate) fn get_or_make(&mut self, element: Element) -> &mut Node {
-        let at = match self.place(&element) {
-            Ok(at) => at,
-            Err(at) => {
-                self.0.insert(at, (element, Node::default()));
-                at
+        self.make_room();
+        match self {
+            Self::Few(list) => {
+                let at = place(list, &element).unwrap_or_else(|at| {
+                    list.insert(at, (element, Node::default()));
+                    at
+                });
+                &mut list[at].1
             }
-        };
-        let (_, node) = &mut self.0[at];
-        node
+            Self::Many(tree) => tree.entry(element).or_default(),
+        }
     }
 
     pub(crate) fn insert(&mut self, element: Element, node: Node) {
-        match self.place(&element) {
-            Ok(at) => self.0[at] = (element, node),
-            Err(at) => self.0.insert(at, (element, node)),
-        }
+        *self.get_or_make(element) = node;
     }
 
     pub(crate) fn remove(&mut self, element: &Element) {
-        if let Ok(at) = self.place(element) {
-            self.0.remove(at);
+        match self {
+            Self::Few(list) => {
+                if let Ok(at) = place(list, element) {
+                    list.remove(at);
+                }
+            }
+            Self::Many(tree) => drop(tree.remove(element)),
         }
     }
 
-    /// Where an element is, or belongs.
-    fn place(&self, element: &Element) -> Result<usize, usize> {
-        // Sets are made and read in order: mostly it belongs at the end.
-        if self.0.last().is_none_or(|(last, _)| last < element) {
-            return Err(self.0.len());
+    /// Makes a tree of a list that is as long as one may be.
+    fn make_room(&mut self) {
+        if let Self::Few(list) = self
+            && list.len() >= FEW
+        {
+            *self = Self::Many(std::mem::take(list).into_iter().collect());
         }
-        self.0.binary_search_by(|(other, _)| other.cmp(element))
+    }
+}
+
+/// Where an element is, or belongs.
+fn place(list: &[(Element, Node)], element: &Element) -> Result<usize, usize> {
+    // Sets are made and read in order: mostly it belongs at the end.
+    if list.last().is_none_or(|(last, _)| last < element) {
+        return Err(list.len());
+    }
+    list.binary_search_by(|(other, _)| other.cmp(element))
+}
+
+/// Nodes with their elements, in order.
+#[derive(Debug)]
+pub(crate) enum Iter<'a> {
+    Few(slice::Iter<'a, (Element, Node)>),
+    Many(btree_map::Iter<'a, Element, Node>),
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a Element, &'a Node);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Few(list) => list.next().map(|(element, node)| (element, node)),
+            Self::Many(tree) => tree.next(),
+        }
     }
 }
 
 impl<'a> IntoIterator for &'a Nodes {
     type Item = (&'a Element, &'a Node);
-    type IntoIter =
-        std::iter::Map<slice::Iter<'a, (Element, Node)>, fn(&(Element, Node)) -> (&Element, &Node)>;
+    type IntoIter = Iter<'a>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter().map(|(element, node)| (element, node))
+        self.iter()
+    }
+}
+
+/// The same, taken out.
+#[derive(Debug)]
+pub(crate) enum IntoIter {
+    Few(vec::IntoIter<(Element, Node)>),
+    Many(btree_map::IntoIter<Element, Node>),
+}
+
+impl Iterator for IntoIter {
+    type Item = (Element, Node);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Few(list) => list.next(),
+            Self::Many(tree) => tree.next(),
+        }
     }
 }
 
 impl IntoIterator for Nodes {
     type Item = (Element, Node);
-    type IntoIter = std::vec::IntoIter<(Element, Node)>;
+    type IntoIter = IntoIter;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        match self {
+            Self::Few(list) => IntoIter::Few(list.into_iter()),
+            Self::Many(tree) => IntoIter::Many(tree.into_iter()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn node(member: bool) -> Node {
+        Node { member, ..Node::default() }
+    }
+
+    proptest! {
+        /// Whatever goes in and out, few or many, it is as in a tree.
+        #[test]
+        fn nodes_are_a_map(steps in prop::collection::vec((0..120_u8, any::<bool>(), any::<bool>()), 0..300)) {
+            let (mut nodes, mut tree) = (Nodes::default(), BTreeMap::new());
+            for (name, member, stays) in steps {
+                let element = Element::field(name.to_string());
+                if stays {
+                    nodes.insert(element.clone(), node(member));
+                    tree.insert(element.clone(), node(member));
+                } else {
+                    nodes.remove(&element);
+                    tree.remove(&element);
+                }
+                prop_assert_eq!(nodes.get(&element), tree.get(&element));
+                prop_assert_eq!(nodes.len(), tree.len());
+            }
+            prop_assert!(nodes.iter().eq(tree.iter()));
+            let anew = tree.clone().into_iter().fold(Nodes::default(), |mut nodes, (element, node)| {
+                nodes.insert(element, node);
+                nodes
+            });
+            prop_assert_eq!(&anew, &nodes);
+            prop_assert!(nodes.into_iter().eq(tree));
+        }
+    }
+
+    #[test]
+    fn many_in_the_worst_order_take_no_longer() {
+        let mut nodes = Nodes::default();
+        // In one list these would be moved ten million million times.
+        (0..200_000_u32)
+            .rev()
+            .for_each(|number| nodes.insert(Element::field(format!("{number:06}")), node(true)));
+        assert_eq!(nodes.len(), 200_000);
     }
 }
