@@ -63,7 +63,8 @@ where
         response::do_not_cache(&mut answer);
     }
     audit_id::set(&mut answer, &audit_id);
-    close_some(server, connection, version, exchange.is_known());
+    // Who asks what is unclear is not asked who they are.
+    close_some(server, connection, version, is_unclear || exchange.is_known());
     exchange.finish(answer, started.elapsed())
 }
 

@@ -79,7 +79,6 @@ impl Documents {
                 negotiation::check_offered(&call.headers, &["application/json"])?;
                 return response::value(200, &self.version, Encoding::PrettyJson).map(Some);
             }
-            "/apis" if call.info.path.ends_with("//") => return Ok(None),
             _ => {}
         }
         // Unlike the others, these are at one path alone.

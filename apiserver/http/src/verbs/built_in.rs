@@ -36,7 +36,9 @@ fn methods(registry: &Registry, info: &RequestInfo, path: &ResourcePath) -> Opti
         return None;
     }
     if let Some(review) = reviews::find(&path.group, &path.version, &path.resource) {
-        let is_asked_here = path.name.is_empty() && review.namespaced != path.namespace.is_empty();
+        // Permission was asked for the verb: there is nothing to watch.
+        let is_asked_here = info.verb != "watch" && path.name.is_empty();
+        let is_asked_here = is_asked_here && review.namespaced != path.namespace.is_empty();
         return is_asked_here.then(|| vec![Method::POST]);
     }
     let resource = registry.find(&path.group, &path.version, &path.resource)?;
@@ -45,7 +47,11 @@ fn methods(registry: &Registry, info: &RequestInfo, path: &ResourcePath) -> Opti
     }
     let is_everywhere = resource.namespaced && path.namespace.is_empty();
     if !path.subresource.is_empty() {
-        return if is_everywhere { None } else { of_part(resource, &path.subresource) };
+        let is_there = !is_everywhere && info.verb != "watch";
+        return if is_there { of_part(resource, &path.subresource) } else { None };
+    }
+    if is_everywhere && info.watched_name().is_some() {
+        return None;
     }
     // What is read may be named by a selector instead of the path.
     let is_collection = path.name.is_empty() || matches!(info.verb, "list" | "watch");
