@@ -1,7 +1,7 @@
 //! Update.
 
 use apiserver_machinery::status::ApiResult;
-use apiserver_machinery::store::{Kind, Target, Written};
+use apiserver_machinery::store::{Kind, Replacement, Target, Written};
 
 use super::{create, view};
 use crate::body;
@@ -31,11 +31,14 @@ pub(super) async fn part(
     let options = call.write_options("UpdateOptions")?;
     let (object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let objects = &server.parts.objects;
-    let again = may_create(kind, target).then(|| (object.clone(), options.clone()));
-    let updated = objects.update(kind, &path.namespace, &path.name, object, target, options).await;
-    let (code, written) = match (updated, again) {
-        (Err(error), Some((object, options))) if error.code == 404 => {
-            (201, create::in_its_place(server, call, kind, path, object, options).await)
+    let in_its_place = may_create(kind, target).then(|| options.clone());
+    let validation = options.field_validation;
+    let decode = || body::decode_object(call, kind.resource, validation).map(|(object, _)| object);
+    let sent = Replacement { object, again: &decode };
+    let updated = objects.update(kind, &path.namespace, &path.name, sent, target, options).await;
+    let (code, written) = match (updated, in_its_place) {
+        (Err(error), Some(options)) if error.code == 404 => {
+            (201, create::in_its_place(server, call, kind, path, decode()?, options).await)
         }
         (updated, _) => (200, updated),
     };

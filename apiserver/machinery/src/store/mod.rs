@@ -58,7 +58,7 @@ pub use kind::Kind;
 pub use list::{ListRequest, Listing, RevisionMatch};
 pub use lock::Lock;
 pub use namespaces::{NamespaceSource, OwnNamespaces};
-pub use update::{Method, Target};
+pub use update::{Method, Replacement, Target};
 pub use watch::{ObjectEvent, ObjectWatch, WatchRequest, WatchStart};
 
 /// How long a consistent read waits for the cache before it reads the store itself: the follower is

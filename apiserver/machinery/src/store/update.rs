@@ -42,6 +42,21 @@ impl Target {
     }
 }
 
+/// What is to be in an object's place. It is used up by the first try, and nearly always that is the only one; whoever has
+/// to try again makes it again of what was sent.
+pub struct Replacement<'a> {
+    /// The object, decoded.
+    pub object: Value,
+    /// Decodes it once more.
+    pub again: &'a (dyn Fn() -> ApiResult<Value> + Sync),
+}
+
+impl std::fmt::Debug for Replacement<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Replacement").field("object", &self.object).finish_non_exhaustive()
+    }
+}
+
 /// How an object is changed.
 #[derive(Clone, Copy)]
 pub(super) struct Modification<'a> {
@@ -63,7 +78,7 @@ pub enum Method {
 }
 
 impl ObjectStore {
-    /// Replaces an object with `new`, which names the revision it was made from.
+    /// Replaces an object with what was sent, which names the revision it was made from.
     ///
     /// # Errors
     /// 400, 404, 409, 413, 422, 503.
@@ -72,18 +87,14 @@ impl ObjectStore {
         kind: Kind<'_>,
         namespace: &str,
         name: &str,
-        mut new: Value,
+        sent: Replacement<'_>,
         target: Target,
         options: WriteOptions,
     ) -> ApiResult<Written> {
-        name_part(kind, &mut new, target);
-        check_version_and_metadata(kind.resource, &new)?;
-        let warnings = check_known_fields(kind.resource, &mut new, options.field_validation)?;
-        if let Err(error) = identity::check_names(&new, namespace, name) {
+        let Replacement { object, again } = sent;
+        let (first, warnings) = prepared(kind, object, target, options.field_validation)?;
+        if let Err(error) = identity::check_names(&first, namespace, name) {
             return Err(error.after(warnings));
-        }
-        if let Some(root) = new.as_object_mut().filter(|_| target == Target::Status) {
-            root.retain(|field, _| OF_STATUS.contains(&field.as_str()));
         }
         let modification = Modification {
             target,
@@ -92,9 +103,14 @@ impl ObjectStore {
             owned: false,
             method: Method::Put,
         };
+        let mut first = Some(first);
         let change = |old: &Value| {
+            let new = match first.take() {
+                Some(new) => new,
+                None => prepared(kind, again()?, target, options.field_validation)?.0,
+            };
             identity::check_uid(kind, &new, old)?;
-            Ok(new.clone())
+            Ok(new)
         };
         let updated = self.modify(kind, namespace, name, modification, change).await;
         Written::told(updated, warnings)
@@ -182,7 +198,10 @@ impl ObjectStore {
         let keeps_spec = how.target == Target::Status || new.get("spec") == old.get("spec");
         let before = Before { object: old, immutable: &immutable, keeps_spec };
         identity::check_kind(kind, &new, before)?;
+        let mut warnings = Vec::new();
         if how.target == Target::Status {
+            // What is wrong with what was sent is told, also where it does not count.
+            warnings.extend(create::drop_twins(&mut new, how.method == Method::Patch));
             keep_status(kind, &mut new, old);
         }
         metadata::normalize(&mut new);
@@ -194,7 +213,7 @@ impl ObjectStore {
             kind.resource.strategy.decoded(&mut new);
             self.own(kind, Some(old), &mut new, how.target, how.options);
         }
-        let mut warnings = create::drop_twins(&mut new, how.method == Method::Patch);
+        warnings.extend(create::drop_twins(&mut new, how.method == Method::Patch));
         settle(kind, &mut new, old, how)?;
         let others = Seen::by(self);
         if let Err(error) = others.prepare(kind, &mut new, Some(before), how.target).await {
@@ -233,6 +252,22 @@ impl ObjectStore {
             }
         }
     }
+}
+
+/// What was sent as it replaces something, and what to say of it.
+fn prepared(
+    kind: Kind<'_>,
+    mut new: Value,
+    target: Target,
+    validation: FieldValidation,
+) -> ApiResult<(Value, Vec<String>)> {
+    name_part(kind, &mut new, target);
+    check_version_and_metadata(kind.resource, &new)?;
+    let warnings = check_known_fields(kind.resource, &mut new, validation)?;
+    if let Some(root) = new.as_object_mut().filter(|_| target == Target::Status) {
+        root.retain(|field, _| OF_STATUS.contains(&field.as_str()));
+    }
+    Ok((new, warnings))
 }
 
 /// Of what is written through a part nobody asks the kind.
