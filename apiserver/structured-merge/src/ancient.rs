@@ -38,13 +38,13 @@ pub(crate) fn cap(entries: &mut Entries) {
             continue;
         }
         let oldest = oldest.clone();
-        join(entries, &oldest, &bucket, &entry);
+        join(entries, &oldest, &bucket, entry);
         excess -= 1;
     }
 }
 
 /// Puts what the oldest of a version and `entry` own into the entry of the ancients.
-fn join(entries: &mut Entries, oldest: &Owner, bucket: &Owner, entry: &Entry) {
+fn join(entries: &mut Entries, oldest: &Owner, bucket: &Owner, entry: Entry) {
     if entries.get(bucket).is_none()
         && let Some(renamed) = entries.remove(oldest)
     {
@@ -52,7 +52,7 @@ fn join(entries: &mut Entries, oldest: &Owner, bucket: &Owner, entry: &Entry) {
     }
     entries.remove(&entry.owner);
     if let Some(joined) = entries.get_mut(bucket) {
-        joined.fields.add(&entry.fields);
+        joined.fields.add(entry.fields);
         // The younger of the two, since that is when it last gained something.
         joined.time = entry.time;
     }

@@ -34,9 +34,16 @@ impl Comparison {
     }
 
     /// What came or is another.
-    pub(crate) fn gained(&self) -> Set {
-        let mut gained = self.modified.clone();
-        gained.add(&self.added);
+    pub(crate) fn gained(self) -> Set {
+        let mut gained = self.modified;
+        gained.add(self.added);
+        gained
+    }
+
+    /// What of a set came or is another.
+    pub(crate) fn gained_of(&self, set: &Set) -> Set {
+        let mut gained = set.intersection(&self.modified);
+        gained.add(set.intersection(&self.added));
         gained
     }
 }

@@ -42,7 +42,7 @@ impl Pruning<'_> {
         let mut sets = self.by_version();
         // Empty or not, what somebody owns is there; in which version they said so does not matter.
         let mut kept = Set::default();
-        sets.values().for_each(|set| kept.add(set));
+        sets.values().for_each(|set| kept.add(set.clone()));
         let own = sets.remove(version).unwrap_or_default();
         let pruned = give_back(&of, &shown, &pruned, &own, &kept);
         let pruned = self.with_what_is_owned(&shown, pruned, (version, &of), &kept, sets)?;
@@ -62,7 +62,7 @@ impl Pruning<'_> {
     fn by_version(&self) -> BTreeMap<&str, Set> {
         let mut sets: BTreeMap<&str, Set> = BTreeMap::new();
         for entry in self.entries.iter() {
-            sets.entry(entry.owner.api_version.as_str()).or_default().add(&entry.fields);
+            sets.entry(entry.owner.api_version.as_str()).or_default().add(entry.fields.clone());
         }
         sets
     }

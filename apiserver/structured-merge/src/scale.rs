@@ -59,7 +59,7 @@ pub fn from_scale(parent: &Entries, scale: &Entries, paths: &ScalePaths<'_>) -> 
         let owner = Owner { api_version: paths.api_version.to_owned(), ..entry.owner.clone() };
         let number = paths.replicas.get(paths.api_version).cloned();
         match entries.get_mut(&owner) {
-            Some(same) => same.fields.add(&Set::of(number)),
+            Some(same) => same.fields.add(Set::of(number)),
             None => entries.push(Entry { owner, time: None, fields: Set::of(number) }),
         }
     }

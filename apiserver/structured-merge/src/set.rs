@@ -102,20 +102,18 @@ impl Set {
     }
 
     /// Puts in all that the other has.
-    pub fn add(&mut self, other: &Self) {
-        if self.is_as_read && self.contains(other) {
+    pub fn add(&mut self, other: Self) {
+        if self.is_as_read && self.contains(&other) {
             return;
         }
         self.is_as_read = false;
-        for (element, node) in &other.nodes {
-            match self.nodes.get_mut(element) {
+        for (element, node) in other.nodes {
+            match self.nodes.get_mut(&element) {
                 Some(mine) => {
                     mine.member |= node.member;
-                    mine.below.add(&node.below);
+                    mine.below.add(node.below);
                 }
-                None => {
-                    self.nodes.insert(element.clone(), node.clone());
-                }
+                None => self.nodes.insert(element, node),
             }
         }
     }

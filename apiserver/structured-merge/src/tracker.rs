@@ -165,7 +165,7 @@ impl Tracker<'_> {
         }
         match entries.get_mut(&owner) {
             Some(entry) => {
-                entry.fields.add(&gained);
+                entry.fields.add(gained);
                 entry.time = Some(self.now);
             }
             None => entries.push(Entry { owner, time: Some(self.now), fields: gained }),

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::compare::Comparison;
 use crate::conflict::Conflicts;
 use crate::entries::{Entries, Entry};
 use crate::merge::merge;
@@ -58,7 +59,7 @@ impl Updater<'_> {
             }
         }
         entries.drop_empty();
-        Ok(compared.within(self.version)?.map(|change| change.gained()).unwrap_or_default())
+        Ok(compared.into_own()?.map(Comparison::gained).unwrap_or_default())
     }
 
     /// An apply of `config` as `owner`. Returns the resulting object, and the owner's entry as it was.
@@ -75,11 +76,14 @@ impl Updater<'_> {
         fields.subtract_trees(self.reset);
         let last = entries.remove(owner);
         let time = last.as_ref().and_then(|last| last.time);
-        entries.push(Entry { owner: owner.clone(), time, fields: fields.clone() });
+        entries.push(Entry { owner: owner.clone(), time, fields });
         let result = match &last {
             Some(last) => {
                 let pruning = Pruning { versions: self.versions, version: self.version, entries };
-                pruning.prune(merged, last, &fields)?
+                match entries.get(owner) {
+                    Some(now) => pruning.prune(merged, last, &now.fields)?,
+                    None => merged,
+                }
             }
             None => merged,
         };
@@ -100,7 +104,7 @@ impl Updater<'_> {
         let mut conflicts = Vec::new();
         for entry in entries.iter_mut().filter(|entry| !entry.owner.is(owner)) {
             let Some(change) = compared.within(&entry.owner.api_version)? else { continue };
-            let conflict = entry.fields.intersection(&change.gained());
+            let conflict = change.gained_of(&entry.fields);
             entry.fields.subtract(&change.removed);
             if !conflict.is_empty() {
                 entry.fields.subtract(&conflict);

@@ -86,6 +86,12 @@ impl<'a> Compared<'a> {
         Ok(self.known.get(version).and_then(Option::as_ref))
     }
 
+    /// What is different in the version of the states themselves.
+    pub(crate) fn into_own(mut self) -> Result<Option<Comparison>, ConversionFault> {
+        self.within(self.version)?;
+        Ok(self.known.remove(self.version).flatten())
+    }
+
     fn compare(&self, version: &str) -> Result<Option<Comparison>, ConversionFault> {
         let Some(of) = self.versions.of_version(version) else { return Ok(None) };
         let [old, new] = self.states;
