@@ -168,6 +168,31 @@ async fn a_list_not_older_than_a_revision_waits_for_it() {
     assert_eq!((code, status.get("reason")), (500, None), "{status}");
 }
 
+/// Whoever reads the pages, in whichever size, and whatever is written meanwhile.
+#[tokio::test]
+async fn every_page_says_how_much_comes_after() {
+    for (world, _) in worlds().await {
+        for name in ["d", "e", "f", "g"] {
+            world.server.post(GADGETS, &gadget(name)).await;
+        }
+        let another = Server::start_on(Arc::clone(&world.store)).await;
+        let (_, mut page) = world.server.get(&format!("{GADGETS}?limit=2")).await;
+        world.server.post(GADGETS, &gadget("bb")).await;
+        let mut told = vec![page["metadata"]["remainingItemCount"].clone()];
+        for (limit, server) in [(1, &world.server), (1, &another), (2, &world.server), (1, &world.server)] {
+            let next = page["metadata"]["continue"].as_str().unwrap().to_owned();
+            let path = format!("{GADGETS}?limit={limit}&continue={next}");
+            page = server.get(&path).await.1;
+            told.push(page["metadata"]["remainingItemCount"].clone());
+            // A page that is asked for again is the same.
+            assert_eq!(server.get(&path).await.1, page);
+        }
+        assert_eq!(told, [json!(5), json!(4), json!(3), json!(1), Value::Null]);
+        let (_, fresh) = world.server.get(&format!("{GADGETS}?limit=3")).await;
+        assert_eq!(fresh["metadata"]["remainingItemCount"], 5);
+    }
+}
+
 #[tokio::test]
 async fn pages_say_how_much_comes_after_unless_somebody_selects() {
     for (world, [_, _, third]) in worlds().await {

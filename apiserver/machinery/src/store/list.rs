@@ -5,6 +5,7 @@ use std::sync::Arc;
 use storage_cache::Snapshot;
 use storage_contract::{KeyRange, ListOptions, Revision, StoreError};
 
+use super::remaining::{Place, Remaining};
 use super::{CATCH_UP, CachedObject, Freshness, Kind, ObjectStore};
 use crate::continue_token::ContinueToken;
 use crate::selectors::{FieldSelector, LabelSelector};
@@ -74,7 +75,9 @@ impl ObjectStore {
             None => request.revision,
         };
         match self.snapshot(kind, revision).await? {
-            Some((revision, snapshot)) => Ok(scope.page(kind, &snapshot, revision, request)),
+            Some((revision, snapshot)) => {
+                Ok(scope.page(kind, (&snapshot, revision), request, &self.remaining))
+            }
             None => self.list_store(kind, request, &scope, revision).await,
         }
     }
@@ -172,16 +175,26 @@ impl Scope {
     fn page(
         &self,
         kind: Kind<'_>,
-        snapshot: &Snapshot<CachedObject>,
-        revision: Revision,
+        (snapshot, revision): (&Snapshot<CachedObject>, Revision),
         request: &ListRequest,
+        counted: &Remaining,
     ) -> Listing {
         let mut collector = Collector::new(request);
         let mut rest = snapshot.range(&self.start, &self.end);
         for (key, item) in rest.by_ref() {
             if !collector.take(key, &item.view(kind.resource)) {
-                // The one that found no place, and what comes after it.
-                let remaining = if request.selects_all() { rest.count().saturating_add(1) } else { 0 };
+                let remaining = if request.selects_all() {
+                    let place = |start: String| Place { start, end: self.end.clone(), revision };
+                    let remaining = match counted.from(&place(self.start.clone())) {
+                        Some(here) => here.saturating_sub(collector.items.len()).max(1),
+                        // The one that found no place, and what comes after it.
+                        None => rest.count().saturating_add(1),
+                    };
+                    counted.note(place(format!("{}\0", collector.last)), remaining);
+                    remaining
+                } else {
+                    0
+                };
                 return collector.finish(self, revision, u64::try_from(remaining).unwrap_or_default());
             }
         }

@@ -24,6 +24,7 @@ mod namespaces;
 mod others;
 mod owners;
 mod parts;
+mod remaining;
 mod rendered;
 mod scale;
 mod settle;
@@ -155,6 +156,7 @@ pub struct ObjectStore {
     namespaces: Arc<dyn NamespaceSource>,
     owners: owners::Owners,
     expected: Arc<expected::Expected>,
+    remaining: remaining::Remaining,
 }
 
 impl ObjectStore {
@@ -173,7 +175,8 @@ impl ObjectStore {
         let projection = Arc::new(projection);
         let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, shutdown);
         let owners = owners::Owners::new(&registry);
-        Self { registry, store, cache, encryption, namespaces, owners, expected }
+        let remaining = remaining::Remaining::default();
+        Self { registry, store, cache, encryption, namespaces, owners, expected, remaining }
     }
 
     /// The kinds.
