@@ -94,6 +94,11 @@ impl RequestInfo {
         (special == Some("watch") && !resource.name.is_empty()).then_some(resource.name)
     }
 
+    /// Whether it is the path that says to watch, in its old form.
+    pub(crate) fn is_watched_by_path(&self) -> bool {
+        resource_path(&self.path).is_some_and(|(_, special)| special == Some("watch"))
+    }
+
     /// Whether it may last: a watch.
     pub fn is_long_running(&self) -> bool {
         self.verb == "watch"

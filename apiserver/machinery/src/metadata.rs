@@ -6,6 +6,8 @@ mod owners;
 mod types;
 mod writes;
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::field_errors::{FieldError, FieldPath};
@@ -170,13 +172,11 @@ pub fn normalize(object: &mut Value) {
 pub fn dedup_owners(object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
     let owners = object.get_mut("metadata").and_then(|meta| meta.get_mut("ownerReferences"));
-    if let Some(owners) = owners.and_then(Value::as_array_mut) {
-        let mut seen: Vec<Value> = Vec::new();
+    if let Some(owners) = owners.and_then(Value::as_array_mut).filter(|owners| owners.len() > 1) {
+        let mut seen: HashSet<Value> = HashSet::new();
         owners.retain(|owner| {
-            let fresh = !seen.contains(owner);
-            if fresh {
-                seen.push(owner.clone());
-            } else if let Some(uid) = owner.get("uid").and_then(Value::as_str) {
+            let fresh = seen.insert(owner.clone());
+            if let (false, Some(uid)) = (fresh, owner.get("uid").and_then(Value::as_str)) {
                 dropped.push(uid.to_owned());
             }
             fresh

@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn many_in_the_worst_order_take_no_longer() {
         let mut nodes = Nodes::default();
-        // In one list these would be moved ten million million times.
+        // In one list there would be twenty thousand million moves.
         (0..200_000_u32)
             .rev()
             .for_each(|number| nodes.insert(Element::field(format!("{number:06}")), node(true)));

@@ -35,11 +35,12 @@ fn methods(registry: &Registry, info: &RequestInfo, path: &ResourcePath) -> Opti
     if info.verb == "proxy" {
         return None;
     }
+    // What is read may be named by a selector instead of the path.
+    let is_collection = path.name.is_empty() || matches!(info.verb, "list" | "watch");
     if let Some(review) = reviews::find(&path.group, &path.version, &path.resource) {
-        // Permission was asked for the verb: there is nothing to watch.
-        let is_asked_here = info.verb != "watch" && path.name.is_empty();
-        let is_asked_here = is_asked_here && review.namespaced != path.namespace.is_empty();
-        return is_asked_here.then(|| vec![Method::POST]);
+        // Permission was asked for the verb that the path has: there is nothing to watch.
+        let is_asked_here = !info.is_watched_by_path() && review.namespaced != path.namespace.is_empty();
+        return (is_asked_here && is_collection).then(|| vec![Method::POST]);
     }
     let resource = registry.find(&path.group, &path.version, &path.resource)?;
     if !resource.namespaced && !path.namespace.is_empty() {
@@ -53,8 +54,6 @@ fn methods(registry: &Registry, info: &RequestInfo, path: &ResourcePath) -> Opti
     if is_everywhere && info.watched_name().is_some() {
         return None;
     }
-    // What is read may be named by a selector instead of the path.
-    let is_collection = path.name.is_empty() || matches!(info.verb, "list" | "watch");
     Some(match (is_collection, is_everywhere) {
         (true, true) => vec![Method::GET],
         (true, false) if info.verb == "watch" => vec![Method::GET],

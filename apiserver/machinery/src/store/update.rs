@@ -201,6 +201,7 @@ impl ObjectStore {
         let mut warnings = Vec::new();
         if how.target == Target::Status {
             // What is wrong with what was sent is told, also where it does not count.
+            metadata::normalize(&mut new);
             warnings.extend(create::drop_twins(&mut new, how.method == Method::Patch));
             keep_status(kind, &mut new, old);
         }

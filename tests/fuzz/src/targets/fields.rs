@@ -27,7 +27,7 @@ pub(super) fn judge(input: &[u8]) -> Verdict {
 /// Laws of sets, which merging counts on.
 fn check_algebra(set: &apiserver_structured_merge::Set) -> Verdict {
     let (mut both, mut none) = (set.clone(), set.clone());
-    both.add(set);
+    both.add(set.clone());
     none.subtract(set);
     demand(both == *set && none.is_empty(), || {
         format!("{set:?} with itself is {both:?}, without itself {none:?}")
