@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest a start may take on a busy machine.
@@ -147,6 +148,8 @@ impl Server {
     fn wait(&self) {
         let end = Instant::now() + PATIENCE;
         while std::net::TcpStream::connect(("127.0.0.1", self.client_port)).is_err() {
+            let ended = self.child.lock().unwrap().try_wait().unwrap();
+            assert!(ended.is_none(), "etcd has ended: {ended:?}");
             assert!(Instant::now() < end, "etcd did not start");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -167,6 +170,12 @@ fn cluster_flag(peers: &[u16]) -> String {
     format!("--initial-cluster={}", members.collect::<Vec<_>>().join(","))
 }
 
+/// A port that nobody listens on, and that no other test of this process is given: the system gives one that was
+/// free a moment ago to whoever asks next, and an etcd that finds it taken ends.
 fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Below those that connections go out from. Two processes seldom begin in the same place.
+    let first = 20_000 + u16::try_from(std::process::id() % 100).unwrap() * 100;
+    let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000);
+    ports.take(2_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
