@@ -27,6 +27,7 @@ mod parts;
 mod remaining;
 mod rendered;
 mod scale;
+mod sent;
 mod settle;
 mod skimmed;
 mod swap;
@@ -59,7 +60,8 @@ pub use kind::Kind;
 pub use list::{ListRequest, Listing, RevisionMatch};
 pub use lock::Lock;
 pub use namespaces::{NamespaceSource, OwnNamespaces};
-pub use update::{Method, Replacement, Target};
+pub use sent::Replacement;
+pub use update::{Method, Target};
 pub use watch::{ObjectEvent, ObjectWatch, WatchRequest, WatchStart};
 
 /// How long a consistent read waits for the cache before it reads the store itself: the follower is
