@@ -31,8 +31,7 @@ pub fn is_deleting(object: &Value) -> bool {
 
 /// Its finalizers.
 pub fn finalizers(object: &Value) -> Vec<&str> {
-    object
-        .pointer("/metadata/finalizers")
+    at(object, "metadata.finalizers")
         .and_then(Value::as_array)
         .map(|list| list.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default()
@@ -40,8 +39,7 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
 
 /// What else holds an object of a kind with finalizers in its `spec`.
 pub fn spec_finalizers(object: &Value) -> Vec<&str> {
-    object
-        .pointer("/spec/finalizers")
+    at(object, "spec.finalizers")
         .and_then(Value::as_array)
         .map(|list| list.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default()

@@ -183,18 +183,16 @@ impl Scope {
         let mut rest = snapshot.range(&self.start, &self.end);
         for (key, item) in rest.by_ref() {
             if !collector.take(key, &item.view(kind.resource)) {
-                let remaining = if request.selects_all() {
-                    let place = |start: String| Place { start, end: self.end.clone(), revision };
-                    let remaining = match counted.from(&place(self.start.clone())) {
-                        Some(here) => here.saturating_sub(collector.items.len()).max(1),
-                        // The one that found no place, and what comes after it.
-                        None => rest.count().saturating_add(1),
-                    };
-                    counted.note(place(format!("{}\0", collector.last)), remaining);
-                    remaining
-                } else {
-                    0
+                if !request.selects_all() {
+                    return collector.finish(self, revision, 0);
+                }
+                let place = |start: String| Place { start, end: self.end.clone(), revision };
+                let remaining = match counted.from(&place(self.start.clone())) {
+                    Some(here) => here.saturating_sub(collector.items.len()).max(1),
+                    // The one that found no place, and what comes after it.
+                    None => rest.count().saturating_add(1),
                 };
+                counted.note(place(format!("{}\0", collector.last)), remaining);
                 return collector.finish(self, revision, u64::try_from(remaining).unwrap_or_default());
             }
         }
