@@ -21,7 +21,7 @@ pub(crate) enum Command {
     /// With nothing given, serves on loopback from an embedded store, with certificates of its own
     /// making, and prints where everything lies:
     ///
-    ///   DATA/store.redb        the objects
+    ///   DATA/store.redb*       the objects, and the journal of the newest writes
     ///   DATA/pki/              the CA, the serving certificate, their keys
     ///   DATA/encryption.yaml   the key that Secrets are encrypted with: back it up
     ///

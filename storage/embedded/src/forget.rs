@@ -3,20 +3,18 @@
 use std::collections::BTreeSet;
 
 use redb::{Database, ReadableTable, WriteTransaction};
-use storage_contract::{Revision, StoreError, StoreResult};
+use storage_contract::{Revision, StoreResult};
 
 use crate::layout::{COMPACTED, HISTORY, LOG, META, unreadable};
 
-/// Log lines forgotten in one transaction: some ten milliseconds, which a write may have to wait.
+/// Log lines forgotten in one transaction: some ten milliseconds, for which what was written meanwhile may have to
+/// wait on its way to the database.
 const STEP: usize = 1000;
 
-/// Forgets a part of the history before `revision`; `true` when all of it is gone. From the first
-/// step on, reads from before `revision` are refused. A kill between steps leaves the rest to the
-/// next compaction.
-pub(crate) fn step(database: &Database, revision: Revision, newest: Revision) -> StoreResult<bool> {
-    if revision > newest {
-        return Err(StoreError::Future { requested: revision, current: newest });
-    }
+/// Forgets a part of the history before `revision`, which the database has; `true` when all of it is gone. From the
+/// first step on, reads from before `revision` are refused. A kill between steps leaves the rest to the next
+/// compaction.
+pub(crate) fn step(database: &Database, revision: Revision) -> StoreResult<bool> {
     let work = || -> Result<bool, redb::Error> {
         let transaction = database.begin_write()?;
         let done = forget(&transaction, revision.number())?;

@@ -33,20 +33,28 @@ pub(crate) const REVISION: &str = "revision";
 /// History before this is gone.
 pub(crate) const COMPACTED: &str = "compacted";
 
+/// A number that no other store has.
+const STORE: &str = "store";
+
 /// Which layout this is.
 const FORMAT: &str = "format";
 
-/// The layout described here.
-const THIS_FORMAT: u64 = 1;
+/// The layout described here: the same tables as the first, and a journal beside them. What knows the first alone
+/// would not miss what stands in the journal.
+const THIS_FORMAT: u64 = 2;
+
+/// The layout that was before.
+const WITHOUT_JOURNAL: u64 = 1;
 
 /// A new store starts at 1, as etcd does, so that no object ever has revision 0.
 pub(crate) const FIRST: Revision = Revision::new(1);
 
-/// Memory for pages: enough for the writes of a busy node and a replay of history. Objects are
-/// answered from the cache above the store; redb's own default of 1 GiB would hold them twice.
-const PAGES: usize = 64 * 1024 * 1024;
+/// Memory for pages: enough for a replay of history. Objects are answered from the cache above the store, and the
+/// newest writes from memory; redb's own default of 1 GiB would hold them twice.
+const PAGES: usize = 32 * 1024 * 1024;
 
-pub(crate) fn open(path: &Path) -> Result<Database, OpenError> {
+/// Opens the database, and says the store's number.
+pub(crate) fn open(path: &Path) -> Result<(Database, u64), OpenError> {
     let io = |source| OpenError::Io { path: path.to_owned(), source };
     if let Some(directory) = path.parent() {
         private_directory(directory).map_err(io)?;
@@ -59,40 +67,55 @@ pub(crate) fn open(path: &Path) -> Result<Database, OpenError> {
         Err(DatabaseError::Storage(StorageError::Io(source))) => return Err(io(source)),
         Err(error) => return Err(unusable(error.to_string())),
     };
-    let format = prepare(&database).map_err(|error| unusable(error.to_string()))?;
+    let (format, store) = prepare(&database).map_err(|error| unusable(error.to_string()))?;
     if format != THIS_FORMAT {
         return Err(unusable(format!("its format is {format}; this version of capstan reads {THIS_FORMAT}")));
     }
     keep_private(path).map_err(io)?;
-    settle(path).map_err(io)?;
-    Ok(database)
+    Ok((database, store))
 }
 
-/// Makes the tables of a new store and returns the format of any.
-fn prepare(database: &Database) -> Result<u64, redb::Error> {
-    let known = {
-        let transaction = database.begin_read()?;
-        match transaction.open_table(META) {
-            Ok(meta) => meta.get(FORMAT)?.map(|value| value.value()),
-            Err(redb::TableError::TableDoesNotExist(_)) => None,
-            Err(error) => return Err(error.into()),
-        }
-    };
-    if let Some(format) = known {
-        return Ok(format);
+/// Makes the tables of a new store, and what an older one lacks; returns the format, and the store's number.
+fn prepare(database: &Database) -> Result<(u64, u64), redb::Error> {
+    let (format, store) = known(database)?;
+    match format {
+        None | Some(WITHOUT_JOURNAL) => {}
+        Some(format) => return Ok((format, store)),
     }
+    let store = new_number();
     let transaction = database.begin_write()?;
-    transaction.open_table(CURRENT)?;
-    transaction.open_table(HISTORY)?;
-    transaction.open_table(LOG)?;
     {
         let mut meta = transaction.open_table(META)?;
         meta.insert(FORMAT, THIS_FORMAT)?;
-        meta.insert(REVISION, FIRST.number())?;
-        meta.insert(COMPACTED, 0)?;
+        meta.insert(STORE, store)?;
+        if format.is_none() {
+            transaction.open_table(CURRENT)?;
+            transaction.open_table(HISTORY)?;
+            transaction.open_table(LOG)?;
+            meta.insert(REVISION, FIRST.number())?;
+            meta.insert(COMPACTED, 0)?;
+        }
     }
     transaction.commit()?;
-    Ok(THIS_FORMAT)
+    Ok((THIS_FORMAT, store))
+}
+
+/// The format of a store that is not new, and its number if it has one.
+fn known(database: &Database) -> Result<(Option<u64>, u64), redb::Error> {
+    let transaction = database.begin_read()?;
+    let meta = match transaction.open_table(META) {
+        Ok(meta) => meta,
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok((None, 0)),
+        Err(error) => return Err(error.into()),
+    };
+    let number = |name| Ok::<_, redb::Error>(meta.get(name)?.map(|value| value.value()));
+    Ok((number(FORMAT)?, number(STORE)?.unwrap_or_default()))
+}
+
+/// A number by chance. No secret, and need not be: it tells a journal that was left behind.
+fn new_number() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
 }
 
 #[cfg(unix)]
@@ -106,8 +129,8 @@ fn private_directory(path: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Opens the file, making it when absent. It is made private: nobody can have opened it before.
-fn private_file(path: &Path) -> std::io::Result<File> {
+/// Opens a file, making it when absent. It is made private: nobody can have opened it before.
+pub(crate) fn private_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
@@ -117,19 +140,19 @@ fn private_file(path: &Path) -> std::io::Result<File> {
 
 /// Takes away what a copy or a careless hand has granted to others.
 #[cfg(unix)]
-fn keep_private(path: &Path) -> std::io::Result<()> {
+pub(crate) fn keep_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
 }
 
 #[cfg(not(unix))]
-fn keep_private(_: &Path) -> std::io::Result<()> {
+pub(crate) fn keep_private(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes the file's name as durable as its contents: that stands in the directory.
+/// Makes the names of the files as durable as their contents: they stand in the directory of `path`.
 #[cfg(unix)]
-fn settle(path: &Path) -> std::io::Result<()> {
+pub(crate) fn sync_names(path: &Path) -> std::io::Result<()> {
     let named = |path: &Path| if path == Path::new("") { Path::new(".").to_owned() } else { path.to_owned() };
     let mut above = path.ancestors().skip(1).map(named);
     if let Some(directory) = above.next() {
@@ -143,7 +166,7 @@ fn settle(path: &Path) -> std::io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn settle(_: &Path) -> std::io::Result<()> {
+pub(crate) fn sync_names(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 

@@ -1,19 +1,29 @@
-//! The store of a single node: one file, no server.
+//! The store of a single node: a database in one file with a journal beside it, and no server.
 //!
 //! Promises: an acknowledged write is on disk, whole; revisions, history and watches mean what
 //! they mean in etcd; reads never block writes.
 //!
-//! One thread writes. It takes what has queued up, carries it out in one transaction, commits once
-//! and then answers all of it: the disk's sync is shared. Watchers read the log from where they
-//! are; none can lose an event, and none holds up the writer.
+//! One thread writes. It takes what has queued up, appends it to the journal, syncs that once and
+//! then answers all of it. What was written is in memory too, until another thread has brought it
+//! into the database, thousands of writes in one transaction. Reads and watches see the database
+//! and what was written since as one. Watchers read from where they are; none can lose an event,
+//! and none holds up the writer.
 //!
-//! After a kill, opening takes as long as reading the file once: the database checks all of it.
-//! An error of the disk (a full one, too) stops the store until it is opened again, because what
-//! reached the disk is known only then; until then calls answer `Unavailable` and say so.
+//! A store that was closed is in the database alone. After a kill, opening takes as long as
+//! reading the files once: the database checks all of it, and takes what the journal has. An error
+//! of the disk stops the store until it is opened again, because what reached the disk is known
+//! only then; until then writes answer `Unavailable` and say so. A full disk is found out before
+//! anything is written.
 
 mod forget;
+mod guard;
+mod journal;
 mod layout;
 mod read;
+mod recent;
+mod settle;
+#[cfg(test)]
+mod tests;
 mod watch;
 mod write;
 
@@ -22,11 +32,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use redb::Database;
 use storage_contract::{
     Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged, WatchStream,
 };
 use tokio::sync::watch as signal;
+
+use crate::guard::Change;
+use crate::journal::Journal;
+use crate::read::Base;
+use crate::recent::Shared;
 
 /// Largest value: etcd's default, so that what fits here fits there.
 pub const LARGEST_VALUE: usize = 1_500_000;
@@ -61,54 +75,53 @@ pub enum OpenError {
     },
 }
 
-/// A store in one file.
+/// A store in files of its own.
 #[derive(Debug)]
 pub struct EmbeddedStore {
-    database: Arc<Database>,
+    shared: Arc<Shared>,
     writer: write::Writer,
     newest: signal::Receiver<Revision>,
 }
 
 impl EmbeddedStore {
-    /// Opens the store at `path`, making it and its directory (for the owner alone) when absent.
-    /// When the store is dropped, what was queued is written and the file is closed; watches of it
-    /// end with `Unavailable`, and hold the file open until they are dropped themselves.
+    /// Opens the store at `path`, making it and its directory (for the owner alone) when absent. Its journal is
+    /// beside it: `path` with `-journal-0` and `-journal-1` appended.
+    /// When the store is dropped, what was queued is written and the files are closed; watches of it
+    /// end with `Unavailable`, and hold the database open until they are dropped themselves.
     ///
     /// # Errors
     /// [`OpenError`] names the path and what to do.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let database = Arc::new(layout::open(path)?);
-        let unusable =
-            |error: StoreError| OpenError::Unusable { path: path.to_owned(), detail: error.to_string() };
-        let revision = read::current_revision(&database).map_err(unusable)?;
-        let (sender, newest) = signal::channel(revision);
-        let writer = write::Writer::start(Arc::clone(&database), revision, sender)
+        let (database, number) = layout::open(path)?;
+        let unusable = |detail: String| OpenError::Unusable { path: path.to_owned(), detail };
+        let damaged = |error: StoreError| unusable(error.to_string());
+        let mut journal = Journal::open(path, number)?;
+        let base = Base::of(&database).map_err(damaged)?.revision;
+        let left = journal.read(base).map_err(unusable)?;
+        settle::settle(&database, left.iter()).map_err(|error| unusable(error.to_string()))?;
+        let shared = Arc::new(Shared::new(database).map_err(damaged)?);
+        let (sender, newest) = signal::channel(shared.state().newest());
+        let writer = write::Writer::start(Arc::clone(&shared), journal, sender)
             .map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
-        Ok(Self { database, writer, newest })
+        Ok(Self { shared, writer, newest })
     }
 
-    async fn stream(
-        &self,
-        range: &KeyRange,
-        with_previous: bool,
-        from: Revision,
-    ) -> StoreResult<WatchStream> {
-        let compacted = self.reading("watch", read::compacted).await?;
+    fn stream(&self, range: &KeyRange, with_previous: bool, from: Revision) -> StoreResult<WatchStream> {
+        let compacted = self.shared.state().base.compacted;
         if from < compacted {
             return Err(StoreError::Compacted { requested: from, oldest: compacted });
         }
-        let database = Arc::clone(&self.database);
-        Ok(watch::stream(database, self.newest.clone(), range.clone(), with_previous, from))
+        Ok(watch::stream(Arc::clone(&self.shared), self.newest.clone(), range.clone(), with_previous, from))
     }
 
     async fn reading<T: Send + 'static>(
         &self,
         operation: &'static str,
-        read: impl FnOnce(&Database) -> StoreResult<T> + Send + 'static,
+        read: impl FnOnce(&Shared) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         // A read may go to the disk, which must not hold up other requests on this thread.
-        let database = Arc::clone(&self.database);
-        tokio::task::spawn_blocking(move || read(&database))
+        let shared = Arc::clone(&self.shared);
+        tokio::task::spawn_blocking(move || read(&shared))
             .await
             .map_err(|error| StoreError::Unavailable { operation, source: Box::new(error) })?
     }
@@ -122,33 +135,33 @@ impl Store for EmbeddedStore {
         value: Bytes,
         unchanged: Option<&Unchanged>,
     ) -> StoreResult<Revision> {
-        self.writer.write(write::Change::create(key, value, unchanged)?).await
+        self.writer.write(Change::create(key, value, unchanged)?).await
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
-        self.writer.write(write::Change::update(key, expected, value)?).await
+        self.writer.write(Change::update(key, expected, value)?).await
     }
 
     async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision> {
-        self.writer.write(write::Change::delete(key, expected)).await
+        self.writer.write(Change::delete(key, expected)).await
     }
 
     async fn get(&self, key: &Key) -> StoreResult<Option<Entry>> {
         let key = key.clone();
-        self.reading("get", move |database| read::get(database, &key)).await
+        self.reading("get", move |shared| read::get(shared, &key)).await
     }
 
     async fn list(&self, range: &KeyRange, options: &ListOptions) -> StoreResult<Page> {
         let (range, options) = (range.clone(), options.clone());
-        self.reading("list", move |database| read::list(database, &range, &options)).await
+        self.reading("list", move |shared| read::list(shared, &range, &options)).await
     }
 
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
-        self.stream(range, true, from).await
+        self.stream(range, true, from)
     }
 
     async fn follow(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
-        self.stream(range, false, from).await
+        self.stream(range, false, from)
     }
 
     async fn compact(&self, revision: Revision) -> StoreResult<()> {
@@ -156,8 +169,6 @@ impl Store for EmbeddedStore {
     }
 
     async fn current_revision(&self) -> StoreResult<Revision> {
-        // Asked of the file, not of the writer: a reader may have seen a commit that the writer
-        // has not yet told of.
-        self.reading("current revision", read::current_revision).await
+        Ok(self.shared.state().newest())
     }
 }

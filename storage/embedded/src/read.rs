@@ -1,60 +1,117 @@
-//! Reads: each in one snapshot of the database.
+//! Reads: each of one state of the store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase};
 use storage_contract::{Entry, Key, KeyRange, ListOptions, Page, Revision, StoreError, StoreResult};
 
-use crate::layout::{At, COMPACTED, CURRENT, HISTORY, META, REVISION, Written, key, unreadable};
+use crate::journal::Record;
+use crate::layout::{At, COMPACTED, CURRENT, HISTORY, LOG, META, REVISION, Written, key, unreadable};
+use crate::recent::Shared;
 
-/// The history, opened in one snapshot.
-pub(crate) type History = ReadOnlyTable<At<'static>, Written<'static>>;
-
-pub(crate) fn current_revision(database: &Database) -> StoreResult<Revision> {
-    let transaction = database.begin_read().map_err(|e| unreadable("current revision", e))?;
-    number(&transaction, REVISION)
+/// The database as it was at one revision.
+pub(crate) struct Base {
+    /// Of the last write in it.
+    pub(crate) revision: Revision,
+    /// History before this is gone.
+    pub(crate) compacted: Revision,
+    current: ReadOnlyTable<&'static [u8], (u64, u64)>,
+    history: ReadOnlyTable<At<'static>, Written<'static>>,
+    pub(crate) log: ReadOnlyTable<u64, &'static [u8]>,
 }
 
-pub(crate) fn compacted(database: &Database) -> StoreResult<Revision> {
-    let transaction = database.begin_read().map_err(|e| unreadable("watch", e))?;
-    number(&transaction, COMPACTED)
+impl std::fmt::Debug for Base {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Base").field("revision", &self.revision).field("compacted", &self.compacted).finish()
+    }
 }
 
-pub(crate) fn number(transaction: &ReadTransaction, name: &str) -> StoreResult<Revision> {
+impl Base {
+    /// The database as it is.
+    pub(crate) fn of(database: &Database) -> StoreResult<Self> {
+        let transaction = database.begin_read().map_err(|e| unreadable("read", e))?;
+        Ok(Self {
+            revision: number(&transaction, REVISION)?,
+            compacted: number(&transaction, COMPACTED)?,
+            current: transaction.open_table(CURRENT).map_err(|e| unreadable("read", e))?,
+            history: transaction.open_table(HISTORY).map_err(|e| unreadable("read", e))?,
+            log: transaction.open_table(LOG).map_err(|e| unreadable("read", e))?,
+        })
+    }
+
+    /// The revisions of the last write to a key and of its creation, if it exists.
+    pub(crate) fn current(&self, key: &[u8]) -> Result<Option<(u64, u64)>, redb::Error> {
+        Ok(self.current.get(key)?.map(|found| found.value()))
+    }
+
+    fn get(&self, key: &Key) -> StoreResult<Option<Entry>> {
+        match self.current(key.as_bytes()).map_err(|e| unreadable("get", e))? {
+            Some((modified, _)) => self.written(key.as_bytes(), modified),
+            None => Ok(None),
+        }
+    }
+
+    /// What was written to `bytes` at exactly `revision`; `None` for a deletion.
+    pub(crate) fn written(&self, bytes: &[u8], revision: u64) -> StoreResult<Option<Entry>> {
+        let found = self.history.get((bytes, revision)).map_err(|e| unreadable("read", e))?;
+        let found = found.ok_or_else(|| StoreError::Corrupt {
+            detail: format!("{} at revision {revision} is missing", String::from_utf8_lossy(bytes)),
+        })?;
+        let (created, value) = found.value();
+        entry(bytes, revision, created, value)
+    }
+
+    /// The last thing written to `bytes` before `revision`, if history still has it and it was no deletion.
+    pub(crate) fn before(&self, bytes: &[u8], revision: u64) -> StoreResult<Option<Entry>> {
+        let mut range =
+            self.history.range((bytes, 0)..(bytes, revision)).map_err(|e| unreadable("read", e))?;
+        let Some(last) = range.next_back() else { return Ok(None) };
+        let (at, found) = last.map_err(|e| unreadable("read", e))?;
+        let (created, value) = found.value();
+        entry(bytes, at.value().1, created, value)
+    }
+
+    /// The keys of `range` that existed at `revision`, each with the revision it then had.
+    fn existing(&self, range: &KeyRange, revision: Revision) -> StoreResult<Vec<(Vec<u8>, u64)>> {
+        if revision < self.revision {
+            return self.existing_at(range, revision);
+        }
+        let found = self.current.range(range.start.as_slice()..range.end.as_slice());
+        let mut existing = Vec::new();
+        for item in found.map_err(|e| unreadable("list", e))? {
+            let (bytes, at) = item.map_err(|e| unreadable("list", e))?;
+            existing.push((bytes.value().to_vec(), at.value().0));
+        }
+        Ok(existing)
+    }
+
+    fn existing_at(&self, range: &KeyRange, revision: Revision) -> StoreResult<Vec<(Vec<u8>, u64)>> {
+        let found = self.history.range((range.start.as_slice(), 0)..(range.end.as_slice(), 0));
+        let mut newest: Vec<(Vec<u8>, u64, bool)> = Vec::new();
+        for item in found.map_err(|e| unreadable("list", e))? {
+            let (at, what) = item.map_err(|e| unreadable("list", e))?;
+            let (bytes, modified) = at.value();
+            if modified > revision.number() {
+                continue;
+            }
+            let exists = what.value().1.is_some();
+            match newest.last_mut() {
+                Some(last) if last.0 == bytes => *last = (bytes.to_vec(), modified, exists),
+                _ => newest.push((bytes.to_vec(), modified, exists)),
+            }
+        }
+        let existing = newest.into_iter().filter(|(_, _, exists)| *exists);
+        Ok(existing.map(|(bytes, modified, _)| (bytes, modified)).collect())
+    }
+}
+
+fn number(transaction: &ReadTransaction, name: &str) -> StoreResult<Revision> {
     let meta = transaction.open_table(META).map_err(|e| unreadable("read", e))?;
     let found = meta.get(name).map_err(|e| unreadable("read", e))?;
     let found = found.ok_or_else(|| StoreError::Corrupt { detail: format!("{name} is missing") })?;
     Ok(Revision::new(found.value()))
-}
-
-pub(crate) fn get(database: &Database, key: &Key) -> StoreResult<Option<Entry>> {
-    let transaction = database.begin_read().map_err(|e| unreadable("get", e))?;
-    let current = transaction.open_table(CURRENT).map_err(|e| unreadable("get", e))?;
-    let Some(found) = current.get(key.as_bytes()).map_err(|e| unreadable("get", e))? else { return Ok(None) };
-    let (modified, _) = found.value();
-    written(&history(&transaction)?, key.as_bytes(), modified)
-}
-
-pub(crate) fn history(transaction: &ReadTransaction) -> StoreResult<History> {
-    transaction.open_table(HISTORY).map_err(|e| unreadable("read", e))
-}
-
-/// What was written to `bytes` at exactly `revision`; `None` for a deletion.
-pub(crate) fn written(history: &History, bytes: &[u8], revision: u64) -> StoreResult<Option<Entry>> {
-    let found = history.get((bytes, revision)).map_err(|e| unreadable("read", e))?;
-    let found = found.ok_or_else(|| StoreError::Corrupt {
-        detail: format!("{} at revision {revision} is missing", String::from_utf8_lossy(bytes)),
-    })?;
-    let (created, value) = found.value();
-    entry(bytes, revision, created, value)
-}
-
-/// The last thing written to `bytes` before `revision`, if history still has it and it was no deletion.
-pub(crate) fn before(history: &History, bytes: &[u8], revision: u64) -> StoreResult<Option<Entry>> {
-    let mut range = history.range((bytes, 0)..(bytes, revision)).map_err(|e| unreadable("read", e))?;
-    let Some(last) = range.next_back() else { return Ok(None) };
-    let (at, found) = last.map_err(|e| unreadable("read", e))?;
-    let (created, value) = found.value();
-    entry(bytes, at.value().1, created, value)
 }
 
 fn entry(bytes: &[u8], revision: u64, created: u64, value: Option<&[u8]>) -> StoreResult<Option<Entry>> {
@@ -67,63 +124,59 @@ fn entry(bytes: &[u8], revision: u64, created: u64, value: Option<&[u8]>) -> Sto
     }))
 }
 
-pub(crate) fn list(database: &Database, range: &KeyRange, options: &ListOptions) -> StoreResult<Page> {
-    let transaction = database.begin_read().map_err(|e| unreadable("list", e))?;
-    let newest = number(&transaction, REVISION)?;
-    let oldest = number(&transaction, COMPACTED)?;
-    let revision = options.revision.unwrap_or(newest);
-    if revision > newest {
-        return Err(StoreError::Future { requested: revision, current: newest });
-    }
-    if revision < oldest {
-        return Err(StoreError::Compacted { requested: revision, oldest });
-    }
-    let history = history(&transaction)?;
-    let limit = if options.limit == 0 { usize::MAX } else { options.limit };
-    let mut page = Page { entries: Vec::new(), revision, remaining: 0 };
-    let mut take = |entry: &mut dyn FnMut() -> StoreResult<Option<Entry>>| -> StoreResult<()> {
-        if page.entries.len() < limit {
-            page.entries.extend(entry()?);
-        } else {
-            page.remaining += 1;
+pub(crate) fn get(shared: &Shared, key: &Key) -> StoreResult<Option<Entry>> {
+    let base = {
+        let state = shared.state();
+        if let Some(record) = state.last(key) {
+            return Ok(record.entry());
         }
-        Ok(())
+        Arc::clone(&state.base)
     };
-    if revision == newest {
-        let current = transaction.open_table(CURRENT).map_err(|e| unreadable("list", e))?;
-        let found = current.range(range.start.as_slice()..range.end.as_slice());
-        for item in found.map_err(|e| unreadable("list", e))? {
-            let (bytes, at) = item.map_err(|e| unreadable("list", e))?;
-            let (modified, _) = at.value();
-            take(&mut || written(&history, bytes.value(), modified))?;
-        }
-    } else {
-        for (bytes, modified) in existing_at(&history, range, revision)? {
-            take(&mut || written(&history, &bytes, modified))?;
-        }
-    }
-    Ok(page)
+    base.get(key)
 }
 
-/// The keys that existed at `revision`, with the revision each then had.
-fn existing_at(history: &History, range: &KeyRange, revision: Revision) -> StoreResult<Vec<(Vec<u8>, u64)>> {
-    let found = history.range((range.start.as_slice(), 0)..(range.end.as_slice(), 0));
-    let mut newest: Vec<(Vec<u8>, u64, bool)> = Vec::new();
-    for item in found.map_err(|e| unreadable("list", e))? {
-        let (at, what) = item.map_err(|e| unreadable("list", e))?;
-        let (bytes, modified) = at.value();
-        if modified > revision.number() {
-            continue;
+pub(crate) fn list(shared: &Shared, range: &KeyRange, options: &ListOptions) -> StoreResult<Page> {
+    let (base, recent, revision) = {
+        let state = shared.state();
+        let (newest, oldest) = (state.newest(), state.base.compacted);
+        let revision = options.revision.unwrap_or(newest);
+        if revision > newest {
+            return Err(StoreError::Future { requested: revision, current: newest });
         }
-        let exists = what.value().1.is_some();
-        match newest.last_mut() {
-            Some(last) if last.0 == bytes => *last = (bytes.to_vec(), modified, exists),
-            _ => newest.push((bytes.to_vec(), modified, exists)),
+        if revision < oldest {
+            return Err(StoreError::Compacted { requested: revision, oldest });
+        }
+        (Arc::clone(&state.base), state.written(range, revision), revision)
+    };
+    let settled = base.existing(range, revision)?.into_iter();
+    let mut found: BTreeMap<Vec<u8>, Found> =
+        settled.map(|(key, modified)| (key, Found::Settled(modified))).collect();
+    for record in recent {
+        let key = record.key.as_bytes();
+        match record.value {
+            Some(_) => found.insert(key.to_vec(), Found::Recent(Arc::clone(&record))),
+            None => found.remove(key),
+        };
+    }
+    let limit = if options.limit == 0 { usize::MAX } else { options.limit };
+    let remaining = u64::try_from(found.len().saturating_sub(limit)).unwrap_or(u64::MAX);
+    let entries = found.iter().take(limit).filter_map(|(key, found)| found.read(&base, key).transpose());
+    Ok(Page { entries: entries.collect::<StoreResult<_>>()?, revision, remaining })
+}
+
+/// What a list came upon, before its value is read.
+enum Found {
+    /// In the database, written at this revision.
+    Settled(u64),
+    /// Written since.
+    Recent(Arc<Record>),
+}
+
+impl Found {
+    fn read(&self, base: &Base, key: &[u8]) -> StoreResult<Option<Entry>> {
+        match self {
+            Self::Recent(record) => Ok(record.entry()),
+            Self::Settled(modified) => base.written(key, *modified),
         }
     }
-    Ok(newest
-        .into_iter()
-        .filter(|(_, _, exists)| *exists)
-        .map(|(bytes, modified, _)| (bytes, modified))
-        .collect())
 }

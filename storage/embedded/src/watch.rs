@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream;
-use redb::{Database, ReadableDatabase};
 use storage_contract::{
-    Event, EventKind, KeyRange, Revision, StoreError, StoreResult, WatchItem, WatchStream,
+    Entry, Event, EventKind, KeyRange, Revision, StoreError, StoreResult, WatchItem, WatchStream,
 };
 use tokio::sync::watch as signal;
 
-use crate::layout::{COMPACTED, LOG, REVISION, key, unreadable};
-use crate::read::{self, History};
+use crate::journal::Record;
+use crate::layout::{key, unreadable};
+use crate::read::Base;
+use crate::recent::{Shared, State};
 
 /// Log entries read at a time, which bounds what a watcher holds in memory.
 const BATCH: usize = 500;
@@ -24,7 +25,7 @@ const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const PROGRESS: Duration = Duration::from_secs(2);
 
 struct Follow {
-    database: Arc<Database>,
+    shared: Arc<Shared>,
     newest: signal::Receiver<Revision>,
     range: KeyRange,
     /// Whether the values before each change are read and told.
@@ -36,14 +37,14 @@ struct Follow {
 }
 
 pub(crate) fn stream(
-    database: Arc<Database>,
+    shared: Arc<Shared>,
     newest: signal::Receiver<Revision>,
     range: KeyRange,
     with_previous: bool,
     from: Revision,
 ) -> WatchStream {
     let ready = Vec::new().into_iter();
-    let follow = Follow { database, newest, range, with_previous, from, ready, failed: false };
+    let follow = Follow { shared, newest, range, with_previous, from, ready, failed: false };
     Box::pin(stream::unfold(follow, |mut follow| async move {
         let item = follow.next().await?;
         Some((item, follow))
@@ -88,32 +89,127 @@ impl Follow {
     }
 
     async fn read(&self) -> StoreResult<(Vec<WatchItem>, Revision)> {
-        let (database, range) = (Arc::clone(&self.database), self.range.clone());
+        if let Some(batch) = self.recent()? {
+            return Ok(batch);
+        }
+        let (shared, range) = (Arc::clone(&self.shared), self.range.clone());
         let (with_previous, from) = (self.with_previous, self.from);
-        tokio::task::spawn_blocking(move || batch(&database, &range, with_previous, from))
+        tokio::task::spawn_blocking(move || batch(&shared, &range, with_previous, from))
             .await
             .map_err(|error| StoreError::Unavailable { operation: "watch", source: Box::new(error) })?
+    }
+
+    /// The next events, if memory has all that is to be told.
+    fn recent(&self) -> StoreResult<Option<(Vec<WatchItem>, Revision)>> {
+        let written = {
+            let state = self.shared.state();
+            if self.from <= state.base.revision {
+                return Ok(None);
+            }
+            Written::since(&state, self.from, &self.range)
+        };
+        if self.with_previous && written.records.iter().any(Written::is_previous_settled) {
+            return Ok(None);
+        }
+        written.items(self.with_previous, None).map(Some)
+    }
+}
+
+/// A part of what was written, as far as the database does not have it yet.
+struct Written {
+    /// Each with the write that it replaced, where that is as new.
+    records: Vec<(Arc<Record>, Option<Arc<Record>>)>,
+    /// Everything up to this one is there.
+    reached: Revision,
+}
+
+impl Written {
+    /// What was written in `range` from `from` on, which the database does not have.
+    fn since(state: &State, from: Revision, range: &KeyRange) -> Self {
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        for (count, record) in state.from(from).enumerate() {
+            if count == BATCH || bytes >= BATCH_BYTES {
+                return Self { records, reached: Revision::new(record.revision.number() - 1) };
+            }
+            if range.contains(record.key.as_bytes()) {
+                bytes += record.value.as_ref().map_or(0, bytes::Bytes::len);
+                records.push((Arc::clone(record), state.at(record.previous).cloned()));
+            }
+        }
+        Self { records, reached: state.newest() }
+    }
+
+    /// Whether there was something before, and the database has it.
+    fn is_previous_settled((record, previous): &(Arc<Record>, Option<Arc<Record>>)) -> bool {
+        previous.is_none() && record.previous != Revision::NONE
+    }
+
+    fn items(self, with_previous: bool, base: Option<&Base>) -> StoreResult<(Vec<WatchItem>, Revision)> {
+        let mut items = Vec::with_capacity(self.records.len() + 1);
+        for each in self.records {
+            let (record, previous) = &each;
+            let settled = base.filter(|_| Self::is_previous_settled(&each));
+            let previous = match (with_previous, settled) {
+                (false, _) => None,
+                (true, Some(base)) => base.before(record.key.as_bytes(), record.revision.number())?,
+                (true, None) => previous.as_ref().and_then(|previous| previous.entry()),
+            };
+            items.push(WatchItem::Event(record.event(previous)));
+        }
+        items.push(WatchItem::Progress(self.reached));
+        Ok((items, self.reached.next()))
+    }
+}
+
+impl Record {
+    fn event(&self, previous: Option<Entry>) -> Event {
+        let kind = match (&self.value, self.created == self.revision) {
+            (None, _) => EventKind::Deleted,
+            (Some(_), true) => EventKind::Created,
+            (Some(_), false) => EventKind::Updated,
+        };
+        // What a key was before its creation was a deletion.
+        let previous = previous.filter(|_| kind != EventKind::Created);
+        let created = match (kind, &previous) {
+            (EventKind::Deleted, None) => Revision::NONE,
+            _ => self.created,
+        };
+        let (key, revision, value) = (self.key.clone(), self.revision, self.value.clone());
+        Event { kind, key, revision, value, created, previous }
     }
 }
 
 /// The next events of the range, a progress mark, and where to go on.
 fn batch(
-    database: &Database,
+    shared: &Shared,
     range: &KeyRange,
     with_previous: bool,
     from: Revision,
 ) -> StoreResult<(Vec<WatchItem>, Revision)> {
-    let transaction = database.begin_read().map_err(|e| unreadable("watch", e))?;
-    let oldest = read::number(&transaction, COMPACTED)?;
-    if from < oldest {
-        return Err(StoreError::Compacted { requested: from, oldest });
+    let (base, written) = {
+        let state = shared.state();
+        let written = (from > state.base.revision).then(|| Written::since(&state, from, range));
+        (Arc::clone(&state.base), written)
+    };
+    match written {
+        Some(written) => written.items(with_previous, Some(&base)),
+        None => settled(&base, range, with_previous, from),
     }
-    let newest = read::number(&transaction, REVISION)?;
-    let log = transaction.open_table(LOG).map_err(|e| unreadable("watch", e))?;
-    let history = read::history(&transaction)?;
+}
+
+/// The same, from the database.
+fn settled(
+    base: &Base,
+    range: &KeyRange,
+    with_previous: bool,
+    from: Revision,
+) -> StoreResult<(Vec<WatchItem>, Revision)> {
+    if from < base.compacted {
+        return Err(StoreError::Compacted { requested: from, oldest: base.compacted });
+    }
     let (mut items, mut bytes_read) = (Vec::new(), 0);
-    let mut reached = newest;
-    for (count, line) in log.range(from.number()..).map_err(|e| unreadable("watch", e))?.enumerate() {
+    let mut reached = base.revision;
+    for (count, line) in base.log.range(from.number()..).map_err(|e| unreadable("watch", e))?.enumerate() {
         let (at, bytes) = line.map_err(|e| unreadable("watch", e))?;
         let revision = at.value();
         if count == BATCH || bytes_read >= BATCH_BYTES {
@@ -121,7 +217,7 @@ fn batch(
             break;
         }
         if range.contains(bytes.value()) {
-            let event = event(&history, bytes.value(), revision, with_previous)?;
+            let event = event(base, bytes.value(), revision, with_previous)?;
             bytes_read += size(&event);
             items.push(WatchItem::Event(event));
         }
@@ -135,15 +231,15 @@ fn size(event: &Event) -> usize {
     event.value.as_ref().map_or(0, bytes::Bytes::len) + previous
 }
 
-fn event(history: &History, bytes: &[u8], revision: u64, with_previous: bool) -> StoreResult<Event> {
-    let written = read::written(history, bytes, revision)?;
+fn event(base: &Base, bytes: &[u8], revision: u64, with_previous: bool) -> StoreResult<Event> {
+    let written = base.written(bytes, revision)?;
     let kind = match &written {
         None => EventKind::Deleted,
         Some(entry) if entry.created == entry.modified => EventKind::Created,
         Some(_) => EventKind::Updated,
     };
     let previous = match kind {
-        EventKind::Updated | EventKind::Deleted if with_previous => read::before(history, bytes, revision)?,
+        EventKind::Updated | EventKind::Deleted if with_previous => base.before(bytes, revision)?,
         _ => None,
     };
     let created = written.as_ref().or(previous.as_ref()).map_or(Revision::NONE, |entry| entry.created);

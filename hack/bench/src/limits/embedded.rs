@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     /// Bytes of a value
     #[arg(long, default_value_t = 2600)]
     size: usize,
-    /// Put into the file's name, so that runs do not meet
+    /// The name of a directory in it, so that runs do not meet
     #[arg(long)]
     run: String,
     /// Writes in flight
@@ -39,8 +39,8 @@ pub(crate) struct Arguments {
 
 /// Creates keys in a new store until the time is over, and takes it away.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
-    std::fs::create_dir_all(&arguments.directory)?;
-    let path = arguments.directory.join(format!("{}.redb", arguments.run));
+    let directory = arguments.directory.join(&arguments.run);
+    let path = directory.join("store.redb");
     let store = Arc::new(EmbeddedStore::open(&path)?);
     let before = arguments.processes.read()?;
     let started = Instant::now();
@@ -55,7 +55,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let mut latencies = Latencies::default();
     all.into_iter().for_each(|each| latencies.append(each));
     drop(store);
-    std::fs::remove_file(&path)?;
+    std::fs::remove_dir_all(&directory)?;
     Ok(json!({
         "operation": "create", "inFlight": arguments.in_flight, "seconds": seconds,
         "count": latencies.count(), "latency": latencies.summary(), "used": used}))

@@ -1,0 +1,155 @@
+//! The journal: writes on their way to the database, durable and in order.
+//!
+//! Two files are used in turn. A batch of writes is appended to one of them and synced, which is all that its callers
+//! wait for; a file is written from its start again when the database has all of what is in it, so that most writes
+//! go to blocks that the disk has already given, and a sync need not wait for the file system's own records.
+
+mod batch;
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use storage_contract::Revision;
+
+use crate::{OpenError, layout};
+
+pub(crate) use batch::Record;
+
+/// What a file may hold: some five thousand writes, which the database takes in a tenth of a
+/// second. Twice as much was no faster, and let a write wait for twice as long where the disk cannot follow.
+const CAPACITY: u64 = 16 * 1024 * 1024;
+
+/// How much a file grows at a time. The blocks are written, not only promised: a sync of them later changes nothing
+/// that the file system has to note.
+const GROWTH: u64 = 4 * 1024 * 1024;
+
+/// The two files.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    files: [JournalFile; 2],
+    /// Which is written.
+    writing: usize,
+    /// The store's number, by which its batches are known.
+    store: u64,
+    /// The batch that is being written; kept for its memory.
+    batch: Vec<u8>,
+    /// How long it is.
+    length: u64,
+}
+
+#[derive(Debug)]
+struct JournalFile {
+    file: File,
+    /// Where the next batch goes.
+    at: u64,
+    /// Up to where the file has blocks.
+    length: u64,
+}
+
+impl Journal {
+    /// Opens the files beside the database at `path`, making them when absent.
+    pub(crate) fn open(path: &Path, store: u64) -> Result<Self, OpenError> {
+        let open = |path: PathBuf| {
+            let file = layout::private_file(&path).and_then(|file| {
+                layout::keep_private(&path)?;
+                Ok((file.metadata()?.len(), file))
+            });
+            let (length, file) = file.map_err(|source| OpenError::Io { path, source })?;
+            Ok(JournalFile { file, at: 0, length })
+        };
+        let [first, second] = paths(path);
+        let journal =
+            Self { files: [open(first)?, open(second)?], writing: 0, store, batch: Vec::new(), length: 0 };
+        layout::sync_names(path).map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+        Ok(journal)
+    }
+
+    /// The writes after `base`, in order.
+    ///
+    /// # Errors
+    /// Text for a person, if some of them are missing: the last batch alone may be.
+    pub(crate) fn read(&mut self, base: Revision) -> Result<Vec<Record>, String> {
+        let mut batches = Vec::new();
+        for each in &mut self.files {
+            let mut bytes = Vec::new();
+            let read = each.file.seek(SeekFrom::Start(0)).and_then(|_| each.file.read_to_end(&mut bytes));
+            read.map_err(|error| format!("its journal cannot be read: {error}"))?;
+            batches.extend(batch::read_all(&bytes, self.store, base)?);
+        }
+        batches.sort_by_key(|batch| batch.first().map(|first| first.revision));
+        let mut next = base.next();
+        let records: Vec<Record> =
+            batches.into_iter().flatten().filter(|record| record.revision > base).collect();
+        for Record { revision, .. } in &records {
+            if *revision != next {
+                return Err(format!(
+                    "the write of revision {next} is missing; its journal goes on at {revision}"
+                ));
+            }
+            next = next.next();
+        }
+        Ok(records)
+    }
+
+    /// Makes `records` the batch that [`Journal::append`] writes.
+    pub(crate) fn prepare(&mut self, records: &[Record]) {
+        self.length = batch::write(&mut self.batch, self.store, records);
+    }
+
+    /// Whether the batch goes into the file that is written.
+    pub(crate) fn has_room(&self) -> bool {
+        let file = &self.files[self.writing];
+        file.at == 0 || file.at + self.length <= CAPACITY
+    }
+
+    /// Goes on in the other file, from its start: what is in it is not needed any more.
+    pub(crate) fn turn(&mut self) {
+        self.writing = 1 - self.writing;
+        self.files[self.writing].at = 0;
+    }
+
+    /// Makes sure that the batch's blocks are there.
+    ///
+    /// # Errors
+    /// The system's: the disk is full, for one. Nothing was written.
+    pub(crate) fn reserve(&mut self) -> std::io::Result<()> {
+        let end = self.files[self.writing].at + self.length;
+        self.files[self.writing].grow_to(end)
+    }
+
+    /// Writes the batch; it is on the disk when this returns.
+    ///
+    /// # Errors
+    /// The system's. It may have been written, whole or in part.
+    pub(crate) fn append(&mut self) -> std::io::Result<()> {
+        let file = &mut self.files[self.writing];
+        file.file.seek(SeekFrom::Start(file.at))?;
+        file.file.write_all(&self.batch)?;
+        file.file.sync_data()?;
+        file.at += self.length;
+        Ok(())
+    }
+}
+
+impl JournalFile {
+    fn grow_to(&mut self, end: u64) -> std::io::Result<()> {
+        if end <= self.length {
+            return Ok(());
+        }
+        let end = end.max((self.length + GROWTH).min(CAPACITY));
+        self.file.seek(SeekFrom::Start(self.length))?;
+        std::io::copy(&mut std::io::repeat(0).take(end - self.length), &mut self.file)?;
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// Where the journal of the database at `path` is.
+pub(crate) fn paths(path: &Path) -> [PathBuf; 2] {
+    [0, 1].map(|number| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!("-journal-{number}"));
+        name.into()
+    })
+}
