@@ -48,8 +48,13 @@ struct JournalFile {
 }
 
 impl Journal {
-    /// Opens the files beside the database at `path`, making them when absent.
-    pub(crate) fn open(path: &Path, store: u64) -> Result<Self, OpenError> {
+    /// Opens the files beside the database at `path`. They are made when absent, unless they are `needed`.
+    pub(crate) fn open(path: &Path, store: u64, needed: bool) -> Result<Self, OpenError> {
+        if let Some(missing) = paths(path).into_iter().find(|file| needed && !file.exists()) {
+            let detail =
+                format!("it was not closed, and its journal {} is missing: bring it back", missing.display());
+            return Err(OpenError::Unusable { path: path.to_owned(), detail });
+        }
         let open = |path: PathBuf| {
             let file = layout::private_file(&path).and_then(|file| {
                 layout::keep_private(&path)?;
@@ -109,6 +114,18 @@ impl Journal {
         self.files[self.writing].at = 0;
     }
 
+    /// Forgets all of it: the database has it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn clear(&mut self) -> std::io::Result<()> {
+        for each in &mut self.files {
+            each.file.set_len(0)?;
+            (each.at, each.length) = (0, 0);
+        }
+        Ok(())
+    }
+
     /// Makes sure that the batch's blocks are there.
     ///
     /// # Errors
@@ -139,7 +156,12 @@ impl JournalFile {
         }
         let end = end.max((self.length + GROWTH).min(CAPACITY));
         self.file.seek(SeekFrom::Start(self.length))?;
-        std::io::copy(&mut std::io::repeat(0).take(end - self.length), &mut self.file)?;
+        let zeros = &mut std::io::repeat(0).take(end - self.length);
+        if let Err(error) = std::io::copy(zeros, &mut self.file) {
+            // What could be had of a full disk is given back: others need it, too.
+            let _ = self.file.set_len(self.length);
+            return Err(error);
+        }
         self.length = end;
         Ok(())
     }

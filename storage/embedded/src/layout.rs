@@ -33,6 +33,9 @@ pub(crate) const REVISION: &str = "revision";
 /// History before this is gone.
 pub(crate) const COMPACTED: &str = "compacted";
 
+/// Whether the journal may have writes that are not here: 1 from the opening to the closing.
+const OPEN: &str = "open";
+
 /// A number that no other store has.
 const STORE: &str = "store";
 
@@ -53,8 +56,8 @@ pub(crate) const FIRST: Revision = Revision::new(1);
 /// newest writes from memory; redb's own default of 1 GiB would hold them twice.
 const PAGES: usize = 32 * 1024 * 1024;
 
-/// Opens the database, and says the store's number.
-pub(crate) fn open(path: &Path) -> Result<(Database, u64), OpenError> {
+/// Opens the database.
+pub(crate) fn open(path: &Path) -> Result<Opened, OpenError> {
     let io = |source| OpenError::Io { path: path.to_owned(), source };
     if let Some(directory) = path.parent() {
         private_directory(directory).map_err(io)?;
@@ -67,20 +70,46 @@ pub(crate) fn open(path: &Path) -> Result<(Database, u64), OpenError> {
         Err(DatabaseError::Storage(StorageError::Io(source))) => return Err(io(source)),
         Err(error) => return Err(unusable(error.to_string())),
     };
-    let (format, store) = prepare(&database).map_err(|error| unusable(error.to_string()))?;
+    let Known { format, store, was_open } =
+        prepare(&database).map_err(|error| unusable(error.to_string()))?;
     if format != THIS_FORMAT {
         return Err(unusable(format!("its format is {format}; this version of capstan reads {THIS_FORMAT}")));
     }
     keep_private(path).map_err(io)?;
-    Ok((database, store))
+    Ok(Opened { database, store, was_open })
 }
 
-/// Makes the tables of a new store, and what an older one lacks; returns the format, and the store's number.
-fn prepare(database: &Database) -> Result<(u64, u64), redb::Error> {
-    let (format, store) = known(database)?;
-    match format {
-        None | Some(WITHOUT_JOURNAL) => {}
-        Some(format) => return Ok((format, store)),
+/// A database, and what it says of its store.
+pub(crate) struct Opened {
+    pub(crate) database: Database,
+    /// The store's number.
+    pub(crate) store: u64,
+    /// Whether it was not closed.
+    pub(crate) was_open: bool,
+}
+
+/// Notes that the journal may have writes that are not here, or that it has none.
+pub(crate) fn mark_open(database: &Database, is_open: bool) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    transaction.open_table(META)?.insert(OPEN, u64::from(is_open))?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// What a database says of its store.
+#[derive(Default)]
+struct Known {
+    /// 0: it is new.
+    format: u64,
+    store: u64,
+    was_open: bool,
+}
+
+/// Makes the tables of a new store, and what an older one lacks.
+fn prepare(database: &Database) -> Result<Known, redb::Error> {
+    let known = known(database)?;
+    if known.format > WITHOUT_JOURNAL {
+        return Ok(known);
     }
     let store = new_number();
     let transaction = database.begin_write()?;
@@ -88,7 +117,7 @@ fn prepare(database: &Database) -> Result<(u64, u64), redb::Error> {
         let mut meta = transaction.open_table(META)?;
         meta.insert(FORMAT, THIS_FORMAT)?;
         meta.insert(STORE, store)?;
-        if format.is_none() {
+        if known.format == 0 {
             transaction.open_table(CURRENT)?;
             transaction.open_table(HISTORY)?;
             transaction.open_table(LOG)?;
@@ -97,19 +126,18 @@ fn prepare(database: &Database) -> Result<(u64, u64), redb::Error> {
         }
     }
     transaction.commit()?;
-    Ok((THIS_FORMAT, store))
+    Ok(Known { format: THIS_FORMAT, store, was_open: false })
 }
 
-/// The format of a store that is not new, and its number if it has one.
-fn known(database: &Database) -> Result<(Option<u64>, u64), redb::Error> {
+fn known(database: &Database) -> Result<Known, redb::Error> {
     let transaction = database.begin_read()?;
     let meta = match transaction.open_table(META) {
         Ok(meta) => meta,
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok((None, 0)),
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Known::default()),
         Err(error) => return Err(error.into()),
     };
-    let number = |name| Ok::<_, redb::Error>(meta.get(name)?.map(|value| value.value()));
-    Ok((number(FORMAT)?, number(STORE)?.unwrap_or_default()))
+    let number = |name| Ok::<_, redb::Error>(meta.get(name)?.map_or(0, |value| value.value()));
+    Ok(Known { format: number(FORMAT)?, store: number(STORE)?, was_open: number(OPEN)? == 1 })
 }
 
 /// A number by chance. No secret, and need not be: it tells a journal that was left behind.

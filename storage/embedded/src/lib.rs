@@ -11,9 +11,10 @@
 //!
 //! A store that was closed is in the database alone. After a kill, opening takes as long as
 //! reading the files once: the database checks all of it, and takes what the journal has. An error
-//! of the disk stops the store until it is opened again, because what reached the disk is known
-//! only then; until then writes answer `Unavailable` and say so. A full disk is found out before
-//! anything is written.
+//! of the disk stops the store until it is opened again: until then calls answer `Unavailable` and
+//! say so. Where the disk is full and the journal cannot grow, a write is refused and the next one
+//! tries again; where the database cannot grow, that is such an error, and what was acknowledged is
+//! in the journal.
 
 mod forget;
 mod guard;
@@ -92,13 +93,16 @@ impl EmbeddedStore {
     /// # Errors
     /// [`OpenError`] names the path and what to do.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let (database, number) = layout::open(path)?;
+        let layout::Opened { database, store, was_open } = layout::open(path)?;
         let unusable = |detail: String| OpenError::Unusable { path: path.to_owned(), detail };
         let damaged = |error: StoreError| unusable(error.to_string());
-        let mut journal = Journal::open(path, number)?;
+        let failed = |error: redb::Error| unusable(error.to_string());
+        let mut journal = Journal::open(path, store, was_open)?;
         let base = Base::of(&database).map_err(damaged)?.revision;
         let left = journal.read(base).map_err(unusable)?;
-        settle::settle(&database, left.iter()).map_err(|error| unusable(error.to_string()))?;
+        settle::settle(&database, left.iter()).map_err(failed)?;
+        layout::mark_open(&database, true).map_err(failed)?;
+        journal.clear().map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
         let shared = Arc::new(Shared::new(database).map_err(damaged)?);
         let (sender, newest) = signal::channel(shared.state().newest());
         let writer = write::Writer::start(Arc::clone(&shared), journal, sender)

@@ -111,6 +111,11 @@ impl State {
         written.filter(|record| range.contains(record.key.as_bytes())).cloned().collect()
     }
 
+    /// How many writes are not on their way to the database.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.active.records.len()
+    }
+
     /// Shows `records`, which are in the journal.
     pub(crate) fn add(&mut self, records: Vec<Record>) {
         records.into_iter().for_each(|record| self.active.add(record));

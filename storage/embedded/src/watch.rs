@@ -145,16 +145,24 @@ impl Written {
     }
 
     fn items(self, with_previous: bool, base: Option<&Base>) -> StoreResult<(Vec<WatchItem>, Revision)> {
-        let mut items = Vec::with_capacity(self.records.len() + 1);
+        let (mut items, mut bytes_read) = (Vec::with_capacity(self.records.len() + 1), 0);
         for each in self.records {
             let (record, previous) = &each;
+            if bytes_read >= BATCH_BYTES {
+                let reached = Revision::new(record.revision.number() - 1);
+                items.push(WatchItem::Progress(reached));
+                return Ok((items, reached.next()));
+            }
             let settled = base.filter(|_| Self::is_previous_settled(&each));
             let previous = match (with_previous, settled) {
                 (false, _) => None,
                 (true, Some(base)) => base.before(record.key.as_bytes(), record.revision.number())?,
                 (true, None) => previous.as_ref().and_then(|previous| previous.entry()),
             };
-            items.push(WatchItem::Event(record.event(previous)));
+            let event = record.event(previous);
+            // What is here anyway costs nothing.
+            bytes_read += settled.map_or(0, |_| size(&event));
+            items.push(WatchItem::Event(event));
         }
         items.push(WatchItem::Progress(self.reached));
         Ok((items, self.reached.next()))

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch as signal};
 
 use crate::guard::{Change, Judged};
 use crate::journal::Journal;
+use crate::layout::{self, unreadable};
 use crate::recent::Shared;
 use crate::settle::{self, Job};
 
@@ -21,6 +22,10 @@ const TOGETHER: usize = 256;
 
 /// Bytes of values committed together: the sync of much more takes longer than it saves.
 const TOGETHER_BYTES: usize = 4 * 1024 * 1024;
+
+/// Writes that are brought into the database together, where they are so small that the journal has room for more: a
+/// tenth of a second's work, for which others may have to wait.
+const MOST: usize = 8192;
 
 #[derive(Debug)]
 pub(crate) enum Request {
@@ -131,13 +136,17 @@ impl Thread {
                 }
             }
         }
-        // What is in the journal need not be read again by whoever opens the store next.
-        if let Err(error) = self.settle().and_then(|()| self.wait()) {
-            tracing::error!(
-                error,
-                "the store was closed with writes in its journal alone; they are read when it opens"
-            );
+        if let Err(error) = self.close() {
+            tracing::error!(error, "the store was closed with writes in its journal alone");
         }
+    }
+
+    /// Leaves all there is in the database. A journal that was left would meet another copy of it one day.
+    fn close(&mut self) -> Result<(), String> {
+        self.settle()?;
+        self.wait()?;
+        self.journal.clear().map_err(|error| error.to_string())?;
+        layout::mark_open(&self.shared.database, false).map_err(|error| error.to_string())
     }
 
     /// Carries out a batch and answers it when it is on the disk.
@@ -148,12 +157,9 @@ impl Thread {
         let (changes, answers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let results = match self.try_write(&changes) {
             Ok(results) => results,
-            Err(Failure::Before(error)) => {
-                tracing::error!(error, "a write to the store failed; nothing was written");
-                let results = changes.iter().map(|Change { operation, .. }| {
-                    Err(StoreError::Unavailable { operation, source: error.clone().into() })
-                });
-                results.collect()
+            Err(Failure::Before(why)) => {
+                tracing::error!(%why, "a write to the store failed; nothing was written");
+                changes.iter().map(|change| Err(why.refusal(change.operation))).collect()
             }
             // What failed may have reached the disk all the same.
             Err(Failure::During(error)) => {
@@ -175,20 +181,18 @@ impl Thread {
 
     fn try_write(&mut self, changes: &[Change]) -> Result<Vec<StoreResult<Revision>>, Failure> {
         if let Some(why) = &self.stopped {
-            let restart = format!("the disk failed (see the log; mend it, then restart capstan): {why}");
-            return Err(Failure::Before(restart));
+            return Err(Failure::Before(Why::Stopped(why.clone())));
         }
         let judged = Judged::all(&self.shared, changes);
-        let Judged { records, results, .. } = judged.map_err(|error| Failure::Before(error.to_string()))?;
+        let Judged { records, results, .. } =
+            judged.map_err(|error| Failure::Before(Why::Database(error)))?;
         let Some(last) = records.last() else { return Ok(results) };
         let revision = last.revision;
         self.journal.prepare(&records);
-        if !self.journal.has_room() {
-            self.settle().map_err(Failure::Before)?;
+        if !self.journal.has_room() || self.shared.state().unsettled() + records.len() > MOST {
+            self.settle().map_err(|why| Failure::Before(Why::Stopped(why)))?;
         }
-        let full =
-            |error| Failure::Before(format!("the journal cannot grow: {error}; free space on the disk"));
-        self.journal.reserve().map_err(full)?;
+        self.journal.reserve().map_err(|error| Failure::Before(Why::Full(error)))?;
         self.journal.append().map_err(|error| Failure::During(error.to_string()))?;
         self.shared.change().add(records);
         self.newest.send_replace(revision);
@@ -256,7 +260,29 @@ fn gather(first: Request, requests: &mut mpsc::Receiver<Request>) -> (Vec<Waitin
 /// Where a batch failed.
 enum Failure {
     /// Nothing was written.
-    Before(String),
+    Before(Why),
     /// It may have been.
     During(String),
+}
+
+/// Why nothing was written.
+#[derive(Debug, thiserror::Error)]
+enum Why {
+    #[error(transparent)]
+    Database(redb::Error),
+    #[error("the journal cannot grow: {0}; free space on the disk")]
+    Full(std::io::Error),
+    #[error("the disk failed (see the log; free or mend it, then restart capstan): {0}")]
+    Stopped(String),
+}
+
+impl Why {
+    /// The same for each of those who share it.
+    fn refusal(&self, operation: &'static str) -> StoreError {
+        match self {
+            Self::Database(redb::Error::Corrupted(detail)) => StoreError::Corrupt { detail: detail.clone() },
+            Self::Database(redb::Error::PreviousIo) => unreadable(operation, redb::Error::PreviousIo),
+            other => StoreError::Unavailable { operation, source: other.to_string().into() },
+        }
+    }
 }

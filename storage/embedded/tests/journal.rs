@@ -34,10 +34,7 @@ async fn killed(count: u64) -> (tempfile::TempDir, PathBuf) {
     for index in 0..count {
         store.create(&key(index), value(index)).await.unwrap();
     }
-    std::fs::copy(&from, &to).unwrap();
-    for number in [0, 1] {
-        std::fs::copy(beside(&from, number), beside(&to, number)).unwrap();
-    }
+    copy(&from, &to);
     (image, to)
 }
 
@@ -106,22 +103,64 @@ async fn the_journal_of_another_store_is_not_read() {
     assert!(error.contains("belongs to another store"), "{error}");
 }
 
+/// Copies the files of a store that is open, as a kill would leave them.
+fn copy(from: &Path, to: &Path) {
+    std::fs::copy(from, to).unwrap();
+    for number in [0, 1] {
+        std::fs::copy(beside(from, number), beside(to, number)).unwrap();
+    }
+}
+
 #[tokio::test]
-async fn a_journal_that_goes_on_after_a_gap_is_not_read() {
+async fn the_database_of_an_earlier_day_takes_what_the_journal_has_and_no_less() {
+    let (alive, image) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (from, to) = (alive.path().join("store.redb"), image.path().join("store.redb"));
+    let store = EmbeddedStore::open(&from).unwrap();
+    let earlier = std::fs::read(&from).unwrap();
+    // One file of the journal has 1,365 of these, so that one is full and the other one is written.
+    for index in 0..2000 {
+        store.create(&key(index), value(index)).await.unwrap();
+    }
+    copy(&from, &to);
+    std::fs::write(&to, &earlier).unwrap();
+    assert_eq!(found(&to).await, 2000);
+    for index in 2000..3000 {
+        store.create(&key(index), value(index)).await.unwrap();
+    }
+    copy(&from, &to);
+    assert_eq!(found(&to).await, 3000);
+    // The first file was begun again, so that this one misses what it had.
+    copy(&from, &to);
+    std::fs::write(&to, &earlier).unwrap();
+    let error = EmbeddedStore::open(&to).unwrap_err().to_string();
+    assert!(error.contains("the write of revision 2 is missing; its journal goes on at "), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_that_was_not_closed_does_not_open_without_its_journal() {
+    for number in [0, 1] {
+        let (_image, path) = killed(2).await;
+        std::fs::rename(beside(&path, number), path.with_extension("away")).unwrap();
+        let error = EmbeddedStore::open(&path).unwrap_err().to_string();
+        assert!(error.contains(&format!("store.redb-journal-{number} is missing")), "{error}");
+        std::fs::rename(path.with_extension("away"), beside(&path, number)).unwrap();
+        assert_eq!(found(&path).await, 2);
+    }
+}
+
+#[tokio::test]
+async fn the_copy_of_a_closed_store_can_be_brought_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
-    drop(EmbeddedStore::open(&path).unwrap());
-    let old = std::fs::read(&path).unwrap();
     let store = EmbeddedStore::open(&path).unwrap();
     store.create(&key(0), value(0)).await.unwrap();
     drop(store);
-    // The database has it, and the journal is begun anew.
+    let copy = std::fs::read(&path).unwrap();
     let store = EmbeddedStore::open(&path).unwrap();
     store.create(&key(1), value(1)).await.unwrap();
     drop(store);
-    std::fs::write(&path, old).unwrap();
-    let error = EmbeddedStore::open(&path).unwrap_err().to_string();
-    assert!(error.contains("the write of revision 2 is missing; its journal goes on at 3"), "{error}");
+    std::fs::write(&path, copy).unwrap();
+    assert_eq!(found(&path).await, 1);
 }
 
 #[tokio::test]
@@ -176,7 +215,7 @@ async fn a_store_from_before_the_journal_is_taken_over() {
 /// Set in the child: the store it writes to.
 const CHILD: &str = "CAPSTAN_FULL_TEST_STORE";
 
-/// Writes until there is no room, and then a little that fits.
+/// Writes until it is refused, and says after how many and why.
 async fn fill(path: &Path) -> String {
     let store = EmbeddedStore::open(path).unwrap();
     let mut index = 0;
@@ -186,12 +225,26 @@ async fn fill(path: &Path) -> String {
             Err(error @ StoreError::Unavailable { .. }) => {
                 let why = std::error::Error::source(&error).unwrap();
                 assert_eq!(store.current_revision().await.unwrap(), Revision::new(index + 1));
-                assert_eq!(store.get(&key(0)).await.unwrap().unwrap().value, value(0));
-                return format!("full after {index}: {error}: {why}.");
+                return format!("refused after {index}: {error}: {why}.");
             }
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// Has a process write of which no file may be longer than `limit` KiB; how much it wrote, and what it said then.
+#[cfg(unix)]
+fn fill_limited(test: &str, path: &Path, limit: u32) -> (u64, String) {
+    let child = std::process::Command::new("bash")
+        .args(["-c", "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\"", &limit.to_string()])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout).into_owned();
+    let count = said.split("refused after ").nth(1).and_then(|rest| rest.split(':').next());
+    (count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{said}")), said)
 }
 
 #[cfg(unix)]
@@ -202,16 +255,23 @@ async fn a_full_disk_refuses_a_write_and_loses_none() {
     }
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
-    // No file may be longer than 8 MiB, and whoever tries is told so.
-    let child = std::process::Command::new("bash")
-        .args(["-c", "trap '' XFSZ; ulimit -f 8192; exec \"$@\"", "limited"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "a_full_disk_refuses_a_write_and_loses_none", "--nocapture"])
-        .env(CHILD, &path)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&child.stdout);
-    let count = said.split("full after ").nth(1).and_then(|rest| rest.split(':').next());
+    // The journal may grow once, and not again.
+    let (count, said) = fill_limited("a_full_disk_refuses_a_write_and_loses_none", &path, 6 * 1024);
     assert!(said.contains("the journal cannot grow: ") && said.contains("free space on the disk"), "{said}");
-    assert_eq!(count.map(str::to_owned), Some(found(&path).await.to_string()), "{said}");
+    assert_eq!(found(&path).await, count, "{said}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn where_the_database_cannot_grow_all_that_was_acknowledged_is_in_the_journal() {
+    if let Some(path) = std::env::var_os(CHILD) {
+        return println!("{}", fill(Path::new(&path)).await);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.redb");
+    // The journal has its 16 MiB, and the database is a little larger after the first of them.
+    let test = "where_the_database_cannot_grow_all_that_was_acknowledged_is_in_the_journal";
+    let (count, said) = fill_limited(test, &path, 17 * 1024);
+    assert!(count > 1000 && said.contains("restart capstan"), "{said}");
+    assert_eq!(found(&path).await, count, "{said}");
 }
