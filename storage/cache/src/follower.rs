@@ -12,14 +12,15 @@ use storage_contract::{
 use tokio::task::JoinHandle;
 
 use crate::section::{Contents, Snapshot};
+use crate::walk::Walk;
 use crate::{Cache, Change, Projection};
 
 /// Entries of the first list request, and the fewest of every other: a few MiB, and well inside every backend's limit
 /// even where they are all as large as can be.
 const PAGE: usize = 500;
 
-/// The most of a later one. With every page etcd counts what is left, which for 200 pages of 500 takes longer than
-/// reading them. What comes next may be ten times as large as what came last, and three pages are in memory at a time.
+/// The most of a later one: larger ones are read no faster. What comes next may be ten times as large as what came last,
+/// and three pages are in memory at a time.
 const LARGEST_PAGE: usize = 2000;
 
 /// Bytes of values that a page is to have, if they are as large as those of the last one.
@@ -70,15 +71,17 @@ impl<T: Send + Sync + 'static> Follower<T> {
 
     async fn list(&self) -> StoreResult<Revision> {
         let mut maps: Vec<_> = self.cache.sections.iter().map(|_| RedBlackTreeMapSync::new_sync()).collect();
-        let mut page = self.page(self.root.clone(), ListOptions { limit: PAGE, revision: None }).await?;
+        let (mut walk, mut limit) = (Walk::over(self.root.clone()), PAGE);
+        let mut page = self.page(walk.part(), ListOptions { limit, revision: None }).await?;
         let mut before: Option<JoinHandle<Vec<Projected<T>>>> = None;
         let ended = |error| StoreError::Unavailable { operation: "list", source: Box::new(error) };
         loop {
-            let (revision, limit) = (page.revision, limit_after(&page));
+            let (revision, is_more) = (page.revision, walk.advance(&page, limit));
+            limit = limit_after(&page);
             // The store reads the next page while this one is projected and the one before put in its place.
-            let next = page.entries.last().filter(|_| page.remaining > 0).map(|last| {
+            let next = is_more.then(|| {
                 let options = ListOptions { limit, revision: Some(revision) };
-                tokio::spawn(self.page(self.root.after(last.key.as_bytes()), options))
+                tokio::spawn(self.page(walk.part(), options))
             });
             let cache = Arc::clone(&self.cache);
             let projecting = tokio::task::spawn_blocking(move || projected(&cache, &page.entries));

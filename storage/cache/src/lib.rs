@@ -27,6 +27,7 @@ mod freshness;
 mod history;
 mod replay;
 mod section;
+mod walk;
 mod watch;
 
 use std::sync::Arc;
