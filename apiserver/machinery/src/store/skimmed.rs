@@ -7,8 +7,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use bytes::Bytes;
+use memchr::memmem;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use storage_contract::Revision;
@@ -28,53 +30,48 @@ pub(super) fn read(resource: &Resource, plain: &Bytes, revision: Revision) -> Op
     }
     let json = std::str::from_utf8(plain).ok()?;
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    let root = Root { schema: &resource.schema, api_version: &resource.api_version() };
-    let metadata = root.deserialize(&mut deserializer).ok()?.get();
+    let root = Root { schema: &resource.schema, api_version: &resource.api_version(), json };
+    let Metadata { labels, name, namespace, place, revision_at } =
+        root.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
-    if !resource.schema.field("metadata").is_none_or(|schema| schema.is_filled_in(metadata)) {
-        return None;
-    }
-    let mut deserializer = serde_json::Deserializer::from_str(metadata);
-    let found = AtAddress(metadata.as_ptr().addr()).deserialize(&mut deserializer).ok()?;
-    // Written by somebody else, with blanks.
-    if !metadata.get(found.at..).is_some_and(|rest| rest.starts_with([',', '}', '"'])) {
-        return None;
-    }
-    let start = metadata.as_ptr().addr().checked_sub(json.as_ptr().addr())?;
-    let rendered = Rendered::of_json(plain.clone(), start..start + metadata.len(), start + found.at);
-    let (json, metadata) = rendered.at(revision);
-    let selectable = Selectable::of_parts(found.labels, &found.name.0, &found.namespace.0);
+    let (json, metadata) = Rendered::of_json(plain.clone(), place, revision_at).at(revision);
+    let selectable = Selectable::of_parts(labels, &name.0, &namespace.0);
     Some(CachedObject::of_parts(&json, metadata, revision, selectable))
 }
 
-/// Reads an object for its metadata, and sees to it that in the rest nothing is to be filled in.
+/// Reads an object for its metadata, and sees to it that nothing is to be filled in.
 struct Root<'a> {
     schema: &'a Schema,
     api_version: &'a str,
+    /// What is read.
+    json: &'a str,
 }
 
 impl<'de> DeserializeSeed<'de> for Root<'_> {
-    type Value = &'de RawValue;
+    type Value = Metadata<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<&'de RawValue, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Metadata<'de>, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for Root<'_> {
-    type Value = &'de RawValue;
+    type Value = Metadata<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an object of the version that is stored")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<&'de RawValue, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Metadata<'de>, A::Error> {
         let (mut metadata, mut is_of_version) = (None, false);
         let mut missing = self.schema.missing();
         while let Some(Text(name)) = fields.next_key()? {
             missing.found(&name);
             match &*name {
-                "metadata" => metadata = Some(fields.next_value()?),
+                "metadata" => {
+                    let schema = self.schema.field("metadata");
+                    metadata = Some(fields.next_value_seed(MetadataOf { schema, json: self.json })?);
+                }
                 "apiVersion" => is_of_version = fields.next_value::<Text<'_>>()?.0 == self.api_version,
                 name => fields.next_value_seed(Filled(self.schema.field(name)))?,
             }
@@ -90,14 +87,38 @@ struct Metadata<'de> {
     labels: BTreeMap<String, String>,
     name: Text<'de>,
     namespace: Text<'de>,
-    /// Where in its JSON the revision belongs.
-    at: usize,
+    /// Where in the object's JSON it stands.
+    place: Range<usize>,
+    /// Where in that JSON the revision belongs.
+    revision_at: usize,
 }
 
-/// Reads `metadata`, whose JSON begins at this address.
-struct AtAddress(usize);
+/// Reads `metadata`.
+struct MetadataOf<'a> {
+    schema: Option<&'a Schema>,
+    /// The JSON of the object.
+    json: &'a str,
+}
 
-impl<'de> DeserializeSeed<'de> for AtAddress {
+impl MetadataOf<'_> {
+    /// Where in the object's JSON a part of it begins.
+    fn place(&self, part: &str) -> usize {
+        part.as_ptr().addr().wrapping_sub(self.json.as_ptr().addr())
+    }
+
+    /// Whether what a field has is as it would be.
+    fn is_filled_in(&self, field: &str, text: &str) -> bool {
+        // Half of an object: it has no defaults, and is as this server wrote it where it has no null.
+        if field == MANAGED_FIELDS {
+            return memmem::find(text.as_bytes(), b"null").is_none();
+        }
+        self.schema.and_then(|schema| schema.field(field)).is_none_or(|schema| schema.is_filled_in(text))
+    }
+}
+
+const MANAGED_FIELDS: &str = "managedFields";
+
+impl<'de> DeserializeSeed<'de> for MetadataOf<'_> {
     type Value = Metadata<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Metadata<'de>, D::Error> {
@@ -105,7 +126,7 @@ impl<'de> DeserializeSeed<'de> for AtAddress {
     }
 }
 
-impl<'de> Visitor<'de> for AtAddress {
+impl<'de> Visitor<'de> for MetadataOf<'_> {
     type Value = Metadata<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -114,26 +135,45 @@ impl<'de> Visitor<'de> for AtAddress {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Metadata<'de>, A::Error> {
         let empty = || Text(Cow::Borrowed(""));
-        let mut found = Metadata { labels: BTreeMap::new(), name: empty(), namespace: empty(), at: 1 };
+        let (mut labels, mut name, mut namespace) = (BTreeMap::new(), empty(), empty());
+        let (mut place, mut revision_at) = (0..0, None);
         while let Some(Text(field)) = fields.next_key()? {
             let value: &'de RawValue = fields.next_value()?;
             let text = value.get();
+            if place.end == 0 {
+                place.start = self.place(&field).wrapping_sub(OPENING.len());
+            }
+            place.end = self.place(text) + text.len();
+            if *field == *REVISION || !self.is_filled_in(&field, text) {
+                return Err(A::Error::custom("it is not as it would be"));
+            }
             let read = match &*field {
-                REVISION => Err(serde_json::Error::custom("it has a revision")),
-                "labels" => serde_json::from_str(text).map(|labels| found.labels = labels),
-                "name" => serde_json::from_str(text).map(|name| found.name = name),
-                "namespace" => serde_json::from_str(text).map(|namespace| found.namespace = namespace),
+                "labels" => serde_json::from_str(text).map(|read| labels = read),
+                "name" => serde_json::from_str(text).map(|read| name = read),
+                "namespace" => serde_json::from_str(text).map(|read| namespace = read),
                 _ => Ok(()),
             };
             read.map_err(A::Error::custom)?;
             // Fields are sorted when they are written; where they are not, any place will do.
             if *field < *REVISION {
-                found.at = text.as_ptr().addr() + text.len() - self.0;
+                revision_at = Some(place.end);
             }
         }
-        Ok(found)
+        let revision_at = revision_at.unwrap_or(place.start + 1);
+        place.end += 1;
+        let (opens, follows) = (self.json.get(place.clone()), self.json.get(revision_at..));
+        // Written by somebody else, with blanks or escaped names, or empty.
+        let is_ours = opens.is_some_and(|json| json.starts_with(OPENING) && json.ends_with('}'))
+            && follows.is_some_and(|json| json.starts_with([',', '}', '"']));
+        if !is_ours {
+            return Err(A::Error::custom("it is not as this server writes it"));
+        }
+        Ok(Metadata { labels, name, namespace, place, revision_at })
     }
 }
+
+/// What an object with fields begins with.
+const OPENING: &str = "{\"";
 
 #[cfg(test)]
 mod tests {
@@ -153,9 +193,9 @@ mod tests {
     #[test]
     fn what_is_skimmed_is_what_is_decoded() {
         let metadatas = [
-            json!({}),
             json!({"name": "a"}),
             json!({"uid": "u"}),
+            json!({"managedFields": [{"manager": "m", "fieldsV1": {"f:a": {"k:}\"": {}}}}], "name": "a", "uid": "u"}),
             json!({"labels": {"a": "b", "quo\"ted": "c"}, "name": "a", "namespace": "n", "ownerReferences": [{"uid": "}{"}], "uid": "u"}),
         ];
         for metadata in metadatas {
@@ -192,6 +232,9 @@ mod tests {
             with("/spec", json!({})),
             with("/spec/colour", json!(null)),
             with("/metadata", json!(null)),
+            with("/metadata", json!({})),
+            with("/metadata", json!({"managedFields": [{"time": null}], "name": "a"})),
+            with("/metadata", json!({"annotations": {"a": null}, "name": "a"})),
             with("/metadata", json!({"name": "a", "resourceVersion": "5"})),
             with("/metadata", json!({"name": 5})),
             with("/metadata", json!({"name": "a", "labels": {"a": 5}})),
