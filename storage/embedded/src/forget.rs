@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use redb::{Database, ReadableTable, WriteTransaction};
-use storage_contract::{Revision, StoreResult};
+use storage_contract::Revision;
 
-use crate::layout::{COMPACTED, HISTORY, LOG, META, unreadable};
+use crate::layout::{COMPACTED, HISTORY, LOG, META};
 
 /// Log lines forgotten in one transaction: some ten milliseconds, for which what was written meanwhile may have to
 /// wait on its way to the database.
@@ -14,14 +14,11 @@ const STEP: usize = 1000;
 /// Forgets a part of the history before `revision`, which the database has; `true` when all of it is gone. From the
 /// first step on, reads from before `revision` are refused. A kill between steps leaves the rest to the next
 /// compaction.
-pub(crate) fn step(database: &Database, revision: Revision) -> StoreResult<bool> {
-    let work = || -> Result<bool, redb::Error> {
-        let transaction = database.begin_write()?;
-        let done = forget(&transaction, revision.number())?;
-        transaction.commit()?;
-        Ok(done)
-    };
-    work().map_err(|error| unreadable("compact", error))
+pub(crate) fn step(database: &Database, revision: Revision) -> Result<bool, redb::Error> {
+    let transaction = database.begin_write()?;
+    let done = forget(&transaction, revision.number())?;
+    transaction.commit()?;
+    Ok(done)
 }
 
 fn forget(transaction: &WriteTransaction, revision: u64) -> Result<bool, redb::Error> {

@@ -95,15 +95,14 @@ impl EmbeddedStore {
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let layout::Opened { database, store, was_open } = layout::open(path)?;
         let unusable = |detail: String| OpenError::Unusable { path: path.to_owned(), detail };
-        let damaged = |error: StoreError| unusable(error.to_string());
         let failed = |error: redb::Error| unusable(error.to_string());
         let mut journal = Journal::open(path, store, was_open)?;
-        let base = Base::of(&database).map_err(damaged)?.revision;
+        let base = Base::of(&database).map_err(failed)?.revision;
         let left = journal.read(base).map_err(unusable)?;
         settle::settle(&database, left.iter()).map_err(failed)?;
         layout::mark_open(&database, true).map_err(failed)?;
         journal.clear().map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
-        let shared = Arc::new(Shared::new(database).map_err(damaged)?);
+        let shared = Arc::new(Shared::new(database).map_err(failed)?);
         let (sender, newest) = signal::channel(shared.state().newest());
         let writer = write::Writer::start(Arc::clone(&shared), journal, sender)
             .map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
@@ -173,6 +172,10 @@ impl Store for EmbeddedStore {
     }
 
     async fn current_revision(&self) -> StoreResult<Revision> {
+        // Memory would go on to answer, and nobody would find out.
+        if let Some(why) = self.shared.failure() {
+            return Err(StoreError::Unavailable { operation: "current revision", source: why.into() });
+        }
         Ok(self.shared.state().newest())
     }
 }

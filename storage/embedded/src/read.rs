@@ -30,14 +30,14 @@ impl std::fmt::Debug for Base {
 
 impl Base {
     /// The database as it is.
-    pub(crate) fn of(database: &Database) -> StoreResult<Self> {
-        let transaction = database.begin_read().map_err(|e| unreadable("read", e))?;
+    pub(crate) fn of(database: &Database) -> Result<Self, redb::Error> {
+        let transaction = database.begin_read()?;
         Ok(Self {
             revision: number(&transaction, REVISION)?,
             compacted: number(&transaction, COMPACTED)?,
-            current: transaction.open_table(CURRENT).map_err(|e| unreadable("read", e))?,
-            history: transaction.open_table(HISTORY).map_err(|e| unreadable("read", e))?,
-            log: transaction.open_table(LOG).map_err(|e| unreadable("read", e))?,
+            current: transaction.open_table(CURRENT)?,
+            history: transaction.open_table(HISTORY)?,
+            log: transaction.open_table(LOG)?,
         })
     }
 
@@ -107,10 +107,9 @@ impl Base {
     }
 }
 
-fn number(transaction: &ReadTransaction, name: &str) -> StoreResult<Revision> {
-    let meta = transaction.open_table(META).map_err(|e| unreadable("read", e))?;
-    let found = meta.get(name).map_err(|e| unreadable("read", e))?;
-    let found = found.ok_or_else(|| StoreError::Corrupt { detail: format!("{name} is missing") })?;
+fn number(transaction: &ReadTransaction, name: &str) -> Result<Revision, redb::Error> {
+    let found = transaction.open_table(META)?.get(name)?;
+    let found = found.ok_or_else(|| redb::Error::Corrupted(format!("{name} is missing")))?;
     Ok(Revision::new(found.value()))
 }
 

@@ -1,10 +1,10 @@
 //! What the store is now: a snapshot of the database, and the writes since, which are in the journal and here.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use redb::Database;
-use storage_contract::{Entry, Key, KeyRange, Revision, StoreResult};
+use storage_contract::{Entry, Key, KeyRange, Revision};
 
 use crate::journal::Record;
 use crate::read::Base;
@@ -14,14 +14,30 @@ use crate::read::Base;
 pub(crate) struct Shared {
     // Before the database: its snapshot must not outlive it.
     state: RwLock<State>,
+    /// Why nothing is written any more.
+    failure: OnceLock<String>,
     pub(crate) database: Database,
 }
 
 impl Shared {
-    pub(crate) fn new(database: Database) -> StoreResult<Self> {
+    pub(crate) fn new(database: Database) -> Result<Self, redb::Error> {
         let base = Arc::new(Base::of(&database)?);
         let active = Layer::after(base.revision);
-        Ok(Self { state: RwLock::new(State { base, settling: VecDeque::new(), active }), database })
+        let state = State { base, settling: VecDeque::new(), active };
+        Ok(Self { state: RwLock::new(state), failure: OnceLock::new(), database })
+    }
+
+    /// Stops the store for good, unless it is.
+    pub(crate) fn fail(&self, why: &str) {
+        let why = format!("the disk failed (see the log; free or mend it, then restart capstan): {why}");
+        tracing::error!(%why, "the store writes nothing any more");
+        // The first failure is what the others come from.
+        let _ = self.failure.set(why);
+    }
+
+    /// Why it was stopped, if it was.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
     }
 
     /// The state as it is. It is held for as long as memory is looked at, never while a disk is.

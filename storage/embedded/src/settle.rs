@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::forget;
 use crate::journal::Record;
-use crate::layout::{CURRENT, HISTORY, LOG, META, REVISION};
+use crate::layout::{CURRENT, HISTORY, LOG, META, REVISION, unreadable};
 use crate::read::Base;
 use crate::recent::{Layer, Shared};
 
@@ -31,8 +31,8 @@ pub(crate) enum Job {
 pub(crate) struct Thread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) jobs: Receiver<Job>,
-    /// Told after each [`Job::Settle`].
-    pub(crate) settled: Sender<Result<(), String>>,
+    /// Told after each [`Job::Settle`]; whether it failed stands in [`Shared::failure`].
+    pub(crate) settled: Sender<()>,
     /// Called when there was nothing to do for a while.
     pub(crate) rest: Box<dyn Fn() + Send>,
     /// Compactions asked for, the one under way first.
@@ -46,8 +46,11 @@ impl Thread {
             let pause = if self.forgetting.is_empty() { REST } else { Duration::ZERO };
             match self.jobs.recv_timeout(pause) {
                 Ok(Job::Settle(layer)) => {
+                    if let Err(error) = self.settle(&layer) {
+                        self.shared.fail(&error.to_string());
+                    }
                     // Whoever is not there any more needs no answer.
-                    let _ = self.settled.send(self.settle(&layer));
+                    let _ = self.settled.send(());
                 }
                 Ok(Job::Forget(revision, answer)) => self.forgetting.push_back((revision, answer)),
                 Err(RecvTimeoutError::Timeout) if self.forgetting.is_empty() => (self.rest)(),
@@ -58,14 +61,13 @@ impl Thread {
         }
     }
 
-    fn settle(&self, layer: &Layer) -> Result<(), String> {
-        settle(&self.shared.database, layer.records.iter().map(AsRef::as_ref))
-            .map_err(|error| error.to_string())?;
-        self.rebase().map_err(|error| error.to_string())
+    fn settle(&self, layer: &Layer) -> Result<(), redb::Error> {
+        settle(&self.shared.database, layer.records.iter().map(AsRef::as_ref))?;
+        self.rebase()
     }
 
     /// Shows the database as it is now.
-    fn rebase(&self) -> StoreResult<()> {
+    fn rebase(&self) -> Result<(), redb::Error> {
         let base = Arc::new(Base::of(&self.shared.database)?);
         let replaced = self.shared.change().rebase(base);
         // Only now: nobody has to wait for thousands of writes to be freed.
@@ -80,7 +82,11 @@ impl Thread {
         let result = match stepped.and_then(|done| self.rebase().map(|()| done)) {
             Ok(false) => return,
             Ok(true) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => {
+                // It takes nothing more until it is opened again.
+                self.shared.fail(&error.to_string());
+                Err(unreadable("compact", error))
+            }
         };
         if let Some((_, answer)) = self.forgetting.pop_front() {
             let _ = answer.send(result);

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch as signal};
 
 use crate::guard::{Change, Judged};
 use crate::journal::Journal;
-use crate::layout::{self, unreadable};
+use crate::layout;
 use crate::recent::Shared;
 use crate::settle::{self, Job};
 
@@ -77,7 +77,7 @@ impl Writer {
             forgetting: VecDeque::new(),
         };
         let settler = Builder::new().name("storage-settler".to_owned()).spawn(move || settling.run())?;
-        let work = Thread { shared, journal, newest, jobs, settled, settling: false, stopped: None };
+        let work = Thread { shared, journal, newest, jobs, settled, settling: false };
         let run = move || {
             work.run(receiver);
             let _ = settler.join();
@@ -114,11 +114,9 @@ struct Thread {
     journal: Journal,
     newest: signal::Sender<Revision>,
     jobs: jobs::Sender<Job>,
-    settled: jobs::Receiver<Result<(), String>>,
+    settled: jobs::Receiver<()>,
     /// Whether what is in the other file is on its way to the database.
     settling: bool,
-    /// Why nothing is written any more.
-    stopped: Option<String>,
 }
 
 /// A write with whoever waits for its answer.
@@ -169,7 +167,7 @@ impl Thread {
                     Err(StoreError::Unknown { operation, key: key.clone(), source })
                 });
                 let results = results.collect();
-                self.stopped = Some(error);
+                self.shared.fail(&error);
                 results
             }
         };
@@ -180,12 +178,9 @@ impl Thread {
     }
 
     fn try_write(&mut self, changes: &[Change]) -> Result<Vec<StoreResult<Revision>>, Failure> {
-        if let Some(why) = &self.stopped {
-            return Err(Failure::Before(Why::Stopped(why.clone())));
-        }
-        let judged = Judged::all(&self.shared, changes);
-        let Judged { records, results, .. } =
-            judged.map_err(|error| Failure::Before(Why::Database(error)))?;
+        self.working().map_err(|why| Failure::Before(Why::Stopped(why)))?;
+        let judged = Judged::all(&self.shared, changes).map_err(|error| self.failed(error));
+        let Judged { records, results, .. } = judged.map_err(Failure::Before)?;
         let Some(last) = records.last() else { return Ok(results) };
         let revision = last.revision;
         self.journal.prepare(&records);
@@ -203,7 +198,7 @@ impl Thread {
     fn settle(&mut self) -> Result<(), String> {
         self.wait()?;
         // What the other file has may not be in the database.
-        self.stopped.clone().map_or(Ok(()), Err)?;
+        self.working()?;
         let Some(layer) = self.shared.change().settle() else { return Ok(()) };
         self.journal.turn();
         self.settling = true;
@@ -215,8 +210,22 @@ impl Thread {
         if !std::mem::take(&mut self.settling) {
             return Ok(());
         }
-        let settled = self.settled.recv().unwrap_or_else(|error| Err(error.to_string()));
-        settled.inspect_err(|error| self.stopped = Some(error.clone()))
+        self.settled.recv().map_err(|error| error.to_string())?;
+        self.working()
+    }
+
+    /// An error if the store was stopped.
+    fn working(&self) -> Result<(), String> {
+        self.shared.failure().map_or(Ok(()), |why| Err(why.to_owned()))
+    }
+
+    /// What a failure of the database means.
+    fn failed(&self, error: redb::Error) -> Why {
+        if let redb::Error::Corrupted(detail) = error {
+            return Why::Damaged(detail);
+        }
+        self.shared.fail(&error.to_string());
+        Why::Stopped(self.shared.failure().unwrap_or_default().to_owned())
     }
 
     fn compact(&mut self, revision: Revision, answer: oneshot::Sender<StoreResult<()>>) {
@@ -268,11 +277,11 @@ enum Failure {
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
 enum Why {
-    #[error(transparent)]
-    Database(redb::Error),
+    #[error("{0}")]
+    Damaged(String),
     #[error("the journal cannot grow: {0}; free space on the disk")]
     Full(std::io::Error),
-    #[error("the disk failed (see the log; free or mend it, then restart capstan): {0}")]
+    #[error("{0}")]
     Stopped(String),
 }
 
@@ -280,8 +289,7 @@ impl Why {
     /// The same for each of those who share it.
     fn refusal(&self, operation: &'static str) -> StoreError {
         match self {
-            Self::Database(redb::Error::Corrupted(detail)) => StoreError::Corrupt { detail: detail.clone() },
-            Self::Database(redb::Error::PreviousIo) => unreadable(operation, redb::Error::PreviousIo),
+            Self::Damaged(detail) => StoreError::Corrupt { detail: detail.clone() },
             other => StoreError::Unavailable { operation, source: other.to_string().into() },
         }
     }
