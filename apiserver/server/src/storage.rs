@@ -122,17 +122,23 @@ impl Storage {
     }
 }
 
-/// Group and resource of `/capstan/<group>/<resource>/…`; empty for anything else.
+/// Group and resource of `/capstan/<group>/<resource>/…`; empty for anything else. What comes after them in the start of
+/// a range may be no text.
 fn kind_of(key: &[u8]) -> (String, String) {
-    let text = std::str::from_utf8(key).unwrap_or_default();
+    let text = key.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     let mut parts = text.strip_prefix(apiserver_machinery::resource::ROOT).unwrap_or_default().splitn(3, '/');
     match (parts.next(), parts.next(), parts.next()) {
         (Some("locks"), _, _) => (String::new(), "locks".to_owned()),
-        (Some(group), Some(resource), Some(_)) => {
+        (Some(group), Some(resource), Some(_)) if is_name(group) && is_name(resource) => {
             (if group == "core" { String::new() } else { group.to_owned() }, resource.to_owned())
         }
         _ => Default::default(),
     }
+}
+
+/// Whether it can be the name of a group or of a resource, and not what a walk has guessed.
+fn is_name(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.'))
 }
 
 #[async_trait]

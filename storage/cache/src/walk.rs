@@ -9,9 +9,12 @@ use storage_contract::{KeyRange, Page};
 /// How many pages a part is to have.
 const PAGES: u64 = 3;
 
-/// By how much the next part is longer or shorter than the last one, at the most. Among all bytes digits are few: where
-/// one comes to an end there is a wide gap before the next.
+/// By how much the next part is longer or shorter than the last one, at the most.
 const MOST: u64 = 8;
+
+/// By how many bits more it is longer with every part in which there was nothing. Among all bytes digits are few: where
+/// one comes to an end there is a wide gap before the next.
+const GAP: u32 = 3;
 
 pub(crate) struct Walk {
     /// Where the whole range ends.
@@ -21,11 +24,15 @@ pub(crate) struct Walk {
     /// Whether that is the first page of the part.
     is_new: bool,
     reach: Option<Reach>,
+    /// How many parts in a row there was nothing in.
+    empty: u32,
+    /// How many entries are left of the whole range, once that was said.
+    left: Option<u64>,
 }
 
 impl Walk {
     pub(crate) fn over(range: KeyRange) -> Self {
-        Self { end: range.end.clone(), part: range, is_new: true, reach: None }
+        Self { end: range.end.clone(), part: range, is_new: true, reach: None, empty: 0, left: None }
     }
 
     /// What to ask for.
@@ -37,6 +44,12 @@ impl Walk {
     pub(crate) fn advance(&mut self, page: &Page, limit: usize) -> bool {
         let size = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let (count, wanted) = (page.remaining + size(page.entries.len()), PAGES * size(limit));
+        // The first answer is about the whole range, and all are about one revision.
+        let left = self.left.map_or(page.remaining, |left| left.saturating_sub(size(page.entries.len())));
+        self.left = Some(left);
+        if left == 0 {
+            return false;
+        }
         if std::mem::take(&mut self.is_new) {
             self.learn(page, count, wanted);
         }
@@ -56,7 +69,9 @@ impl Walk {
 
     /// Makes the parts to come as long as this one should have been.
     fn learn(&mut self, page: &Page, count: u64, wanted: u64) {
+        self.empty = if count == 0 { self.empty + 1 } else { 0 };
         match &mut self.reach {
+            Some(reach) if count == 0 => reach.leap(GAP * self.empty),
             Some(reach) if count <= MOST * wanted => reach.scale(wanted, count),
             // What was asked for was all that is left, or much more than is wanted: the page itself tells.
             reach => {
@@ -96,6 +111,11 @@ impl Reach {
         let found = found.clamp((wanted / MOST).max(1), wanted.saturating_mul(MOST));
         let distance = (self.distance / u128::from(found)).max(1).saturating_mul(u128::from(wanted));
         self.distance = distance.max(1);
+    }
+
+    /// Makes it so many bits longer.
+    fn leap(&mut self, bits: u32) {
+        self.distance = self.distance.saturating_mul(1_u128.checked_shl(bits).unwrap_or(u128::MAX));
     }
 
     /// Where one is who goes so far from `start`; none where keys begin with something else.
