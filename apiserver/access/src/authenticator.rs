@@ -133,19 +133,17 @@ fn certified(peer: &PeerIdentity) -> User {
 
 fn strip(rules: &RequestHeaders, headers: &mut HeaderMap) {
     headers.remove(AUTHORIZATION);
-    let prefixes: Vec<String> = rules.extra_prefix.iter().map(|prefix| prefix.to_ascii_lowercase()).collect();
-    let named: Vec<String> = [&rules.username, &rules.uid, &rules.group]
-        .into_iter()
-        .flatten()
-        .map(|name| name.to_ascii_lowercase())
-        .collect();
+    let names = || [&rules.username, &rules.uid, &rules.group].into_iter().flatten();
+    let starts_with = |key: &str, prefix: &str| {
+        key.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
     let doomed: Vec<_> = headers
         .keys()
         .filter(|key| {
             let key = key.as_str();
             key.starts_with("x-remote-")
-                || named.iter().any(|n| n == key)
-                || prefixes.iter().any(|p| key.starts_with(p))
+                || names().any(|name| name.eq_ignore_ascii_case(key))
+                || rules.extra_prefix.iter().any(|prefix| starts_with(key, prefix))
         })
         .cloned()
         .collect();

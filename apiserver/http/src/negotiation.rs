@@ -50,38 +50,37 @@ impl Form {
 
 /// One clause of `Accept`.
 #[derive(Debug, Clone, PartialEq)]
-struct Clause {
-    media: (String, String),
-    parameters: Vec<(String, String)>,
+struct Clause<'h> {
+    media: (&'h str, &'h str),
+    parameters: Vec<(&'h str, &'h str)>,
     quality: f32,
 }
 
-impl Clause {
-    fn parse(text: &str) -> Option<Self> {
+impl<'h> Clause<'h> {
+    fn parse(text: &'h str) -> Option<Self> {
         let mut parts = text.split(';').map(str::trim);
         let media = match parts.next()?.split_once('/') {
-            Some((kind, subtype)) => (kind.trim().to_owned(), subtype.trim().to_owned()),
-            None if text.trim() == "*" => ("*".to_owned(), "*".to_owned()),
+            Some((kind, subtype)) => (kind.trim(), subtype.trim()),
+            None if text.trim() == "*" => ("*", "*"),
             None => return None,
         };
         let pairs = parts.filter_map(|part| part.split_once('='));
-        let parameters: Vec<_> =
-            pairs.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned())).collect();
-        let weight = parameters.iter().find(|(key, _)| key == "q");
+        let parameters: Vec<_> = pairs.map(|(key, value)| (key.trim(), value.trim())).collect();
+        let weight = parameters.iter().find(|(key, _)| *key == "q");
         let quality = weight.and_then(|(_, q)| q.parse().ok()).unwrap_or(1.0);
         Some(Self { media, parameters, quality })
     }
 
-    fn parameter(&self, name: &str) -> &str {
-        self.parameters.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    fn parameter(&self, name: &str) -> &'h str {
+        self.parameters.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
     }
 
     fn has(&self, name: &str) -> bool {
-        self.parameters.iter().any(|(key, _)| key == name)
+        self.parameters.iter().any(|(key, _)| *key == name)
     }
 
     fn names(&self, encoding: Encoding) -> bool {
-        let (kind, subtype) = (self.media.0.as_str(), self.media.1.as_str());
+        let (kind, subtype) = self.media;
         let own = encoding.content_type().strip_prefix("application/");
         matches!((kind, subtype), ("*" | "application", "*"))
             || (kind == "application" && Some(subtype) == own)
@@ -114,10 +113,10 @@ impl Clause {
 }
 
 /// The clauses of the first `Accept`, the most wanted first; of those wanted alike, the most precise.
-fn clauses(headers: &HeaderMap) -> Vec<Clause> {
+fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let mut clauses: Vec<Clause> = accept.split(',').filter_map(Clause::parse).collect();
-    let vague = |clause: &Clause| (clause.media.0 == "*", clause.media.1 == "*");
+    let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
+    let vague = |clause: &Clause<'_>| (clause.media.0 == "*", clause.media.1 == "*");
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then_with(|| vague(a).cmp(&vague(b))));
     clauses
 }
@@ -263,7 +262,7 @@ pub(crate) fn first(headers: &HeaderMap, offers: &[&'static str]) -> Option<&'st
         return offers.first().copied();
     }
     clauses(headers).iter().find_map(|clause| {
-        let (kind, subtype) = (clause.media.0.as_str(), clause.media.1.as_str());
+        let (kind, subtype) = clause.media;
         offers.iter().copied().find(|offer| {
             let Some((own_kind, own_subtype)) = offer.split_once('/') else { return false };
             let any = kind == "*" && subtype == "*";

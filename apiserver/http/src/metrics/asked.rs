@@ -66,9 +66,16 @@ impl Asked {
         if !is_served(server, info.verb, path) {
             return Self { labels, at_first, manner };
         }
-        let ResourcePath { group, version, resource, subresource, .. } = path.clone();
-        let (scope, component) = (scope(info.verb, path), COMPONENT);
-        let labels = RequestLabels { group, version, resource, subresource, scope, component, ..labels };
+        let ResourcePath { group, version, resource, subresource, .. } = path;
+        let labels = RequestLabels {
+            group: group.clone(),
+            version: version.clone(),
+            resource: resource.clone(),
+            subresource: subresource.clone(),
+            scope: scope(info.verb, path),
+            component: COMPONENT,
+            ..labels
+        };
         Self { labels, at_first, manner }
     }
 

@@ -37,9 +37,9 @@ pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answ
     if call.info.path.starts_with("//") || call.info.path.starts_with("/apis//") {
         return Ok(response::not_found());
     }
-    match call.info.subject.clone() {
+    match &call.info.subject {
         Subject::Path => path(server, &call).await,
-        Subject::Resource(resource) => self::resource(server, &call, &resource).await,
+        Subject::Resource(resource) => self::resource(server, &call, resource).await,
     }
 }
 
