@@ -20,9 +20,10 @@ pub(crate) use batch::Record;
 /// second. Twice as much was no faster, and let a write wait for twice as long where the disk cannot follow.
 const CAPACITY: u64 = 16 * 1024 * 1024;
 
-/// How much a file grows at a time. The blocks are written, not only promised: a sync of them later changes nothing
-/// that the file system has to note.
-const GROWTH: u64 = 4 * 1024 * 1024;
+/// How much a file grows at a time: as much as there is of it, between these two, so that the first write of a small
+/// store waits for little. The blocks are written, not only promised: a sync of them later changes nothing that the file
+/// system has to note.
+const GROWTH: (u64, u64) = (64 * 1024, 4 * 1024 * 1024);
 
 /// The two files.
 #[derive(Debug)]
@@ -154,7 +155,8 @@ impl JournalFile {
         if end <= self.length {
             return Ok(());
         }
-        let end = end.max((self.length + GROWTH).min(CAPACITY));
+        let growth = self.length.clamp(GROWTH.0, GROWTH.1);
+        let end = end.max((self.length + growth).min(CAPACITY));
         self.file.seek(SeekFrom::Start(self.length))?;
         let zeros = &mut std::io::repeat(0).take(end - self.length);
         if let Err(error) = std::io::copy(zeros, &mut self.file) {

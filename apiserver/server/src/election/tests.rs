@@ -17,7 +17,7 @@ const QUICK: Timing = Timing {
     lease: Duration::from_millis(1000),
     renew: Duration::from_millis(150),
     deadline: Duration::from_millis(500),
-    grace: Duration::from_millis(200),
+    grace: Duration::from_millis(400),
     retry: Duration::from_millis(50),
 };
 
