@@ -214,22 +214,28 @@ impl Election {
 
     /// Gives the Lease back, if it is ours, so that the next one need not wait.
     async fn release(&self) {
-        let release = async {
-            let lease = self.leases.get_opt(NAME).await?;
-            let Some(lease) = lease.filter(|lease| record::is_held_by(lease, &self.identity)) else {
-                return Ok(());
-            };
-            let spec = record::released(&lease);
-            let lease = Lease { spec: Some(spec), ..lease };
-            self.leases.replace(NAME, &PostParams::default(), &lease).await.map(|_| ())
-        };
-        match tokio::time::timeout(self.timing.grace, release).await {
+        match tokio::time::timeout(self.timing.grace, self.try_release()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::debug!(%error, "the lease of the controllers was not given back; it runs out")
             }
             Err(_) => {
                 tracing::debug!("the lease of the controllers was not given back: no answer; it runs out")
+            }
+        }
+    }
+
+    /// A renewal that was asked for when the end came is carried out all the same, maybe between our question and our
+    /// answer: then the question is asked again.
+    async fn try_release(&self) -> Result<(), kube::Error> {
+        loop {
+            let lease = self.leases.get_opt(NAME).await?;
+            let Some(lease) = lease.filter(|lease| record::is_held_by(lease, &self.identity)) else {
+                return Ok(());
+            };
+            let lease = Lease { spec: Some(record::released(&lease)), ..lease };
+            if settled(self.leases.replace(NAME, &PostParams::default(), &lease).await)? {
+                return Ok(());
             }
         }
     }

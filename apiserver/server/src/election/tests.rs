@@ -154,6 +154,21 @@ async fn the_holder_keeps_it_until_it_gives_it_back() {
     third.stop().await;
 }
 
+/// A renewal that was asked for when the end came is carried out all the same.
+#[tokio::test]
+async fn it_is_given_back_whenever_the_end_comes() {
+    let world = world();
+    for step in 0..24 {
+        let holder = world.candidate("first");
+        holder.is_elected(1).await;
+        // Before, during and after the first renewal.
+        let early = QUICK.renew.saturating_sub(Duration::from_millis(2));
+        tokio::time::sleep(early + Duration::from_micros(400) * step).await;
+        holder.stop().await;
+        assert_eq!(world.holder().await, None, "step {step}");
+    }
+}
+
 #[tokio::test]
 async fn a_killed_holder_is_succeeded_when_its_lease_has_run_out() {
     let world = world();
