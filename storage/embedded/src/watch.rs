@@ -106,7 +106,7 @@ impl Follow {
             if self.from <= state.base.revision {
                 return Ok(None);
             }
-            Written::since(&state, self.from, &self.range)
+            Written::since(&state, self.from, &self.range, self.with_previous)
         };
         if self.with_previous && written.records.iter().any(Written::is_previous_settled) {
             return Ok(None);
@@ -124,8 +124,8 @@ struct Written {
 }
 
 impl Written {
-    /// What was written in `range` from `from` on, which the database does not have.
-    fn since(state: &State, from: Revision, range: &KeyRange) -> Self {
+    /// What was written in `range` from `from` on, which the database does not have; with what was before, if wanted.
+    fn since(state: &State, from: Revision, range: &KeyRange, with_previous: bool) -> Self {
         let (mut records, mut bytes) = (Vec::new(), 0);
         for (count, record) in state.from(from).enumerate() {
             if count == BATCH || bytes >= BATCH_BYTES {
@@ -133,7 +133,8 @@ impl Written {
             }
             if range.contains(record.key.as_bytes()) {
                 bytes += record.value.as_ref().map_or(0, bytes::Bytes::len);
-                records.push((Arc::clone(record), state.at(record.previous).cloned()));
+                let previous = if with_previous { state.at(record.previous).cloned() } else { None };
+                records.push((Arc::clone(record), previous));
             }
         }
         Self { records, reached: state.newest() }
@@ -196,7 +197,8 @@ fn batch(
 ) -> StoreResult<(Vec<WatchItem>, Revision)> {
     let (base, written) = {
         let state = shared.state();
-        let written = (from > state.base.revision).then(|| Written::since(&state, from, range));
+        let written =
+            (from > state.base.revision).then(|| Written::since(&state, from, range, with_previous));
         (Arc::clone(&state.base), written)
     };
     match written {
