@@ -24,6 +24,7 @@ mod lifecycle;
 mod listener;
 mod malformed;
 mod metrics;
+mod multiplexed;
 mod negotiation;
 mod query;
 mod request;

@@ -11,8 +11,9 @@ use http::{Method, Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::UnixTime;
+use task_group::Spawner;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::connection::Connection;
 use crate::gathered::Gathered;
 use crate::malformed::Worded;
+use crate::multiplexed::Multiplexed;
 use crate::response;
 use crate::server::ApiServer;
 use crate::socket::{End, Socket};
@@ -151,13 +153,15 @@ async fn connection(
         let (connection, begun) = (connection.clone(), Arc::clone(&begun));
         service_fn(move |request| {
             begun.store(true, Ordering::Relaxed);
-            answer(Arc::clone(&server), connection.clone(), request)
+            // In a place of its own: it is large, and hyper hands it on several times.
+            Box::pin(answer(Arc::clone(&server), connection.clone(), request))
         })
     };
     if is_http2 {
         let stream = Gathered::new(Socket::new(stream, End::Listen));
-        let serving = http2().serve_connection(TokioIo::new(stream), service);
-        let stop = |serving: Pin<&mut http2::Connection<_, _, _>>| serving.graceful_shutdown();
+        let serve = |streams| http2(streams).serve_connection(TokioIo::new(stream), service);
+        let serving = Multiplexed::new(serve, http2::Connection::graceful_shutdown, connection.close.clone());
+        let stop = |mut serving: Pin<&mut Multiplexed<_>>| serving.stop();
         drive(serving, stop, &connection, &begun).await
     } else {
         let serving = http1()
@@ -242,8 +246,8 @@ fn http1() -> http1::Builder {
     builder
 }
 
-fn http2() -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn http2(streams: Spawner) -> http2::Builder<Spawner> {
+    let mut builder = http2::Builder::new(streams);
     builder
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(LARGEST_HEADERS).unwrap_or(u32::MAX))

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::run;
 
 /// Crates and what they must never depend on, with the reason.
-const FORBIDDEN: [(&str, &[&str], &str); 8] = [
+const FORBIDDEN: [(&str, &[&str], &str); 9] = [
     ("apiserver-conversion", &["tokio", "hyper", "apiserver-", "storage-"], "it is functions on JSON"),
     (
         "apiserver-structured-merge",
@@ -35,6 +35,7 @@ const FORBIDDEN: [(&str, &[&str], &str); 8] = [
         "controllers are clients",
     ),
     ("apiserver-access", &["apiserver-", "storage-"], "who and may know no kinds"),
+    ("task-group", &["tokio", "apiserver-", "storage-"], "it is under both, and has no runtime"),
 ];
 
 /// Dependencies that few crates may have.

@@ -1,0 +1,127 @@
+//! Futures that wake each other, in one task.
+//!
+//! An HTTP/2 connection and its streams wake each other several times for each request. As tasks of their own each
+//! wake-up may be of another thread, each request's way is copied into a task, and what sixteen streams have to say at a
+//! time is sixteen turns of the connection. In one task the runtime hears of none of it: they take turns until all of
+//! them wait for something from outside.
+//!
+//! So what is in a group shares one thread at a time, and must not take long.
+
+mod woken;
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use hyper::rt::Executor;
+
+use crate::woken::Woken;
+
+/// How long they take turns before others have theirs: about as long as it takes to encrypt and send what a connection
+/// sends at a time.
+const TURN: Duration = Duration::from_micros(200);
+
+type Member = BoxFuture<'static, ()>;
+
+/// What a group and who adds to it both know.
+#[derive(Default)]
+struct Shared {
+    /// Members that have not had a turn yet.
+    begun: Mutex<Vec<Member>>,
+    woken: Arc<Woken>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("woken", &self.woken).finish_non_exhaustive()
+    }
+}
+
+/// Adds to a group, as hyper and tonic add tasks to a runtime. What is added after the group has ended is dropped.
+#[derive(Debug, Clone)]
+pub struct Spawner(Weak<Shared>);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawner {
+    fn execute(&self, member: F) {
+        let Some(shared) = self.0.upgrade() else { return };
+        // A panic ends what panicked, as it would a task.
+        let member = AssertUnwindSafe(member).catch_unwind().map(|done| {
+            if done.is_err() {
+                tracing::error!("a part of a connection panicked");
+            }
+        });
+        shared.begun.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(member));
+        shared.woken.wake_by_ref();
+    }
+}
+
+/// Futures that take turns in the task that polls the group. As a future by itself it ends when all of them have.
+#[derive(Debug, Default)]
+pub struct Group {
+    shared: Arc<Shared>,
+    running: FuturesUnordered<Member>,
+}
+
+impl Group {
+    /// What adds to it.
+    #[must_use]
+    pub fn spawner(&self) -> Spawner {
+        Spawner(Arc::downgrade(&self.shared))
+    }
+
+    /// Has all take turns with `first`, until that is ready or everybody waits. `first` comes after the members in
+    /// every turn, so that it finds what they left for it.
+    pub fn poll_with<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        mut first: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        let shared = Arc::clone(&self.shared);
+        shared.woken.register(context.waker());
+        let waker = Waker::from(Arc::clone(&shared.woken));
+        let mut within = Context::from_waker(&waker);
+        let since = Instant::now();
+        loop {
+            shared.woken.begin();
+            self.poll_members(&mut within);
+            if let Poll::Ready(done) = first(&mut within) {
+                return Poll::Ready(done);
+            }
+            if shared.woken.rest() {
+                return Poll::Pending;
+            }
+            if since.elapsed() >= TURN {
+                shared.woken.leave();
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_members(&mut self, context: &mut Context<'_>) {
+        let begun = std::mem::take(&mut *self.shared.begun.lock().unwrap_or_else(PoisonError::into_inner));
+        self.running.extend(begun);
+        while let Poll::Ready(Some(())) = self.running.poll_next_unpin(context) {}
+    }
+
+    fn is_empty(&self) -> bool {
+        self.running.is_empty() && self.shared.begun.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+impl Future for Group {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let waiting = self.poll_with(context, |_| Poll::<()>::Pending);
+        if self.is_empty() { Poll::Ready(()) } else { waiting }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! What runs in a group, and when it ends.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::channel::{mpsc, oneshot};
+use futures::task::noop_waker;
+
+use super::*;
+
+/// Counts how often the task was woken.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl Wake for Counting {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn members_that_wake_each_other_do_not_wake_the_task() {
+    let mut group = Group::default();
+    let (ask, mut asked) = mpsc::unbounded::<oneshot::Sender<u32>>();
+    let spawner = group.spawner();
+    let inner = spawner.clone();
+    spawner.execute(async move {
+        while let Some(answer) = asked.next().await {
+            // In a member of its own, which is added while the group runs.
+            inner.execute(async move { answer.send(7).unwrap() });
+        }
+    });
+    let woken = Arc::new(Counting::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let (answer, mut answered) = oneshot::channel();
+    ask.unbounded_send(answer).unwrap();
+    let got = group.poll_with(&mut Context::from_waker(&waker), |context| answered.poll_unpin(context));
+    assert_eq!(got, Poll::Ready(Ok(7)));
+    assert_eq!(woken.0.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn who_wakes_from_outside_wakes_the_task_once() {
+    let mut group = Group::default();
+    let (ask, mut asked) = mpsc::unbounded::<()>();
+    group.spawner().execute(async move { while asked.next().await.is_some() {} });
+    let woken = Arc::new(Counting::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    assert!(group.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+    for _ in 0..3 {
+        ask.unbounded_send(()).unwrap();
+    }
+    assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+    group.spawner().execute(async {});
+    assert_eq!(woken.0.load(Ordering::SeqCst), 1, "it is on its way");
+    assert!(group.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+    group.spawner().execute(async {});
+    assert_eq!(woken.0.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn nobody_keeps_the_thread() {
+    let mut group = Group::default();
+    let woken = Arc::new(Counting::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    group.spawner().execute(poll_fn(|context| {
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }));
+    for turn in 1..4 {
+        assert!(group.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(woken.0.load(Ordering::SeqCst), turn);
+    }
+}
+
+#[test]
+fn a_panic_ends_only_who_panicked() {
+    let mut group = Group::default();
+    let (done, mut is_done) = oneshot::channel();
+    group.spawner().execute(async { panic!("on purpose") });
+    group.spawner().execute(async move { done.send(()).unwrap() });
+    assert!(group.poll_unpin(&mut Context::from_waker(&noop_waker())).is_ready());
+    assert_eq!(is_done.try_recv(), Ok(Some(())));
+}
+
+#[test]
+fn what_is_added_to_a_group_that_ended_is_dropped() {
+    let group = Group::default();
+    let spawner = group.spawner();
+    let (kept, mut dropped) = oneshot::channel::<()>();
+    drop(group);
+    spawner.execute(async move { drop(kept) });
+    assert!(dropped.try_recv().is_err());
+}
+
+/// A member that holds what adds to its group does not keep it.
+#[test]
+fn a_group_that_is_dropped_drops_its_members() {
+    let mut group = Group::default();
+    let spawner = group.spawner();
+    let (kept, mut dropped) = oneshot::channel::<()>();
+    let held = spawner.clone();
+    spawner.execute(async move {
+        std::future::pending::<()>().await;
+        drop((kept, held));
+    });
+    assert!(group.poll_unpin(&mut Context::from_waker(&noop_waker())).is_pending());
+    drop(group);
+    assert!(dropped.try_recv().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_wake_is_lost_between_threads() {
+    const ROUNDS: u32 = 20_000;
+    let group = Group::default();
+    let (ask, mut asked) = mpsc::unbounded::<oneshot::Sender<()>>();
+    group.spawner().execute(async move {
+        while let Some(answer) = asked.next().await {
+            let _ = answer.send(());
+        }
+    });
+    let running = tokio::spawn(group);
+    for _ in 0..ROUNDS {
+        let (answer, answered) = oneshot::channel();
+        ask.unbounded_send(answer).unwrap();
+        answered.await.unwrap();
+    }
+    drop(ask);
+    running.await.unwrap();
+}
