@@ -14,6 +14,7 @@
 //! change only from the revision before it. A watch that meets a change whose predecessor somebody
 //! else compacted answers `Compacted`, not half a change.
 
+mod channel;
 mod configuration;
 mod error;
 mod version;
@@ -32,6 +33,8 @@ use storage_contract::{
     Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged, WatchStream,
 };
 use tokio::sync::watch as signal;
+
+use crate::channel::InOneTask;
 
 pub use configuration::EtcdConfiguration;
 
@@ -74,7 +77,8 @@ impl EtcdStore {
     pub async fn connect(configuration: EtcdConfiguration) -> StoreResult<Self> {
         let opening = async {
             let versions = version::of_members(&configuration).await?;
-            let client = Client::connect(&configuration.endpoints, Some(configuration.options())).await?;
+            let (members, options) = (&configuration.endpoints, configuration.options());
+            let client = Client::connect_with_balanced_channel(members, Some(options), InOneTask).await?;
             Ok::<_, etcd_client::Error>((client, versions))
         };
         let (client, versions) = match tokio::time::timeout(configuration.deadline, opening).await {

@@ -1,0 +1,48 @@
+//! The way to etcd's members.
+
+use etcd_client::{BalancedChannelBuilder, Channel};
+use task_group::{Group, Spawner};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tonic::codegen::http::Uri;
+use tonic::transport::Endpoint;
+use tonic::transport::channel::Change;
+
+/// A channel of which all parts are one task: what spreads requests over the members, and every connection with its
+/// requests. By themselves they are five tasks that wake each other for each request.
+#[derive(Debug)]
+pub(crate) struct InOneTask;
+
+impl BalancedChannelBuilder for InOneTask {
+    type Error = tonic::transport::Error;
+
+    fn balanced_channel(
+        self,
+        capacity: usize,
+    ) -> Result<(Channel, Sender<Change<Uri, Endpoint>>), Self::Error> {
+        let parts = Group::default();
+        let spawner = parts.spawner();
+        let (channel, members) =
+            tonic::transport::Channel::balance_channel_with_executor(capacity, spawner.clone());
+        tokio::spawn(parts);
+        let (told, changes) = mpsc::channel(capacity);
+        tokio::spawn(hand_on(changes, members, spawner));
+        Ok((Channel::Tonic(channel), told))
+    }
+}
+
+/// Has the members' connections be part of the task as well.
+async fn hand_on(
+    mut changes: Receiver<Change<Uri, Endpoint>>,
+    members: Sender<Change<Uri, Endpoint>>,
+    spawner: Spawner,
+) {
+    while let Some(change) = changes.recv().await {
+        let change = match change {
+            Change::Insert(uri, endpoint) => Change::Insert(uri, endpoint.executor(spawner.clone())),
+            Change::Remove(uri) => Change::Remove(uri),
+        };
+        if members.send(change).await.is_err() {
+            return;
+        }
+    }
+}
