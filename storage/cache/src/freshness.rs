@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 use storage_contract::{Revision, Store, StoreError, StoreResult};
 use tokio::sync::{Notify, watch as signal};
 
+use crate::clock::Clock;
+
 /// How long a reader waits for the cache before progress is asked for: the news itself is usually
 /// there sooner. Then it is asked for as often.
 const HASTEN_EVERY: Duration = Duration::from_millis(20);
@@ -24,7 +26,7 @@ const HASTEN_EVERY: Duration = Duration::from_millis(20);
 /// seldom more: they would wait for nobody.
 const MANY: u64 = 3;
 
-/// A rest that is worth it: a thread has to sleep for it, and be woken.
+/// A rest that is worth it: the task has to be woken after it.
 const SHORTEST_REST: Duration = Duration::from_micros(50);
 
 /// What a slow answer may cost those who come after it.
@@ -80,11 +82,14 @@ impl Freshness {
 
     /// Asks whenever somebody wants to know. Never returns.
     pub(crate) async fn run(&self, store: &dyn Store) {
+        // Without a clock there is no rest.
+        let clock = Clock::new().ok();
         let mut took = Duration::ZERO;
         loop {
             self.wanted.notified().await;
-            if let Some(rest) = rest(self.came.load(Ordering::Relaxed), took) {
-                have(rest).await;
+            let rest = rest(self.came.load(Ordering::Relaxed), took);
+            if let (Some(clock), Some(rest)) = (&clock, rest) {
+                let _ = clock.wait(rest).await;
             }
             self.came.store(0, Ordering::Relaxed);
             let number = self.number(1);
@@ -114,15 +119,6 @@ impl Freshness {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         *asked += more;
         *asked
-    }
-}
-
-/// Waits for so long. The runtime's own clock tells milliseconds, so a thread sleeps; and if none is free, since all of
-/// them wait for an answer, nobody waits for a thread.
-async fn have(rest: Duration) {
-    let mut resting = tokio::task::spawn_blocking(move || std::thread::sleep(rest));
-    if tokio::time::timeout(LONGEST_REST, &mut resting).await.is_err() {
-        resting.abort();
     }
 }
 

@@ -22,6 +22,7 @@
 //! the history holds the map as it was, copies the map's path to it: some 2 log2(n) nodes of about 100
 //! bytes, 3 KiB of 100 000 items.
 
+mod clock;
 mod follower;
 mod freshness;
 mod history;
