@@ -91,7 +91,11 @@ impl Authenticator {
     /// # Errors
     /// [`Unauthenticated`] when a credential was shown that is not good, or not known to be, and no
     /// other is: a token beside a certificate that nobody vouches for is enough.
-    pub async fn authenticate(&self, peer: &Peer, headers: &mut HeaderMap) -> Result<User, Unauthenticated> {
+    pub async fn authenticate(
+        &self,
+        peer: &Peer,
+        headers: &mut HeaderMap,
+    ) -> Result<Arc<User>, Unauthenticated> {
         let rules = self.headers.load_full();
         let identity = peer.identity();
         let proxied = identity
@@ -101,19 +105,19 @@ impl Authenticator {
         let shown = token::take(headers);
         strip(&rules, headers);
         if let Some(user) = proxied {
-            return Ok(without_our_own(user));
+            return Ok(Arc::new(without_our_own(user)));
         }
         if let Some(client) = identity.filter(|peer| peer.is_client) {
-            return Ok(without_our_own(certified(client)));
+            return Ok(Arc::clone(client.user.get_or_init(|| Arc::new(without_our_own(certified(client))))));
         }
         match (shown, &self.tokens) {
             (Shown::Token(token), Some(tokens)) => {
                 let user = tokens.review(&token).await?;
-                user.map(without_our_own).ok_or(Unauthenticated::Refused)
+                user.map(without_our_own).map(Arc::new).ok_or(Unauthenticated::Refused)
             }
             (Shown::Token(_), None) | (Shown::NoToken, _) => Err(Unauthenticated::Refused),
             (Shown::Nothing, _) if peer.is_refused() => Err(Unauthenticated::Refused),
-            (Shown::Nothing, _) => Ok(User::anonymous()),
+            (Shown::Nothing, _) => Ok(Arc::new(User::anonymous())),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::user::User;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Who.
-    pub user: User,
+    pub user: Arc<User>,
     /// `get`, `list`, `create`, ...
     pub verb: String,
     /// API group; empty for core. Meaningless for paths.

@@ -3,7 +3,7 @@
 //! Two pools of CAs are kept apart: one vouches for people and programs, the other for the front
 //! proxy. One trust set for both would let anybody's certificate pose as the proxy.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::RootCertStore;
@@ -11,6 +11,8 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::user::User;
 
 /// Why a pool cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +116,8 @@ pub struct PeerIdentity {
     pub is_client: bool,
     /// The request-header pool vouches for it.
     pub is_front_proxy: bool,
+    /// The user it makes a client, once somebody has asked: all requests of a connection are one user's.
+    pub(crate) user: OnceLock<Arc<User>>,
 }
 
 impl PeerIdentity {
@@ -126,6 +130,7 @@ impl PeerIdentity {
         let hash = digest(&SHA256, leaf);
         let fingerprint = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let not_after = certificate.validity().not_after.timestamp();
-        Some(Self { common_name, organizations, fingerprint, not_after, is_client, is_front_proxy })
+        let user = OnceLock::new();
+        Some(Self { common_name, organizations, fingerprint, not_after, is_client, is_front_proxy, user })
     }
 }

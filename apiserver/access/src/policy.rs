@@ -279,7 +279,7 @@ mod tests {
 
     fn ask(user: User, verb: &str, resource: &str, path: &str) -> bool {
         allows(&Attributes {
-            user,
+            user: user.into(),
             verb: verb.to_owned(),
             group: "cluster.x-k8s.io".to_owned(),
             resource: resource.to_owned(),
@@ -290,7 +290,7 @@ mod tests {
 
     fn asks(user: User, verb: &str, resource: &str) -> bool {
         allows(&Attributes {
-            user,
+            user: user.into(),
             verb: verb.to_owned(),
             group: "authorization.k8s.io".to_owned(),
             resource: resource.to_owned(),

@@ -146,7 +146,7 @@ mod tests {
         alice.uid = Some("7".to_owned());
         alice.extra.insert("scopes".to_owned(), vec!["a".to_owned()]);
         Attributes {
-            user: alice,
+            user: alice.into(),
             verb: "list".to_owned(),
             group: "cluster.x-k8s.io".to_owned(),
             version: "v1beta2".to_owned(),

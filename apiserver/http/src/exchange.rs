@@ -62,7 +62,7 @@ impl Exchange {
     }
 
     /// It is known who asks. As upstream, the log tells of no request before that.
-    pub(crate) fn known_as(&mut self, user: &User) {
+    pub(crate) fn known_as(&mut self, user: &Arc<User>) {
         self.is_known = !user.is_anonymous();
         if let Some(record) = &mut self.record {
             record.set_user(user);
@@ -71,7 +71,7 @@ impl Exchange {
     }
 
     /// Whom the user is taken for; the user, where it is nobody else.
-    pub(crate) fn acts_as(&mut self, user: &User) {
+    pub(crate) fn acts_as(&mut self, user: &Arc<User>) {
         if let Some(record) = &mut self.record {
             record.set_impersonated(user);
         }

@@ -1,5 +1,7 @@
 //! A request on its way through the chain.
 
+use std::sync::Arc;
+
 use apiserver_access::User;
 use apiserver_machinery::field_errors::FieldError;
 use apiserver_machinery::go_text::is_printable;
@@ -21,7 +23,7 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) query: Query,
     pub(crate) info: RequestInfo,
-    pub(crate) user: User,
+    pub(crate) user: Arc<User>,
     /// Whether it came through a host's front proxy.
     pub(crate) proxied: bool,
     pub(crate) body: Bytes,

@@ -136,7 +136,7 @@ fn a_token_is_who_its_source_says_and_never_one_of_our_controllers() {
     };
     let user = with("good").unwrap();
     assert_eq!(
-        (user.name.as_str(), user.groups),
+        (user.name.as_str(), user.groups.clone()),
         ("carol", vec!["dev".to_owned(), "system:authenticated".to_owned()])
     );
     let mut headers = HeaderMap::new();

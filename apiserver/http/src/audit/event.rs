@@ -1,6 +1,7 @@
 //! One event.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use apiserver_access::User;
 use http::header::USER_AGENT;
@@ -37,8 +38,8 @@ pub(crate) struct Record {
     source_ips: Vec<String>,
     user_agent: String,
     object: Option<Map<String, Value>>,
-    user: User,
-    impersonated: Option<User>,
+    user: Arc<User>,
+    impersonated: Option<Arc<User>>,
     decision: Option<(&'static str, String)>,
     is_deprecated: bool,
     is_quiet: bool,
@@ -62,7 +63,7 @@ impl Record {
             source_ips: source_ips(headers, from),
             user_agent: agent.chars().take(LONGEST_AGENT).collect(),
             object: object(info),
-            user: User::default(),
+            user: Arc::default(),
             impersonated: None,
             decision: None,
             is_deprecated: false,
@@ -81,13 +82,13 @@ impl Record {
         !self.is_quiet || outcome.is_some_and(|outcome| matches!(outcome.code, 401 | 403))
     }
 
-    pub(crate) fn set_user(&mut self, user: &User) {
-        self.user = user.clone();
+    pub(crate) fn set_user(&mut self, user: &Arc<User>) {
+        self.user = Arc::clone(user);
     }
 
     /// Whom the user acts as, when that is somebody else.
-    pub(crate) fn set_impersonated(&mut self, user: &User) {
-        self.impersonated = (*user != self.user).then(|| user.clone());
+    pub(crate) fn set_impersonated(&mut self, user: &Arc<User>) {
+        self.impersonated = (*user != self.user).then(|| Arc::clone(user));
     }
 
     /// What was decided of permission: `allow` or `forbid`, and why.
@@ -282,7 +283,7 @@ mod tests {
         let mut record = record(&Method::POST, uri, &headers);
         let mut alice = User::authenticated("alice", ["dev".to_owned()]);
         alice.extra.insert("scopes".to_owned(), vec!["a".to_owned()]);
-        record.set_user(&alice);
+        record.set_user(&Arc::new(alice));
         record.set_decision("allow", "RBAC: allowed by RoleBinding");
         record.set_body(br#"{"metadata": {"name": "other", "uid": "7", "labels": {}}}"#);
         let outcome = Outcome { code: 201, told: None };

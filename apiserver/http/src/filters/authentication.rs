@@ -1,5 +1,6 @@
 //! Who is it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use apiserver_access::{Unauthenticated, User};
@@ -13,9 +14,9 @@ pub(crate) async fn authenticate(
     server: &ApiServer,
     connection: &Connection,
     headers: &mut HeaderMap,
-) -> ApiResult<User> {
+) -> ApiResult<Arc<User>> {
     if let Some(user) = &connection.internal {
-        return Ok(User::clone(user));
+        return Ok(Arc::clone(user));
     }
     let asked = Instant::now();
     let found = server.parts.authenticator.authenticate(&connection.peer, headers).await;

@@ -1,5 +1,6 @@
 //! May they.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use apiserver_access::{Attributes, Decision, User};
@@ -26,7 +27,7 @@ pub(crate) async fn authorize(
     server: &ApiServer,
     info: &RequestInfo,
     query: &Query,
-    user: &User,
+    user: &Arc<User>,
     proxied: bool,
 ) -> Decided {
     let mut attributes = attributes(info, query, user);
@@ -71,7 +72,7 @@ pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied
 #[derive(Debug)]
 pub(crate) struct UserPermissions<'a> {
     pub(crate) server: &'a ApiServer,
-    pub(crate) user: &'a User,
+    pub(crate) user: &'a Arc<User>,
     pub(crate) proxied: bool,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct UserPermissions<'a> {
 impl Permissions for UserPermissions<'_> {
     async fn require(&self, action: Action<'_>) -> ApiResult<()> {
         let attributes = Attributes {
-            user: self.user.clone(),
+            user: Arc::clone(self.user),
             verb: action.verb.to_owned(),
             group: action.group.to_owned(),
             version: action.version.to_owned(),
@@ -93,9 +94,9 @@ impl Permissions for UserPermissions<'_> {
     }
 }
 
-fn attributes(info: &RequestInfo, query: &Query, user: &User) -> Attributes {
+fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) -> Attributes {
     let mut attributes =
-        Attributes { user: user.clone(), verb: info.verb.to_owned(), ..Attributes::default() };
+        Attributes { user: Arc::clone(user), verb: info.verb.to_owned(), ..Attributes::default() };
     match &info.subject {
         Subject::Path => attributes.path.clone_from(&info.path),
         Subject::Resource(path) => {

@@ -1,6 +1,7 @@
 //! Acting as somebody else, for those who may.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use apiserver_access::{Attributes, User};
 use apiserver_machinery::metadata::is_subdomain;
@@ -34,9 +35,9 @@ struct Wanted {
 pub(crate) async fn act_as(
     server: &ApiServer,
     headers: &mut HeaderMap,
-    user: User,
+    user: Arc<User>,
     proxied: bool,
-) -> ApiResult<User> {
+) -> ApiResult<Arc<User>> {
     if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
         return Ok(user);
     }
@@ -55,7 +56,7 @@ pub(crate) async fn act_as(
     }
     for (group, resource, subresource, namespace, name) in wanted.permissions() {
         let attributes = Attributes {
-            user: user.clone(),
+            user: Arc::clone(&user),
             verb: "impersonate".to_owned(),
             group: group.to_owned(),
             version: "v1".to_owned(),
@@ -67,7 +68,7 @@ pub(crate) async fn act_as(
         };
         authorization::require(server, &attributes, proxied).await?;
     }
-    Ok(wanted.into_user())
+    Ok(Arc::new(wanted.into_user()))
 }
 
 fn remove(headers: &mut HeaderMap) {

@@ -1,5 +1,6 @@
 //! Who came in, and what they were allowed.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use apiserver_access::{Unauthenticated, User};
@@ -134,7 +135,7 @@ impl AccessMetrics {
 
     /// As upstream, credentials that are wrong are an error: a `failure` would be a request that shows
     /// none where nobody may come without.
-    pub(super) fn authenticated(&self, found: &Result<User, Unauthenticated>, took: Duration) {
+    pub(super) fn authenticated(&self, found: &Result<Arc<User>, Unauthenticated>, took: Duration) {
         match found {
             Ok(user) => {
                 self.known.observe(took);
@@ -194,8 +195,8 @@ mod tests {
         let metrics = AccessMetrics::new(&mut registry);
         let named = |name: &str| User { name: name.to_owned(), ..User::default() };
         let took = Duration::from_millis(3);
-        metrics.authenticated(&Ok(named("alice@example.com")), took);
-        metrics.authenticated(&Ok(named("kubelet")), took);
+        metrics.authenticated(&Ok(Arc::new(named("alice@example.com"))), took);
+        metrics.authenticated(&Ok(Arc::new(named("kubelet"))), took);
         metrics.authenticated(&Err(Unauthenticated::Refused), took);
         metrics.decided("no-opinion", took);
         metrics.certificate(left_until(0));

@@ -82,7 +82,7 @@ impl Metrics {
     pub(crate) fn authenticated(
         &self,
         connection: &Connection,
-        found: &Result<User, Unauthenticated>,
+        found: &Result<Arc<User>, Unauthenticated>,
         took: Duration,
     ) {
         self.access.authenticated(found, took);

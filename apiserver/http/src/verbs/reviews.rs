@@ -3,6 +3,8 @@
 
 mod faults;
 
+use std::sync::Arc;
+
 use apiserver_access::{Attributes, Decision, Rules, User};
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::object;
@@ -163,7 +165,11 @@ fn attributes(call: &Call, review: &Review, question: &Value, path: &ResourcePat
     if let Some(fault) = faults::of_attributes(resource, other) {
         return Err(refuse(fault));
     }
-    let user = if review.kind == "SelfSubjectAccessReview" { call.user.clone() } else { subject(spec) };
+    let user = if review.kind == "SelfSubjectAccessReview" {
+        Arc::clone(&call.user)
+    } else {
+        Arc::new(subject(spec))
+    };
     if user.name.is_empty() && user.groups.is_empty() {
         let detail = "at least one of user or group must be specified";
         return Err(refuse(FieldError::invalid(FieldPath::new("spec.user"), &json!(""), detail)));
