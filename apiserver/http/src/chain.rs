@@ -5,6 +5,7 @@
 //!   → authorize → refuse without storage → read body → deadline → verb → compress → measure, audit
 //! ```
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,12 +22,13 @@ use crate::filters::limits::Turn;
 use crate::filters::{audit_id, authentication, authorization, availability, impersonation, limits};
 use crate::lifecycle::random_fraction;
 use crate::metrics::Asked;
+use crate::negotiation::OfErrors;
 use crate::query::Query;
 use crate::request::Call;
 use crate::request_info::RequestInfo;
 use crate::response::{self, Answer};
 use crate::server::ApiServer;
-use crate::{body, compression, negotiation};
+use crate::{body, compression};
 
 pub(crate) async fn run<B>(server: &Arc<ApiServer>, request: Request<B>, connection: &Connection) -> Answer
 where
@@ -96,21 +98,24 @@ where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let encoding = negotiation::of_errors(request.headers(), &query);
+    let of_errors = OfErrors::new(request.headers(), &query);
     let longest = match query.timeout() {
         Ok(asked) => asked
             .filter(|_| !info.is_long_running())
             .map_or(deadline::LONGEST, |asked| asked.min(deadline::LONGEST)),
         Err(error) => {
             exchange.stopped_early();
-            return response::error(&error, encoding);
+            return response::error(&error, of_errors.encoding());
         }
     };
-    let serving = serve(server, request, connection, query, info, exchange);
-    let served = tokio::time::timeout(longest, serving).await;
+    let served = {
+        // Where it stays: it is large, and would be copied on its way into the clock's hands.
+        let serving = pin!(serve(server, request, connection, query, info, exchange));
+        tokio::time::timeout(longest, serving).await
+    };
     match served.unwrap_or_else(|_| Served::Answered(Err(ApiError::timeout()))) {
         Served::Answered(Ok(answer)) => answer,
-        Served::Answered(Err(error)) => response::error(&error, encoding),
+        Served::Answered(Err(error)) => response::error(&error, of_errors.encoding()),
         Served::Panicked(answer) => {
             exchange.panicked();
             answer
@@ -165,12 +170,12 @@ where
     let user = found.inspect_err(|_| exchange.stopped_early())?;
     exchange.known_as(&user);
     let proxied = connection.peer.is_front_proxy();
-    let encoding = negotiation::of_errors(&head.headers, &query);
+    let of_errors = OfErrors::new(&head.headers, &query);
     let user = match impersonation::act_as(server, &mut head.headers, user, proxied).await {
         Ok(user) => user,
         // It quotes what it was asked.
         Err(error) => {
-            let mut answer = response::error(&error, encoding);
+            let mut answer = response::error(&error, of_errors.encoding());
             response::no_sniffing(&mut answer);
             return Ok(Admitted::Refused(Box::new(answer)));
         }

@@ -5,8 +5,8 @@
 //! another view of the object (`as`, `g`, `v`), for a stream, and for indentation.
 
 use apiserver_machinery::status::{ApiError, ApiResult};
-use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
 
 use crate::encoding::Encoding;
 use crate::query::Query;
@@ -113,16 +113,16 @@ impl<'h> Clause<'h> {
 }
 
 /// The clauses of the first `Accept`, the most wanted first; of those wanted alike, the most precise.
-fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+fn clauses(accept: Option<&HeaderValue>) -> Vec<Clause<'_>> {
+    let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
     let vague = |clause: &Clause<'_>| (clause.media.0 == "*", clause.media.1 == "*");
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then_with(|| vague(a).cmp(&vague(b))));
     clauses
 }
 
-fn is_silent(headers: &HeaderMap) -> bool {
-    headers.get(ACCEPT).is_none_or(|value| value.is_empty())
+fn is_silent(accept: Option<&HeaderValue>) -> bool {
+    accept.is_none_or(|value| value.is_empty())
 }
 
 /// In the order in which they are offered to whoever takes any.
@@ -133,11 +133,12 @@ const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Prot
 /// # Errors
 /// 406 when none of the forms asked for can be had.
 pub(crate) fn form(headers: &HeaderMap, query: &Query) -> ApiResult<Form> {
-    let pretty = is_for_people(headers, query);
-    if is_silent(headers) {
+    let accept = headers.get(ACCEPT);
+    let pretty = is_for_people(headers.get(USER_AGENT), query.text("pretty"));
+    if is_silent(accept) {
         return Ok(Form { view: View::Whole, encoding: indented(Encoding::Json, pretty) });
     }
-    for clause in clauses(headers) {
+    for clause in clauses(accept) {
         for encoding in ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding)) {
             let Some(view) = clause.view().filter(|_| !clause.excludes(encoding)) else { continue };
             // Protobuf has no form of whole objects of kinds it does not know, nor of tables.
@@ -166,27 +167,46 @@ pub(crate) fn stream(form: Form) -> ApiResult<Form> {
 
 /// How a `Status` is written, which any encoding can carry; what cannot be agreed on is JSON for people.
 pub(crate) fn of_errors(headers: &HeaderMap, query: &Query) -> Encoding {
-    let pretty = is_for_people(headers, query);
-    if is_silent(headers) {
-        return indented(Encoding::Json, pretty);
+    OfErrors::new(headers, query).encoding()
+}
+
+/// The same for a request that may have gone by the time there is an error: most have none.
+#[derive(Debug)]
+pub(crate) struct OfErrors {
+    accept: Option<HeaderValue>,
+    agent: Option<HeaderValue>,
+    pretty: String,
+}
+
+impl OfErrors {
+    pub(crate) fn new(headers: &HeaderMap, query: &Query) -> Self {
+        let (accept, agent) = (headers.get(ACCEPT).cloned(), headers.get(USER_AGENT).cloned());
+        Self { accept, agent, pretty: query.text("pretty").to_owned() }
     }
-    for clause in clauses(headers) {
-        let plain = clause.view() == Some(View::Whole);
-        let mut named = ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding));
-        if let Some(encoding) = named.find(|encoding| plain && !clause.excludes(*encoding)) {
-            return indented(encoding, pretty || clause.parameter("pretty") == "1");
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        let (accept, pretty) = (self.accept.as_ref(), is_for_people(self.agent.as_ref(), &self.pretty));
+        if is_silent(accept) {
+            return indented(Encoding::Json, pretty);
         }
+        for clause in clauses(accept) {
+            let plain = clause.view() == Some(View::Whole);
+            let mut named = ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding));
+            if let Some(encoding) = named.find(|encoding| plain && !clause.excludes(*encoding)) {
+                return indented(encoding, pretty || clause.parameter("pretty") == "1");
+            }
+        }
+        Encoding::PrettyJson
     }
-    Encoding::PrettyJson
 }
 
 /// Whether somebody is going to read it: they say so, or use what people use.
-fn is_for_people(headers: &HeaderMap, query: &Query) -> bool {
-    match query.text("pretty") {
+fn is_for_people(agent: Option<&HeaderValue>, pretty: &str) -> bool {
+    match pretty {
         "" => {}
         said => return matches!(said, "1" | "t" | "T" | "true" | "TRUE" | "True"),
     }
-    let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let agent = agent.and_then(|value| value.to_str().ok()).unwrap_or_default();
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|reader| agent.starts_with(reader))
 }
 
@@ -220,11 +240,12 @@ pub(crate) fn discovery(
     query: &Query,
     aggregation: Aggregation,
 ) -> ApiResult<Discovery> {
-    let pretty = is_for_people(headers, query);
-    if is_silent(headers) {
+    let accept = headers.get(ACCEPT);
+    let pretty = is_for_people(headers.get(USER_AGENT), query.text("pretty"));
+    if is_silent(accept) {
         return Ok(Discovery::Legacy(indented(Encoding::Json, pretty)));
     }
-    let clauses = clauses(headers);
+    let clauses = clauses(accept);
     let first = |wanted: [&str; 3]| {
         let mut clauses = clauses.iter();
         clauses.find_map(|clause| {
@@ -250,7 +271,7 @@ pub(crate) fn discovery(
 pub(crate) fn check_offered(headers: &HeaderMap, offers: &[&str]) -> ApiResult<()> {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut named = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
-    if is_silent(headers) || named.any(|named| named == "*/*" || offers.contains(&named)) {
+    if is_silent(headers.get(ACCEPT)) || named.any(|named| named == "*/*" || offers.contains(&named)) {
         return Ok(());
     }
     Err(ApiError::no_representation(offers))
@@ -258,10 +279,10 @@ pub(crate) fn check_offered(headers: &HeaderMap, offers: &[&str]) -> ApiResult<(
 
 /// The first of `offers`, media types without parameters, that the client takes; `None` for none.
 pub(crate) fn first(headers: &HeaderMap, offers: &[&'static str]) -> Option<&'static str> {
-    if is_silent(headers) {
+    if is_silent(headers.get(ACCEPT)) {
         return offers.first().copied();
     }
-    clauses(headers).iter().find_map(|clause| {
+    clauses(headers.get(ACCEPT)).iter().find_map(|clause| {
         let (kind, subtype) = clause.media;
         offers.iter().copied().find(|offer| {
             let Some((own_kind, own_subtype)) = offer.split_once('/') else { return false };

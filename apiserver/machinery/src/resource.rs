@@ -100,8 +100,17 @@ impl Resource {
 
     /// Where its objects lie in the store. Ends with a slash.
     pub fn prefix(&self) -> String {
-        let group = if self.group.is_empty() { "core" } else { &self.group };
-        format!("{ROOT}{group}/{}/", self.plural)
+        [ROOT, self.group_in_keys(), "/", &self.plural, "/"].concat()
+    }
+
+    /// The key of one of its objects in the store, as text; the namespace counts where it has them.
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        let (namespace, slash) = if self.namespaced { (namespace, "/") } else { ("", "") };
+        [ROOT, self.group_in_keys(), "/", &self.plural, "/", namespace, slash, name].concat()
+    }
+
+    fn group_in_keys(&self) -> &str {
+        if self.group.is_empty() { "core" } else { &self.group }
     }
 
     /// The verb with this name.

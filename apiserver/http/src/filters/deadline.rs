@@ -1,6 +1,7 @@
 //! Nobody waits for ever, and what was begun is not left half done.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,8 +44,8 @@ pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call, turn: Turn) -> (S
     } else if turn.is_heavy {
         heavy_read(server, call, turn.seat).await
     } else {
-        let reading = AssertUnwindSafe(read(server, call)).catch_unwind();
-        (reading.await.ok(), turn.seat)
+        let reading = pin!(read(server, call));
+        (AssertUnwindSafe(reading).catch_unwind().await.ok(), turn.seat)
     };
     let Some(answer) = served else {
         tracing::error!(verb, path, "a request made the server panic");
@@ -56,7 +57,8 @@ pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call, turn: Turn) -> (S
 async fn read(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
     let needs_storage =
         call.info.resource().is_some() && availability::needs_storage(&call.info, &call.query);
-    availability::while_storage_answers(server, needs_storage, verbs::serve(server, call)).await
+    let reading = pin!(verbs::serve(server, call));
+    availability::while_storage_answers(server, needs_storage, reading).await
 }
 
 /// `None` after a panic.
@@ -64,7 +66,8 @@ async fn change(server: &Arc<ApiServer>, call: Call, seat: Option<Seat>) -> Opti
     let server = Arc::clone(server);
     let change = tokio::spawn(async move {
         let _seat = seat;
-        let done = tokio::time::timeout(LONGEST_CHANGE, verbs::serve(&server, call)).await;
+        let changing = pin!(verbs::serve(&server, call));
+        let done = tokio::time::timeout(LONGEST_CHANGE, changing).await;
         done.unwrap_or_else(|_| Err(ApiError::timeout()))
     });
     outcome(change.await)

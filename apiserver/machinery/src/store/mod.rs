@@ -244,12 +244,7 @@ impl ObjectStore {
     }
 
     fn key(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<Key> {
-        let prefix = kind.resource.prefix();
-        let text = if kind.resource.namespaced {
-            format!("{prefix}{namespace}/{name}")
-        } else {
-            format!("{prefix}{name}")
-        };
+        let text = kind.resource.key(namespace, name);
         Key::new(text).map_err(|_| ApiError::not_found(kind.resource, name))
     }
 }
