@@ -154,14 +154,15 @@ impl EtcdStore {
         key: &Key,
         size: usize,
         guards: Vec<Compare>,
-        change: TxnOp,
+        change: impl Fn() -> TxnOp + Send + Sync,
         another: Option<&Key>,
     ) -> StoreResult<Result<Revision, [Revision; 2]>> {
         let look = |key: &Key| TxnOp::get(key.as_bytes(), Some(GetOptions::new().with_keys_only()));
         let looks: Vec<TxnOp> = std::iter::once(key).chain(another).map(look).collect();
-        let transaction = Txn::new().when(guards).and_then([change]).or_else(looks);
+        // Put together for each try: the value is copied once where there is one.
         let sending = self.call(error::never_sent, |mut kv| {
-            let transaction = transaction.clone();
+            let guarded = Txn::new().when(guards.clone());
+            let transaction = guarded.and_then([change()]).or_else(looks.clone());
             async move { kv.txn(transaction).await }
         });
         let answer = match tokio::time::timeout(self.deadline, sending).await {
@@ -187,12 +188,12 @@ impl EtcdStore {
         watch::stream(self.client.watch_client(), range.clone(), with_previous, from, asking)
     }
 
-    fn fitting(&self, key: &Key, value: &Bytes) -> StoreResult<Vec<u8>> {
+    fn check_size(&self, key: &Key, value: &Bytes) -> StoreResult<()> {
         let limit = self.largest_value;
         if value.len() > limit {
             return Err(StoreError::TooLarge { key: key.clone(), size: value.len(), limit });
         }
-        Ok(value.to_vec())
+        Ok(())
     }
 }
 
@@ -217,7 +218,8 @@ impl Store for EtcdStore {
         let absent = Compare::mod_revision(key.as_bytes(), CompareOp::Equal, 0);
         let as_read = |it: &Unchanged| exists_at(&it.key, it.modified);
         let guards = unchanged.map(as_read).into_iter().flatten().chain([absent]).collect();
-        let put = TxnOp::put(key.as_bytes(), self.fitting(key, &value)?, None);
+        self.check_size(key, &value)?;
+        let put = || TxnOp::put(key.as_bytes(), value.as_ref(), None);
         let another = unchanged.map(|it| &it.key);
         let done = self.guarded("create", key, value.len(), guards, put, another).await?;
         done.map_err(|[found, other]| match unchanged {
@@ -229,13 +231,14 @@ impl Store for EtcdStore {
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
-        let put = TxnOp::put(key.as_bytes(), self.fitting(key, &value)?, None);
+        self.check_size(key, &value)?;
+        let put = || TxnOp::put(key.as_bytes(), value.as_ref(), None);
         let done = self.guarded("update", key, value.len(), exists_at(key, expected), put, None).await?;
         done.map_err(|[found, _]| StoreError::Conflict { key: key.clone(), expected, found })
     }
 
     async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision> {
-        let delete = TxnOp::delete(key.as_bytes(), None);
+        let delete = || TxnOp::delete(key.as_bytes(), None);
         let done = self.guarded("delete", key, 0, exists_at(key, expected), delete, None).await?;
         done.map_err(|[found, _]| StoreError::Conflict { key: key.clone(), expected, found })
     }
