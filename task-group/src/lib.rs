@@ -7,6 +7,7 @@
 //!
 //! So what is in a group shares one thread at a time, and must not take long.
 
+mod turn;
 mod woken;
 
 use std::future::Future;
@@ -14,18 +15,20 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use hyper::rt::Executor;
+use tokio::task::coop;
 
+use crate::turn::Turn;
 use crate::woken::Woken;
 
 /// How long they take turns before others have theirs: about as long as it takes to encrypt and send what a connection
 /// sends at a time.
-const TURN: Duration = Duration::from_micros(200);
+const LONGEST_TURN: Duration = Duration::from_micros(200);
 
 type Member = BoxFuture<'static, ()>;
 
@@ -35,6 +38,7 @@ struct Shared {
     /// Members that have not had a turn yet.
     begun: Mutex<Vec<Member>>,
     woken: Arc<Woken>,
+    turn: Arc<Turn>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -51,7 +55,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawner {
     fn execute(&self, member: F) {
         let Some(shared) = self.0.upgrade() else { return };
         // A panic ends what panicked, as it would a task.
-        let member = AssertUnwindSafe(member).catch_unwind().map(|done| {
+        let member = AssertUnwindSafe(shared.turn.limit(member)).catch_unwind().map(|done| {
             if done.is_err() {
                 tracing::error!("a part of a connection panicked");
             }
@@ -66,6 +70,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawner {
 pub struct Group {
     shared: Arc<Shared>,
     running: FuturesUnordered<Member>,
+    /// Whether the members used up what the runtime gives a task, and left nothing to who comes after them.
+    is_owed: bool,
 }
 
 impl Group {
@@ -75,38 +81,51 @@ impl Group {
         Spawner(Arc::downgrade(&self.shared))
     }
 
-    /// Has all take turns with `first`, until that is ready or everybody waits. `first` comes after the members in
-    /// every turn, so that it finds what they left for it.
+    /// Has all take turns with `head`, until that is ready or everybody waits. It comes after the members, so that it
+    /// finds what they left for it.
     pub fn poll_with<T>(
         &mut self,
         context: &mut Context<'_>,
-        mut first: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        mut head: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let shared = Arc::clone(&self.shared);
         shared.woken.register(context.waker());
         let waker = Waker::from(Arc::clone(&shared.woken));
         let mut within = Context::from_waker(&waker);
-        let since = Instant::now();
+        shared.turn.begin();
+        shared.woken.begin();
+        if std::mem::take(&mut self.is_owed)
+            && let Poll::Ready(done) = head(&mut within)
+        {
+            return Poll::Ready(done);
+        }
         loop {
-            shared.woken.begin();
-            self.poll_members(&mut within);
-            if let Poll::Ready(done) = first(&mut within) {
+            let all_wait = self.poll_members(&mut within);
+            self.is_owed = !coop::has_budget_remaining();
+            if let Poll::Ready(done) = head(&mut within) {
                 return Poll::Ready(done);
             }
-            if shared.woken.rest() {
+            if all_wait && shared.woken.rest() {
                 return Poll::Pending;
             }
-            if since.elapsed() >= TURN {
+            if shared.turn.is_over() {
                 shared.woken.leave();
                 return Poll::Pending;
             }
+            shared.woken.begin();
         }
     }
 
-    fn poll_members(&mut self, context: &mut Context<'_>) {
+    /// Has the members go on that were woken. False if some of them have not been looked at, as the turn is over.
+    fn poll_members(&mut self, context: &mut Context<'_>) -> bool {
         let begun = std::mem::take(&mut *self.shared.begun.lock().unwrap_or_else(PoisonError::into_inner));
         self.running.extend(begun);
-        while let Poll::Ready(Some(())) = self.running.poll_next_unpin(context) {}
+        while let Poll::Ready(Some(())) = self.running.poll_next_unpin(context) {
+            if self.shared.turn.is_over() {
+                return false;
+            }
+        }
+        true
     }
 
     fn is_empty(&self) -> bool {

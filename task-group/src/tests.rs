@@ -73,13 +73,62 @@ fn nobody_keeps_the_thread() {
     }
 }
 
+/// Members that have much to do at a time have as many turns, and what comes after them has its part of each.
+#[test]
+fn a_turn_is_no_longer_for_many() {
+    let mut group = Group::default();
+    for _ in 0..3 {
+        group.spawner().execute(async { std::thread::sleep(LONGEST_TURN) });
+    }
+    let woken = Arc::new(Counting::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    for turn in 1..=3 {
+        let mut heads = 0;
+        let polled = group.poll_with(&mut Context::from_waker(&waker), |_| {
+            heads += 1;
+            Poll::<()>::Pending
+        });
+        assert!(polled.is_pending());
+        assert_eq!(heads, 1);
+        assert_eq!(group.running.len(), 3 - turn);
+    }
+    assert!(woken.0.load(Ordering::SeqCst) >= 2, "what is left is not forgotten");
+}
+
+/// What the runtime lets a task do before others are to go on is not for the members alone.
+#[tokio::test]
+async fn members_that_leave_nothing_come_second() {
+    let mut group = Group::default();
+    group.spawner().execute(async {
+        loop {
+            coop::consume_budget().await;
+        }
+    });
+    let mut has_something = 0;
+    for _ in 0..10 {
+        let turn = poll_fn(|context| {
+            let polled = group.poll_with(context, |_| {
+                has_something += usize::from(coop::has_budget_remaining());
+                Poll::<()>::Pending
+            });
+            assert!(polled.is_pending());
+            Poll::Ready(())
+        });
+        turn.await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(has_something, 9, "all turns but the first");
+}
+
 #[test]
 fn a_panic_ends_only_who_panicked() {
     let mut group = Group::default();
     let (done, mut is_done) = oneshot::channel();
     group.spawner().execute(async { panic!("on purpose") });
     group.spawner().execute(async move { done.send(()).unwrap() });
-    assert!(group.poll_unpin(&mut Context::from_waker(&noop_waker())).is_ready());
+    // To tell of a panic may take longer than a turn.
+    let polled = (0..3).find(|_| group.poll_unpin(&mut Context::from_waker(&noop_waker())).is_ready());
+    assert!(polled.is_some());
     assert_eq!(is_done.try_recv(), Ok(Some(())));
 }
 

@@ -35,7 +35,7 @@ const FORBIDDEN: [(&str, &[&str], &str); 9] = [
         "controllers are clients",
     ),
     ("apiserver-access", &["apiserver-", "storage-"], "who and may know no kinds"),
-    ("task-group", &["tokio", "apiserver-", "storage-"], "it is under both, and has no runtime"),
+    ("task-group", &["apiserver-", "storage-"], "it is under both"),
 ];
 
 /// Dependencies that few crates may have.

@@ -27,18 +27,22 @@ pub(crate) struct Clock {
 impl Clock {
     /// # Errors
     /// When there is no file descriptor left.
+    #[expect(
+        deprecated,
+        reason = "the new constructor is unsafe, for descriptors that may be closed or become another; an owned one does neither"
+    )]
     pub(crate) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Ok(Self { timer: AsyncFd::with_interest(timer, Interest::READABLE)? })
     }
 
-    /// Waits for `time`.
+    /// Waits for `time`; none is a moment.
     ///
     /// # Errors
     /// What the kernel says; there is no reason known for it to say anything.
     pub(crate) async fn wait(&self, time: Duration) -> io::Result<()> {
-        let it_value = Timespec::try_from(time).map_err(io::Error::other)?;
+        let it_value = Timespec::try_from(time.max(Duration::from_nanos(1))).map_err(io::Error::other)?;
         let once = Itimerspec { it_interval: Timespec::default(), it_value };
         timerfd_settime(self.timer.get_ref(), TimerfdTimerFlags::empty(), &once)?;
         loop {

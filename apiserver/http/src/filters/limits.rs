@@ -20,6 +20,10 @@ const MOST_SEATS: usize = 10;
 /// A list of more objects is large: it keeps a processor busy for milliseconds.
 const LARGE: usize = 1000;
 
+/// A list of more than these is made on a thread of its own. Fewer take less than a millisecond even as a table or as
+/// YAML, which the connection's other streams may wait for.
+const MANY: usize = 50;
+
 /// A request's turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
@@ -44,14 +48,15 @@ pub(crate) async fn admit(
 ) -> Result<Turn, Box<Answer>> {
     let is_document = info.subject == Subject::Path && info.path != "/metrics";
     if is_document || info.is_long_running() || user.is_in("system:masters") {
-        return Ok(Turn { seat: None, is_heavy: read_by(server, info, query) > LARGE });
+        return Ok(Turn { seat: None, is_heavy: read_by(server, info, query) > MANY });
     }
-    let (level, queue, seats) = place(server, info, query);
+    let objects = read_by(server, info, query);
+    let (level, queue, seats) = place(server, info, objects);
     let asked = tokio::time::Instant::now();
     match queue.enter(&user.name, seats).await {
         Ok(seat) => {
             server.metrics.waited(level, asked.elapsed());
-            Ok(Turn { seat: Some(seat), is_heavy: Arc::ptr_eq(queue, &server.fairness.large_lists) })
+            Ok(Turn { seat: Some(seat), is_heavy: objects > MANY })
         }
         Err(refusal) => {
             tracing::debug!(user = user.name, level, reason = refusal.word(), "too many requests");
@@ -62,17 +67,16 @@ pub(crate) async fn admit(
     }
 }
 
-/// The queue of a request, and how many seats it takes there.
+/// The queue of a request that reads so many objects, and how many seats it takes there.
 fn place<'a>(
     server: &'a ApiServer,
     info: &RequestInfo,
-    query: &Query,
+    objects: usize,
 ) -> (&'static str, &'a Arc<FairQueue>, usize) {
     let fairness = &server.fairness;
     if !info.is_read_only() {
         return ("writes", &fairness.writes, 1);
     }
-    let objects = read_by(server, info, query);
     if objects > LARGE {
         return ("large-lists", &fairness.large_lists, 1);
     }

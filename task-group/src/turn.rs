@@ -1,0 +1,61 @@
+//! How long a group's turn is.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Instant;
+
+use crate::LONGEST_TURN;
+
+/// The turn that a group has, or has had.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// What its end is counted from.
+    since: Instant,
+    /// Nanoseconds.
+    end: AtomicU64,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self { since: Instant::now(), end: AtomicU64::default() }
+    }
+}
+
+impl Turn {
+    pub(crate) fn begin(&self) {
+        self.end.store(self.now() + nanoseconds(LONGEST_TURN.as_nanos()), Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.now() >= self.end.load(Ordering::Relaxed)
+    }
+
+    /// `member`, which in a turn that is over waits for the next one. It is dropped as soon as it is done, within the
+    /// turn.
+    pub(crate) fn limit<F: Future>(self: &Arc<Self>, member: F) -> impl Future<Output = F::Output> + use<F> {
+        let turn = Arc::clone(self);
+        async move {
+            let mut member = pin!(member);
+            poll_fn(|context| {
+                if turn.is_over() {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                member.as_mut().poll(context)
+            })
+            .await
+        }
+    }
+
+    fn now(&self) -> u64 {
+        nanoseconds(self.since.elapsed().as_nanos())
+    }
+}
+
+/// 584 years of them.
+fn nanoseconds(count: u128) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
