@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::house::Grounds;
 use crate::e2e::{Process, kube_apiserver};
-use crate::{prerequisites, run};
+use crate::prerequisites;
 
 /// Capstan on its own store.
 const EMBEDDED: &str = "capstan-embedded";
@@ -31,9 +31,9 @@ pub(super) struct Contestant {
 }
 
 impl Contestant {
-    /// All those that are asked for, and can be built here.
-    pub(super) fn all(grounds: &Grounds, wanted: &[String]) -> anyhow::Result<Vec<Self>> {
-        let capstan = run::target()?.join("release/capstan");
+    /// All those that are asked for, and can be built here. `capstan` is the program to measure.
+    pub(super) fn all(grounds: &Grounds, wanted: &[String], capstan: &Path) -> anyhow::Result<Vec<Self>> {
+        let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|one| one == name);
         let new = |name, kind, program: &Path, port, start| Self {
             name,
             kind,
@@ -45,15 +45,20 @@ impl Contestant {
             start,
         };
         let [kube, sample, etcd, embedded] = grounds.ports;
-        let mut all =
-            vec![new("kube-apiserver", "machine", &grounds.kube_apiserver, kube, kube_apiserver_command)];
-        match prerequisites::sample_apiserver() {
-            Ok(program) => all.push(new("sample-apiserver", "flunder", &program, sample, sample_command)),
-            Err(error) => eprintln!("without the Go server of the aggregated kind: {error:#}"),
+        let mut all = Vec::new();
+        if is_wanted("kube-apiserver") {
+            let program = prerequisites::kubernetes("kube-apiserver")?;
+            all.push(new("kube-apiserver", "machine", &program, kube, kube_apiserver_command));
         }
-        all.push(new("capstan", "machine", &capstan, etcd, capstan_command));
-        all.push(new(EMBEDDED, "machine", &capstan, embedded, embedded_command));
-        all.retain(|one| wanted.is_empty() || wanted.iter().any(|name| name == one.name));
+        if is_wanted("sample-apiserver") {
+            match prerequisites::sample_apiserver() {
+                Ok(program) => all.push(new("sample-apiserver", "flunder", &program, sample, sample_command)),
+                Err(error) => eprintln!("without the Go server of the aggregated kind: {error:#}"),
+            }
+        }
+        all.push(new("capstan", "machine", capstan, etcd, capstan_command));
+        all.push(new(EMBEDDED, "machine", capstan, embedded, embedded_command));
+        all.retain(|one| is_wanted(one.name));
         Ok(all)
     }
 

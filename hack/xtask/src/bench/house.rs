@@ -15,13 +15,11 @@ pub(super) struct Grounds {
     pub(super) home: PathBuf,
     pub(super) certificates: Certificates,
     pub(super) etcd_url: String,
-    pub(super) kube_apiserver: PathBuf,
     /// Of the kube-apiserver, the sample-apiserver, Capstan with etcd, Capstan without.
     pub(super) ports: [u16; 4],
     /// Of more Capstans on the same etcd.
     pub(super) replicas: [u16; 2],
     pub(super) floor: u16,
-    kubectl: PathBuf,
     etcd: Process,
 }
 
@@ -37,8 +35,8 @@ pub(super) struct House {
 }
 
 impl House {
-    /// Starts etcd; the servers are not started yet.
-    pub(super) fn build(wanted: &[String]) -> anyhow::Result<Self> {
+    /// Starts etcd; the servers are not started yet. `capstan` is the program to measure.
+    pub(super) fn build(wanted: &[String], capstan: &Path) -> anyhow::Result<Self> {
         let home = std::env::temp_dir().join(format!("capstan-bench-{}", std::process::id()));
         std::fs::create_dir_all(home.join("log"))?;
         let certificates = Certificates::make(&home.join("pki"))?;
@@ -47,16 +45,14 @@ impl House {
         let grounds = Grounds {
             certificates,
             etcd_url: format!("http://127.0.0.1:{client}"),
-            kube_apiserver: prerequisites::kubernetes("kube-apiserver")?,
             ports: [kube, sample, etcd, embedded],
             replicas: [second, third],
             floor,
-            kubectl: prerequisites::kubernetes("kubectl")?,
             etcd: process,
             home,
         };
         grounds.certificates.kubeconfig("admin", &format!("https://127.0.0.1:{kube}"))?;
-        let contestants = Contestant::all(&grounds, wanted)?;
+        let contestants = Contestant::all(&grounds, wanted, capstan)?;
         Ok(Self { contestants, floor: None, keep: false, grounds })
     }
 
@@ -128,7 +124,7 @@ impl Grounds {
     }
 
     fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<()> {
-        let mut kubectl = Command::new(&self.kubectl);
+        let mut kubectl = Command::new(prerequisites::kubernetes("kubectl")?);
         kubectl.args(["--kubeconfig", &self.certificates.path("admin.kubeconfig"), "--cache-dir"]);
         run::output(kubectl.arg(self.home.join("cache")).args(arguments)).map(|_| ())
     }

@@ -7,12 +7,12 @@ mod house;
 mod phases;
 mod results;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
 
-use crate::{prerequisites, run};
+use crate::{prerequisites, release, run};
 use house::House;
 use results::Results;
 
@@ -90,9 +90,26 @@ const WHOLE: Extent = Extent {
     every_form: true,
 };
 
+/// What is not measured, but learned from: some of everything.
+const LOAD: Extent = Extent { seconds: 1.0, sizes: &[1_000], every_form: true, ..QUICK };
+
 /// The guard alone, as one of the checks.
 pub(crate) fn guard() -> anyhow::Result<()> {
     guard::run(false)
+}
+
+/// Has a program of ours serve what is measured, for it to count what it does.
+pub(crate) fn load(program: &Path) -> anyhow::Result<()> {
+    prerequisites::lab()?;
+    build()?;
+    let ours = ["capstan", "capstan-embedded"].map(str::to_owned);
+    let mut house = House::build(&ours, program)?;
+    phases::load(&mut house, &LOAD).with_context(|| format!("logs are in {}", house.keep_logs()))
+}
+
+/// Builds the load generator.
+fn build() -> anyhow::Result<()> {
+    run::shown(&mut run::cargo(&["build", "--quiet", "--locked", "--release", "--package", "bench"])?)
 }
 
 /// Builds, starts, measures, and draws the report.
@@ -102,8 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return guard::run(arguments.keep);
     }
     prerequisites::lab()?;
-    let release = ["build", "--quiet", "--locked", "--release", "-p", "apiserver-server", "-p", "bench"];
-    run::shown(&mut run::cargo(&release)?)?;
+    build()?;
     let quick = || run::target().map(|target| target.join("benchmarks"));
     let out = match (&arguments.out, arguments.quick) {
         (Some(out), _) => out.clone(),
@@ -116,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let mut extent = if arguments.quick { QUICK } else { WHOLE };
         extent.rounds = arguments.rounds.unwrap_or(extent.rounds);
         let mut results = Results::new(arguments.quick);
-        let mut house = House::build(&arguments.servers)?;
+        let mut house = House::build(&arguments.servers, &release::built()?)?;
         let measured = phases::all(&mut house, &extent, &arguments.only, &mut results);
         // What was measured before something failed is worth keeping.
         results.write(&data)?;
