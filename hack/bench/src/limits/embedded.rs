@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     processes: Processes,
     /// Bytes of a value
-    #[arg(long, default_value_t = 2600)]
+    #[arg(long, default_value_t = 1550)]
     size: usize,
     /// The name of a directory in it, so that runs do not meet
     #[arg(long)]

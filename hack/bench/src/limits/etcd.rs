@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "create")]
     operation: Operation,
     /// Bytes of a value
-    #[arg(long, default_value_t = 2600)]
+    #[arg(long, default_value_t = 1550)]
     size: usize,
     /// Put into the keys, so that runs do not meet
     #[arg(long)]

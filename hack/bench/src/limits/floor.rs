@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     key: PathBuf,
     /// Bytes of an answer, unless the path has `bytes-N`
-    #[arg(long, default_value_t = 2600)]
+    #[arg(long, default_value_t = 1550)]
     size: usize,
 }
 

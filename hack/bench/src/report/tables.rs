@@ -22,12 +22,12 @@ pub(crate) fn all(figures: &Figures) -> String {
         operations(&mut text, figures, in_flight);
     }
     for (store, operation, title) in [
-        ("etcd", "create", "etcd itself: create if absent, 2,600 bytes"),
+        ("etcd", "create", "etcd itself: create if absent, 1,550 bytes"),
         ("etcd", "update", "etcd itself: update if unchanged, 5,600 bytes"),
         (
             "embedded",
             "create",
-            "The embedded store itself: create if absent, 2,600 bytes, in the load generator's process",
+            "The embedded store itself: create if absent, 1,550 bytes, in the load generator's process",
         ),
     ] {
         limits(&mut text, figures, (store, operation), title);

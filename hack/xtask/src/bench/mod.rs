@@ -131,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if !arguments.report {
         let mut extent = if arguments.quick { QUICK } else { WHOLE };
         extent.rounds = arguments.rounds.unwrap_or(extent.rounds);
-        let mut results = Results::new(arguments.quick);
+        let mut results = Results::new(arguments.quick, extent.rounds);
         let mut house = House::build(&arguments.servers, &release::built()?)?;
         let measured = phases::all(&mut house, &extent, &arguments.only, &mut results);
         // What was measured before something failed is worth keeping.

@@ -1,6 +1,8 @@
 //! What is measured, in which order. Within a round every server has its turn before anything is repeated, so
 //! that a slower minute of the machine falls on all of them.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -8,6 +10,7 @@ use serde_json::{Value, json};
 use super::house::House;
 use super::results::Results;
 use super::{Extent, growth};
+use crate::{prerequisites, run};
 
 /// Requests in flight.
 const IN_FLIGHT: [usize; 3] = [1, 16, 64];
@@ -18,8 +21,9 @@ const READERS: [usize; 2] = [1, 8];
 /// Informers that start at once.
 const INFORMERS: usize = 100;
 
-/// What a store is given: a Machine as it is created, and with a status and the owners of that.
-const LIMITS: [(&str, &str); 2] = [("create", "2600"), ("update", "5600")];
+/// What a store is given, in bytes: a Machine as it is stored when it was created, and when it has a status and the
+/// owners of that.
+const LIMITS: [(&str, &str); 2] = [("create", "1550"), ("update", "5600")];
 
 /// Until a server that was just started has put away what it needed for that.
 const REST: Duration = Duration::from_secs(3);
@@ -45,6 +49,7 @@ pub(super) fn all(
         ("restarts", restarts),
     ];
     start(house, results)?;
+    note(house, results)?;
     for (name, phase) in phases.iter().filter(|(name, _)| name.contains(only)) {
         let begun = Instant::now();
         phase(house, extent, results)?;
@@ -55,12 +60,32 @@ pub(super) fn all(
 
 /// Has the servers do what they do most, and measures nothing.
 pub(super) fn load(house: &mut House, extent: &Extent) -> anyhow::Result<()> {
-    let nowhere = &mut Results::new(true);
+    let nowhere = &mut Results::new(true, extent.rounds);
     start(house, nowhere)?;
     operations(house, extent, nowhere)?;
     watches(house, extent, nowhere)?;
     lists(house, extent, nowhere)?;
     restarts(house, extent, nowhere)
+}
+
+/// Which versions are measured.
+fn note(house: &House, results: &mut Results) -> anyhow::Result<()> {
+    let said = |program: &Path, argument: &str| run::output(Command::new(program).arg(argument));
+    let etcd = said(&prerequisites::current_etcd()?, "--version")?;
+    results.note("etcd", etcd.lines().next().unwrap_or_default());
+    results.note("go", &said(Path::new("go"), "version")?);
+    for one in &house.contestants {
+        match one.name {
+            "kube-apiserver" => results.note(one.name, &said(&one.program, "--version")?),
+            // It does not say; the directory it was built into does.
+            "sample-apiserver" => {
+                let directory = one.program.parent().and_then(Path::file_name).unwrap_or_default();
+                results.note(one.name, &directory.to_string_lossy());
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Starts every server on an empty store.

@@ -15,8 +15,15 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    pub(super) fn new(quick: bool) -> Self {
-        Self { machine: machine(quick), rows: Vec::new() }
+    pub(super) fn new(quick: bool, rounds: usize) -> Self {
+        let mut machine = machine(quick);
+        machine["rounds"] = rounds.into();
+        Self { machine, rows: Vec::new() }
+    }
+
+    /// Notes which version of somebody else's program was measured.
+    pub(super) fn note(&mut self, program: &str, version: &str) {
+        self.machine["programs"][program] = version.trim().into();
     }
 
     /// Adds what was measured of a server. An array is several rows of the same phase.
