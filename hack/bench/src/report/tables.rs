@@ -121,6 +121,8 @@ fn lists(text: &mut String, figures: &Figures) {
                 add("p50 ms", &at("/latency/p50"));
                 add("MB/s", &|row: &Value| Some(row["bytes"].as_f64()? / row["seconds"].as_f64()? / 1e6));
                 add("server CPU ms", &cpu("server"));
+                add("load generator CPU ms", &cpu("load"));
+                add("peak MiB", &|row: &Value| Some(row.pointer("/memory/peak")?.as_f64()? / MIB));
                 add("peak growth MiB", &|row: &Value| growth(row).map(|bytes| bytes / MIB));
             }
         }
@@ -138,9 +140,12 @@ fn watches(text: &mut String, figures: &Figures) {
         add("last receipt p50 ms", &at("/last/p50"));
         add("last receipt p99 ms", &at("/last/p99"));
         add("write answered p50 ms", &at("/answered/p50"));
-        add("server CPU ms per update", &|row: &Value| {
-            Some(row.pointer("/used/server/cpu")?.as_f64()? * 1e3 / row.pointer("/last/count")?.as_f64()?)
-        });
+        for (what, cpu) in [("server", "/used/server/cpu"), ("load generator", "/used/load/cpu")] {
+            add(&format!("{what} CPU ms per update"), &|row: &Value| {
+                Some(row.pointer(cpu)?.as_f64()? * 1e3 / row.pointer("/last/count")?.as_f64()?)
+            });
+        }
+        add("updates", &at("/last/count"));
     }
     for size in figures.values("informers", "size") {
         let having = [("size", json!(size))];
@@ -149,6 +154,7 @@ fn watches(text: &mut String, figures: &Figures) {
         };
         add("last one synchronized, s", &at("/seconds"));
         add("server CPU s", &at("/used/server/cpu"));
+        add("load generator CPU s", &at("/used/load/cpu"));
         add("peak growth MiB", &|row: &Value| growth(row).map(|bytes| bytes / MIB));
     }
     table(text, "Watches", &rows);
