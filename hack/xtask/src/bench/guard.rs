@@ -75,6 +75,9 @@ fn within(profile: &str, name: &str) -> anyhow::Result<u64> {
 
 fn compare(kept: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) -> anyhow::Result<()> {
     let mut dearer = Vec::new();
+    if let Some(name) = kept.keys().find(|name| !counted.contains_key(*name)) {
+        bail!("{KEPT} has a number for {name}, which nobody walks: {REMEDY}");
+    }
     for (name, &now) in counted {
         let Some(&before) = kept.get(name) else { bail!("{KEPT} has no number for {name}: {REMEDY}") };
         let tenths = (i128::from(now) - i128::from(before)) * 1000 / i128::from(before.max(1));
