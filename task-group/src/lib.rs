@@ -24,7 +24,7 @@ use hyper::rt::Executor;
 use tokio::task::coop;
 
 use crate::turn::Turn;
-use crate::woken::Woken;
+use crate::woken::{Head, Woken};
 
 /// How long they take turns before others have theirs: about as long as it takes to encrypt and send what a connection
 /// sends at a time.
@@ -70,6 +70,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawner {
 pub struct Group {
     shared: Arc<Shared>,
     running: FuturesUnordered<Member>,
+    head: Option<Arc<Head>>,
     /// Whether the members used up what the runtime gives a task, and left nothing to who comes after them.
     is_owed: bool,
 }
@@ -82,7 +83,8 @@ impl Group {
     }
 
     /// Has all take turns with `head`, until that is ready or everybody waits. It comes after the members, so that it
-    /// finds what they left for it.
+    /// finds what they left for it. Where it wants to go on by itself after members said something and are not done,
+    /// others have their turn first: they may be about to have more of them say something.
     pub fn poll_with<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -92,23 +94,27 @@ impl Group {
         shared.woken.register(context.waker());
         let waker = Waker::from(Arc::clone(&shared.woken));
         let mut within = Context::from_waker(&waker);
+        let heads = Arc::clone(self.head.get_or_insert_with(|| Arc::new(Head::new(&shared.woken))));
+        let heads_waker = Waker::from(Arc::clone(&heads));
+        let mut heads_context = Context::from_waker(&heads_waker);
         shared.turn.begin();
         shared.woken.begin();
         if std::mem::take(&mut self.is_owed)
-            && let Poll::Ready(done) = head(&mut within)
+            && let Poll::Ready(done) = head(&mut heads_context)
         {
             return Poll::Ready(done);
         }
         loop {
-            let all_wait = self.poll_members(&mut within);
+            let (all_wait, some_are_done) = self.poll_members(&mut within);
             self.is_owed = !coop::has_budget_remaining();
-            if let Poll::Ready(done) = head(&mut within) {
+            heads.take();
+            if let Poll::Ready(done) = head(&mut heads_context) {
                 return Poll::Ready(done);
             }
             if all_wait && shared.woken.rest() {
                 return Poll::Pending;
             }
-            if shared.turn.is_over() {
+            if shared.turn.is_over() || (heads.take() && !some_are_done) {
                 shared.woken.leave();
                 return Poll::Pending;
             }
@@ -116,16 +122,19 @@ impl Group {
         }
     }
 
-    /// Has the members go on that were woken. False if some of them have not been looked at, as the turn is over.
-    fn poll_members(&mut self, context: &mut Context<'_>) -> bool {
+    /// Has the members go on that were woken. Whether all were looked at, which they are not when the turn is over
+    /// before; and whether some are done.
+    fn poll_members(&mut self, context: &mut Context<'_>) -> (bool, bool) {
         let begun = std::mem::take(&mut *self.shared.begun.lock().unwrap_or_else(PoisonError::into_inner));
         self.running.extend(begun);
+        let mut some_are_done = false;
         while let Poll::Ready(Some(())) = self.running.poll_next_unpin(context) {
+            some_are_done = true;
             if self.shared.turn.is_over() {
-                return false;
+                return (false, true);
             }
         }
-        true
+        (true, some_are_done)
     }
 
     fn is_empty(&self) -> bool {

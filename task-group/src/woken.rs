@@ -1,7 +1,7 @@
 //! Whether somebody has to be woken.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Wake, Waker};
 
 use futures::task::AtomicWaker;
@@ -42,6 +42,35 @@ impl Woken {
     pub(crate) fn leave(&self) {
         self.state.store(WOKEN, Ordering::SeqCst);
         self.task.wake();
+    }
+}
+
+/// Wakes the group for its head, and knows of it.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    is_woken: AtomicBool,
+    group: Arc<Woken>,
+}
+
+impl Head {
+    pub(crate) fn new(group: &Arc<Woken>) -> Self {
+        Self { is_woken: AtomicBool::default(), group: Arc::clone(group) }
+    }
+
+    /// Whether it was woken since this was last asked.
+    pub(crate) fn take(&self) -> bool {
+        self.is_woken.swap(false, Ordering::SeqCst)
+    }
+}
+
+impl Wake for Head {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        self.group.wake_by_ref();
     }
 }
 
