@@ -66,13 +66,21 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawner {
 }
 
 /// Futures that take turns in the task that polls the group. As a future by itself it ends when all of them have.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Group {
     shared: Arc<Shared>,
     running: FuturesUnordered<Member>,
-    head: Option<Arc<Head>>,
+    head: Arc<Head>,
     /// Whether the members used up what the runtime gives a task, and left nothing to who comes after them.
     is_owed: bool,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        let shared = Arc::new(Shared::default());
+        let head = Arc::new(Head::new(&shared.woken));
+        Self { shared, running: FuturesUnordered::new(), head, is_owed: false }
+    }
 }
 
 impl Group {
@@ -94,8 +102,7 @@ impl Group {
         shared.woken.register(context.waker());
         let waker = Waker::from(Arc::clone(&shared.woken));
         let mut within = Context::from_waker(&waker);
-        let heads = Arc::clone(self.head.get_or_insert_with(|| Arc::new(Head::new(&shared.woken))));
-        let heads_waker = Waker::from(Arc::clone(&heads));
+        let heads_waker = Waker::from(Arc::clone(&self.head));
         let mut heads_context = Context::from_waker(&heads_waker);
         shared.turn.begin();
         shared.woken.begin();
@@ -107,14 +114,14 @@ impl Group {
         loop {
             let (all_wait, some_are_done) = self.poll_members(&mut within);
             self.is_owed = !coop::has_budget_remaining();
-            heads.take();
+            self.head.take();
             if let Poll::Ready(done) = head(&mut heads_context) {
                 return Poll::Ready(done);
             }
             if all_wait && shared.woken.rest() {
                 return Poll::Pending;
             }
-            if shared.turn.is_over() || (heads.take() && !some_are_done) {
+            if shared.turn.is_over() || (self.head.take() && !some_are_done) {
                 shared.woken.leave();
                 return Poll::Pending;
             }

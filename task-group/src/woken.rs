@@ -46,7 +46,7 @@ impl Woken {
 }
 
 /// Wakes the group for its head, and knows of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Head {
     is_woken: AtomicBool,
     group: Arc<Woken>,
