@@ -24,7 +24,7 @@ use hyper::rt::Executor;
 use tokio::task::coop;
 
 use crate::turn::Turn;
-use crate::woken::{Head, Woken};
+use crate::woken::{Part, Woken};
 
 /// How long they take turns before others have theirs: about as long as it takes to encrypt and send what a connection
 /// sends at a time.
@@ -70,7 +70,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawner {
 pub struct Group {
     shared: Arc<Shared>,
     running: FuturesUnordered<Member>,
-    head: Arc<Head>,
+    members: Arc<Part>,
+    head: Arc<Part>,
     /// Whether the members used up what the runtime gives a task, and left nothing to who comes after them.
     is_owed: bool,
 }
@@ -78,8 +79,9 @@ pub struct Group {
 impl Default for Group {
     fn default() -> Self {
         let shared = Arc::new(Shared::default());
-        let head = Arc::new(Head::new(&shared.woken));
-        Self { shared, running: FuturesUnordered::new(), head, is_owed: false }
+        let part = || Arc::new(Part::new(&shared.woken));
+        let (members, head) = (part(), part());
+        Self { shared, running: FuturesUnordered::new(), members, head, is_owed: false }
     }
 }
 
@@ -100,8 +102,8 @@ impl Group {
     ) -> Poll<T> {
         let shared = Arc::clone(&self.shared);
         shared.woken.register(context.waker());
-        let waker = Waker::from(Arc::clone(&shared.woken));
-        let mut within = Context::from_waker(&waker);
+        let members_waker = Waker::from(Arc::clone(&self.members));
+        let mut members_context = Context::from_waker(&members_waker);
         let heads_waker = Waker::from(Arc::clone(&self.head));
         let mut heads_context = Context::from_waker(&heads_waker);
         shared.turn.begin();
@@ -112,8 +114,10 @@ impl Group {
             return Poll::Ready(done);
         }
         loop {
-            let (all_wait, some_are_done) = self.poll_members(&mut within);
-            self.is_owed = !coop::has_budget_remaining();
+            let had_something = coop::has_budget_remaining();
+            let (all_wait, some_are_done) = self.poll_members(&mut members_context);
+            let has_something = coop::has_budget_remaining();
+            self.is_owed = had_something && !has_something;
             self.head.take();
             if let Poll::Ready(done) = head(&mut heads_context) {
                 return Poll::Ready(done);
@@ -121,27 +125,36 @@ impl Group {
             if all_wait && shared.woken.rest() {
                 return Poll::Pending;
             }
-            if shared.turn.is_over() || (self.head.take() && !some_are_done) {
+            if shared.turn.is_over() || !has_something || (self.head.take() && !some_are_done) {
                 shared.woken.leave();
                 return Poll::Pending;
             }
-            shared.woken.begin();
         }
     }
 
-    /// Has the members go on that were woken. Whether all were looked at, which they are not when the turn is over
-    /// before; and whether some are done.
+    /// Has the members go on that were woken, until nobody is, so that what they say is said to the head at a time. Whether
+    /// all were looked at, which they are not when the turn is over before; and whether some are done.
     fn poll_members(&mut self, context: &mut Context<'_>) -> (bool, bool) {
-        let begun = std::mem::take(&mut *self.shared.begun.lock().unwrap_or_else(PoisonError::into_inner));
-        self.running.extend(begun);
         let mut some_are_done = false;
-        while let Poll::Ready(Some(())) = self.running.poll_next_unpin(context) {
-            some_are_done = true;
-            if self.shared.turn.is_over() {
-                return (false, true);
+        loop {
+            // Who wakes before this has its turn now; who wakes after it is heard.
+            self.shared.woken.begin();
+            self.members.take();
+            let begun =
+                std::mem::take(&mut *self.shared.begun.lock().unwrap_or_else(PoisonError::into_inner));
+            self.running.extend(begun);
+            while let Poll::Ready(Some(())) = self.running.poll_next_unpin(context) {
+                some_are_done = true;
+                if self.shared.turn.is_over() {
+                    return (false, true);
+                }
+            }
+            // It leaves off, and wakes, after two that were woken while they had their turn: as whoever sends data is.
+            let has_more = self.members.take() && coop::has_budget_remaining();
+            if !has_more || self.shared.turn.is_over() {
+                return (true, some_are_done);
             }
         }
-        (true, some_are_done)
     }
 
     fn is_empty(&self) -> bool {

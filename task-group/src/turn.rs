@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Instant;
 
+use tokio::task::coop;
+
 use crate::LONGEST_TURN;
 
 /// The turn that a group has, or has had.
@@ -33,14 +35,15 @@ impl Turn {
         self.now() >= self.end.load(Ordering::Relaxed)
     }
 
-    /// `member`, which in a turn that is over waits for the next one. It is dropped as soon as it is done, within the
+    /// `member`, which in a turn that is over, or has used up what the runtime gives a task, waits for the next one. It is dropped as soon as it is done, within the
     /// turn.
     pub(crate) fn limit<F: Future>(self: &Arc<Self>, member: F) -> impl Future<Output = F::Output> + use<F> {
         let turn = Arc::clone(self);
         async move {
             let mut member = pin!(member);
             poll_fn(|context| {
-                if turn.is_over() {
+                // Nothing that it waits for would be ready, and it would be woken for each.
+                if turn.is_over() || !coop::has_budget_remaining() {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }

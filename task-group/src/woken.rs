@@ -45,14 +45,14 @@ impl Woken {
     }
 }
 
-/// Wakes the group for its head, and knows of it.
+/// Wakes the group for a part of it, and knows of it.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct Part {
     is_woken: AtomicBool,
     group: Arc<Woken>,
 }
 
-impl Head {
+impl Part {
     pub(crate) fn new(group: &Arc<Woken>) -> Self {
         Self { is_woken: AtomicBool::default(), group: Arc::clone(group) }
     }
@@ -63,7 +63,7 @@ impl Head {
     }
 }
 
-impl Wake for Head {
+impl Wake for Part {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
