@@ -1,6 +1,8 @@
 //! Bodies: reading requests within limits, writing answers.
 
 use std::convert::Infallible;
+use std::future::ready;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -11,11 +13,12 @@ use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{self, FieldValidation};
 use bytes::{Bytes, BytesMut};
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
 use http::header::CONTENT_TYPE;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
-use tokio::sync::mpsc;
 
 use crate::exchange::Watched;
 use crate::items::Items;
@@ -40,11 +43,39 @@ pub enum ResponseBody {
     /// A list, put together while it is sent.
     #[allow(private_interfaces, reason = "nobody else looks inside")]
     Items(Box<Items>),
-    /// A watch; it ends when its writer goes.
-    Stream(mpsc::Receiver<Bytes>),
+    /// A watch.
+    Events(Events),
     /// The same, as metrics and the audit log see it.
     #[allow(private_interfaces, reason = "nobody else looks inside")]
     Watch(Box<Watched>),
+}
+
+/// The events of a watch, each as it goes out.
+pub struct Events(BoxStream<'static, Bytes>);
+
+impl Events {
+    /// A panic ends them, and nothing else.
+    pub(crate) fn new(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        let told = |event: std::thread::Result<Bytes>| {
+            ready(event.inspect_err(|_| tracing::error!("a watch made the server panic")).ok())
+        };
+        let events = AssertUnwindSafe(events).catch_unwind().filter_map(told);
+        Self(events.fuse().boxed())
+    }
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
+}
+
+impl Stream for Events {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.0.poll_next_unpin(context)
+    }
 }
 
 impl ResponseBody {
@@ -64,8 +95,8 @@ impl Body for ResponseBody {
         match self.get_mut() {
             Self::Full(full) => Pin::new(full).poll_frame(context),
             Self::Items(items) => Poll::Ready(items.next().map(|chunk| Ok(Frame::data(chunk)))),
-            Self::Stream(receiver) => {
-                receiver.poll_recv(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+            Self::Events(events) => {
+                events.poll_next_unpin(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
             }
             Self::Watch(watched) => watched.poll_frame(context),
         }
@@ -75,7 +106,7 @@ impl Body for ResponseBody {
         match self {
             Self::Full(full) => full.is_end_stream(),
             Self::Items(items) => items.left() == 0,
-            Self::Stream(_) | Self::Watch(_) => false,
+            Self::Events(_) | Self::Watch(_) => false,
         }
     }
 
@@ -83,7 +114,7 @@ impl Body for ResponseBody {
         match self {
             Self::Full(full) => full.size_hint(),
             Self::Items(items) => SizeHint::with_exact(items.left()),
-            Self::Stream(_) | Self::Watch(_) => SizeHint::default(),
+            Self::Events(_) | Self::Watch(_) => SizeHint::default(),
         }
     }
 }

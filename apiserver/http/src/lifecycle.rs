@@ -49,11 +49,6 @@ impl Lifecycle {
         self.refusing.cancel();
     }
 
-    /// Waits until nothing new is begun.
-    pub(crate) async fn refused(&self) {
-        self.refusing.cancelled().await;
-    }
-
     /// Waits until one watch has to end. Each draws its moment within the grace period: all their
     /// clients at once would be too much for the server that they go to.
     pub(crate) fn watch_over(&self) -> impl Future<Output = ()> + Send + 'static {

@@ -9,6 +9,7 @@ mod get;
 mod list;
 mod list_options;
 mod objects;
+mod parked;
 mod patch;
 mod reviews;
 mod scale;

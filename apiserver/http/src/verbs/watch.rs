@@ -1,20 +1,24 @@
 //! Watch: one event after the other, for as long as asked.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_machinery::status::ApiResult;
-use apiserver_machinery::store::{Kind, ObjectEvent, ObjectWatch};
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::store::{Kind, ObjectEvent, ObjectWatch, WatchRequest};
 use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response};
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::frames::Frames;
 use super::list_options::ListOptions;
+use super::parked::Parked;
 use super::{view, web_socket};
-use crate::body::ResponseBody;
+use crate::body::{Events, ResponseBody};
 use crate::filters::availability;
 use crate::negotiation;
 use crate::request::Call;
@@ -32,12 +36,8 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A last bookmark so long before the end, for the next watch to start from.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// Events on their way to one client. A client that takes none of them holds up nobody: its watch
-/// reads the shared history at its own pace.
-const IN_FLIGHT: usize = 64;
-
-/// How long a client may leave its events untaken before its watch is closed. It then comes back
-/// with the last revision it saw, and misses nothing.
+/// How long a client may leave an event untaken before its watch is closed. It then comes back with the last revision it
+/// saw, and misses nothing.
 const SLOWEST: Duration = Duration::from_secs(60);
 
 pub(super) async fn serve(
@@ -60,37 +60,45 @@ pub(super) async fn serve(
     let include = view::include(form, &call.query)?;
     let socket = web_socket::key(&call.headers).zip(call.upgrade.clone());
     let protocol = if socket.is_some() { web_socket::protocol(&call.headers)? } else { None };
-    let (sender, receiver) = mpsc::channel(IN_FLIGHT);
-    let mut stream = Stream {
-        server: Arc::clone(server),
-        frames: Frames::new(Arc::clone(kind.resource), form, include),
-        sender,
-        bookmarks: call.query.flag("allowWatchBookmarks"),
-        until: Instant::now().checked_add(lifetime).unwrap_or_else(|| Instant::now() + LIFETIME),
-    };
     // After the parameters are good, failures are told inside the stream; the headers are out before
     // what the watch begins with is at hand.
-    let objects = Arc::clone(&server.parts.objects);
-    let (group, version, plural) = (path.group.clone(), path.version.clone(), path.resource.clone());
     let needs_storage = availability::needs_storage(&call.info, &call.query);
-    tokio::spawn(async move {
-        if let Some(kind) = objects.kind(&group, &version, &plural) {
-            let opening = objects.watch(kind, request);
-            match availability::while_storage_answers(&stream.server, needs_storage, opening).await {
-                Ok(watch) => stream.run(watch).await,
-                Err(error) => {
-                    let frame = stream.frames.error(&error);
-                    stream.send(frame).await;
-                }
-            }
-        }
-    });
+    let opening = tokio::spawn(open(Arc::clone(server), path.clone(), request, needs_storage));
+    let until = Instant::now().checked_add(lifetime).unwrap_or_else(|| Instant::now() + LIFETIME);
+    let watched = Watched {
+        frames: Frames::new(Arc::clone(kind.resource), form, include),
+        state: State::Opening(AbortOnDropHandle::new(opening)),
+        bookmarks: call.query.flag("allowWatchBookmarks").then(|| Bookmarks::until(until)),
+        told: Instant::now(),
+        until: Box::pin(tokio::time::sleep_until(until)),
+        over: Box::pin(server.lifecycle.watch_over()),
+    };
+    let events =
+        Events::new(stream::unfold(Parked::new(watched, Watched::is_left, SLOWEST), |parked| async move {
+            let mut watched = parked.take()?;
+            let frame = watched.next().await?;
+            parked.put(watched);
+            Some((frame, parked))
+        }));
     if let Some((key, upgrade)) = socket {
-        return Ok(web_socket::answer(key, protocol, upgrade, receiver, form.encoding));
+        return Ok(web_socket::answer(key, protocol, upgrade, events, form.encoding));
     }
-    let mut answer = Response::new(ResponseBody::Stream(receiver));
+    let mut answer = Response::new(ResponseBody::Events(events));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form.encoding.stream_type()));
     Ok(answer)
+}
+
+/// Opens the watch, which may take as long as a list of everything: so it is a task of its own. `None` when there is no
+/// such kind any more.
+async fn open(
+    server: Arc<ApiServer>,
+    path: ResourcePath,
+    request: WatchRequest,
+    needs_storage: bool,
+) -> ApiResult<Option<ObjectWatch>> {
+    let objects = &server.parts.objects;
+    let Some(kind) = objects.kind(&path.group, &path.version, &path.resource) else { return Ok(None) };
+    availability::while_storage_answers(&server, needs_storage, objects.watch(kind, request)).await.map(Some)
 }
 
 /// A number in `[0, 1)`.
@@ -98,74 +106,112 @@ fn spread() -> f64 {
     f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 256.0
 }
 
-/// One client's stream.
-struct Stream {
-    server: Arc<ApiServer>,
+/// One client's watch. It is asked for the next event by what writes to the client, and only as fast as the client takes
+/// them: a client that takes none holds up nobody, since all read the shared history, each at its own pace.
+struct Watched {
     frames: Frames,
-    sender: mpsc::Sender<Bytes>,
-    bookmarks: bool,
-    until: Instant,
+    state: State,
+    /// If they were asked for.
+    bookmarks: Option<Bookmarks>,
+    /// When it was told the last event.
+    told: Instant,
+    until: Pin<Box<Sleep>>,
+    /// When the server ends.
+    over: BoxFuture<'static, ()>,
 }
 
-impl Stream {
-    async fn run(&mut self, mut watch: ObjectWatch) {
-        let begun = Instant::now();
-        let last = self.until.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > begun);
-        let mut bookmark_at = next_bookmark(begun, last);
-        let over = self.server.lifecycle.watch_over();
-        tokio::pin!(over);
+enum State {
+    Opening(AbortOnDropHandle<ApiResult<Option<ObjectWatch>>>),
+    Open(Box<ObjectWatch>),
+    /// The last word was said.
+    Over,
+}
+
+impl Watched {
+    /// Whether the client has not asked for more for too long.
+    fn is_left(&self) -> bool {
+        self.told.elapsed() > SLOWEST || self.until.is_elapsed()
+    }
+
+    /// What the client is told next; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        let frame = self.frame().await;
+        self.told = Instant::now();
+        frame
+    }
+
+    async fn frame(&mut self) -> Option<Bytes> {
+        if let State::Opening(opening) = &mut self.state {
+            let opened =
+                opening.await.unwrap_or_else(|_| Err(ApiError::internal("the watch was not opened")));
+            self.state = match opened {
+                Ok(Some(watch)) => State::Open(Box::new(watch)),
+                Ok(None) => State::Over,
+                Err(error) => return Some(self.last(&error)),
+            };
+        }
         loop {
+            let State::Open(watch) = &mut self.state else { return None };
             let due = async {
-                match bookmark_at.filter(|_| self.bookmarks) {
-                    Some(at) => tokio::time::sleep_until(at).await,
+                match &mut self.bookmarks {
+                    Some(bookmarks) => bookmarks.due().await,
                     None => std::future::pending().await,
                 }
             };
             let frame = tokio::select! {
                 biased;
-                () = self.sender.closed() => return,
-                () = &mut over => return,
-                () = tokio::time::sleep_until(self.until) => return,
-                () = due => {
-                    bookmark_at = next_bookmark(Instant::now(), last);
+                () = &mut self.over => return None,
+                () = &mut self.until => return None,
+                () = due => match watch.told() {
+                    Some(told) => self.frames.bookmark(told, false),
                     // Nothing to say yet: it will be said when there is.
-                    let Some(told) = watch.told() else { continue };
-                    self.frames.bookmark(told, false)
-                }
+                    None => continue,
+                },
                 next = watch.next() => match next {
-                    Ok(Some(event)) => match self.event(event) {
-                        Some(frame) => frame,
-                        None => continue,
-                    },
+                    Ok(Some(ObjectEvent::Object(kind, item))) => self.frames.event(kind, &item),
+                    Ok(Some(ObjectEvent::InitialEnd(revision))) if self.bookmarks.is_some() => {
+                        self.frames.bookmark(revision, true)
+                    }
+                    Ok(Some(ObjectEvent::InitialEnd(_) | ObjectEvent::Progress(_))) => continue,
                     // The client resumes from what it saw last.
-                    Ok(None) => return,
+                    Ok(None) => return None,
                     Err(error) => Err(error),
                 },
             };
-            let over = frame.is_err();
-            let bytes = frame.unwrap_or_else(|error| self.frames.error(&error));
-            if !self.send(bytes).await || over {
-                return;
-            }
+            return Some(frame.unwrap_or_else(|error| self.last(&error)));
         }
     }
 
-    /// The event as it goes out; `None` when this client is not told.
-    fn event(&mut self, event: ObjectEvent) -> Option<ApiResult<Bytes>> {
-        match event {
-            ObjectEvent::Object(kind, item) => Some(self.frames.event(kind, &item)),
-            ObjectEvent::InitialEnd(revision) => self.bookmarks.then(|| self.frames.bookmark(revision, true)),
-            ObjectEvent::Progress(_) => None,
-        }
+    /// The last word: what failed.
+    fn last(&mut self, error: &ApiError) -> Bytes {
+        self.state = State::Over;
+        self.frames.error(error)
+    }
+}
+
+/// When the client is told how far it has seen.
+struct Bookmarks {
+    next: Option<Pin<Box<Sleep>>>,
+    /// The last one.
+    last: Option<Instant>,
+}
+
+impl Bookmarks {
+    /// Those of a watch that ends then.
+    fn until(end: Instant) -> Self {
+        let begun = Instant::now();
+        let last = end.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > begun);
+        let next = next_bookmark(begun, last).map(|at| Box::pin(tokio::time::sleep_until(at)));
+        Self { next, last }
     }
 
-    /// Whether the client took it, or the connection for it, in time.
-    async fn send(&self, bytes: Bytes) -> bool {
-        let latest = self.until.min(Instant::now() + SLOWEST);
-        tokio::select! {
-            biased;
-            sent = tokio::time::timeout_at(latest, self.sender.send(bytes)) => matches!(sent, Ok(Ok(()))),
-            () = self.server.lifecycle.refused() => false,
+    /// Waits until one is due. Cancel safe.
+    async fn due(&mut self) {
+        let Some(next) = &mut self.next else { return std::future::pending().await };
+        next.as_mut().await;
+        match next_bookmark(Instant::now(), self.last) {
+            Some(at) => next.as_mut().reset(at),
+            None => self.next = None,
         }
     }
 }

@@ -8,6 +8,7 @@ use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use futures::StreamExt;
 use http::header::{
     CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
     SEC_WEBSOCKET_VERSION, UPGRADE,
@@ -18,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use crate::body::ResponseBody;
+use crate::body::{Events, ResponseBody};
 use crate::encoding::Encoding;
 use crate::response::Answer;
 
@@ -72,7 +73,7 @@ pub(super) fn answer(
     key: &HeaderValue,
     protocol: Option<HeaderValue>,
     upgrade: OnUpgrade,
-    events: mpsc::Receiver<Bytes>,
+    events: Events,
     encoding: Encoding,
 ) -> Answer {
     tokio::spawn(async move {
@@ -100,7 +101,7 @@ fn accept(key: &[u8]) -> String {
     STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &salted))
 }
 
-async fn serve(upgraded: Upgraded, mut events: mpsc::Receiver<Bytes>, encoding: Encoding) {
+async fn serve(upgraded: Upgraded, mut events: Events, encoding: Encoding) {
     let (mut from, mut to) = tokio::io::split(TokioIo::new(upgraded));
     let (said, mut saying) = mpsc::channel(1);
     let hearing = async move {
@@ -113,7 +114,7 @@ async fn serve(upgraded: Upgraded, mut events: mpsc::Receiver<Bytes>, encoding: 
     let telling = async {
         loop {
             let sent = tokio::select! {
-                event = events.recv() => match event {
+                event = events.next() => match event {
                     Some(event) => tell(&mut to, &event, encoding).await,
                     None => break,
                 },
