@@ -11,7 +11,7 @@ use storage_contract::{
 };
 use tokio::task::JoinHandle;
 
-use crate::section::{Contents, Snapshot};
+use crate::section::{Contents, Extent, Snapshot};
 use crate::walk::Walk;
 use crate::{Cache, Change, Projection};
 
@@ -119,15 +119,19 @@ impl<T: Send + Sync + 'static> Follower<T> {
     }
 
     fn install(&self, maps: Vec<Items<T>>, revision: Revision) {
-        for (section, items) in self.cache.sections.iter().zip(maps) {
+        let life = self.life() + 1;
+        let parts = self.cache.sections.iter().zip(&self.cache.extents);
+        for ((section, extent), items) in parts.zip(maps) {
             let snapshot = Snapshot { items, revision };
             let mut contents = section.write();
             contents.snapshot = snapshot;
             contents.history.reset(revision);
+            drop(contents);
+            extent.send_replace(Extent { revision, life });
         }
         self.cache.position.send_modify(|position| {
             position.revision = revision;
-            position.life += 1;
+            position.life = life;
             position.ready = true;
         });
     }
@@ -167,7 +171,8 @@ impl<T: Send + Sync + 'static> Follower<T> {
     }
 
     fn apply_to(&self, index: usize, event: &Event) {
-        let Some(section) = self.cache.sections.get(index) else { return };
+        let cache = &self.cache;
+        let Some((section, extent)) = cache.sections.get(index).zip(cache.extents.get(index)) else { return };
         let key: Arc<str> = Arc::from(event.key.as_str());
         let previous = section.snapshot().get(&key).cloned();
         let Some(item) = item(self.cache.projection.as_ref(), index, event, previous.as_ref()) else {
@@ -184,6 +189,13 @@ impl<T: Send + Sync + 'static> Follower<T> {
         let change = Change { kind: event.kind, revision: event.revision, key, item, previous };
         let Contents { snapshot, history } = &mut *contents;
         history.push(Arc::new(change), snapshot, Instant::now());
+        drop(contents);
+        // Before the position, so that whoever knows of that knows of this.
+        extent.send_replace(Extent { revision: event.revision, life: self.life() });
+    }
+
+    fn life(&self) -> u64 {
+        self.cache.position.borrow().life
     }
 
     fn advance(&self, revision: Revision) {

@@ -40,6 +40,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use history::Change;
 pub use section::{Section, Snapshot};
+
+use section::Extent;
 pub use watch::{SectionWatch, WatchStep};
 
 /// Makes what the cache holds out of a stored entry. Called once per write, on the follower's task.
@@ -73,6 +75,8 @@ pub struct Cache<T> {
     sections: Vec<Arc<Section<T>>>,
     projection: Arc<dyn Projection<T>>,
     position: signal::Sender<Position>,
+    /// Up to where the history of each section goes: what wakes those who watch it, and nobody who watches another.
+    extents: Vec<signal::Sender<Extent>>,
     freshness: freshness::Freshness,
 }
 
@@ -88,8 +92,9 @@ impl<T: Send + Sync + 'static> Cache<T> {
     ) -> Arc<Self> {
         let sections = prefixes.iter().map(|prefix| Arc::new(Section::new(prefix))).collect();
         let position = signal::Sender::new(Position::default());
+        let extents = prefixes.iter().map(|_| signal::Sender::default()).collect();
         let freshness = freshness::Freshness::default();
-        let cache = Arc::new(Self { store, sections, projection, position, freshness });
+        let cache = Arc::new(Self { store, sections, projection, position, extents, freshness });
         let follower = follower::Follower::new(Arc::clone(&cache), KeyRange::prefix(root));
         let asking = Arc::clone(&cache);
         tokio::spawn(async move {
@@ -148,12 +153,15 @@ impl<T: Send + Sync + 'static> Cache<T> {
     /// # Errors
     /// `Compacted` when neither has it; `Unavailable`.
     pub async fn watch(&self, index: usize, after: Revision) -> StoreResult<Option<SectionWatch<T>>> {
-        let Some(section) = self.sections.get(index) else { return Ok(None) };
+        let Some((section, extent)) = self.sections.get(index).zip(self.extents.get(index)) else {
+            return Ok(None);
+        };
         let mut position = self.position.subscribe();
         let Ok(start) = position.wait_for(|position| position.ready).await.map(|position| *position) else {
             return Err(StoreError::Unavailable { operation: "watch", source: "the cache has ended".into() });
         };
-        let mut watch = SectionWatch::new(Arc::clone(section), position, start.life, after);
+        let mut watch =
+            SectionWatch::new(Arc::clone(section), extent.subscribe(), position, start.life, after);
         if after < start.revision && section.changes_after(after, 0).is_none() {
             let changes = replay::changes(self, index, section, after, start.revision).await?;
             watch.replay(changes, start.revision);

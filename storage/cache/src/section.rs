@@ -50,6 +50,15 @@ pub(crate) struct Contents<T> {
     pub(crate) history: History<T>,
 }
 
+/// Up to where a section's history goes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Extent {
+    /// Its last change, or the list that it began with.
+    pub(crate) revision: Revision,
+    /// How often it began.
+    pub(crate) life: u64,
+}
+
 /// One resource's items and their recent changes.
 #[derive(Debug)]
 pub struct Section<T> {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use storage_contract::{Revision, StoreError};
 use tokio::sync::watch as signal;
+use tokio::task::coop;
 
+use crate::section::Extent;
 use crate::{Change, Position, Section};
 
 /// What a watcher is given next.
@@ -13,11 +15,9 @@ use crate::{Change, Position, Section};
 pub enum WatchStep<T> {
     /// A change.
     Change(Arc<Change<T>>),
-    /// Nothing more happened up to this revision.
-    Progress(Revision),
     /// The history no longer holds what comes next, because this watcher was too slow or the cache
-    /// had to start over. Another watch, from [`SectionWatch::seen`], goes on without a gap where
-    /// that is possible.
+    /// had to start over. Another watch, from the last change on, goes on without a gap where that is
+    /// possible.
     Behind,
 }
 
@@ -29,6 +29,7 @@ const AT_ONCE: usize = 256;
 #[derive(Debug)]
 pub struct SectionWatch<T> {
     section: Arc<Section<T>>,
+    extent: signal::Receiver<Extent>,
     position: signal::Receiver<Position>,
     life: u64,
     seen: Revision,
@@ -40,11 +41,12 @@ pub struct SectionWatch<T> {
 impl<T> SectionWatch<T> {
     pub(crate) fn new(
         section: Arc<Section<T>>,
+        extent: signal::Receiver<Extent>,
         position: signal::Receiver<Position>,
         life: u64,
         after: Revision,
     ) -> Self {
-        Self { section, position, life, seen: after, floor: after, taken: VecDeque::new() }
+        Self { section, extent, position, life, seen: after, floor: after, taken: VecDeque::new() }
     }
 
     /// Yields `changes` first; they end where the section's history begins.
@@ -53,43 +55,49 @@ impl<T> SectionWatch<T> {
         self.floor = covered;
     }
 
-    /// Everything of the section up to this revision has been yielded.
-    pub fn seen(&self) -> Revision {
-        self.seen
-    }
-
-    /// The same, if it has happened: a watch may begin after a revision that is still to come.
+    /// Everything of the section up to this revision has been yielded. `None` before the revision that the watch begins
+    /// after has happened.
     pub fn reached(&self) -> Option<Revision> {
-        (self.seen <= self.position.borrow().revision).then_some(self.seen)
+        // The position first: the extent shows every change up to it.
+        let position = self.position.borrow().revision;
+        let extent = *self.extent.borrow();
+        let is_all =
+            self.taken.is_empty() && extent.life == self.life && extent.revision <= self.seen.max(self.floor);
+        let reached = if is_all { self.seen.max(position) } else { self.seen };
+        (reached <= position).then_some(reached)
     }
 
-    /// The next change or progress. Cancel safe: nothing is lost when the future is dropped.
+    /// The next change. Cancel safe: nothing is lost when the future is dropped.
     ///
     /// # Errors
     /// `Unavailable` when the cache is gone.
     pub async fn next(&mut self) -> Result<WatchStep<T>, StoreError> {
         loop {
+            if !self.taken.is_empty() {
+                // Whoever has much to be told lets others have their turn.
+                coop::consume_budget().await;
+            }
             if let Some(change) = self.taken.pop_front() {
                 self.seen = change.revision;
                 return Ok(WatchStep::Change(change));
             }
-            let position = *self.position.borrow_and_update();
-            if position.life != self.life {
+            let extent = *self.extent.borrow_and_update();
+            if extent.life != self.life {
                 return Ok(WatchStep::Behind);
             }
-            if position.revision > self.seen {
-                // The position was read first: every change up to it is in the history already.
-                let Some(changes) = self.section.changes_after(self.seen.max(self.floor), AT_ONCE) else {
+            let after = self.seen.max(self.floor);
+            if extent.revision > after {
+                // The extent was read first: every change up to it is in the history already.
+                let Some(changes) = self.section.changes_after(after, AT_ONCE) else {
                     return Ok(WatchStep::Behind);
                 };
                 if changes.is_empty() {
-                    self.seen = position.revision;
-                    return Ok(WatchStep::Progress(position.revision));
+                    self.seen = extent.revision;
                 }
                 self.taken = changes;
                 continue;
             }
-            if self.position.changed().await.is_err() {
+            if self.extent.changed().await.is_err() {
                 return Err(StoreError::Unavailable {
                     operation: "watch",
                     source: "the cache has ended".into(),

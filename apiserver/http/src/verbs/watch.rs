@@ -172,7 +172,7 @@ impl Watched {
                     Ok(Some(ObjectEvent::InitialEnd(revision))) if self.bookmarks.is_some() => {
                         self.frames.bookmark(revision, true)
                     }
-                    Ok(Some(ObjectEvent::InitialEnd(_) | ObjectEvent::Progress(_))) => continue,
+                    Ok(Some(ObjectEvent::InitialEnd(_))) => continue,
                     // The client resumes from what it saw last.
                     Ok(None) => return None,
                     Err(error) => Err(error),

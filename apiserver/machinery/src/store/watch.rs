@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use storage_cache::{Change, SectionWatch, WatchStep};
 use storage_contract::{EventKind as StoreEvent, Revision, StoreError};
+use tokio::task::coop;
 
 use super::{CachedObject, EventKind, Freshness, Kind, ListRequest, ObjectStore, RevisionMatch};
 use crate::resource::Resource;
@@ -42,8 +43,6 @@ pub enum ObjectEvent {
     Object(EventKind, Arc<CachedObject>),
     /// Everything that was there at the beginning has been told.
     InitialEnd(Revision),
-    /// Nothing more happened up to this revision.
-    Progress(Revision),
 }
 
 /// A watch.
@@ -116,12 +115,15 @@ impl ObjectWatch {
     /// 500 naming the key of an object that cannot be read; 503 when the server is going away. The
     /// watch is then over.
     pub async fn next(&mut self) -> ApiResult<Option<ObjectEvent>> {
+        if !self.initial.is_empty() {
+            // Whoever has much to be told lets others have their turn.
+            coop::consume_budget().await;
+        }
         if let Some(event) = self.initial.pop_front() {
             return Ok(Some(event));
         }
         loop {
             match self.changes.next().await.map_err(|error| ApiError::storage(&error))? {
-                WatchStep::Progress(revision) => return Ok(Some(ObjectEvent::Progress(revision))),
                 WatchStep::Behind => return Ok(None),
                 WatchStep::Change(change) => {
                     if let Some((kind, item)) = self.seen(&change)? {
