@@ -67,8 +67,16 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         }
         self.taken = 0;
         self.buffer.clear();
-        self.buffer.shrink_to(KEPT);
         Poll::Ready(Ok(()))
+    }
+
+    /// Makes room for as many bytes more: little, or all there ever is, so that it grows once.
+    fn make_room(&mut self, length: usize) {
+        let needed = self.buffer.len() + length;
+        if needed > self.buffer.capacity() {
+            let wanted = if needed > KEPT { needed.max(MOST) } else { KEPT };
+            self.buffer.reserve_exact(wanted - self.buffer.len());
+        }
     }
 }
 
@@ -94,6 +102,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
             self.turn += count;
             return Poll::Ready(Ok(count));
         }
+        self.make_room(length);
         slices.iter().for_each(|slice| self.buffer.extend_from_slice(slice));
         Poll::Ready(Ok(length))
     }
@@ -108,6 +117,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
             return Poll::Ready(Ok(()));
         }
         ready!(self.poll_hand_on(context))?;
+        self.buffer.shrink_to(KEPT);
         Pin::new(&mut self.stream).poll_flush(context)
     }
 

@@ -48,6 +48,10 @@ const MOST_HEADERS: usize = 1000;
 /// Streams on one HTTP/2 connection. A host multiplexes all its users' watches on one or two.
 const STREAMS: u32 = 1000;
 
+/// Most of an answer that waits to be sent: as much as is sent in a turn. What is made only as fast as it is sent is still
+/// in a core's cache by then. Unit: bytes.
+const UNSENT: usize = 128 * 1024;
+
 /// Dead peers are noticed after two of these.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
@@ -252,6 +256,7 @@ fn http2(streams: Spawner) -> http2::Builder<Spawner> {
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(LARGEST_HEADERS).unwrap_or(u32::MAX))
         .max_concurrent_streams(STREAMS)
+        .max_send_buf_size(UNSENT)
         .keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE);
     builder
