@@ -17,6 +17,9 @@ pub(crate) const TIMES: usize = 40;
 /// Objects in the namespace that is listed.
 const LISTED: usize = 200;
 
+/// As many of them as are listed at a time: a list of more has a thread of its own, of which nothing is counted.
+const PAGE: usize = 50;
+
 /// Those who watch while an object is changed.
 const WATCHERS: usize = 20;
 
@@ -158,7 +161,7 @@ async fn watch(
 }
 
 async fn read(server: &Server, path: Path, name: &str) -> anyhow::Result<()> {
-    let all = Kind::Machine.collection(SHOWN);
+    let all = format!("{}?limit={PAGE}", Kind::Machine.collection(SHOWN));
     let (path, accept) = match path {
         Path::Get => (object(name), JSON),
         Path::Metadata => (all, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
