@@ -8,7 +8,6 @@ mod e2e;
 mod fuzz;
 mod layers;
 mod prerequisites;
-mod release;
 mod run;
 mod test;
 
@@ -38,8 +37,6 @@ enum Command {
     E2e(e2e::Arguments),
     /// Measure Capstan beside a kube-apiserver with CRDs, and draw the report
     Bench(bench::Arguments),
-    /// Build the program, twice: to count what it does most, and for that
-    Release,
     /// Check form, lints, docs, layers, dependencies and generated files
     Check,
     /// Write the generated files anew
@@ -54,7 +51,6 @@ fn main() -> ExitCode {
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::E2e(arguments) => e2e::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
-        Command::Release => release::run(),
         Command::Check => check::run(),
         Command::Generate => layers::generate(),
     };

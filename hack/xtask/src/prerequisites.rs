@@ -51,20 +51,6 @@ pub(crate) fn build() -> anyhow::Result<()> {
     install(&PROTOC)
 }
 
-/// Makes sure that counts of what a program does can be read, and returns what reads them: it comes with the compiler,
-/// and reads those of no other.
-pub(crate) fn llvm_profdata() -> anyhow::Result<PathBuf> {
-    let libraries =
-        run::output(Command::new("rustc").args(["--print", "target-libdir"]).current_dir(run::root()?))?;
-    let tool = Path::new(libraries.trim()).with_file_name("bin").join("llvm-profdata");
-    if !tool.exists() {
-        let mut rustup = Command::new("rustup");
-        rustup.args(["component", "add", "llvm-tools"]).current_dir(run::root()?);
-        run::shown(&mut rustup).context("llvm-profdata, of rustup's component llvm-tools, is needed")?;
-    }
-    Ok(tool)
-}
-
 /// Makes sure that the end-to-end lab can be built.
 pub(crate) fn lab() -> anyhow::Result<()> {
     if run::is_there("openssl") && run::is_there("curl") { Ok(()) } else { install(&LAB) }

@@ -79,9 +79,9 @@ serves its Flunder, made as large as a Machine by annotations, of which a status
 log, and Capstan's controllers are off. Objects that are listed are written into etcd as each server would have. Where a
 server has no number for 100,000, it would have taken more memory than was free.
 
-Capstan is what `cargo xtask release` builds: the compiler is told what the program did most in a minute of this load.
-The others are built as their projects release them. etcd itself is asked through one connection, as a server asks it;
-the embedded store by itself is called within the load generator's process, as a server calls it within its own.
+Capstan is what `cargo build --release` builds; the others are built as their projects release them. etcd itself is
+asked through one connection, as a server asks it; the embedded store by itself is called within the load generator's
+process, as a server calls it within its own.
 
 **Is the load generator the bottleneck?** `floor` is a server that takes a request in and answers bytes from memory
 through the TLS and HTTP library that Capstan uses: what it does is what the wire and the load generator allow, and no

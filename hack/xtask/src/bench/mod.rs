@@ -7,12 +7,12 @@ mod house;
 mod phases;
 mod results;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
 
-use crate::{prerequisites, release, run};
+use crate::{prerequisites, run};
 use house::House;
 use results::Results;
 
@@ -90,26 +90,9 @@ const WHOLE: Extent = Extent {
     every_form: true,
 };
 
-/// What is not measured, but learned from: some of everything.
-const LOAD: Extent = Extent { seconds: 1.0, sizes: &[1_000], every_form: true, ..QUICK };
-
 /// The guard alone, as one of the checks.
 pub(crate) fn guard() -> anyhow::Result<()> {
     guard::run(false)
-}
-
-/// Has a program of ours serve what is measured, for it to count what it does.
-pub(crate) fn load(program: &Path) -> anyhow::Result<()> {
-    prerequisites::lab()?;
-    build()?;
-    let ours = ["capstan", "capstan-embedded"].map(str::to_owned);
-    let mut house = House::build(&ours, program)?;
-    phases::load(&mut house, &LOAD).with_context(|| format!("logs are in {}", house.keep_logs()))
-}
-
-/// Builds the load generator.
-fn build() -> anyhow::Result<()> {
-    run::shown(&mut run::cargo(&["build", "--quiet", "--locked", "--release", "--package", "bench"])?)
 }
 
 /// Builds, starts, measures, and draws the report.
@@ -119,7 +102,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return guard::run(arguments.keep);
     }
     prerequisites::lab()?;
-    build()?;
+    let release = ["build", "--quiet", "--locked", "--release", "-p", "apiserver-server", "-p", "bench"];
+    run::shown(&mut run::cargo(&release)?)?;
     let quick = || run::target().map(|target| target.join("benchmarks"));
     let out = match (&arguments.out, arguments.quick) {
         (Some(out), _) => out.clone(),
@@ -132,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let mut extent = if arguments.quick { QUICK } else { WHOLE };
         extent.rounds = arguments.rounds.unwrap_or(extent.rounds);
         let mut results = Results::new(arguments.quick, extent.rounds);
-        let mut house = House::build(&arguments.servers, &release::built()?)?;
+        let mut house = House::build(&arguments.servers, &run::target()?.join("release/capstan"))?;
         let measured = phases::all(&mut house, &extent, &arguments.only, &mut results);
         // What was measured before something failed is worth keeping.
         results.write(&data)?;

@@ -58,16 +58,6 @@ pub(super) fn all(
     Ok(())
 }
 
-/// Has the servers do what they do most, and measures nothing.
-pub(super) fn load(house: &mut House, extent: &Extent) -> anyhow::Result<()> {
-    let nowhere = &mut Results::new(true, extent.rounds);
-    start(house, nowhere)?;
-    operations(house, extent, nowhere)?;
-    watches(house, extent, nowhere)?;
-    lists(house, extent, nowhere)?;
-    restarts(house, extent, nowhere)
-}
-
 /// Which versions are measured.
 fn note(house: &House, results: &mut Results) -> anyhow::Result<()> {
     let said = |program: &Path, argument: &str| run::output(Command::new(program).arg(argument));
