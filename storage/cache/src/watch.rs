@@ -57,14 +57,16 @@ impl<T> SectionWatch<T> {
 
     /// Everything of the section up to this revision has been yielded. `None` before the revision that the watch begins
     /// after has happened.
-    pub fn reached(&self) -> Option<Revision> {
+    pub fn reached(&mut self) -> Option<Revision> {
         // The position first: the extent shows every change up to it.
         let position = self.position.borrow().revision;
         let extent = *self.extent.borrow();
-        let is_all =
-            self.taken.is_empty() && extent.life == self.life && extent.revision <= self.seen.max(self.floor);
-        let reached = if is_all { self.seen.max(position) } else { self.seen };
-        (reached <= position).then_some(reached)
+        let covered = self.seen.max(self.floor);
+        if self.taken.is_empty() && extent.life == self.life && extent.revision <= covered {
+            // Kept, so that it never goes back.
+            self.seen = covered.max(position);
+        }
+        (self.seen <= position).then_some(self.seen)
     }
 
     /// The next change. Cancel safe: nothing is lost when the future is dropped.

@@ -127,6 +127,42 @@ async fn a_watch_tells_each_change_once_with_what_was_before() {
     );
 }
 
+/// What a bookmark says: all that was told, with what others' sections went through, and never less than before.
+#[tokio::test]
+async fn how_far_a_watch_is_goes_on_without_changes_of_its_own_and_never_back() {
+    let world = world();
+    assert!(world.cache.wait_for(Revision::new(1), LIMIT).await);
+    let mut watch = world.cache.watch(0, world.cache.revision()).await.unwrap().unwrap();
+    let elsewhere = world.put("b/y", "1").await;
+    assert!(world.cache.wait_for(elsewhere, LIMIT).await);
+    assert_eq!(watch.reached(), Some(elsewhere));
+    let untold = world.put("a/x", "1").await;
+    let later = world.put("b/y", "2").await;
+    assert!(world.cache.wait_for(later, LIMIT).await);
+    assert_eq!(watch.reached(), Some(elsewhere), "a change was not told yet");
+    assert_eq!(change(&mut watch).await.1, format!("1@{untold}"));
+    assert_eq!(watch.reached(), Some(later));
+    let mut ahead = world.cache.watch(0, Revision::new(later.number() + 2)).await.unwrap().unwrap();
+    assert_eq!(ahead.reached(), None, "that has not happened");
+    world.put("a/x", "2").await;
+    world.put("a/x", "3").await;
+    let told = world.put("a/x", "4").await;
+    assert_eq!(change(&mut ahead).await.1, format!("4@{told}"), "and nothing up to then is told");
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_cache() {
+    let World { store, cache, _directory } = world();
+    assert!(cache.wait_for(Revision::new(1), LIMIT).await);
+    let shutdown = CancellationToken::new();
+    let other = Cache::start(store, "/t/", &["/t/a/".to_owned()], Arc::new(ToText), shutdown.clone());
+    let mut watch = other.watch(0, cache.revision()).await.unwrap().unwrap();
+    shutdown.cancel();
+    drop(other);
+    let ended = tokio::time::timeout(LIMIT, watch.next()).await.unwrap();
+    assert!(matches!(ended, Err(StoreError::Unavailable { .. })), "{ended:?}");
+}
+
 #[tokio::test]
 async fn a_watch_from_before_the_cache_is_told_from_the_store() {
     let world = world();

@@ -137,8 +137,8 @@ impl ObjectWatch {
     /// Everything up to this revision that this watcher is to see has been yielded: what a bookmark
     /// may say. `None` while what was there at the beginning is still being told, and before the
     /// revision that the watch begins after has happened.
-    pub fn told(&self) -> Option<Revision> {
-        self.changes.reached().filter(|_| self.initial.is_empty())
+    pub fn told(&mut self) -> Option<Revision> {
+        self.initial.is_empty().then(|| self.changes.reached()).flatten()
     }
 
     /// What the change is to this watcher: what comes into view is added, what leaves it is deleted.
