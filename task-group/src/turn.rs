@@ -35,8 +35,8 @@ impl Turn {
         self.now() >= self.end.load(Ordering::Relaxed)
     }
 
-    /// `member`, which in a turn that is over, or has used up what the runtime gives a task, waits for the next one. It is dropped as soon as it is done, within the
-    /// turn.
+    /// `member`, which waits for the next turn when this one is over, or has used up what the runtime gives a task. It is
+    /// dropped as soon as it is done, within the turn.
     pub(crate) fn limit<F: Future>(self: &Arc<Self>, member: F) -> impl Future<Output = F::Output> + use<F> {
         let turn = Arc::clone(self);
         async move {

@@ -27,12 +27,17 @@ impl Frames {
         Self { resource, form, include, first: true }
     }
 
+    /// Whether they are the same for all who watch in this form, and written once.
+    pub(super) fn are_shared(&self) -> bool {
+        self.form == Form::JSON
+    }
+
     /// Something happened to an object.
     ///
     /// # Errors
     /// 500 naming an object that cannot be read.
     pub(super) fn event(&mut self, kind: EventKind, item: &CachedObject) -> ApiResult<Bytes> {
-        if self.form == Form::JSON {
+        if self.are_shared() {
             item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
             return Ok(item.frame(kind));
         }

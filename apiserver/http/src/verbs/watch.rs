@@ -38,7 +38,7 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// How long a client may leave an event untaken before its watch is closed. It then comes back with the last revision it
 /// saw, and misses nothing.
-const SLOWEST: Duration = Duration::from_secs(60);
+pub(super) const SLOWEST: Duration = Duration::from_secs(60);
 
 pub(super) async fn serve(
     server: &Arc<ApiServer>,
@@ -136,6 +136,10 @@ impl Watched {
     /// What the client is told next; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         let frame = self.frame().await;
+        if !self.frames.are_shared() {
+            // What is written for this watch alone takes long enough for others to have their turn.
+            tokio::task::yield_now().await;
+        }
         self.told = Instant::now();
         frame
     }

@@ -19,6 +19,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
+use super::watch::SLOWEST;
 use crate::body::{Events, ResponseBody};
 use crate::encoding::Encoding;
 use crate::response::Answer;
@@ -115,11 +116,11 @@ async fn serve(upgraded: Upgraded, mut events: Events, encoding: Encoding) {
         loop {
             let sent = tokio::select! {
                 event = events.next() => match event {
-                    Some(event) => tell(&mut to, &event, encoding).await,
+                    Some(event) => in_time(tell(&mut to, &event, encoding)).await,
                     None => break,
                 },
                 said = saying.recv() => match said {
-                    Some((PING, payload)) => send(&mut to, PONG, &payload).await,
+                    Some((PING, payload)) => in_time(send(&mut to, PONG, &payload)).await,
                     Some((CLOSE, _)) | None => break,
                     Some(_) => Ok(()),
                 },
@@ -128,12 +129,17 @@ async fn serve(upgraded: Upgraded, mut events: Events, encoding: Encoding) {
                 return;
             }
         }
-        let _ = send(&mut to, CLOSE, &NORMAL).await;
+        let _ = in_time(send(&mut to, CLOSE, &NORMAL)).await;
         let _ = to.shutdown().await;
     };
     let hearing = tokio::spawn(hearing);
     telling.await;
     hearing.abort();
+}
+
+/// Whoever takes nothing for that long is left.
+async fn in_time(sending: impl Future<Output = std::io::Result<()>>) -> std::io::Result<()> {
+    tokio::time::timeout(SLOWEST, sending).await?
 }
 
 /// Sends an event. What is not text comes with its length before it, which a message has itself.
