@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::element::Element;
 use crate::json_order::same;
-use crate::list_order::{Items, values};
+use crate::list_order::{self, Items, values};
 use crate::schema::{ListType, MapType, Type, View};
 use crate::set::{Node, Set};
 
@@ -129,12 +129,14 @@ fn alone(of: &Type, value: &Value) -> Node {
             }
         }
         View::List(list) => {
-            let items = Items::of(list, values(value.as_array()));
-            for name in &items.order {
+            for (at, item) in values(value.as_array()).iter().enumerate() {
+                let name = list_order::name(list, at, item);
                 // Items called the same are one value, which comes or goes as a whole.
-                let whole = || Node { member: true, ..Node::default() };
-                let item = items.single(name).map_or_else(whole, |item| alone(&list.element, item));
-                node.below.put(name.clone(), item);
+                let item = match node.below.nodes.contains_key(&name) {
+                    true => Node { member: true, ..Node::default() },
+                    false => alone(&list.element, item),
+                };
+                node.below.put(name, item);
             }
         }
     }

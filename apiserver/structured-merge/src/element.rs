@@ -76,11 +76,10 @@ impl Element {
             Self::Value(item) => format!("v:{}", item.value()),
             Self::Index(at) => format!("i:{at}"),
             Self::Key(fields) => {
-                let fields: Vec<String> = fields
-                    .iter()
-                    .map(|(name, item)| format!("{}:{}", Value::from(name.as_str()), item.value()))
-                    .collect();
-                format!("k:{{{}}}", fields.join(","))
+                let field = |(name, item): &(String, Item)| {
+                    [&Value::from(name.as_str()), item.value()].map(Value::to_string).join(":")
+                };
+                ["k:{", &fields.iter().map(field).collect::<Vec<_>>().join(","), "}"].concat()
             }
         }
     }

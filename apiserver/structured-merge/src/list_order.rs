@@ -49,8 +49,13 @@ fn identify_by_keys(keys: &[(String, Option<Value>)], item: &Value) -> Result<El
     Ok(Element::key(present))
 }
 
+/// The name of the item at a place: the place itself, if it has no other.
+pub(crate) fn name(list: &ListType, at: usize, item: &Value) -> Element {
+    identify(list, item).unwrap_or(Element::Index(at))
+}
+
 /// The items of a list by name, in the order in which each name first occurs; under each name its
-/// items. An item without a name is called by its place.
+/// items.
 pub(crate) struct Items<'a> {
     pub(crate) order: Vec<Element>,
     pub(crate) by_name: BTreeMap<Element, Vec<&'a Value>>,
@@ -63,7 +68,7 @@ impl<'a> Items<'a> {
         let mut items =
             Self { order: Vec::new(), by_name: BTreeMap::new(), names: Vec::with_capacity(values.len()) };
         for (at, value) in values.iter().enumerate() {
-            let name = identify(list, value).unwrap_or(Element::Index(at));
+            let name = name(list, at, value);
             let same = items.by_name.entry(name.clone()).or_default();
             if same.is_empty() {
                 items.order.push(name.clone());
