@@ -56,7 +56,7 @@ pub(super) async fn serve(
     let objects = &server.parts.objects;
     let applied = objects.apply(kind, &path.name, &configuration, target, &options, &creation).await?;
     let code = if applied.created { 201 } else { 200 };
-    let mut answer = view::written(code, kind.resource, &applied.written, form, &call.query)?;
+    let mut answer = view::written(code, kind.resource, applied.written.object, form, &call.query)?;
     response::warn(&mut answer, &applied.written.warnings);
     Ok(answer)
 }

@@ -67,10 +67,7 @@ impl Objects for ThroughStore {
     ) -> ApiResult<Value> {
         let options =
             WriteOptions { dry_run, field_validation: FieldValidation::Strict, manager: SERVER.to_owned() };
-        self.0
-            .create(self.kind(group, plural)?, namespace, object, options)
-            .await
-            .map(|written| written.object)
+        self.0.create(self.kind(group, plural)?, namespace, object, options).await?.object.into_value()
     }
 
     async fn lock(&self, name: &str) -> ApiResult<Lock> {

@@ -42,7 +42,7 @@ pub(super) async fn part(
     let patch = read(call, kind, options.field_validation)?;
     let written =
         server.parts.objects.patch(kind, &path.namespace, &path.name, &patch, target, options).await?;
-    let mut answer = view::written(200, kind.resource, &written, form, &call.query)?;
+    let mut answer = view::written(200, kind.resource, written.object, form, &call.query)?;
     response::warn(&mut answer, &written.warnings);
     Ok(answer)
 }

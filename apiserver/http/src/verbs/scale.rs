@@ -78,7 +78,7 @@ async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer>
         let objects = &server.parts.objects;
         let written =
             objects.apply_scale(of.kind, of.scale, namespace, name, &configuration, &options).await?;
-        let mut answer = show(call, &written.object, form)?;
+        let mut answer = show(call, &written.object.into_value()?, form)?;
         response::warn(&mut answer, &written.warnings);
         return Ok(answer);
     }
@@ -113,7 +113,7 @@ async fn write(
     let objects = &server.parts.objects;
     let (namespace, name) = (&of.path.namespace, &of.path.name);
     let written = objects.scale(of.kind, of.scale, namespace, name, how, change).await?;
-    Ok((written.warnings, show(call, &written.object, form)?))
+    Ok((written.warnings, show(call, &written.object.into_value()?, form)?))
 }
 
 fn told(options: &WriteOptions, faults: Vec<String>) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::{CachedObject, Listing, Written};
+use apiserver_machinery::store::{CachedObject, Listing, WrittenObject};
 use apiserver_machinery::table::{self, IncludeObject};
 use serde_json::{Value, json};
 
@@ -20,13 +20,15 @@ use crate::response::{self, Answer};
 pub(super) fn written(
     code: u16,
     resource: &Resource,
-    written: &Written,
+    written: WrittenObject,
     form: Form,
     query: &Query,
 ) -> ApiResult<Answer> {
-    match &written.json {
-        Some(json) if form == Form::JSON => Ok(line(code, json.len(), |body| body.extend_from_slice(json))),
-        _ => object(code, resource, &written.object, form, query),
+    match written {
+        WrittenObject::Json(json) if form == Form::JSON => {
+            Ok(line(code, json.len(), |body| body.extend_from_slice(&json)))
+        }
+        written => object(code, resource, &written.into_value()?, form, query),
     }
 }
 

@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::decoded::{check_known_fields, check_version_and_metadata};
 use super::namespaces::Place;
 use super::others::Seen;
-use super::{Kind, ObjectStore, Origin, Stored, Target, WriteOptions, Written, identity, insert, now, text};
+use super::{
+    Kind, ObjectStore, Origin, Target, WriteOptions, Written, WrittenObject, identity, insert, now, text,
+};
 use crate::metadata::{self, Before};
 use crate::object;
 use crate::schema::Schema;
@@ -44,7 +46,7 @@ impl ObjectStore {
         metadata::normalize(&mut object);
         warnings.extend(drop_twins(&mut object, false));
         let created = self.create_decoded(kind, namespace, object, &options).await;
-        Written::told(created.map(with_advice), warnings)
+        Written::told(created, warnings)
     }
 
     async fn create_decoded(
@@ -53,7 +55,7 @@ impl ObjectStore {
         namespace: &str,
         mut object: Value,
         options: &WriteOptions,
-    ) -> ApiResult<(Stored, Vec<String>)> {
+    ) -> ApiResult<Written> {
         let place = self.place(kind, namespace, object::name(&object)).await?;
         // What is no number says no version.
         let versioned =
@@ -82,7 +84,7 @@ impl ObjectStore {
         place: &Place<'_>,
         mut object: Value,
         dry_run: bool,
-    ) -> ApiResult<(Stored, Vec<String>)> {
+    ) -> ApiResult<Written> {
         let generate = object::meta(&object, "generateName").to_owned();
         if !object::name(&object).is_empty() || generate.is_empty() {
             return self.create_once(kind, place, object, Origin::Sent, dry_run).await;
@@ -113,7 +115,7 @@ impl ObjectStore {
         kind.resource.strategy.decoded(&mut object);
         prepare(kind, &mut object);
         let created = self.create_once(kind, &place, object, Origin::Applied, options.dry_run).await;
-        Written::told(created.map(with_advice), warnings)
+        Written::told(created, warnings)
     }
 
     /// Tries it under one name; the answer is the object and what the writer should know.
@@ -124,29 +126,24 @@ impl ObjectStore {
         mut object: Value,
         origin: Origin,
         dry_run: bool,
-    ) -> ApiResult<(Stored, Vec<String>)> {
+    ) -> ApiResult<Written> {
         prepare_by_kind(kind, &mut object, None, origin)?;
         let others = Seen::by(self);
         others.prepare(kind, &mut object, None, Target::Object).await?;
         let name = object::name(&object).to_owned();
         check(kind, &object, None, Target::Object, dry_run)?;
-        let warnings = others.judge(kind, &object, None, Target::Object).await?;
+        let mut warnings = metadata::finalizer_warnings(&object, None);
+        warnings.extend(others.judge(kind, &object, None, Target::Object).await?);
         let key = self.key(kind, place.namespace, &name)?;
         if dry_run {
             return match self.read(kind, &key).await? {
                 Some((existing, _)) => Err(insert::exists(kind, &existing)),
-                None => Ok((Stored::seen(object), warnings)),
+                None => Ok(Written { object: WrittenObject::Tree(object), warnings }),
             };
         }
-        let stored = self.insert(kind, &key, place, object, origin).await?;
-        Ok((stored, warnings))
+        let object = self.insert(kind, &key, place, object, origin).await?;
+        Ok(Written { object, warnings })
     }
-}
-
-/// A new object, and what is better done otherwise.
-fn with_advice((Stored { object, json }, mut warnings): (Stored, Vec<String>)) -> Written {
-    warnings.splice(0..0, metadata::finalizer_warnings(&object, None));
-    Written { object, json, warnings }
 }
 
 /// A new object is not being deleted.

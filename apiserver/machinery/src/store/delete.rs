@@ -107,8 +107,8 @@ impl ObjectStore {
         }
         let prepared = self.encode(kind, key, &new)?;
         let write = self.store.update(key, revision, prepared.value.clone());
-        match self.send(kind, key, prepared, write).await {
-            Ok((revision, _)) => {
+        match self.send(key, prepared, write).await {
+            Ok(revision) => {
                 object::set_revision(&mut new, revision);
                 Ok(Some(Deletion::Pending(new)))
             }

@@ -58,16 +58,14 @@ impl ObjectStore {
     /// Sends a write, of which the cache will hear.
     pub(super) async fn send(
         &self,
-        kind: Kind<'_>,
         key: &Key,
         prepared: Prepared,
         write: impl Future<Output = StoreResult<Revision>> + Send,
-    ) -> StoreResult<(Revision, Option<Bytes>)> {
-        let rendered = kind.resource.conversion.is_none().then(|| prepared.rendered.clone());
+    ) -> StoreResult<Revision> {
         let announced = self.expected.announce(key, prepared);
         let revision = write.await?;
         announced.happened();
-        Ok((revision, rendered.map(|rendered| rendered.at(revision).0)))
+        Ok(revision)
     }
 }
 

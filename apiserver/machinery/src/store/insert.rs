@@ -1,11 +1,11 @@
 //! The last step of a create: the object is stored, if there is none of its name and its namespace is as it was.
 
-use bytes::Bytes;
 use serde_json::Value;
 use storage_contract::{Key, Revision, StoreError, StoreResult, Unchanged};
 
 use super::namespaces::Place;
-use super::{Kind, ObjectStore, Origin, Stored};
+use super::written::Draft;
+use super::{Kind, ObjectStore, Origin, WrittenObject};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 
@@ -22,22 +22,23 @@ impl ObjectStore {
         place: &Place<'_>,
         mut object: Value,
         origin: Origin,
-    ) -> ApiResult<Stored> {
+    ) -> ApiResult<WrittenObject> {
         let mut unchanged = place.unchanged.clone();
         for _ in 0..ATTEMPTS {
-            let outcome = self.try_insert(kind, key, &mut object, origin, unchanged.as_ref()).await?;
+            let (outcome, draft) = self.try_insert(kind, key, object, origin, unchanged.as_ref()).await?;
             match outcome {
-                Ok((revision, json)) => {
-                    object::set_revision(&mut object, revision);
-                    return Ok(Stored { object, json });
+                Ok(revision) => return Ok(draft.at(revision)),
+                Err(StoreError::Exists { .. }) => {
+                    return Err(self.refuse_second(kind, key, &draft.into_value()?).await);
                 }
-                Err(StoreError::Exists { .. }) => return Err(self.refuse_second(kind, key, &object).await),
                 Err(StoreError::Conflict { .. }) => {
+                    object = draft.into_value()?;
                     let name = object::name(&object);
                     unchanged = self.place_as_stored(kind, place.namespace, name).await?.unchanged;
                 }
                 Err(unknown @ StoreError::Unknown { .. }) => {
-                    return self.settle_create(kind, key, &object, &unknown).await.map(Stored::seen);
+                    let settled = self.settle_create(kind, key, &draft.into_value()?, &unknown).await;
+                    return settled.map(WrittenObject::Tree);
                 }
                 Err(error) => return Err(ApiError::storage(&error)),
             }
@@ -53,22 +54,23 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         key: &Key,
-        object: &mut Value,
+        object: Value,
         origin: Origin,
         unchanged: Option<&Unchanged>,
-    ) -> ApiResult<StoreResult<(Revision, Option<Bytes>)>> {
-        let create = async |object: &Value| {
-            let prepared = self.encode(kind, key, object)?;
-            let value = prepared.value.clone();
-            let write = self.store.create_while(key, value, unchanged);
-            ApiResult::Ok(self.send(kind, key, prepared, write).await)
+    ) -> ApiResult<(StoreResult<Revision>, Draft)> {
+        let create = async |object: Value| {
+            let prepared = self.encode(kind, key, &object)?;
+            let draft = Draft::new(kind, object, &prepared.rendered);
+            let write = self.store.create_while(key, prepared.value.clone(), unchanged);
+            ApiResult::Ok((self.send(key, prepared, write).await, draft))
         };
-        let outcome = create(object).await?;
+        let (outcome, draft) = create(object).await?;
         if !matches!(outcome, Err(StoreError::TooLarge { .. })) || origin != Origin::Sent {
-            return Ok(outcome);
+            return Ok((outcome, draft));
         }
-        object::remove_meta(object, "managedFields");
-        create(object).await
+        let mut smaller = draft.into_value()?;
+        object::remove_meta(&mut smaller, "managedFields");
+        create(smaller).await
     }
 
     /// What to say when there is an object of that name.

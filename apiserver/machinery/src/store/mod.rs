@@ -33,11 +33,11 @@ mod skimmed;
 mod swap;
 mod update;
 mod watch;
+mod written;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
 use storage_cache::{Cache, Section};
@@ -63,6 +63,7 @@ pub use namespaces::{NamespaceSource, OwnNamespaces};
 pub use sent::Replacement;
 pub use update::{Method, Target};
 pub use watch::{ObjectEvent, ObjectWatch, WatchRequest, WatchStart};
+pub use written::{Written, WrittenObject};
 
 /// How long a consistent read waits for the cache before it reads the store itself: the follower is
 /// a few milliseconds behind when all is well.
@@ -104,48 +105,6 @@ enum Origin {
     Sent,
     /// What a client applied. A null there means null.
     Applied,
-}
-
-/// An object that was written.
-#[derive(Debug)]
-struct Stored {
-    object: Value,
-    /// Its JSON, where that was written on the way to the store.
-    json: Option<Bytes>,
-}
-
-impl Stored {
-    /// An object that was read, or is not stored at all.
-    fn seen(object: Value) -> Self {
-        Self { object, json: None }
-    }
-}
-
-/// A written object and what its writer should be told.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Written {
-    /// The object as stored (or as it would be).
-    pub object: Value,
-    /// Its JSON, where that was written on the way to the store.
-    pub json: Option<Bytes>,
-    /// Warnings, without the header's decoration.
-    pub warnings: Vec<String>,
-}
-
-impl Written {
-    /// How a write ended, after what else its writer is to be told: of a refusal, too.
-    ///
-    /// # Errors
-    /// The write's own.
-    pub fn told(result: ApiResult<Self>, mut warnings: Vec<String>) -> ApiResult<Self> {
-        match result {
-            Ok(mut written) => {
-                warnings.append(&mut written.warnings);
-                Ok(Self { warnings, ..written })
-            }
-            Err(error) => Err(error.after(warnings)),
-        }
-    }
 }
 
 /// The objects of all registered kinds.

@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use super::apply::{check_kind, refusal};
 use super::update::{Method, Modification};
-use super::{Configuration, Kind, ObjectStore, Origin, Target, WriteOptions, Written, identity};
+use super::{
+    Configuration, Kind, ObjectStore, Origin, Target, WriteOptions, Written, WrittenObject, identity,
+};
 use crate::object;
 use crate::resource::Scale;
 use crate::scale;
@@ -125,7 +127,8 @@ impl ObjectStore {
         let (target, origin) = (Target::Object, Origin::Sent);
         let how = Modification { target, options, origin, owned: true, method };
         let written = self.modify(kind, namespace, name, how, change).await?;
-        Ok(Written { object: scale::shown(scale, &written.object)?, json: None, warnings: written.warnings })
+        let shown = scale::shown(scale, &written.object.into_value()?)?;
+        Ok(Written { object: WrittenObject::Tree(shown), warnings: written.warnings })
     }
 
     /// Where the number stands, in every version of the kind.

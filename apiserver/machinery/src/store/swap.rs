@@ -5,7 +5,8 @@ use storage_contract::{Key, Revision, StoreError};
 
 use super::base::Base;
 use super::update::Modification;
-use super::{Kind, ObjectStore, Origin, Stored, is_held, owners};
+use super::written::Draft;
+use super::{Kind, ObjectStore, Origin, WrittenObject, is_held, owners};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 
@@ -15,17 +16,17 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         key: &Key,
-        base: &Base,
+        base: Base,
         mut new: Value,
         how: Modification<'_>,
-    ) -> ApiResult<Option<Stored>> {
+    ) -> ApiResult<Option<WrittenObject>> {
         let dry_run = how.options.dry_run;
         if object::is_deleting(&new) && !is_held(kind.resource, &new) {
             return self.finish_deletion(kind, key, base.revision, new, dry_run).await;
         }
         owners::keep_times(&mut new, &base.object);
         if dry_run {
-            return Ok(Some(Stored::seen(new)));
+            return Ok(Some(WrittenObject::Tree(new)));
         }
         if new == base.object {
             let entry = match &base.entry {
@@ -37,27 +38,29 @@ impl ObjectStore {
             };
             // What is not written as it would be written now is written anew.
             if self.is_current(kind, &entry) {
-                return Ok(Some(Stored::seen(new)));
+                return Ok(Some(WrittenObject::Tree(new)));
             }
         }
-        let update = async |new: &Value| {
-            let prepared = self.encode(kind, key, new)?;
-            let write = self.store.update(key, base.revision, prepared.value.clone());
-            ApiResult::Ok(self.send(kind, key, prepared, write).await)
+        let revision = base.revision;
+        drop(base);
+        let update = async |new: Value| {
+            let prepared = self.encode(kind, key, &new)?;
+            let draft = Draft::new(kind, new, &prepared.rendered);
+            let write = self.store.update(key, revision, prepared.value.clone());
+            ApiResult::Ok((self.send(key, prepared, write).await, draft))
         };
-        let mut outcome = update(&new).await?;
+        let (mut outcome, mut draft) = update(new).await?;
         if matches!(outcome, Err(StoreError::TooLarge { .. })) && how.origin == Origin::Sent {
-            object::remove_meta(&mut new, "managedFields");
-            outcome = update(&new).await?;
+            let mut smaller = draft.into_value()?;
+            object::remove_meta(&mut smaller, "managedFields");
+            (outcome, draft) = update(smaller).await?;
         }
         match outcome {
-            Ok((revision, json)) => {
-                object::set_revision(&mut new, revision);
-                Ok(Some(Stored { object: new, json }))
-            }
+            Ok(revision) => Ok(Some(draft.at(revision))),
             Err(StoreError::Conflict { .. }) => Ok(None),
             Err(unknown @ StoreError::Unknown { .. }) => {
-                Ok(self.settle_swap(kind, key, new, &unknown).await?.map(Stored::seen))
+                let settled = self.settle_swap(kind, key, draft.into_value()?, &unknown).await?;
+                Ok(settled.map(WrittenObject::Tree))
             }
             Err(error) => Err(ApiError::storage(&error)),
         }
@@ -71,18 +74,18 @@ impl ObjectStore {
         revision: Revision,
         new: Value,
         dry_run: bool,
-    ) -> ApiResult<Option<Stored>> {
+    ) -> ApiResult<Option<WrittenObject>> {
         if dry_run {
-            return Ok(Some(Stored::seen(new)));
+            return Ok(Some(WrittenObject::Tree(new)));
         }
         match self.store.delete(key, revision).await {
-            Ok(_) => Ok(Some(Stored::seen(new))),
+            Ok(_) => Ok(Some(WrittenObject::Tree(new))),
             // Gone, by us or somebody else, is what was wanted.
             Err(StoreError::Conflict { .. }) => {
-                Ok(self.read(kind, key).await?.is_none().then(|| Stored::seen(new)))
+                Ok(self.read(kind, key).await?.is_none().then(|| WrittenObject::Tree(new)))
             }
             Err(unknown @ StoreError::Unknown { .. }) => {
-                Ok(self.look_after(kind, key, &unknown).await?.is_none().then(|| Stored::seen(new)))
+                Ok(self.look_after(kind, key, &unknown).await?.is_none().then(|| WrittenObject::Tree(new)))
             }
             Err(error) => Err(ApiError::storage(&error)),
         }

@@ -7,7 +7,7 @@ use super::base::Base;
 use super::others::Seen;
 use super::parts::{count_generation, keep_status, settle};
 use super::sent::{Replacement, patched, prepared};
-use super::{Kind, ObjectStore, Origin, Stored, WriteOptions, Written, create, identity};
+use super::{Kind, ObjectStore, Origin, WriteOptions, Written, create, identity};
 use crate::metadata::{self, Before};
 use crate::object;
 use crate::patch::Patch;
@@ -147,14 +147,14 @@ impl ObjectStore {
                 Some(base) => base,
                 None => self.base(kind, &key, name).await?,
             };
-            let is_stored = base.is_stored();
-            match self.attempt(kind, &key, &base, how, &mut change).await {
+            let (is_stored, revision) = (base.is_stored(), base.revision);
+            match self.attempt(kind, &key, base, how, &mut change).await {
                 Ok(Some(written)) => return Ok(written),
                 Err(error) if is_stored || error.code >= 500 => return Err(error),
                 // What is wrong with what was at hand may be right with what is stored, if that is another.
                 Err(error) => {
                     let stored = self.base(kind, &key, name).await?;
-                    if stored.revision == base.revision {
+                    if stored.revision == revision {
                         return Err(error);
                     }
                     at_hand = Some(stored);
@@ -170,7 +170,7 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         key: &Key,
-        base: &Base,
+        base: Base,
         how: Modification<'_>,
         change: &mut (impl FnMut(&Value) -> ApiResult<Value> + Send),
     ) -> ApiResult<Option<Written>> {
@@ -212,7 +212,7 @@ impl ObjectStore {
             Err(error) => return Err(error.after(warnings)),
         }
         let swapped = self.swap(kind, key, base, new, how).await?;
-        Ok(swapped.map(|Stored { object, json }| Written { object, json, warnings }))
+        Ok(swapped.map(|object| Written { object, warnings }))
     }
 
     /// Gives `new` its owners: those of `old`, but for what the writer has changed.
