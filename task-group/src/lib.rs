@@ -65,6 +65,14 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawner {
     }
 }
 
+/// How a group's members are after they went on.
+struct Members {
+    /// Whether those that were woken have all had their turn, and wait: not when the group's was over before.
+    all_wait: bool,
+    /// Whether some are done.
+    some_are_done: bool,
+}
+
 /// Futures that take turns in the task that polls the group. As a future by itself it ends when all of them have.
 #[derive(Debug)]
 pub struct Group {
@@ -115,26 +123,25 @@ impl Group {
         }
         loop {
             let had_something = coop::has_budget_remaining();
-            let (all_wait, some_are_done) = self.poll_members(&mut members_context);
+            let members = self.poll_members(&mut members_context);
             let has_something = coop::has_budget_remaining();
             self.is_owed = had_something && !has_something;
             self.head.take();
             if let Poll::Ready(done) = head(&mut heads_context) {
                 return Poll::Ready(done);
             }
-            if all_wait && shared.woken.rest() {
+            if members.all_wait && shared.woken.rest() {
                 return Poll::Pending;
             }
-            if shared.turn.is_over() || !has_something || (self.head.take() && !some_are_done) {
+            if shared.turn.is_over() || !has_something || (self.head.take() && !members.some_are_done) {
                 shared.woken.leave();
                 return Poll::Pending;
             }
         }
     }
 
-    /// Has the members go on that were woken, until nobody is, so that what they say is said to the head at a time. Whether
-    /// all were looked at, which they are not when the turn is over before; and whether some are done.
-    fn poll_members(&mut self, context: &mut Context<'_>) -> (bool, bool) {
+    /// Has the members go on that were woken, until nobody is, so that what they say is said to the head at a time.
+    fn poll_members(&mut self, context: &mut Context<'_>) -> Members {
         let mut some_are_done = false;
         loop {
             // Who wakes before this has its turn now; who wakes after it is heard.
@@ -146,13 +153,13 @@ impl Group {
             while let Poll::Ready(Some(())) = self.running.poll_next_unpin(context) {
                 some_are_done = true;
                 if self.shared.turn.is_over() {
-                    return (false, true);
+                    return Members { all_wait: false, some_are_done };
                 }
             }
             // It leaves off, and wakes, after two that were woken while they had their turn: as whoever sends data is.
             let has_more = self.members.take() && coop::has_budget_remaining();
             if !has_more || self.shared.turn.is_over() {
-                return (true, some_are_done);
+                return Members { all_wait: true, some_are_done };
             }
         }
     }
