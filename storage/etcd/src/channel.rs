@@ -3,9 +3,14 @@
 use etcd_client::{BalancedChannelBuilder, Channel};
 use task_group::{Group, Spawner};
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tonic::codegen::http::Uri;
+use tonic::body::Body;
+use tonic::codegen::http::{Request, Uri};
 use tonic::transport::Endpoint;
 use tonic::transport::channel::Change;
+use tower::ServiceExt;
+use tower::util::BoxCloneSyncService;
+
+use crate::last_frame::Foreseen;
 
 /// A channel of which all parts are one task: what spreads requests over the members, and every connection with its
 /// requests. By themselves they are five tasks that wake each other for each request.
@@ -26,7 +31,9 @@ impl BalancedChannelBuilder for InOneTask {
         tokio::spawn(parts);
         let (told, changes) = mpsc::channel(capacity);
         tokio::spawn(hand_on(changes, members, spawner));
-        Ok((Channel::Tonic(channel), told))
+        let channel =
+            channel.map_request(|request: Request<Body>| request.map(|body| Body::new(Foreseen::new(body))));
+        Ok((Channel::Custom(BoxCloneSyncService::new(channel.map_err(Into::into))), told))
     }
 }
 

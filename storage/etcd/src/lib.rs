@@ -17,6 +17,7 @@
 mod channel;
 mod configuration;
 mod error;
+mod last_frame;
 mod version;
 mod watch;
 
