@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::{Method, Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -67,7 +69,20 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `shutdown` and the delay after it, in which readiness fails; then lets requests in
 /// flight finish for at most `grace`.
-pub async fn serve(
+///
+/// It is boxed so that connections are compiled in this crate, for speed: the body of an `async fn` is compiled
+/// where it is polled, and who calls this is built for size.
+pub fn serve(
+    server: Arc<ApiServer>,
+    listener: TcpListener,
+    tls: Arc<ReloadableTls>,
+    shutdown: CancellationToken,
+    grace: Duration,
+) -> BoxFuture<'static, ()> {
+    accept(server, listener, tls, shutdown, grace).boxed()
+}
+
+async fn accept(
     server: Arc<ApiServer>,
     listener: TcpListener,
     tls: Arc<ReloadableTls>,

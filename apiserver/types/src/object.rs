@@ -47,7 +47,7 @@ macro_rules! root {
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[serde(rename_all = "camelCase", default)]
+        #[serde(rename_all = "camelCase", default, remote = "Self")]
         pub struct $name {
             /// Group and version. Default: those of this type, also for an object that was sent
             /// without, so that it can be sent back.
@@ -63,6 +63,21 @@ macro_rules! root {
                 #[serde(skip_serializing_if = "Option::is_none")]
                 pub status: Option<$status>,
             )?
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                // The derived one, which is a function of the type itself.
+                Self::serialize(self, to)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                // Compiled once for trees instead of for each format that objects come in, which made two megabytes.
+                let tree = <serde_json::Value as serde::Deserialize>::deserialize(from)?;
+                Self::deserialize(tree).map_err(serde::de::Error::custom)
+            }
         }
 
         impl Default for $name {
