@@ -74,7 +74,7 @@ macro_rules! root {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                // Compiled once for trees instead of for each format that objects come in, which made two megabytes.
+                // Compiled for trees alone, and not once more for each format that objects come in.
                 let tree = <serde_json::Value as serde::Deserialize>::deserialize(from)?;
                 Self::deserialize(tree).map_err(serde::de::Error::custom)
             }

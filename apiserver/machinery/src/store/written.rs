@@ -1,8 +1,8 @@
 //! Objects on their way to the store, and as they are there.
 //!
-//! A write waits for the store some hundred times as long as it works. Were the trees that it made kept meanwhile, all
-//! that wait would hold several hundred kilobytes each, and none of it would be in a core's cache when it is freed. So
-//! of what waits there is the JSON alone; whoever needs a tree after all reads it again.
+//! A write waits for the store longer than it works. Were the trees that it made kept meanwhile, those of all that wait
+//! would be held for nobody, and would have left a core's cache when they are freed. So it is JSON that waits; whoever
+//! needs a tree after all reads it again.
 
 use bytes::Bytes;
 use serde_json::Value;
