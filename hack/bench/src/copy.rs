@@ -3,25 +3,26 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
-use anyhow::{Context, ensure};
-use etcd_client::{Client, GetOptions};
+use anyhow::Context;
+use etcd_client::{Client, GetOptions, SortOrder, SortTarget};
 use futures::future::try_join_all;
 
 use bench_kinds::SHARDS;
 
-/// Writes copies of the object `first` of a namespace, by its name and its revision, each with a name and a uid of
-/// its own.
+/// Of so many keys that were written last one is the object: servers write little else.
+const LATEST: i64 = 100;
+
+/// Writes copies of the object `first` of a namespace, which was just written, each with a name and a uid of its own.
 pub(crate) async fn copies(
     etcd: &str,
     namespace: &str,
-    first: (&str, i64),
+    first: &str,
     numbers: Range<usize>,
     name: fn(usize) -> String,
     in_flight: usize,
 ) -> anyhow::Result<()> {
     let client = Client::connect([etcd], None).await?;
-    let (first, revision) = first;
-    let (key, value) = find(&client, &format!("/{namespace}/{first}"), revision).await?;
+    let (key, value) = find(&client, &format!("/{namespace}/{first}")).await?;
     let uid =
         uid(&value).with_context(|| format!("{key} is stored in a form that cannot be copied"))?.to_owned();
     let numbers = Mutex::new(numbers);
@@ -43,16 +44,14 @@ pub(crate) async fn copies(
     Ok(())
 }
 
-/// The key with this end, and its value. Several servers may have such a key: it is the one written last, at this
-/// revision or later.
-async fn find(client: &Client, end: &str, revision: i64) -> anyhow::Result<(String, String)> {
+/// The key with this end, and its value. Several servers may have such a key: it is the one written last.
+async fn find(client: &Client, end: &str) -> anyhow::Result<(String, String)> {
     let mut client = client.kv_client();
-    let options = GetOptions::new().with_prefix().with_keys_only().with_min_mod_revision(revision);
-    let keys = client.get("/", Some(options)).await?;
-    let keys: Vec<&str> = keys.kvs().iter().filter_map(|entry| entry.key_str().ok()).collect();
-    let found: Vec<&str> = keys.into_iter().filter(|key| key.ends_with(end)).collect();
-    ensure!(found.len() == 1, "one key should end with {end}, not {}", found.len());
-    let key = found[0].to_owned();
+    let latest = GetOptions::new().with_prefix().with_keys_only().with_limit(LATEST);
+    let latest = latest.with_sort(SortTarget::Mod, SortOrder::Descend);
+    let keys = client.get("/", Some(latest)).await?;
+    let found = keys.kvs().iter().find(|entry| entry.key().ends_with(end.as_bytes()));
+    let key = found.with_context(|| format!("no key ends with {end}"))?.key_str()?.to_owned();
     let value = client.get(key.as_str(), None).await?;
     let value = value.kvs().first().context("the object has gone")?.value_str()?.to_owned();
     Ok((key, value))

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use bytes::Bytes;
 use clap::Args;
 use futures::future::try_join_all;
@@ -50,12 +50,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
         .await?;
     if let Some(etcd) = &arguments.etcd {
         let (namespace, first) = (&arguments.namespace, name(0));
-        let path = format!("{}/{first}", arguments.kind.collection(namespace));
-        let made =
-            client.expect(request(&arguments.target, Method::GET, &path, None, "application/json")?).await?;
-        let stored = revision(&made).and_then(|revision| revision.parse().ok());
-        let first = (first.as_str(), stored.context("a revision that is no number")?);
-        copy::copies(etcd, namespace, first, 1..arguments.count, name, arguments.in_flight).await?;
+        copy::copies(etcd, namespace, &first, 1..arguments.count, name, arguments.in_flight).await?;
         settle(arguments, &mut client).await?;
     }
     Ok(json!({"count": arguments.count, "seconds": started.elapsed().as_secs_f64()}))

@@ -17,7 +17,8 @@ pub struct Entry {
     pub value: Bytes,
     /// The revision of the last write to it.
     pub modified: Revision,
-    /// The revision of the write that created it, since it was last absent.
+    /// The revision of the write that created it, since it was last absent. Of a key that was written again, a backend
+    /// may tell the last one of those writes that happened together with that one.
     pub created: Revision,
 }
 

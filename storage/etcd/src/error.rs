@@ -1,10 +1,14 @@
 //! etcd's errors in the store's words.
 
 use std::error::Error as _;
+use std::fmt;
+use std::sync::Arc;
 
 use etcd_client::Error;
-use storage_contract::{Key, Revision, StoreError};
+use storage_contract::{Revision, StoreError};
 use tonic::{Code, ConnectError};
+
+use crate::write::Write;
 
 /// Codes with which etcd answers that it will not do it: nothing was written, and asking again is
 /// of no use.
@@ -27,7 +31,8 @@ fn status(error: &Error) -> Option<(Code, &str)> {
     }
 }
 
-fn is_refused(error: &Error) -> bool {
+/// Whether etcd, or its client, says that it will not do it.
+pub(crate) fn is_refused(error: &Error) -> bool {
     match error {
         Error::GRpcStatus(status) => REFUSED.contains(&status.code()),
         Error::InvalidArgs(_) | Error::InvalidUri(_) => true,
@@ -56,13 +61,31 @@ pub(crate) fn never_sent(error: &Error) -> bool {
     false
 }
 
-/// The client's own error type hides what is behind it; this brings the chain of causes to light.
-fn cause(error: Error) -> Box<dyn std::error::Error + Send + Sync> {
-    match error {
-        Error::GRpcStatus(status) => Box::new(status),
-        Error::TransportError(error) => Box::new(error),
-        Error::IoError(error) => Box::new(error),
-        other => Box::new(other),
+/// The client's own error type hides what is behind it; this brings the chain of causes to light. All who wrote together
+/// have the same.
+#[derive(Debug)]
+struct Cause(Arc<Error>);
+
+impl Cause {
+    fn error(&self) -> &(dyn std::error::Error + 'static) {
+        match &*self.0 {
+            Error::GRpcStatus(status) => status,
+            Error::TransportError(error) => error,
+            Error::IoError(error) => error,
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.error(), f)
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error().source()
     }
 }
 
@@ -75,21 +98,23 @@ pub(crate) fn read(operation: &'static str, error: Error) -> StoreError {
         Some((Code::OutOfRange, text)) if text.contains("future revision") => {
             StoreError::Future { requested: Revision::NONE, current: Revision::NONE }
         }
-        _ => StoreError::Unavailable { operation, source: cause(error) },
+        _ => StoreError::Unavailable { operation, source: Box::new(Cause(Arc::new(error))) },
     }
 }
 
-/// A write of `size` bytes failed: certainly without effect only where etcd, or the lack of a
-/// connection, says so.
-pub(crate) fn write(operation: &'static str, key: &Key, size: usize, error: Error) -> StoreError {
-    let too_large = status(&error)
+/// A write failed: certainly without effect only where etcd, or the lack of a connection, says so.
+pub(crate) fn write(write: &Write, error: &Arc<Error>) -> StoreError {
+    let Write { operation, key, .. } = write;
+    let too_large = status(error)
         .is_some_and(|(_, text)| text.contains("request is too large") || text.contains("larger than max"));
-    if is_refused(&error) && too_large {
+    if is_refused(error) && too_large {
         // etcd was set to take less than we were told; it does not say how much.
+        let size = write.size();
         return StoreError::TooLarge { key: key.clone(), size, limit: size.saturating_sub(1) };
     }
-    if is_refused(&error) || never_sent(&error) {
-        return StoreError::Unavailable { operation, source: cause(error) };
+    let cause = Cause(Arc::clone(error));
+    if is_refused(error) || never_sent(error) {
+        return StoreError::Unavailable { operation, source: Box::new(cause) };
     }
-    StoreError::Unknown { operation, key: key.clone(), source: cause(error) }
+    write.unknown(cause)
 }

@@ -1,9 +1,9 @@
 //! The store on etcd: transactions and watches.
 //!
-//! Every write is one transaction that compares the key's mod revision. Every call has a deadline.
-//! A call that finds no connection, and a read that is not answered, is tried again with the other
-//! members for a moment. A write that may have left us is never repeated here: without an answer it
-//! is `Unknown`. Watches reconnect and resume by themselves.
+//! Every write is a transaction that compares the key's mod revision, or part of one with others that came at the same
+//! time. Every call has a deadline. A call that finds no connection, and a read that is not answered, is tried again with
+//! the other members for a moment. A write that may have left us is never repeated here: without an answer it is
+//! `Unknown`. Watches reconnect and resume by themselves.
 //!
 //! Progress: asked for every few seconds, and at once when a reader waits, when all members are of a version whose answers are sound
 //! (3.4.31, 3.5.13 and later). On older ones an answer may overtake events, so it is not asked for
@@ -14,51 +14,46 @@
 //! change only from the revision before it. A watch that meets a change whose predecessor somebody
 //! else compacted answers `Compacted`, not half a change.
 
+mod batch;
+mod calls;
 mod channel;
 mod configuration;
 mod error;
 mod last_frame;
+mod queue;
+mod revision;
 mod version;
 mod watch;
+mod write;
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use etcd_client::{
-    Client, Compare, CompareOp, GetOptions, GetResponse, KeyValue, KvClient, Txn, TxnOp, TxnOpResponse,
-};
+use etcd_client::{Client, GetOptions, GetResponse, KeyValue, KvClient};
 use storage_contract::{
     Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged, WatchStream,
 };
 use tokio::sync::watch as signal;
 
+use crate::batch::Batches;
+use crate::calls::Calls;
 use crate::channel::InOneTask;
+use crate::revision::{number, revision};
+use crate::write::Write;
 
 pub use configuration::EtcdConfiguration;
 
 /// Largest value: etcd's default request limit of 1.5 MiB, less room for the key and the guard.
 pub const LARGEST_VALUE: usize = 1_500_000;
 
-/// Largest answer: a page of 500 of the largest values would not fit the default of 4 MiB.
-const LARGEST_ANSWER: usize = 1024 * 1024 * 1024;
-
-/// First pause before a call is tried again, and the longest: another member is there at once, and
-/// a store without any must say so within a second.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
-
-/// Tries per member beyond the first: the client picks members at random, the dead as well.
-const TRIES: u32 = 3;
-
 /// A store in etcd.
 #[derive(Clone)]
 pub struct EtcdStore {
     client: Client,
-    deadline: Duration,
+    calls: Calls,
+    batches: Arc<Batches>,
     largest_value: usize,
-    tries: u32,
     sound_progress: bool,
     /// Counts the times that progress was asked for out of turn.
     hastened: Arc<signal::Sender<u64>>,
@@ -66,7 +61,7 @@ pub struct EtcdStore {
 
 impl std::fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EtcdStore").field("deadline", &self.deadline).finish_non_exhaustive()
+        f.debug_struct("EtcdStore").field("deadline", &self.calls.deadline).finish_non_exhaustive()
     }
 }
 
@@ -90,98 +85,74 @@ impl EtcdStore {
         };
         let sound_progress = versions.iter().all(|version| version::has_sound_progress(version));
         tracing::info!(?versions, sound_progress, "connected to etcd");
-        let members = u32::try_from(configuration.endpoints.len()).unwrap_or(u32::MAX);
-        let EtcdConfiguration { deadline, largest_value, .. } = configuration;
-        let tries = members.saturating_mul(TRIES);
+        let EtcdConfiguration { endpoints, deadline, largest_value, .. } = configuration;
+        let calls = Calls::new(client.kv_client(), endpoints.len(), deadline);
+        let batches = Arc::new(Batches::new(calls.clone(), largest_value));
         let hastened = Arc::new(signal::Sender::new(0));
-        Ok(Self { client, deadline, largest_value, tries, sound_progress, hastened })
+        Ok(Self { client, calls, batches, largest_value, sound_progress, hastened })
     }
 
-    /// Makes a call, again if it failed in a way that `again` allows.
-    async fn call<T, F>(
-        &self,
-        again: fn(&etcd_client::Error) -> bool,
-        call: impl Fn(KvClient) -> F + Send + Sync,
-    ) -> Result<T, etcd_client::Error>
-    where
-        F: Future<Output = Result<T, etcd_client::Error>> + Send,
-    {
-        let (mut pause, mut tries) = (PAUSES.0, self.tries);
-        loop {
-            let kv = self.client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
-            match call(kv).await {
-                Err(error) if again(&error) && tries > 0 => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(PAUSES.1);
-                    tries -= 1;
-                }
-                other => return other,
-            }
-        }
-    }
-
-    async fn reading<T, F>(
-        &self,
-        operation: &'static str,
-        call: impl Fn(KvClient) -> F + Send + Sync,
-    ) -> StoreResult<T>
-    where
-        F: Future<Output = Result<T, etcd_client::Error>> + Send,
-    {
-        match tokio::time::timeout(self.deadline, self.call(error::may_pass, call)).await {
-            Ok(result) => result.map_err(|error| error::read(operation, error)),
-            Err(elapsed) => Err(StoreError::Unavailable { operation, source: Box::new(elapsed) }),
-        }
-    }
-
+    /// A range, or a key.
     async fn range(
         &self,
         operation: &'static str,
         key: &[u8],
         options: Option<GetOptions>,
     ) -> StoreResult<GetResponse> {
-        self.reading(operation, |mut kv| {
+        let get = |mut kv: KvClient| {
             let (key, options) = (key.to_vec(), options.clone());
             async move { kv.get(key, options).await }
-        })
-        .await
+        };
+        self.calls.reading(operation, get).await
     }
 
-    /// Carries out `change`, of `size` bytes, if `guards` hold; tells the revisions that the key and `another` have
-    /// otherwise.
-    async fn guarded(
-        &self,
-        operation: &'static str,
-        key: &Key,
-        size: usize,
-        guards: Vec<Compare>,
-        change: impl Fn() -> TxnOp + Send + Sync,
-        another: Option<&Key>,
-    ) -> StoreResult<Result<Revision, [Revision; 2]>> {
-        let look = |key: &Key| TxnOp::get(key.as_bytes(), Some(GetOptions::new().with_keys_only()));
-        let looks: Vec<TxnOp> = std::iter::once(key).chain(another).map(look).collect();
-        // Put together for each try: the value is copied once where there is one.
-        let sending = self.call(error::never_sent, |mut kv| {
-            let guarded = Txn::new().when(guards.clone());
-            let transaction = guarded.and_then([change()]).or_else(looks.clone());
-            async move { kv.txn(transaction).await }
-        });
-        let answer = match tokio::time::timeout(self.deadline, sending).await {
-            Ok(result) => result.map_err(|error| error::write(operation, key, size, error))?,
-            Err(elapsed) => {
-                let source = Box::new(elapsed);
-                return Err(StoreError::Unknown { operation, key: key.clone(), source });
-            }
-        };
-        if answer.succeeded() {
-            return Ok(Ok(revision(answer.header().map_or(0, etcd_client::ResponseHeader::revision))));
+    /// A part of a range, with all that the transaction at the revision asked for wrote.
+    async fn page(&self, start: &[u8], end: &[u8], options: &ListOptions) -> StoreResult<Page> {
+        let mut request = GetOptions::new().with_range(end);
+        if options.limit > 0 {
+            request = request.with_limit(i64::try_from(options.limit).unwrap_or(i64::MAX));
         }
-        let mut found = answer.op_responses().into_iter().map(|response| match response {
-            TxnOpResponse::Get(got) => revision(got.kvs().first().map_or(0, KeyValue::mod_revision)),
-            TxnOpResponse::Put(_) | TxnOpResponse::Delete(_) | TxnOpResponse::Txn(_) => Revision::NONE,
-        });
-        let mut next = || found.next().unwrap_or(Revision::NONE);
-        Ok(Err([next(), next()]))
+        if let Some(at) = options.revision {
+            // etcd reads 0 as "now"; ours is before the first write, as etcd's 1 is.
+            request = request.with_revision(number(at).max(1));
+        }
+        let mut answer = self.range("list", start, Some(request)).await?;
+        let newest = revision(answer.header().map_or(0, etcd_client::ResponseHeader::revision));
+        let total = answer.count();
+        let entries = answer.take_kvs().into_iter().map(entry).collect::<StoreResult<Vec<_>>>()?;
+        let taken = i64::try_from(entries.len()).unwrap_or(i64::MAX);
+        let remaining = u64::try_from(total.saturating_sub(taken)).unwrap_or_default();
+        Ok(Page { entries, revision: options.revision.unwrap_or(newest), remaining })
+    }
+
+    /// A part of a range, without what was written after the revision asked for; and where the next part starts, which
+    /// this may have nothing of. `remaining` counts keys that were created later in the same transaction.
+    async fn page_then(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        options: &ListOptions,
+    ) -> StoreResult<(Page, Option<Vec<u8>>)> {
+        let page = self.page(start, end, options).await?;
+        let behind = page.entries.last().map(|entry| [entry.key.as_bytes(), &[0]].concat());
+        let Some(at) = options.revision else { return Ok((page, behind)) };
+        let entries = self.without_later(page.entries, at).await?;
+        Ok((Page { entries, ..page }, behind))
+    }
+
+    /// Puts in place of what the transaction of `at` wrote after it what was there before.
+    async fn without_later(&self, entries: Vec<Entry>, at: Revision) -> StoreResult<Vec<Entry>> {
+        let mut then = Vec::with_capacity(entries.len());
+        for entry in entries {
+            if entry.modified <= at {
+                then.push(entry);
+                continue;
+            }
+            let before = GetOptions::new().with_revision((number(at) - 1).max(1));
+            let mut answer = self.range("list", entry.key.as_bytes(), Some(before)).await?;
+            then.extend(answer.take_kvs().into_iter().next().map(self::entry).transpose()?);
+        }
+        Ok(then)
     }
 
     fn stream(&self, range: &KeyRange, with_previous: bool, from: Revision) -> WatchStream {
@@ -198,16 +169,6 @@ impl EtcdStore {
     }
 }
 
-/// Holds when the key exists and is at `expected`. It must be asked whether it exists when `expected` is none, which
-/// is also the mod revision of a key that does not; otherwise that would only have etcd read the value once more.
-fn exists_at(key: &Key, expected: Revision) -> Vec<Compare> {
-    let mut guards = vec![Compare::mod_revision(key.as_bytes(), CompareOp::Equal, number(expected))];
-    if expected == Revision::NONE {
-        guards.push(Compare::create_revision(key.as_bytes(), CompareOp::Greater, 0));
-    }
-    guards
-}
-
 #[async_trait]
 impl Store for EtcdStore {
     async fn create_while(
@@ -216,32 +177,24 @@ impl Store for EtcdStore {
         value: Bytes,
         unchanged: Option<&Unchanged>,
     ) -> StoreResult<Revision> {
-        let absent = Compare::mod_revision(key.as_bytes(), CompareOp::Equal, 0);
-        let as_read = |it: &Unchanged| exists_at(&it.key, it.modified);
-        let guards = unchanged.map(as_read).into_iter().flatten().chain([absent]).collect();
         self.check_size(key, &value)?;
-        let put = || TxnOp::put(key.as_bytes(), value.as_ref(), None);
-        let another = unchanged.map(|it| &it.key);
-        let done = self.guarded("create", key, value.len(), guards, put, another).await?;
-        done.map_err(|[found, other]| match unchanged {
-            Some(Unchanged { key, modified: expected }) if found == Revision::NONE => {
-                StoreError::Conflict { key: key.clone(), expected: *expected, found: other }
-            }
-            _ => StoreError::Exists { key: key.clone(), found },
-        })
+        let (key, unchanged) = (key.clone(), unchanged.cloned());
+        let write = Write { operation: "create", key, value: Some(value), expected: None, unchanged };
+        self.batches.write(write).await
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
         self.check_size(key, &value)?;
-        let put = || TxnOp::put(key.as_bytes(), value.as_ref(), None);
-        let done = self.guarded("update", key, value.len(), exists_at(key, expected), put, None).await?;
-        done.map_err(|[found, _]| StoreError::Conflict { key: key.clone(), expected, found })
+        let (expected, value) = (Some(expected), Some(value));
+        self.batches
+            .write(Write { operation: "update", key: key.clone(), value, expected, unchanged: None })
+            .await
     }
 
     async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision> {
-        let delete = || TxnOp::delete(key.as_bytes(), None);
-        let done = self.guarded("delete", key, 0, exists_at(key, expected), delete, None).await?;
-        done.map_err(|[found, _]| StoreError::Conflict { key: key.clone(), expected, found })
+        let expected = Some(expected);
+        let write = Write { operation: "delete", key: key.clone(), value: None, expected, unchanged: None };
+        self.batches.write(write).await
     }
 
     async fn get(&self, key: &Key) -> StoreResult<Option<Entry>> {
@@ -259,31 +212,26 @@ impl Store for EtcdStore {
                 remaining: 0,
             });
         }
-        let mut request = GetOptions::new().with_range(range.end.clone());
-        if options.limit > 0 {
-            request = request.with_limit(i64::try_from(options.limit).unwrap_or(i64::MAX));
-        }
-        if let Some(at) = options.revision {
-            // etcd reads 0 as "now"; ours is before the first write, as etcd's 1 is.
-            request = request.with_revision(number(at).max(1));
-        }
-        let mut answer = match self.range("list", &range.start, Some(request)).await {
-            Err(StoreError::Compacted { .. }) => {
-                let requested = options.revision.unwrap_or_default();
-                return Err(StoreError::Compacted { requested, oldest: Revision::NONE });
+        let mut start = range.start.clone();
+        loop {
+            let (page, behind) = match self.page_then(&start, &range.end, options).await {
+                Err(StoreError::Compacted { .. }) => {
+                    let requested = options.revision.unwrap_or_default();
+                    return Err(StoreError::Compacted { requested, oldest: Revision::NONE });
+                }
+                Err(StoreError::Future { .. }) => {
+                    let current = self.current_revision().await?;
+                    let requested = options.revision.unwrap_or_default();
+                    return Err(StoreError::Future { requested, current });
+                }
+                other => other?,
+            };
+            match behind {
+                // Whoever asks goes on after the last entry, so there is one.
+                Some(behind) if page.entries.is_empty() && page.remaining > 0 => start = behind,
+                _ => return Ok(page),
             }
-            Err(StoreError::Future { .. }) => {
-                let current = self.current_revision().await?;
-                return Err(StoreError::Future { requested: options.revision.unwrap_or_default(), current });
-            }
-            other => other?,
-        };
-        let newest = revision(answer.header().map_or(0, etcd_client::ResponseHeader::revision));
-        let total = answer.count();
-        let entries = answer.take_kvs().into_iter().map(entry).collect::<StoreResult<Vec<_>>>()?;
-        let taken = i64::try_from(entries.len()).unwrap_or(i64::MAX);
-        let remaining = u64::try_from(total.saturating_sub(taken)).unwrap_or_default();
-        Ok(Page { entries, revision: options.revision.unwrap_or(newest), remaining })
+        }
     }
 
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
@@ -304,7 +252,7 @@ impl Store for EtcdStore {
         if before < 1 {
             return Ok(());
         }
-        let done = self.reading("compact", |mut kv| async move { kv.compact(before, None).await });
+        let done = self.calls.reading("compact", |mut kv| async move { kv.compact(before, None).await });
         match done.await {
             Err(StoreError::Compacted { .. }) => Ok(()),
             other => other.map(|_| ()),
@@ -327,19 +275,10 @@ impl Store for EtcdStore {
     }
 }
 
-/// etcd counts with signed numbers that are never negative.
-fn revision(number: i64) -> Revision {
-    Revision::new(u64::try_from(number).unwrap_or_default())
-}
-
-fn number(revision: Revision) -> i64 {
-    i64::try_from(revision.number()).unwrap_or(i64::MAX)
-}
-
 fn entry(found: KeyValue) -> StoreResult<Entry> {
-    let (modified, created) = (revision(found.mod_revision()), revision(found.create_revision()));
-    let (key, value) = found.into_key_value();
-    Ok(Entry { key: self::key(&key)?, value: Bytes::from(value), modified, created })
+    let (modified, created) = (revision::modified(&found), revision::created(&found));
+    let (key, value) = revision::into_key_value(found);
+    Ok(Entry { key: self::key(&key)?, value, modified, created })
 }
 
 fn key(bytes: &[u8]) -> StoreResult<Key> {

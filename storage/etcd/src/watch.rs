@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
 use etcd_client::{EventType, WatchClient, WatchOptions, WatchResponse};
 use futures::stream;
 use storage_contract::{
@@ -11,7 +10,8 @@ use storage_contract::{
 };
 use tokio::sync::watch as signal;
 
-use crate::{entry, key, number, revision};
+use crate::revision::{self, number, revision};
+use crate::{entry, key};
 
 /// Largest message. The server cuts larger ones into fragments of about its request limit, which
 /// operators may have raised; this leaves room for that.
@@ -164,10 +164,21 @@ impl Follow {
                 self.ready.push_back(WatchItem::Event(event));
             }
         }
-        if response.events().is_empty() {
-            self.take_progress(response);
+        match response.events().last().and_then(etcd_client::Event::kv) {
+            None => self.take_progress(response),
+            Some(last) if !response.0.fragment => self.complete(revision(last.mod_revision())),
+            Some(_) => {}
         }
         Ok(())
+    }
+
+    /// All changes of a transaction that are in the range were told. Where the last of them was not, since it was not
+    /// made or is elsewhere, nobody would know otherwise.
+    fn complete(&mut self, transaction: Revision) {
+        if self.position.next < transaction {
+            self.position.reach(transaction);
+            self.ready.push_back(WatchItem::Progress(transaction));
+        }
     }
 
     /// An answer without events is progress. The one that opens the watch tells where etcd is,
@@ -220,26 +231,28 @@ fn convert(event: &etcd_client::Event, with_previous: bool) -> StoreResult<Event
     let found =
         event.kv().ok_or_else(|| StoreError::Corrupt { detail: "an event without a key".to_owned() })?;
     let previous = event.prev_kv().cloned().map(entry).transpose()?;
-    let at = revision(found.mod_revision());
+    let at = revision::modified(found);
     let (kind, value) = match event.event_type() {
         EventType::Delete => (EventKind::Deleted, None),
         EventType::Put if found.create_revision() == found.mod_revision() => {
-            (EventKind::Created, Some(Bytes::copy_from_slice(found.value())))
+            (EventKind::Created, Some(revision::value(found)))
         }
-        EventType::Put => (EventKind::Updated, Some(Bytes::copy_from_slice(found.value()))),
+        EventType::Put => (EventKind::Updated, Some(revision::value(found))),
     };
     if with_previous && previous.is_none() && kind != EventKind::Created {
         return Err(StoreError::Compacted { requested: at, oldest: at.next() });
     }
     let created = match (kind, &previous) {
         (EventKind::Deleted, previous) => previous.as_ref().map_or(Revision::NONE, |entry| entry.created),
-        _ => revision(found.create_revision()),
+        _ => revision::created(found),
     };
     Ok(Event { kind, key: key(found.key())?, revision: at, value, created, previous })
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     fn change(revision: u64, name: &str) -> Event {

@@ -166,7 +166,7 @@ impl Trouble {
     /// All that etcd itself has told; the state before the next change is kept, because etcd tells
     /// what was before from that. While a leader is elected nobody compacts; there will be another time.
     async fn compact(&self) {
-        let seen = self.seen.load(Ordering::Relaxed);
+        let seen = self.seen.load(Ordering::Relaxed) / observer::EACH;
         let _ = self.etcd.compact(seen.saturating_sub(1)).await;
     }
 }

@@ -17,6 +17,13 @@ use crate::record::{Content, Selection, Told, Watcher};
 /// Where the servers keep the objects, and the first key after them.
 const KEYS: (&str, &str) = ("/capstan/toys.example.com/gadgets/", "/capstan/toys.example.com/gadgets0");
 
+/// Revisions of the servers' for each of etcd's: the last change of a transaction has etcd's times so many, and each
+/// before it one less.
+pub(crate) const EACH: u64 = 100;
+
+/// What a value ends with, followed by two digits, that so many changes of its transaction come after.
+const MARK: &[u8] = b"\n//then:";
+
 /// Pause before another member is asked.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -46,7 +53,7 @@ async fn follow(
     watcher: &mut Watcher,
     over: &CancellationToken,
 ) -> anyhow::Result<()> {
-    let start = seen.load(Ordering::Relaxed) + 1;
+    let start = (seen.load(Ordering::Relaxed) + 1).div_ceil(EACH);
     let create = json!({"key": STANDARD.encode(KEYS.0), "range_end": STANDARD.encode(KEYS.1),
         "prev_kv": true, "start_revision": start.to_string()});
     let mut stream = Stream::ask(port, "POST", "/v3/watch", Some(&json!({"create_request": create}))).await?;
@@ -77,22 +84,35 @@ async fn follow(
 
 fn told(event: &Value) -> Option<(u64, Told)> {
     let text = |path: &str| event.pointer(path).and_then(Value::as_str);
-    let revision: u64 = text("/kv/mod_revision")?.parse().ok()?;
+    let transaction: u64 = text("/kv/mod_revision")?.parse().ok()?;
     let key = String::from_utf8(STANDARD.decode(text("/kv/key")?).ok()?).ok()?;
     let name = key.strip_prefix(KEYS.0)?.to_owned();
     Some(if text("/type") == Some("DELETE") {
-        (revision, Told::Gone(revision, name, content(text("/prev_kv/value")?)?))
+        let revision = transaction * EACH;
+        (revision, Told::Gone(revision, name, content(text("/prev_kv/value")?)?.1))
     } else {
-        (revision, Told::Put(revision, name, content(text("/kv/value")?)?))
+        let (others, content) = content(text("/kv/value")?)?;
+        let revision = transaction * EACH - others;
+        (revision, Told::Put(revision, name, content))
     })
 }
 
-fn content(value: &str) -> Option<Content> {
-    let object: Value = serde_json::from_slice(&STANDARD.decode(value).ok()?).ok()?;
+/// What a value is, and how many changes of its transaction come after it.
+fn content(value: &str) -> Option<(u64, Content)> {
+    let kept = STANDARD.decode(value).ok()?;
+    let (object, others) =
+        match kept.len().checked_sub(MARK.len() + 2).and_then(|end| kept.split_at_checked(end)) {
+            Some((object, mark)) if mark.starts_with(MARK) => {
+                (object, std::str::from_utf8(&mark[MARK.len()..]).ok()?.parse().ok()?)
+            }
+            _ => (kept.as_slice(), 0),
+        };
+    let object: Value = serde_json::from_slice(object).ok()?;
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
-    Some(Content {
+    let content = Content {
         uid: text("/metadata/uid")?,
         count: object.pointer("/spec/count")?.as_u64()?,
         token: text("/spec/token")?,
-    })
+    };
+    Some((others, content))
 }

@@ -51,6 +51,11 @@ pub trait Harness: Send + Sync {
     fn reports_progress(&self) -> bool {
         true
     }
+
+    /// How far apart the revisions of two writes are that come one after the other.
+    fn step(&self) -> u64 {
+        1
+    }
 }
 
 /// A case: its sentence and what it does.
@@ -149,6 +154,11 @@ impl World {
 
     async fn watch(&self, from: Revision) -> WatchStream {
         self.store().watch(&self.range(), from).await.unwrap()
+    }
+
+    /// The revision that the last of so many writes has that come after `start`, if nobody else writes.
+    fn ahead(&self, start: Revision, writes: u64) -> Revision {
+        Revision::new(start.number() + writes * self.harness.step())
     }
 
     /// The revision that the next write will have at least.

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::{World, cases, event};
-use crate::StoreError;
+use futures::StreamExt;
+
+use super::{PATIENCE, World, cases, event};
+use crate::{EventKind, KeyRange, ListOptions, Revision, StoreError, Unchanged, WatchItem};
 
 cases! {
     "of two creates one wins" => two_creates,
@@ -15,6 +17,13 @@ cases! {
     "an update and a deletion of one revision do not both succeed" => update_or_delete,
     "writers who retry lose no increment" => counter,
     "parallel creates of different keys all succeed with different revisions" => parallel_creates,
+    "of parallel writes those fail whose guards do not hold, and no others" => some_fail,
+    "what parallel writes are told is what is read, listed and watched then" => told_alike,
+    "a list as of one of several parallel writes has those before it and none after it" => between_writes,
+    "a page as of one of several parallel writes is not empty where there is more" => first_page_between,
+    "a watch of some of several parallel writes knows that it has seen them all" => some_watched,
+    "a watch that resumes after one of several parallel writes has all that come after it" => resumed_between,
+    "of parallel creates under a parent that changes none succeeds after the change" => parent_changes,
 }
 
 async fn two_creates(world: World) {
@@ -130,4 +139,176 @@ async fn parallel_creates(world: World) {
         seen.push(event(&mut watch).await.revision);
     }
     assert_eq!(seen, revisions.into_iter().collect::<Vec<_>>());
+}
+
+/// Creates keys in parallel, and returns the revisions that were told, in the keys' order.
+async fn parallel(world: &World, count: usize) -> Vec<Revision> {
+    let creates = (0..count).map(|index| {
+        let world = world.clone();
+        async move { world.put(&format!("k{index:03}"), &index.to_string()).await }
+    });
+    futures::future::join_all(creates).await
+}
+
+async fn some_fail(world: World) {
+    let old = parallel(&world, 60).await;
+    let updates = old.iter().enumerate().map(|(index, revision)| {
+        let world = world.clone();
+        async move {
+            // Every third expects what never was.
+            let expected = if index % 3 == 0 { Revision::new(revision.number() + 1_000) } else { *revision };
+            world.store().update(&world.key(&format!("k{index:03}")), expected, Bytes::from("new")).await
+        }
+    });
+    for (index, result) in futures::future::join_all(updates).await.into_iter().enumerate() {
+        let entry = world.store().get(&world.key(&format!("k{index:03}"))).await.unwrap().unwrap();
+        match result {
+            Ok(revision) if index % 3 != 0 => {
+                assert_eq!((entry.value, entry.modified), (Bytes::from("new"), revision));
+            }
+            Err(StoreError::Conflict { found, .. }) if index % 3 == 0 => {
+                assert_eq!((entry.value, entry.modified), (Bytes::from(index.to_string()), old[index]));
+                assert_eq!(found, old[index]);
+            }
+            other => panic!("{index}: {other:?}"),
+        }
+    }
+}
+
+async fn told_alike(world: World) {
+    let start = world.next_revision().await;
+    let mut watch = world.watch(start).await;
+    let created = parallel(&world, 60).await;
+    let updates = created.iter().enumerate().map(|(index, revision)| {
+        let world = world.clone();
+        async move { world.replace(&format!("k{index:03}"), *revision, &format!("{index} again")).await }
+    });
+    let updated = futures::future::join_all(updates).await;
+    let page = world.list(None).await;
+    for (index, entry) in page.entries.iter().enumerate() {
+        assert_eq!(entry.value, format!("{index} again"));
+        assert_eq!(entry.modified, updated[index]);
+        assert_eq!(world.store().get(&entry.key).await.unwrap().as_ref(), Some(entry));
+    }
+    assert!(page.revision >= *updated.iter().max().unwrap());
+    let mut told: Vec<_> =
+        created.into_iter().zip(0..).map(|(revision, index)| (revision, index, false)).collect();
+    told.extend(updated.into_iter().zip(0..).map(|(revision, index)| (revision, index, true)));
+    told.sort_unstable();
+    for (revision, index, is_update) in told {
+        let event = event(&mut watch).await;
+        assert_eq!((event.revision, event.key), (revision, world.key(&format!("k{index:03}"))));
+        assert_eq!(event.kind, if is_update { EventKind::Updated } else { EventKind::Created });
+        let value = if is_update { format!("{index} again") } else { index.to_string() };
+        assert_eq!(event.value.unwrap(), value);
+    }
+}
+
+async fn between_writes(world: World) {
+    let created = parallel(&world, 40).await;
+    let updates = created.iter().enumerate().map(|(index, revision)| {
+        let world = world.clone();
+        async move { world.replace(&format!("k{index:03}"), *revision, "again").await }
+    });
+    let updated = futures::future::join_all(updates).await;
+    for at in created.iter().chain(&updated) {
+        let page = world.list(Some(*at)).await;
+        let expected: Vec<_> = (0..created.len())
+            .filter(|index| created[*index] <= *at)
+            .map(|index| if updated[index] <= *at { updated[index] } else { created[index] })
+            .collect();
+        let found: Vec<_> = page.entries.iter().map(|entry| entry.modified).collect();
+        assert_eq!(found, expected, "as of {at}");
+        assert_eq!(page.revision, *at);
+    }
+}
+
+async fn first_page_between(world: World) {
+    // The last keys first: what sorts before them is created later.
+    let creates = (0..40).rev().map(|index| {
+        let world = world.clone();
+        async move { world.put(&format!("k{index:03}"), "1").await }
+    });
+    let mut created = futures::future::join_all(creates).await;
+    created.reverse();
+    for at in &created {
+        // Whoever reads page by page goes on behind the last entry, so there is one while there is more.
+        let options = ListOptions { limit: 1, revision: Some(*at) };
+        let page = world.store().list(&world.range(), &options).await.unwrap();
+        let found: Vec<_> = page.entries.iter().map(|entry| entry.modified).collect();
+        assert_eq!(found, [*created.iter().find(|created| *created <= at).unwrap()]);
+    }
+}
+
+async fn resumed_between(world: World) {
+    let mut created = parallel(&world, 40).await;
+    created.sort_unstable();
+    for (index, seen) in created.iter().enumerate().step_by(5) {
+        let mut watch = world.watch(seen.next()).await;
+        for expected in &created[index + 1..] {
+            assert_eq!(event(&mut watch).await.revision, *expected);
+        }
+    }
+}
+
+async fn parent_changes(world: World) {
+    let parent = world.put("parent", "alive").await;
+    let unchanged = Unchanged { key: world.key("parent"), modified: parent };
+    // The change comes among the children: those before and after it may be written at the same moment.
+    let writes = (0..51).map(|index| {
+        let (world, unchanged) = (world.clone(), unchanged.clone());
+        async move {
+            match index {
+                25 => world.store().update(&unchanged.key, parent, Bytes::from("dying")).await,
+                _ => {
+                    let key = world.key(&format!("child{index}"));
+                    world.store().create_while(&key, Bytes::new(), Some(&unchanged)).await
+                }
+            }
+        }
+    });
+    let mut results = futures::future::join_all(writes).await;
+    let changed = results.remove(25).unwrap();
+    for result in results {
+        match result {
+            Ok(revision) => assert!(revision < changed, "{revision} is after {changed}"),
+            Err(StoreError::Conflict { key, found, .. }) => {
+                assert_eq!((key, found), (unchanged.key.clone(), changed));
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Of writes that happen together the last may fail, or be elsewhere: a watch that has told the others must say so.
+async fn some_watched(world: World) {
+    let taken = world.put("taken", "1").await;
+    let start = world.next_revision().await;
+    let mut watch =
+        world.store().watch(&KeyRange::prefix(&world.key("in").to_string()), start).await.unwrap();
+    let creates = (0..20).map(|index| {
+        let world = world.clone();
+        async move {
+            match index {
+                17 => world.store().create(&world.key("elsewhere"), Bytes::new()).await,
+                18 => world.store().create(&world.key("taken"), Bytes::new()).await,
+                19 => world.store().update(&world.key("gone"), taken, Bytes::new()).await,
+                _ => world.store().create(&world.key(&format!("in{index}")), Bytes::new()).await,
+            }
+        }
+    });
+    let results = futures::future::join_all(creates).await;
+    assert!(results[18].is_err() && results[19].is_err(), "{results:?}");
+    let newest = results.into_iter().flatten().max().unwrap();
+    let told = async {
+        let mut events = 0;
+        loop {
+            match watch.next().await.unwrap().unwrap() {
+                WatchItem::Event(_) => events += 1,
+                WatchItem::Progress(told) if told >= newest => return events,
+                WatchItem::Progress(_) => {}
+            }
+        }
+    };
+    assert_eq!(tokio::time::timeout(PATIENCE, told).await.unwrap(), 17);
 }

@@ -157,7 +157,7 @@ async fn progress_after_a_cut(world: World) {
 
 async fn future_through_a_cut(world: World) {
     let start = world.put("a", "1").await;
-    let mut watch = world.watch(Revision::new(start.number() + 3)).await;
+    let mut watch = world.watch(world.ahead(start, 3)).await;
     world.put("b", "1").await;
     world.harness.disturb().await;
     world.put("c", "1").await;

@@ -86,7 +86,7 @@ async fn from_the_past(world: World) {
 
 async fn from_the_future(world: World) {
     let start = world.put("a", "1").await;
-    let mut watch = world.store().watch(&world.range(), Revision::new(start.number() + 3)).await.unwrap();
+    let mut watch = world.store().watch(&world.range(), world.ahead(start, 3)).await.unwrap();
     for name in ["b", "c", "d"] {
         world.put(name, "1").await;
     }

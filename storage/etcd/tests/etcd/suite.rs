@@ -55,6 +55,10 @@ impl Harness for Etcd {
     fn reports_progress(&self) -> bool {
         self.reports_progress
     }
+
+    fn step(&self) -> u64 {
+        100
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

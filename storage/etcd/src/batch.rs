@@ -1,0 +1,218 @@
+//! Writes that come while etcd is busy with others go there together.
+//!
+//! A write that finds none underway is sent at once. Those that come until it is answered wait, and are one transaction
+//! then, of which each is a part with guards of its own: one may fail, and the others do not. For etcd that is one
+//! request, one entry in its log, and one message to each that watches.
+//!
+//! What has to do with one that waits, by its key or one that it depends on, does not wait for it: it is sent at once, as
+//! all those are that compete for an object. So are deletions, since what is deleted has no value that could tell its
+//! place in a transaction. What is not answered within a moment stands in nobody's way any longer: the next are sent
+//! beside it. What nobody waits for any more is not sent.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use etcd_client::proto::{PbTxnOpResponse, PbTxnResponse};
+use etcd_client::{Txn, TxnOp};
+use futures::future::join_all;
+use storage_contract::{Revision, StoreError, StoreResult};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::calls::Calls;
+use crate::error;
+use crate::queue::{Queue, Waiting};
+use crate::revision::{before, revision};
+use crate::write::Write;
+
+/// Transactions that are underway at a time. With two, each has half as many writes, and etcd twice the work.
+const UNDERWAY: usize = 1;
+
+/// How long a transaction that is not answered holds up others: several times what a healthy etcd takes, and little to
+/// somebody who waits for one that is not.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What is written, and what waits to be.
+pub(crate) struct Batches {
+    calls: Calls,
+    /// Bytes that go together at most.
+    largest: usize,
+    queue: Mutex<Queue>,
+}
+
+/// When a write is sent.
+enum Turn {
+    /// Now. Others wait for it, or do not.
+    Now(Option<Underway>),
+    /// By somebody else, with others.
+    Later(oneshot::Receiver<StoreResult<Revision>>),
+}
+
+impl Batches {
+    /// For an etcd that takes values of so many bytes, with their keys.
+    pub(crate) fn new(calls: Calls, largest_value: usize) -> Self {
+        Self { calls, largest: largest_value, queue: Mutex::default() }
+    }
+
+    /// Carries out a write.
+    pub(crate) async fn write(self: &Arc<Self>, write: Write) -> StoreResult<Revision> {
+        let (write, deadline) = (Arc::new(write), Instant::now() + self.calls.deadline);
+        let done = match self.turn(&write, deadline) {
+            Turn::Now(underway) => timeout_at(deadline, patiently(underway, self.alone(&write))).await,
+            Turn::Later(answer) => match timeout_at(deadline, answer).await {
+                Ok(Err(gone)) => return Err(write.unknown(gone)),
+                Ok(Ok(answer)) => Ok(answer),
+                Err(elapsed) => Err(elapsed),
+            },
+        };
+        done.unwrap_or_else(|elapsed| Err(self.given_up(&write, elapsed)))
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn turn(self: &Arc<Self>, write: &Arc<Write>, deadline: Instant) -> Turn {
+        let mut queue = self.queue();
+        if write.value.is_none() || !queue.is_apart(write) {
+            return Turn::Now(None);
+        }
+        if queue.underway < UNDERWAY {
+            queue.underway += 1;
+            return Turn::Now(Some(Underway(Arc::clone(self))));
+        }
+        let (answer, answered) = oneshot::channel();
+        queue.push(Waiting { write: Arc::clone(write), deadline, answer });
+        Turn::Later(answered)
+    }
+
+    /// Why a write that was not answered in time failed: it may have been made, unless it still waits to be sent.
+    fn given_up(&self, write: &Arc<Write>, elapsed: Elapsed) -> StoreError {
+        if self.queue().withdraw(write) {
+            return StoreError::Unavailable { operation: write.operation, source: Box::new(elapsed) };
+        }
+        write.unknown(elapsed)
+    }
+
+    /// Sends one write by itself.
+    async fn alone(&self, write: &Write) -> StoreResult<Revision> {
+        let sending = self.calls.writing(|mut kv| {
+            let transaction = write.transaction(0);
+            async move { kv.txn(transaction).await }
+        });
+        let answer = sending.await.map_err(|error| error::write(write, &Arc::new(error)))?.0;
+        write.outcome(&answer, revision(number(&answer)))
+    }
+
+    /// A transaction is not waited for any more: sends what waited.
+    fn next(self: &Arc<Self>) {
+        let mut queue = self.queue();
+        queue.underway -= 1;
+        if queue.underway >= UNDERWAY {
+            return;
+        }
+        let mut batch = queue.take(self.largest);
+        let Some(last) = batch.pop() else { return };
+        queue.underway += 1;
+        drop(queue);
+        let (batches, underway) = (Arc::clone(self), Some(Underway(Arc::clone(self))));
+        // None when the program ends, and with it all who wait.
+        let Ok(runtime) = Handle::try_current() else { return };
+        if batch.is_empty() {
+            runtime.spawn(async move { batches.told(underway, last).await });
+        } else {
+            batch.push(last);
+            runtime.spawn(async move { batches.together(underway, batch).await });
+        }
+    }
+
+    /// Sends one write that has waited by itself, and tells what became of it.
+    async fn told(&self, underway: Option<Underway>, waiting: Waiting) {
+        let Waiting { write, deadline, answer } = waiting;
+        if answer.is_closed() {
+            return;
+        }
+        if let Ok(told) = timeout_at(deadline, patiently(underway, self.alone(&write))).await {
+            let _ = answer.send(told);
+        }
+    }
+
+    /// Sends writes in one transaction, and tells each what became of it.
+    async fn together(&self, underway: Option<Underway>, batch: Vec<Waiting>) {
+        let sending = self.calls.writing(|mut kv| {
+            let transaction = transaction(&batch);
+            async move { kv.txn(transaction).await }
+        });
+        // The first came first, and nothing may leave after anybody was told that it was not answered.
+        let deadline = batch.first().map_or_else(Instant::now, |first| first.deadline);
+        match timeout_at(deadline, patiently(underway, sending)).await {
+            Ok(Ok(answer)) => hand_out(batch, answer.0),
+            // It may be one's fault, and etcd does not say whose.
+            Ok(Err(error)) if error::is_refused(&error) => {
+                join_all(batch.into_iter().map(|waiting| self.told(None, waiting))).await;
+            }
+            Ok(Err(error)) => {
+                let error = Arc::new(error);
+                for Waiting { write, answer, .. } in batch {
+                    let _ = answer.send(Err(error::write(&write, &error)));
+                }
+            }
+            // Then all are told that nobody knows.
+            Err(_) => {}
+        }
+    }
+}
+
+/// A transaction that others wait for, until this is dropped.
+struct Underway(Arc<Batches>);
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        self.0.next();
+    }
+}
+
+/// Waits for what is sent, and with others behind it only so long.
+async fn patiently<T>(underway: Option<Underway>, sending: impl Future<Output = T>) -> T {
+    let mut sending = pin!(sending);
+    if underway.is_some()
+        && let Ok(done) = timeout(PATIENCE, &mut sending).await
+    {
+        return done;
+    }
+    drop(underway);
+    sending.await
+}
+
+/// How many come after each of so many, in order.
+fn others(count: usize) -> impl Iterator<Item = u8> {
+    (0..count).rev().map(|others| u8::try_from(others).unwrap_or(u8::MAX))
+}
+
+fn transaction(batch: &[Waiting]) -> Txn {
+    let parts = batch.iter().zip(others(batch.len()));
+    let parts: Vec<_> = parts.map(|(it, others)| TxnOp::txn(it.write.transaction(others))).collect();
+    Txn::new().and_then(parts)
+}
+
+fn number(answer: &PbTxnResponse) -> i64 {
+    answer.header.as_ref().map_or(0, |header| header.revision)
+}
+
+/// Tells each what etcd answered to its part.
+fn hand_out(batch: Vec<Waiting>, answer: PbTxnResponse) {
+    let number = number(&answer);
+    let count = batch.len();
+    let mut parts = answer.responses.into_iter();
+    for (Waiting { write, answer, .. }, others) in batch.into_iter().zip(others(count)) {
+        let told = match parts.next().and_then(|part| part.response) {
+            Some(PbTxnOpResponse::ResponseTxn(part)) => write.outcome(&part, before(number, others)),
+            _ => Err(write.unknown("etcd answered other parts than it was sent")),
+        };
+        let _ = answer.send(told);
+    }
+}

@@ -1,0 +1,81 @@
+//! Calls of etcd: with a deadline, and again where that can do no harm.
+
+use std::future::Future;
+use std::time::Duration;
+
+use etcd_client::{Error, KvClient};
+use storage_contract::{StoreError, StoreResult};
+
+use crate::error;
+
+/// Largest answer: a page of 500 of the largest values would not fit the default of 4 MiB.
+const LARGEST_ANSWER: usize = 1024 * 1024 * 1024;
+
+/// First pause before a call is tried again, and the longest: another member is there at once, and
+/// a store without any must say so within a second.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
+
+/// Tries per member beyond the first: the client picks members at random, the dead as well.
+const TRIES: u32 = 3;
+
+/// How etcd is called.
+#[derive(Clone)]
+pub(crate) struct Calls {
+    kv: KvClient,
+    /// Longest that any takes.
+    pub(crate) deadline: Duration,
+    tries: u32,
+}
+
+impl Calls {
+    /// To so many members.
+    pub(crate) fn new(kv: KvClient, members: usize, deadline: Duration) -> Self {
+        let tries = u32::try_from(members).unwrap_or(u32::MAX).saturating_mul(TRIES);
+        Self { kv: kv.max_decoding_message_size(LARGEST_ANSWER), deadline, tries }
+    }
+
+    /// Makes a call, again if it failed in a way that `again` allows.
+    async fn call<T, F>(
+        &self,
+        again: fn(&Error) -> bool,
+        call: impl Fn(KvClient) -> F + Send + Sync,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let (mut pause, mut tries) = (PAUSES.0, self.tries);
+        loop {
+            match call(self.kv.clone()).await {
+                Err(error) if again(&error) && tries > 0 => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSES.1);
+                    tries -= 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Reads, within the deadline.
+    pub(crate) async fn reading<T, F>(
+        &self,
+        operation: &'static str,
+        call: impl Fn(KvClient) -> F + Send + Sync,
+    ) -> StoreResult<T>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        match tokio::time::timeout(self.deadline, self.call(error::may_pass, call)).await {
+            Ok(result) => result.map_err(|error| error::read(operation, error)),
+            Err(elapsed) => Err(StoreError::Unavailable { operation, source: Box::new(elapsed) }),
+        }
+    }
+
+    /// Writes, and does so again only if nothing has left us. Whoever calls keeps the deadline.
+    pub(crate) async fn writing<T, F>(&self, call: impl Fn(KvClient) -> F + Send + Sync) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        self.call(error::never_sent, call).await
+    }
+}

@@ -1,0 +1,198 @@
+//! What waits to be written, and goes together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use storage_contract::{Key, Revision, StoreResult};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::revision::EACH;
+use crate::write::Write;
+
+/// Writes that wait for those that are underway. None of them writes what another one writes or depends on: the parts of
+/// a transaction are one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    /// Transactions that others wait for.
+    pub(crate) underway: usize,
+    waiting: Vec<Waiting>,
+    /// What they do with keys.
+    keys: HashMap<Key, Use>,
+}
+
+/// One that waits.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) write: Arc<Write>,
+    pub(crate) deadline: Instant,
+    pub(crate) answer: oneshot::Sender<StoreResult<Revision>>,
+}
+
+/// What is done with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Written,
+    /// So many depend on it.
+    Guard(usize),
+}
+
+impl Queue {
+    /// Whether a write has nothing to do with those that wait.
+    pub(crate) fn is_apart(&self, write: &Write) -> bool {
+        let guard = write.unchanged.as_ref().and_then(|unchanged| self.keys.get(&unchanged.key));
+        !self.keys.contains_key(&write.key) && guard != Some(&Use::Written)
+    }
+
+    /// Has a write wait, which is apart.
+    pub(crate) fn push(&mut self, waiting: Waiting) {
+        self.keys.insert(waiting.write.key.clone(), Use::Written);
+        if let Some(unchanged) = &waiting.write.unchanged {
+            let uses = self.keys.entry(unchanged.key.clone()).or_insert(Use::Guard(0));
+            if let Use::Guard(count) = uses {
+                *count += 1;
+            }
+        }
+        self.waiting.push(waiting);
+    }
+
+    /// Takes out a write that waits; false if it does not.
+    pub(crate) fn withdraw(&mut self, write: &Arc<Write>) -> bool {
+        let place = self.waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.write, write));
+        place.map(|place| self.waiting.remove(place)).inspect(|waiting| self.forget(&waiting.write)).is_some()
+    }
+
+    /// Takes those that go together: the first, and what fits with it into a transaction. Whoever is not waited for any
+    /// more is left out, and so is who will have withdrawn in a moment.
+    pub(crate) fn take(&mut self, largest: usize) -> Vec<Waiting> {
+        let (mut batch, mut size) = (Vec::new(), 0);
+        let mut rest = std::mem::take(&mut self.waiting).into_iter();
+        while batch.len() < usize::from(EACH)
+            && let Some(next) = rest.next()
+        {
+            let more = size + next.write.size_of_part();
+            if next.answer.is_closed() {
+                self.forget(&next.write);
+            } else if next.deadline <= Instant::now() {
+                self.waiting.push(next);
+            } else if !batch.is_empty() && more > largest {
+                self.waiting.push(next);
+                break;
+            } else {
+                self.forget(&next.write);
+                size = more;
+                batch.push(next);
+            }
+        }
+        self.waiting.extend(rest);
+        batch
+    }
+
+    /// Its keys are not in use any more.
+    fn forget(&mut self, write: &Write) {
+        self.keys.remove(&write.key);
+        let Some(unchanged) = &write.unchanged else { return };
+        match self.keys.get_mut(&unchanged.key) {
+            Some(Use::Guard(count)) if *count > 1 => *count -= 1,
+            Some(Use::Guard(_)) => drop(self.keys.remove(&unchanged.key)),
+            Some(Use::Written) | None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use storage_contract::Unchanged;
+
+    use super::*;
+
+    type Answers = Vec<oneshot::Receiver<StoreResult<Revision>>>;
+
+    fn key(name: &str) -> Key {
+        Key::new(format!("/{name}")).unwrap()
+    }
+
+    /// A write of ten bytes that depends on another key, or on none.
+    fn write(name: &str, guard: &str) -> Arc<Write> {
+        let unchanged =
+            (!guard.is_empty()).then(|| Unchanged { key: key(guard), modified: Revision::new(1) });
+        let value = Some(Bytes::from_static(&[b'x'; 10]));
+        Arc::new(Write { operation: "create", key: key(name), value, expected: None, unchanged })
+    }
+
+    /// Has those of the writes wait that are apart from those before; says which.
+    fn push(queue: &mut Queue, writes: &[(&str, &str)]) -> (Vec<bool>, Answers) {
+        let mut answers = Vec::new();
+        let mut push = |(name, guard): &(&str, &str)| {
+            let write = write(name, guard);
+            let is_apart = queue.is_apart(&write);
+            if is_apart {
+                let (answer, answered) = oneshot::channel();
+                queue.push(Waiting { write, deadline: Instant::now() + Duration::from_secs(10), answer });
+                answers.push(answered);
+            }
+            is_apart
+        };
+        (writes.iter().map(&mut push).collect(), answers)
+    }
+
+    fn taken(queue: &mut Queue, largest: usize) -> Vec<String> {
+        queue.take(largest).iter().map(|waiting| waiting.write.key.to_string()).collect()
+    }
+
+    #[test]
+    fn what_has_to_do_with_one_that_waits_does_not_wait_with_it() {
+        let mut queue = Queue::default();
+        let writes = [("a", "space"), ("b", "space"), ("a", ""), ("space", ""), ("c", "b"), ("d", "")];
+        let (apart, _answers) = push(&mut queue, &writes);
+        assert_eq!(apart, [true, true, false, false, false, true]);
+        assert_eq!(taken(&mut queue, 10_000), ["/a", "/b", "/d"]);
+        let (apart, _answers) = push(&mut queue, &[("space", ""), ("a", "space"), ("c", "b")]);
+        assert_eq!(apart, [true, false, true], "they are underway, and not in anybody's way");
+    }
+
+    #[test]
+    fn a_key_is_free_again_when_all_who_depend_on_it_have_gone() {
+        let mut queue = Queue::default();
+        let (_, answers) = push(&mut queue, &[("a", "space"), ("b", "space"), ("c", "space")]);
+        assert_eq!(taken(&mut queue, 0), ["/a"], "the first goes however large it is");
+        assert!(!queue.is_apart(&write("space", "")));
+        let first = Arc::clone(&queue.waiting[0].write);
+        assert!(queue.withdraw(&first) && !queue.withdraw(&first));
+        assert!(!queue.is_apart(&write("space", "")));
+        drop(answers);
+        assert!(queue.take(0).is_empty(), "nobody waits for it");
+        assert!(queue.is_apart(&write("space", "")));
+    }
+
+    #[test]
+    fn a_transaction_has_so_many_bytes() {
+        let mut queue = Queue::default();
+        let (_, _answers) = push(&mut queue, &[("a", ""), ("b", ""), ("c", "")]);
+        let each = write("a", "").size_of_part();
+        assert_eq!(taken(&mut queue, each * 3 - 1), ["/a", "/b"]);
+        assert_eq!(taken(&mut queue, 1), ["/c"]);
+    }
+
+    #[test]
+    fn a_transaction_has_no_more_writes_than_revisions() {
+        let names: Vec<String> = (0..150).map(|number| format!("n{number}")).collect();
+        let writes: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+        let mut queue = Queue::default();
+        let (_, _answers) = push(&mut queue, &writes);
+        assert_eq!((taken(&mut queue, 1_000_000).len(), taken(&mut queue, 1_000_000).len()), (100, 50));
+    }
+
+    #[test]
+    fn who_is_about_to_give_up_is_left_to_do_so() {
+        let mut queue = Queue::default();
+        let (_, _answers) = push(&mut queue, &[("a", ""), ("b", "")]);
+        queue.waiting[0].deadline = Instant::now();
+        let late = Arc::clone(&queue.waiting[0].write);
+        assert_eq!(taken(&mut queue, 10_000), ["/b"]);
+        assert!(queue.withdraw(&late));
+    }
+}

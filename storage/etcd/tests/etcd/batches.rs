@@ -1,0 +1,210 @@
+//! Writes that go to etcd together, and what becomes of them when it refuses, is silent, or dies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::join_all;
+use storage_contract::{Key, KeyRange, ListOptions, Revision, Store, StoreError, StoreResult, WatchItem};
+use storage_etcd::{EtcdConfiguration, EtcdStore};
+
+use crate::proxy::Proxy;
+use crate::server::{Release, Server};
+
+/// Short, for tests that wait it out.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+fn key(name: &str) -> Key {
+    Key::new(format!("/batches/{name}")).unwrap()
+}
+
+async fn connect(endpoint: String) -> Arc<EtcdStore> {
+    let configuration =
+        EtcdConfiguration { endpoints: vec![endpoint], deadline: DEADLINE, ..EtcdConfiguration::default() };
+    Arc::new(EtcdStore::connect(configuration).await.unwrap())
+}
+
+/// Creates so many keys at once, with values of so many bytes.
+async fn creates(store: &EtcdStore, prefix: &str, count: usize, size: usize) -> Vec<StoreResult<Revision>> {
+    let value = Bytes::from(vec![b'x'; size]);
+    let creates = (0..count).map(|index| {
+        let (key, value) = (key(&format!("{prefix}{index:03}")), value.clone());
+        async move { store.create(&key, value).await }
+    });
+    join_all(creates).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parallel_writes_are_few_transactions_and_each_has_a_revision() {
+    let server = Server::start(Release::Current);
+    let store = connect(server.endpoint()).await;
+    let before = store.current_revision().await.unwrap();
+    let mut revisions: Vec<_> =
+        creates(&store, "a", 250, 100).await.into_iter().map(Result::unwrap).collect();
+    let after = store.current_revision().await.unwrap();
+    // The first by itself, and the others by hundreds.
+    assert_eq!((after.number() - before.number()) / 100, 4);
+    revisions.sort_unstable();
+    revisions.dedup();
+    assert_eq!(revisions.len(), 250);
+    assert!(*revisions.first().unwrap() > before && *revisions.last().unwrap() == after);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large_together_is_written_one_by_one() {
+    let server = Server::start_with(Release::Current, &["--max-request-bytes=10000"]);
+    let store = connect(server.endpoint()).await;
+    let results = creates(&store, "a", 30, 3000).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    // And of one that no request can carry it is said, and of no other.
+    let c = key("c");
+    let (small, large) =
+        tokio::join!(creates(&store, "b", 20, 100), store.create(&c, vec![0; 20_000].into()));
+    assert!(small.iter().all(Result::is_ok), "{small:?}");
+    assert!(matches!(large, Err(StoreError::TooLarge { size: 20_000, .. })), "{large:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_that_are_not_answered_are_unknown_each() {
+    let server = Server::start(Release::Current);
+    let proxy = Proxy::start(server.client_port()).await;
+    let (direct, store) = (connect(server.endpoint()).await, connect(proxy.endpoint()).await);
+    store.create(&key("before"), Bytes::new()).await.unwrap();
+    proxy.swallow_answers();
+    let results = creates(&store, "a", 150, 10).await;
+    for (index, result) in results.into_iter().enumerate() {
+        assert!(
+            matches!(result, Err(StoreError::Unknown { operation: "create", .. })),
+            "{index}: {result:?}"
+        );
+        assert!(direct.get(&key(&format!("a{index:03}"))).await.unwrap().is_some(), "{index}");
+    }
+}
+
+/// Without it, each of many that compete for an object would wait for all before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_competes_for_an_object_does_not_wait_for_the_others() {
+    let server = Server::start(Release::Current);
+    let proxy = Proxy::start(server.client_port()).await;
+    let (direct, store) = (connect(server.endpoint()).await, connect(proxy.endpoint()).await);
+    let revision = store.create(&key("a"), Bytes::new()).await.unwrap();
+    proxy.swallow_answers();
+    let updates = (0..60).map(|index| {
+        let store = Arc::clone(&store);
+        async move { store.update(&key("a"), revision, Bytes::from(index.to_string())).await }
+    });
+    let began = direct.current_revision().await.unwrap();
+    let results = join_all(updates).await;
+    // All left before the first was given up, in transactions of their own: one of them was made.
+    assert!(results.iter().all(|it| matches!(it, Err(StoreError::Unknown { .. }))), "{results:?}");
+    assert_eq!(direct.current_revision().await.unwrap().number() - began.number(), 100);
+}
+
+/// What goes on behind etcd's back shows when an answer tells of some of a transaction's changes, and of the last not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_says_at_once_that_it_has_told_all_of_a_transaction() {
+    let server = Server::start(Release::Distribution);
+    let store = connect(server.endpoint()).await;
+    assert!(!store.reports_progress(), "it would say so a little later anyway");
+    let start = store.current_revision().await.unwrap().next();
+    let mut watch = store.follow(&KeyRange::prefix("/batches/in"), start).await.unwrap();
+    let (first, second, elsewhere) = (key("in-a"), key("in-b"), key("out"));
+    let writes = tokio::join!(
+        store.create(&first, Bytes::new()),
+        store.create(&second, Bytes::new()),
+        store.create(&elsewhere, Bytes::new()),
+    );
+    let newest = writes.2.unwrap();
+    assert_eq!(newest.number() - writes.1.unwrap().number(), 1, "the first went alone, and these together");
+    let told = async {
+        loop {
+            match watch.next().await.unwrap().unwrap() {
+                WatchItem::Progress(told) if told >= newest => return,
+                WatchItem::Progress(_) | WatchItem::Event(_) => {}
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), told).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_member_holds_up_the_next_writes_for_a_moment_only() {
+    let server = Server::start(Release::Current);
+    let proxy = Proxy::start(server.client_port()).await;
+    let (direct, store) = (connect(server.endpoint()).await, connect(proxy.endpoint()).await);
+    store.create(&key("before"), Bytes::new()).await.unwrap();
+    proxy.swallow_answers();
+    let first = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.create(&key("first"), Bytes::new()).await }
+    });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let second = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.create(&key("second"), Bytes::new()).await }
+    });
+    while direct.get(&key("second")).await.unwrap().is_none() {
+        assert!(!first.is_finished(), "the second was not sent while the first waited");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let results = (first.await.unwrap(), second.await.unwrap());
+    assert!(
+        matches!(results, (Err(StoreError::Unknown { .. }), Err(StoreError::Unknown { .. }))),
+        "{results:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_that_go_away_take_nobody_with_them() {
+    let server = Server::start(Release::Current);
+    let store = connect(server.endpoint()).await;
+    for round in 0..20 {
+        let tasks: Vec<_> = (0..40)
+            .map(|index| {
+                let (store, key) = (Arc::clone(&store), key(&format!("r{round}-{index}")));
+                (index, tokio::spawn(async move { store.create(&key, Bytes::new()).await }))
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_micros(100 * round)).await;
+        tasks.iter().filter(|(index, _)| index % 2 == 0).for_each(|(_, task)| task.abort());
+        for (index, task) in tasks {
+            match task.await {
+                Ok(result) => assert!(result.is_ok(), "{round}, {index}: {result:?}"),
+                Err(gone) => assert!(gone.is_cancelled() && index % 2 == 0, "{round}, {index}: {gone}"),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_is_there_after_etcd_was_killed_among_parallel_writes() {
+    let server = Server::start(Release::Current);
+    let store = connect(server.endpoint()).await;
+    for round in 0..12 {
+        let writing = tokio::spawn({
+            let store = Arc::clone(&store);
+            async move { creates(&store, &format!("k{round}-"), 400, 500).await }
+        });
+        // From before the first is sent to after most are answered.
+        tokio::time::sleep(Duration::from_millis(2 * round)).await;
+        server.kill();
+        let results = writing.await.unwrap();
+        server.restart();
+        while store.current_revision().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let range = KeyRange::prefix(&format!("/batches/k{round}-"));
+        let page = store.list(&range, &ListOptions::default()).await.unwrap();
+        for (index, result) in results.into_iter().enumerate() {
+            let key = key(&format!("k{round}-{index:03}"));
+            let found = page.entries.iter().find(|entry| entry.key == key).map(|entry| entry.modified);
+            match result {
+                Ok(revision) => assert_eq!(found, Some(revision), "{round}, {index}"),
+                Err(StoreError::Unavailable { .. }) => assert_eq!(found, None, "{round}, {index}"),
+                Err(StoreError::Unknown { .. }) => {}
+                Err(other) => panic!("{round}, {index}: {other:?}"),
+            }
+        }
+    }
+}
