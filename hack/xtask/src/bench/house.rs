@@ -113,10 +113,12 @@ impl Grounds {
 
     /// Gives the kube-apiserver Cluster API's own definitions of the kinds that are measured.
     pub(super) fn define_machines(&self) -> anyhow::Result<()> {
-        let mut list = Command::new("go");
-        list.args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api"]);
-        let module = run::output(list.current_dir(run::root()?.join("hack/tools/cluster-api")))?;
-        let bases = Path::new(module.trim()).join("core/config/crd/bases");
+        let mut download = Command::new("go");
+        download.args(["mod", "download", "-json", "sigs.k8s.io/cluster-api"]);
+        let module = run::output(download.current_dir(run::root()?.join("hack/tools/cluster-api")))?;
+        let module: Value = serde_json::from_str(&module)?;
+        let directory = module["Dir"].as_str().with_context(|| format!("where is the module? {module}"))?;
+        let bases = Path::new(directory).join("core/config/crd/bases");
         let definition = bases.join("cluster.x-k8s.io_machines.yaml").display().to_string();
         self.kubectl(&["apply", "--server-side", "-f", &definition])?;
         let name = "crd/machines.cluster.x-k8s.io";
