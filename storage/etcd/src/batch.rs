@@ -4,8 +4,8 @@
 //! then, of which each is a part with guards of its own: one may fail, and the others do not. For etcd that is one
 //! request, one entry in its log, and one message to each that watches.
 //!
-//! What has to do with one that waits, by its key or one that it depends on, does not wait for it: it is sent at once, as
-//! all those are that compete for an object. So are deletions, since what is deleted has no value that could tell its
+//! What has to do with one that waits, by its key or one that it depends on, does not wait behind it: it is sent at once,
+//! as all but the first two are that compete for an object. So are deletions, since what is deleted has no value that could tell its
 //! place in a transaction. What is not answered within a moment stands in nobody's way any longer: the next are sent
 //! beside it. What nobody waits for any more is not sent.
 
@@ -147,12 +147,13 @@ impl Batches {
             let transaction = transaction(&batch);
             async move { kv.txn(transaction).await }
         });
-        // The first came first, and nothing may leave after anybody was told that it was not answered.
-        let deadline = batch.first().map_or_else(Instant::now, |first| first.deadline);
+        // Nothing may leave after anybody was told that it was not answered.
+        let deadline = batch.iter().map(|waiting| waiting.deadline).min().unwrap_or_else(Instant::now);
         match timeout_at(deadline, patiently(underway, sending)).await {
             Ok(Ok(answer)) => hand_out(batch, answer.0),
-            // It may be one's fault, and etcd does not say whose.
-            Ok(Err(error)) if error::is_refused(&error) => {
+            // etcd does not say whose fault it is.
+            Ok(Err(error)) if error::is_of_one(&error) => {
+                tracing::warn!(%error, writes = batch.len(), "etcd does not take writes together; each is sent by itself");
                 join_all(batch.into_iter().map(|waiting| self.told(None, waiting))).await;
             }
             Ok(Err(error)) => {
@@ -176,7 +177,8 @@ impl Drop for Underway {
     }
 }
 
-/// Waits for what is sent, and with others behind it only so long.
+/// Waits for what is sent, and with others behind it only so long. Whoever calls is polled until it is done or dropped:
+/// nobody else gives the others their turn.
 async fn patiently<T>(underway: Option<Underway>, sending: impl Future<Output = T>) -> T {
     let mut sending = pin!(sending);
     if underway.is_some()
@@ -196,7 +198,10 @@ fn others(count: usize) -> impl Iterator<Item = u8> {
 fn transaction(batch: &[Waiting]) -> Txn {
     let parts = batch.iter().zip(others(batch.len()));
     let parts: Vec<_> = parts.map(|(it, others)| TxnOp::txn(it.write.transaction(others))).collect();
-    Txn::new().and_then(parts)
+    // Without a condition this is never done. But until 2026 etcd did not see what is written by parts, and would have
+    // taken them when its space is used up.
+    let seen = batch.first().map(|first| TxnOp::put(first.write.key.as_bytes(), "", None));
+    Txn::new().and_then(parts).or_else(seen.into_iter().collect::<Vec<_>>())
 }
 
 fn number(answer: &PbTxnResponse) -> i64 {

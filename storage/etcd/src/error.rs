@@ -31,8 +31,16 @@ fn status(error: &Error) -> Option<(Code, &str)> {
     }
 }
 
+/// Whether etcd refuses a transaction for what one of its writes is, or for how many they are: by itself each may be taken.
+pub(crate) fn is_of_one(error: &Error) -> bool {
+    let too_much = |text: &str| {
+        ["request is too large", "larger than max", "too many operations"].iter().any(|it| text.contains(it))
+    };
+    status(error).is_some_and(|(code, text)| code == Code::PermissionDenied || too_much(text))
+}
+
 /// Whether etcd, or its client, says that it will not do it.
-pub(crate) fn is_refused(error: &Error) -> bool {
+fn is_refused(error: &Error) -> bool {
     match error {
         Error::GRpcStatus(status) => REFUSED.contains(&status.code()),
         Error::InvalidArgs(_) | Error::InvalidUri(_) => true,

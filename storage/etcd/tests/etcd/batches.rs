@@ -20,6 +20,11 @@ fn key(name: &str) -> Key {
 }
 
 async fn connect(endpoint: String) -> Arc<EtcdStore> {
+    let configuration = EtcdConfiguration { endpoints: vec![endpoint], ..EtcdConfiguration::default() };
+    Arc::new(EtcdStore::connect(configuration).await.unwrap())
+}
+
+async fn connect_impatiently(endpoint: String) -> Arc<EtcdStore> {
     let configuration =
         EtcdConfiguration { endpoints: vec![endpoint], deadline: DEADLINE, ..EtcdConfiguration::default() };
     Arc::new(EtcdStore::connect(configuration).await.unwrap())
@@ -65,11 +70,44 @@ async fn what_is_too_large_together_is_written_one_by_one() {
     assert!(matches!(large, Err(StoreError::TooLarge { size: 20_000, .. })), "{large:?}");
 }
 
+/// Old releases do not see what the parts of a transaction write.
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_that_go_together_end_when_the_space_is_used_up_as_others_do() {
+    for release in [Release::Distribution, Release::Current] {
+        let server = Server::start_with(release, &["--quota-backend-bytes=4000000"]);
+        let store = connect(server.endpoint()).await;
+        let mut written = 0;
+        let refused = loop {
+            let results = creates(&store, &format!("{written}-"), 50, 20_000).await;
+            written += results.iter().filter(|it| it.is_ok()).count();
+            if results.iter().any(Result::is_err) {
+                break results.into_iter().find_map(Result::err).unwrap();
+            }
+            assert!(written < 1_000, "{release:?}: twenty megabytes are in a store of four");
+        };
+        assert!(matches!(refused, StoreError::Unavailable { .. }), "{release:?}: {refused:?}");
+        // And from then on nothing is taken, by itself or together.
+        let results = creates(&store, "after-", 50, 20_000).await;
+        assert!(
+            results.iter().all(|it| matches!(it, Err(StoreError::Unavailable { .. }))),
+            "{release:?}: {results:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_etcd_of_small_transactions_gets_each_write_by_itself() {
+    let server = Server::start_with(Release::Current, &["--max-txn-ops=20"]);
+    let store = connect(server.endpoint()).await;
+    let results = creates(&store, "a", 60, 10).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_that_are_not_answered_are_unknown_each() {
     let server = Server::start(Release::Current);
     let proxy = Proxy::start(server.client_port()).await;
-    let (direct, store) = (connect(server.endpoint()).await, connect(proxy.endpoint()).await);
+    let (direct, store) = (connect(server.endpoint()).await, connect_impatiently(proxy.endpoint()).await);
     store.create(&key("before"), Bytes::new()).await.unwrap();
     proxy.swallow_answers();
     let results = creates(&store, "a", 150, 10).await;
@@ -87,7 +125,7 @@ async fn writes_that_are_not_answered_are_unknown_each() {
 async fn who_competes_for_an_object_does_not_wait_for_the_others() {
     let server = Server::start(Release::Current);
     let proxy = Proxy::start(server.client_port()).await;
-    let (direct, store) = (connect(server.endpoint()).await, connect(proxy.endpoint()).await);
+    let (direct, store) = (connect(server.endpoint()).await, connect_impatiently(proxy.endpoint()).await);
     let revision = store.create(&key("a"), Bytes::new()).await.unwrap();
     proxy.swallow_answers();
     let updates = (0..60).map(|index| {
@@ -132,7 +170,7 @@ async fn a_watch_says_at_once_that_it_has_told_all_of_a_transaction() {
 async fn a_silent_member_holds_up_the_next_writes_for_a_moment_only() {
     let server = Server::start(Release::Current);
     let proxy = Proxy::start(server.client_port()).await;
-    let (direct, store) = (connect(server.endpoint()).await, connect(proxy.endpoint()).await);
+    let (direct, store) = (connect(server.endpoint()).await, connect_impatiently(proxy.endpoint()).await);
     store.create(&key("before"), Bytes::new()).await.unwrap();
     proxy.swallow_answers();
     let first = tokio::spawn({
@@ -180,7 +218,7 @@ async fn callers_that_go_away_take_nobody_with_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_answered_is_there_after_etcd_was_killed_among_parallel_writes() {
     let server = Server::start(Release::Current);
-    let store = connect(server.endpoint()).await;
+    let store = connect_impatiently(server.endpoint()).await;
     for round in 0..12 {
         let writing = tokio::spawn({
             let store = Arc::clone(&store);
