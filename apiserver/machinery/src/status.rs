@@ -134,6 +134,9 @@ impl ApiError {
             StoreError::Unavailable { .. } => {
                 Self::unavailable("storage does not answer; nothing was changed")
             }
+            StoreError::Refused { reason, .. } => {
+                Self::unavailable(format!("storage refuses the write: {reason}; nothing was changed"))
+            }
             StoreError::Unknown { key, .. } => Self::untyped(
                 504,
                 format!(
@@ -162,5 +165,23 @@ impl ApiError {
             }
         }
         status
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_storage_refuses_is_told_and_that_it_does_not_answer_otherwise() {
+        let reason = "database space exceeded: defragment etcd".to_owned();
+        let refused = ApiError::storage(&StoreError::Refused { operation: "create", reason });
+        assert_eq!((refused.code, refused.retry_after()), (503, Some(1)));
+        let expected =
+            "storage refuses the write: database space exceeded: defragment etcd; nothing was changed";
+        assert_eq!(refused.message, expected);
+        let source = "connection refused by 192.0.2.1".into();
+        let silent = ApiError::storage(&StoreError::Unavailable { operation: "create", source });
+        assert_eq!(silent.message, "storage does not answer; nothing was changed");
     }
 }

@@ -2,7 +2,7 @@
 //! measured.
 
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -13,7 +13,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use storage_contract::{
-    Entry, Key, KeyRange, ListOptions, Page, Revision, Store, StoreError, StoreResult, Unchanged, WatchStream,
+    Entry, Key, KeyRange, ListOptions, Outage, Page, Revision, Store, StoreError, StoreResult, Unchanged,
+    WatchStream,
 };
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,7 @@ pub(crate) struct Storage {
     durations: Family<Labels, Histogram, fn() -> Histogram>,
     requests: Family<Labels, Counter>,
     errors: Family<Labels, Counter>,
+    refusals: Mutex<Outage>,
 }
 
 impl Storage {
@@ -52,6 +54,7 @@ impl Storage {
             durations: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
             requests: Family::default(),
             errors: Family::default(),
+            refusals: Mutex::default(),
         };
         let durations = storage.durations.clone();
         registry.register("etcd_request_duration_seconds", "Time that storage took to answer", durations);
@@ -115,7 +118,14 @@ impl Storage {
         let result = call.await;
         self.durations.get_or_create(&labels).observe(asked.elapsed().as_secs_f64());
         self.requests.get_or_create(&labels).inc();
-        if matches!(result, Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. })) {
+        if let Err(StoreError::Refused { reason, .. }) = &result
+            && self.refusals.lock().unwrap_or_else(PoisonError::into_inner).tell()
+        {
+            tracing::error!(reason, "storage refuses writes");
+        }
+        if let Err(StoreError::Refused { .. } | StoreError::Unavailable { .. } | StoreError::Unknown { .. }) =
+            &result
+        {
             self.errors.get_or_create(&labels).inc();
         }
         result

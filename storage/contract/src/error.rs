@@ -72,7 +72,16 @@ pub enum StoreError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 
-    /// The backend cannot be reached or refused; nothing was written.
+    /// The backend is there and does not write: it has no space left, or was told not to. Nothing was written.
+    #[error("storage refuses to {operation}: {reason}")]
+    Refused {
+        /// Which call.
+        operation: &'static str,
+        /// What the backend said, and what to do if that is known. Nothing in it is secret.
+        reason: String,
+    },
+
+    /// The backend cannot be reached, or a read was refused; nothing was written.
     #[error("storage is unavailable for {operation}")]
     Unavailable {
         /// Which call.

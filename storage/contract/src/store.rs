@@ -103,7 +103,7 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// Writes `value` if `key` does not exist, and returns the write's revision.
     ///
     /// # Errors
-    /// `Exists`; `TooLarge`; `Unavailable`; `Unknown`.
+    /// `Exists`; `TooLarge`; `Refused`; `Unavailable`; `Unknown`.
     async fn create(&self, key: &Key, value: Bytes) -> StoreResult<Revision> {
         self.create_while(key, value, None).await
     }
@@ -111,7 +111,7 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// The same, if another key is `unchanged`: what the creation depends on, and was read before.
     ///
     /// # Errors
-    /// `Exists`; `Conflict`, which names the other key; `TooLarge`; `Unavailable`; `Unknown`.
+    /// `Exists`; `Conflict`, which names the other key; `TooLarge`; `Refused`; `Unavailable`; `Unknown`.
     async fn create_while(
         &self,
         key: &Key,
@@ -122,13 +122,13 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// Replaces the value if `key` is at `expected`, and returns the write's revision.
     ///
     /// # Errors
-    /// `Conflict` (also when the key is gone); `TooLarge`; `Unavailable`; `Unknown`.
+    /// `Conflict` (also when the key is gone); `TooLarge`; `Refused`; `Unavailable`; `Unknown`.
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision>;
 
     /// Removes `key` if it is at `expected`, and returns the removal's revision.
     ///
     /// # Errors
-    /// `Conflict` (also when the key is gone); `Unavailable`; `Unknown`.
+    /// `Conflict` (also when the key is gone); `Refused`; `Unavailable`; `Unknown`.
     async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision>;
 
     /// The entry now, linearizably, or `None`.

@@ -290,7 +290,8 @@ impl Why {
     fn refusal(&self, operation: &'static str) -> StoreError {
         match self {
             Self::Damaged(detail) => StoreError::Corrupt { detail: detail.clone() },
-            other => StoreError::Unavailable { operation, source: other.to_string().into() },
+            Self::Full(_) => StoreError::Refused { operation, reason: self.to_string() },
+            Self::Stopped(why) => StoreError::Unavailable { operation, source: why.as_str().into() },
         }
     }
 }

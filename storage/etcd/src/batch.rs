@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use etcd_client::proto::{PbTxnOpResponse, PbTxnResponse};
-use etcd_client::{Txn, TxnOp};
+use etcd_client::{KvClient, Txn, TxnOp};
 use futures::future::join_all;
 use storage_contract::{Revision, StoreError, StoreResult};
 use tokio::runtime::Handle;
@@ -69,7 +69,23 @@ impl Batches {
                 Err(elapsed) => Err(elapsed),
             },
         };
-        done.unwrap_or_else(|elapsed| Err(self.given_up(&write, elapsed)))
+        match done {
+            Ok(Err(refused @ StoreError::Refused { .. })) => self.refused(&write, refused).await,
+            Ok(other) => other,
+            Err(elapsed) => Err(self.given_up(&write, elapsed)),
+        }
+    }
+
+    /// What became of a write that etcd has refused: where its space was used up by that very write, it was made.
+    async fn refused(&self, write: &Write, refused: StoreError) -> StoreResult<Revision> {
+        let get = |mut kv: KvClient| {
+            let key = write.key.as_bytes().to_vec();
+            async move { kv.get(key, None).await }
+        };
+        match self.calls.reading("get", get).await {
+            Ok(found) => found.kvs().first().and_then(|found| write.made(found)).ok_or(refused),
+            Err(silent) => Err(write.unknown(silent)),
+        }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

@@ -23,6 +23,13 @@ const REFUSED: [Code; 8] = [
     Code::NotFound,
 ];
 
+/// What etcd says when its database is as large as it may be.
+const NO_SPACE: &str = "database space exceeded";
+
+/// What to do then.
+const MAKE_SPACE: &str =
+    ": defragment etcd or raise its --quota-backend-bytes, then disarm its NOSPACE alarm";
+
 /// The code and text of a gRPC answer.
 fn status(error: &Error) -> Option<(Code, &str)> {
     match error {
@@ -121,7 +128,14 @@ pub(crate) fn write(write: &Write, error: &Arc<Error>) -> StoreError {
         return StoreError::TooLarge { key: key.clone(), size, limit: size.saturating_sub(1) };
     }
     let cause = Cause(Arc::clone(error));
-    if is_refused(error) || never_sent(error) {
+    if is_refused(error) {
+        let mut reason = status(error).map_or_else(|| cause.to_string(), |(_, text)| text.to_owned());
+        if reason.contains(NO_SPACE) {
+            reason.push_str(MAKE_SPACE);
+        }
+        return StoreError::Refused { operation, reason };
+    }
+    if never_sent(error) {
         return StoreError::Unavailable { operation, source: Box::new(cause) };
     }
     write.unknown(cause)

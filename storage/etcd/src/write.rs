@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use etcd_client::proto::{PbTxnOpResponse, PbTxnResponse};
-use etcd_client::{Compare, CompareOp, Txn, TxnOp};
+use etcd_client::{Compare, CompareOp, KeyValue, Txn, TxnOp};
 use storage_contract::{Key, Revision, StoreError, StoreResult, Unchanged};
 
 use crate::revision::{self, number};
@@ -56,6 +56,13 @@ impl Write {
         let looks: Vec<TxnOp> =
             std::iter::once(key).chain(another).map(|key| TxnOp::get(key, None)).collect();
         Txn::new().when(guards).and_then([change]).or_else(looks)
+    }
+
+    /// The revision of the write, if it is what is there.
+    pub(crate) fn made(&self, found: &KeyValue) -> Option<Revision> {
+        let modified = revision::modified(found);
+        let is_ours = self.expected != Some(modified) && self.value.as_ref() == Some(&revision::value(found));
+        is_ours.then_some(modified)
     }
 
     /// What became of the write, which has this revision if it was made.

@@ -76,22 +76,30 @@ async fn writes_that_go_together_end_when_the_space_is_used_up_as_others_do() {
     for release in [Release::Distribution, Release::Current] {
         let server = Server::start_with(release, &["--quota-backend-bytes=4000000"]);
         let store = connect(server.endpoint()).await;
-        let mut written = 0;
-        let refused = loop {
-            let results = creates(&store, &format!("{written}-"), 50, 20_000).await;
-            written += results.iter().filter(|it| it.is_ok()).count();
-            if results.iter().any(Result::is_err) {
-                break results.into_iter().find_map(Result::err).unwrap();
-            }
-            assert!(written < 1_000, "{release:?}: twenty megabytes are in a store of four");
-        };
-        assert!(matches!(refused, StoreError::Unavailable { .. }), "{release:?}: {refused:?}");
+        let mut rounds = 0;
+        let mut results = Vec::new();
+        while results.iter().all(Result::is_ok) {
+            rounds += 1;
+            assert!(rounds < 20, "{release:?}: twenty megabytes are in a store of four");
+            results = creates(&store, &format!("{rounds}-"), 50, 20_000).await;
+        }
         // And from then on nothing is taken, by itself or together.
-        let results = creates(&store, "after-", 50, 20_000).await;
-        assert!(
-            results.iter().all(|it| matches!(it, Err(StoreError::Unavailable { .. }))),
-            "{release:?}: {results:?}"
-        );
+        results.extend(creates(&store, "after-", 50, 20_000).await);
+        let names = (0..50).map(|index| format!("{rounds}-{index:03}"));
+        for (name, result) in names.chain((0..50).map(|index| format!("after-{index:03}"))).zip(results) {
+            let found = store.get(&key(&name)).await.unwrap().map(|entry| entry.modified);
+            match result {
+                Ok(revision) => assert_eq!(found, Some(revision), "{release:?}: {name}"),
+                Err(StoreError::Refused { reason, .. }) => {
+                    assert!(
+                        found.is_none() && reason.contains("space exceeded: defragment"),
+                        "{name}: {reason}"
+                    );
+                }
+                Err(other) => panic!("{release:?}: {name}: {other:?}"),
+            }
+            assert!(found.is_none() || !name.starts_with("after"), "{release:?}: {name}");
+        }
     }
 }
 
