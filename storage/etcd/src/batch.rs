@@ -5,9 +5,9 @@
 //! request, one entry in its log, and one message to each that watches.
 //!
 //! What has to do with one that waits, by its key or one that it depends on, does not wait behind it: it is sent at once,
-//! as all but the first two are that compete for an object. So are deletions, since what is deleted has no value that could tell its
-//! place in a transaction. What is not answered within a moment stands in nobody's way any longer: the next are sent
-//! beside it. What nobody waits for any more is not sent.
+//! as all but the first two are that compete for an object. So are deletions, since what is deleted has no value that
+//! could tell its place in a transaction. What is not answered within a moment stands in nobody's way any longer: the
+//! next are sent beside it. What nobody waits for any more is not sent.
 
 use std::future::Future;
 use std::pin::pin;
@@ -29,7 +29,7 @@ use crate::queue::{Queue, Waiting};
 use crate::revision::{before, revision};
 use crate::write::Write;
 
-/// Transactions that are underway at a time. With two, each has half as many writes, and etcd twice the work.
+/// Transactions that are underway at a time. With two, each has fewer writes, and there are no more of them in a second.
 const UNDERWAY: usize = 1;
 
 /// How long a transaction that is not answered holds up others: several times what a healthy etcd takes, and little to
@@ -169,7 +169,8 @@ impl Batches {
             Ok(Ok(answer)) => hand_out(batch, answer.0),
             // etcd does not say whose fault it is.
             Ok(Err(error)) if error::is_of_one(&error) => {
-                tracing::warn!(%error, writes = batch.len(), "etcd does not take writes together; each is sent by itself");
+                let writes = batch.len();
+                tracing::warn!(%error, writes, "etcd does not take writes together; each is sent by itself");
                 join_all(batch.into_iter().map(|waiting| self.told(None, waiting))).await;
             }
             Ok(Err(error)) => {

@@ -9,11 +9,9 @@ use futures::future::join_all;
 use storage_contract::{Key, KeyRange, ListOptions, Revision, Store, StoreError, StoreResult, WatchItem};
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 
+use crate::outage;
 use crate::proxy::Proxy;
 use crate::server::{Release, Server};
-
-/// Short, for tests that wait it out.
-const DEADLINE: Duration = Duration::from_secs(2);
 
 fn key(name: &str) -> Key {
     Key::new(format!("/batches/{name}")).unwrap()
@@ -24,10 +22,9 @@ async fn connect(endpoint: String) -> Arc<EtcdStore> {
     Arc::new(EtcdStore::connect(configuration).await.unwrap())
 }
 
+/// For what is waited out.
 async fn connect_impatiently(endpoint: String) -> Arc<EtcdStore> {
-    let configuration =
-        EtcdConfiguration { endpoints: vec![endpoint], deadline: DEADLINE, ..EtcdConfiguration::default() };
-    Arc::new(EtcdStore::connect(configuration).await.unwrap())
+    Arc::new(outage::connect(endpoint).await)
 }
 
 /// Creates so many keys at once, with values of so many bytes.

@@ -17,7 +17,8 @@ fn key(name: &str) -> Key {
     Key::new(format!("/outage/{name}")).unwrap()
 }
 
-async fn connect(endpoint: String) -> EtcdStore {
+/// Connects, with that deadline.
+pub(crate) async fn connect(endpoint: String) -> EtcdStore {
     let configuration =
         EtcdConfiguration { endpoints: vec![endpoint], deadline: DEADLINE, ..EtcdConfiguration::default() };
     EtcdStore::connect(configuration).await.unwrap()
