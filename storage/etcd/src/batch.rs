@@ -131,19 +131,21 @@ impl Batches {
         if queue.underway >= UNDERWAY {
             return;
         }
-        let mut batch = queue.take(self.largest);
-        let Some(last) = batch.pop() else { return };
+        let batch = queue.take(self.largest);
+        if batch.is_empty() {
+            return;
+        }
         queue.underway += 1;
         drop(queue);
         let (batches, underway) = (Arc::clone(self), Some(Underway(Arc::clone(self))));
         // None when the program ends, and with it all who wait.
         let Ok(runtime) = Handle::try_current() else { return };
-        if batch.is_empty() {
-            runtime.spawn(async move { batches.told(underway, last).await });
-        } else {
-            batch.push(last);
-            runtime.spawn(async move { batches.together(underway, batch).await });
-        }
+        runtime.spawn(async move {
+            match <[Waiting; 1]>::try_from(batch) {
+                Ok([only]) => batches.told(underway, only).await,
+                Err(batch) => batches.together(underway, batch).await,
+            }
+        });
     }
 
     /// Sends one write that has waited by itself, and tells what became of it.
