@@ -1,9 +1,15 @@
 //! The objects that servers are loaded with: a Machine as a running cluster has it, and for the Go server of
 //! the aggregated kind its own Flunder, made as large.
 
+mod template;
+
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use clap::ValueEnum;
 use serde_json::{Value, json};
+
+use template::{Fields, NAME, NAMESPACE, REVISION, SHARD, TURN, Template};
 
 /// What is created, read and changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -35,34 +41,13 @@ impl Kind {
     }
 
     /// An object as it is created.
-    pub fn object(self, namespace: &str, name: &str) -> Value {
-        let metadata = json!({"name": name, "namespace": namespace, "labels": labels(name)});
-        match self {
-            Self::Machine => json!({
-                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": metadata,
-                "spec": machine_spec(name)}),
-            Self::Flunder => {
-                let mut metadata = metadata;
-                // As many bytes as the spec of a Machine.
-                metadata["annotations"] = json!({"lab.example.com/spec": machine_spec(name).to_string()});
-                json!({"apiVersion": "wardle.example.com/v1alpha1", "kind": "Flunder", "metadata": metadata,
-                    "spec": {"reference": name, "referenceType": "Flunder"}})
-            }
-        }
+    pub fn object(self, namespace: &str, name: &str) -> Bytes {
+        self.templates().created.filled(fields(namespace, name, "", 0))
     }
 
     /// The object with its `turn`th status, as a controller writes it.
     pub fn with_status(self, namespace: &str, name: &str, revision: &str, turn: u64) -> Bytes {
-        let mut object = self.object(namespace, name);
-        object["metadata"]["resourceVersion"] = revision.into();
-        match self {
-            Self::Machine => object["status"] = machine_status(name, turn),
-            Self::Flunder => {
-                let status = machine_status(name, turn).to_string();
-                object["metadata"]["annotations"]["lab.example.com/status"] = status.into();
-            }
-        }
-        Bytes::from(object.to_string())
+        self.templates().with_status.filled(fields(namespace, name, revision, turn))
     }
 
     /// A merge patch that changes one annotation.
@@ -74,9 +59,67 @@ impl Kind {
 
     /// The configuration that a delivery tool applies for the `turn`th time.
     pub fn configuration(self, namespace: &str, name: &str, turn: u64) -> Bytes {
-        let mut object = self.object(namespace, name);
-        object["metadata"]["labels"]["lab.example.com/commit"] = format!("c{turn}").into();
-        Bytes::from(object.to_string())
+        self.templates().configuration.filled(fields(namespace, name, "", turn))
+    }
+
+    fn templates(self) -> &'static Templates {
+        static MACHINE: LazyLock<Templates> = LazyLock::new(|| Templates::of(Kind::Machine));
+        static FLUNDER: LazyLock<Templates> = LazyLock::new(|| Templates::of(Kind::Flunder));
+        match self {
+            Self::Machine => &MACHINE,
+            Self::Flunder => &FLUNDER,
+        }
+    }
+}
+
+/// What is sent of a kind, with marks for what differs.
+#[derive(Debug)]
+struct Templates {
+    created: Template,
+    with_status: Template,
+    configuration: Template,
+}
+
+impl Templates {
+    fn of(kind: Kind) -> Self {
+        let created = object(kind);
+        let mut with_status = created.clone();
+        with_status["metadata"]["resourceVersion"] = REVISION.into();
+        match kind {
+            Kind::Machine => with_status["status"] = machine_status(),
+            Kind::Flunder => {
+                let status = machine_status().to_string();
+                with_status["metadata"]["annotations"]["lab.example.com/status"] = status.into();
+            }
+        }
+        let mut configuration = created.clone();
+        configuration["metadata"]["labels"]["lab.example.com/commit"] = format!("c{TURN}").into();
+        Self {
+            created: Template::new(&created),
+            with_status: Template::new(&with_status),
+            configuration: Template::new(&configuration),
+        }
+    }
+}
+
+fn fields<'a>(namespace: &'a str, name: &'a str, revision: &'a str, turn: u64) -> Fields<'a> {
+    let number = name.rsplit('-').next().and_then(|number| number.parse::<usize>().ok());
+    Fields { namespace, name, shard: number.unwrap_or(0) % SHARDS, revision, turn }
+}
+
+fn object(kind: Kind) -> Value {
+    let metadata = json!({"name": NAME, "namespace": NAMESPACE, "labels": labels()});
+    match kind {
+        Kind::Machine => json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": metadata,
+            "spec": machine_spec()}),
+        Kind::Flunder => {
+            let mut metadata = metadata;
+            // As many bytes as the spec of a Machine.
+            metadata["annotations"] = json!({"lab.example.com/spec": machine_spec().to_string()});
+            json!({"apiVersion": "wardle.example.com/v1alpha1", "kind": "Flunder", "metadata": metadata,
+                "spec": {"reference": NAME, "referenceType": "Flunder"}})
+        }
     }
 }
 
@@ -84,34 +127,33 @@ impl Kind {
 pub const SHARDS: usize = 100;
 
 /// Labels: one in [`SHARDS`] has the same shard.
-fn labels(name: &str) -> Value {
-    let shard = name.rsplit('-').next().and_then(|number| number.parse::<usize>().ok()).unwrap_or(0) % SHARDS;
+fn labels() -> Value {
     json!({
         "cluster.x-k8s.io/cluster-name": "production",
         "cluster.x-k8s.io/deployment-name": "production-workers",
-        "lab.example.com/shard": shard.to_string(),
+        "lab.example.com/shard": SHARD,
     })
 }
 
-fn machine_spec(name: &str) -> Value {
+fn machine_spec() -> Value {
     json!({
         "clusterName": "production",
         "version": "v1.34.2",
         "failureDomain": "nova",
-        "providerID": format!("openstack:///RegionOne/{name}"),
+        "providerID": format!("openstack:///RegionOne/{NAME}"),
         "bootstrap": {
-            "configRef": {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": name},
-            "dataSecretName": format!("{name}-bootstrap"),
+            "configRef": {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": NAME},
+            "dataSecretName": format!("{NAME}-bootstrap"),
         },
         "infrastructureRef": {
-            "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachine", "name": name},
+            "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachine", "name": NAME},
         "deletion": {
             "nodeDrainTimeoutSeconds": 300, "nodeVolumeDetachTimeoutSeconds": 300,
             "nodeDeletionTimeoutSeconds": 60},
     })
 }
 
-fn machine_status(name: &str, turn: u64) -> Value {
+fn machine_status() -> Value {
     let time = "2026-03-04T05:06:07Z";
     let condition = |kind: &str, reason: &str, message: String| {
         json!({"type": kind, "status": "True", "reason": reason, "message": message,
@@ -121,11 +163,11 @@ fn machine_status(name: &str, turn: u64) -> Value {
         "phase": "Running",
         "observedGeneration": 1,
         "lastUpdated": time,
-        "nodeRef": {"name": name},
+        "nodeRef": {"name": NAME},
         "initialization": {"infrastructureProvisioned": true, "bootstrapDataSecretCreated": true},
         "addresses": [
             {"type": "InternalIP", "address": "10.6.0.17"}, {"type": "ExternalIP", "address": "203.0.113.17"},
-            {"type": "InternalDNS", "address": name}, {"type": "Hostname", "address": name}],
+            {"type": "InternalDNS", "address": NAME}, {"type": "Hostname", "address": NAME}],
         "nodeInfo": {
             "machineID": "9f3a4c1e7b8d4f56a1b2c3d4e5f60718", "systemUUID": "9f3a4c1e-7b8d-4f56-a1b2-c3d4e5f60718",
             "bootID": "0d5c8f0e-3d0b-4b0e-9a55-6c1a3f1f7f4e", "kernelVersion": "6.1.0-32-amd64",
@@ -137,7 +179,7 @@ fn machine_status(name: &str, turn: u64) -> Value {
             condition("Ready", "Ready", String::new()),
             condition("UpToDate", "UpToDate", String::new()),
             condition("BootstrapConfigReady", "Ready", String::new()),
-            condition("InfrastructureReady", "Ready", format!("seen {turn} times")),
+            condition("InfrastructureReady", "Ready", format!("seen {TURN} times")),
             condition("NodeHealthy", "NodeHealthy", String::new()),
             condition("NodeReady", "NodeReady", "* Node.Ready: kubelet is posting ready status".to_owned()),
             condition("Paused", "NotPaused", String::new()),

@@ -136,8 +136,8 @@ async fn creates(arguments: &Arguments, namespace: &str) -> anyhow::Result<Laten
                 if number >= arguments.creates {
                     return anyhow::Ok(latencies);
                 }
-                let object = arguments.kind.object(namespace, &format!("crowd-{number}")).to_string();
-                let content = Some((JSON, Bytes::from(object)));
+                let object = arguments.kind.object(namespace, &format!("crowd-{number}"));
+                let content = Some((JSON, object));
                 let path = arguments.kind.collection(namespace);
                 let create = of("creator", request(&arguments.target, Method::POST, &path, content, JSON)?)?;
                 let started = Instant::now();

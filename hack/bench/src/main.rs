@@ -68,8 +68,22 @@ fn main() -> ExitCode {
     }
 }
 
-#[tokio::main]
-async fn run(command: Command) -> anyhow::Result<Value> {
+/// Runs a command on threads of the number that takes least from the servers.
+fn run(command: Command) -> anyhow::Result<Value> {
+    use tokio::runtime::Builder;
+    let mut builder = match command {
+        // They ask for little and take in much, or are servers.
+        Command::Lists(_) | Command::Informers(_) | Command::Fairness(_) | Command::Floor(_) => {
+            Builder::new_multi_thread()
+        }
+        // What is handed from one thread to another here costs more than is done with it. One is never full of work:
+        // the report tells how much there was.
+        _ => Builder::new_current_thread(),
+    };
+    builder.enable_all().build()?.block_on(carry_out(command))
+}
+
+async fn carry_out(command: Command) -> anyhow::Result<Value> {
     match command {
         Command::Operations(arguments) => operations::run(&arguments).await,
         Command::Populate(arguments) => populate::run(&arguments).await,

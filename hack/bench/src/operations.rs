@@ -196,11 +196,7 @@ impl Worker<'_> {
         let object = format!("{collection}/{name}");
         let json = "application/json";
         let (method, path, content) = match operation {
-            Operation::Create => (
-                Method::POST,
-                collection,
-                Some((json, Bytes::from(kind.object(namespace, name).to_string()))),
-            ),
+            Operation::Create => (Method::POST, collection, Some((json, kind.object(namespace, name)))),
             Operation::Get => (Method::GET, object, None),
             Operation::Status => {
                 let body = kind.with_status(namespace, name, revision, self.turn);

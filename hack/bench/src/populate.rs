@@ -85,7 +85,7 @@ async fn fill(
             return Ok(());
         }
         let name = name(number);
-        let object = Bytes::from(kind.object(namespace, &name).to_string());
+        let object = kind.object(namespace, &name);
         let json = "application/json";
         let path = kind.collection(namespace);
         let made = client.expect(request(target, Method::POST, &path, Some((json, object)), json)?).await?;

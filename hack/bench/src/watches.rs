@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use bytes::Bytes;
 use clap::Args;
 use http::Method;
 use http_body_util::BodyExt;
@@ -63,7 +62,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let mut writer = Client::connect(target).await?;
     make_namespace(&mut writer, target, namespace).await?;
     let name = format!("watched-{}", std::process::id());
-    let object = Bytes::from(kind.object(namespace, &name).to_string());
+    let object = kind.object(namespace, &name);
     let collection = kind.collection(namespace);
     let json = "application/json";
     let made = request(target, Method::POST, &collection, Some((json, object)), json)?;

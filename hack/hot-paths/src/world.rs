@@ -109,7 +109,7 @@ fn object(name: &str) -> String {
 
 /// Creates an object; its revision.
 async fn create(server: &Server, namespace: &str, name: &str) -> anyhow::Result<String> {
-    let body = Bytes::from(Kind::Machine.object(namespace, name).to_string());
+    let body = Kind::Machine.object(namespace, name);
     let collection = Kind::Machine.collection(namespace);
     let answer = server.ask(Method::POST, &collection, ("content-type", JSON), body).await?;
     let revision = revision(&answer)?;
