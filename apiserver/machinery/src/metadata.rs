@@ -47,6 +47,16 @@ pub fn schema() -> Value {
     }})
 }
 
+/// The same for an object that is being written: its owners are the server's own, and their sets may be
+/// [text](apiserver_structured_merge::pack).
+pub(crate) fn schema_in_writes() -> Value {
+    let mut schema = schema();
+    if let Some(set) = schema.pointer_mut("/properties/managedFields/items/properties/fieldsV1") {
+        *set = json!({"x-kubernetes-preserve-unknown-fields": true, "nullable": true});
+    }
+    schema
+}
+
 /// Every fault of `new`'s metadata. `old` is the stored object, absent on create.
 pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match old {

@@ -22,7 +22,7 @@ pub const KIND: &str = "Scale";
 
 static SCHEMA: LazyLock<Option<Schema>> = LazyLock::new(|| {
     let mut whole = schema();
-    whole["properties"]["metadata"] = metadata::schema();
+    whole["properties"]["metadata"] = metadata::schema_in_writes();
     Schema::compile(&whole).ok()
 });
 

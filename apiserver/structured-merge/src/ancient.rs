@@ -1,6 +1,7 @@
 //! The oldest updaters, brought together.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::entries::{Entries, Entry};
 use crate::owner::{Operation, Owner};
@@ -48,11 +49,12 @@ fn join(entries: &mut Entries, oldest: &Owner, bucket: &Owner, entry: Entry) {
     if entries.get(bucket).is_none()
         && let Some(renamed) = entries.remove(oldest)
     {
-        entries.push(Entry { owner: bucket.clone(), fields: renamed.fields.anew(), ..renamed });
+        let fields = Arc::new(Arc::unwrap_or_clone(renamed.fields).anew());
+        entries.push(Entry { owner: bucket.clone(), fields, ..renamed });
     }
     entries.remove(&entry.owner);
     if let Some(joined) = entries.get_mut(bucket) {
-        joined.fields.add(entry.fields);
+        joined.gain(Arc::unwrap_or_clone(entry.fields));
         // The younger of the two, since that is when it last gained something.
         joined.time = entry.time;
     }

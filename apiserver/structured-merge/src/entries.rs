@@ -1,11 +1,13 @@
 //! `metadata.managedFields`.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use crate::fields_v1;
 use crate::owner::{Operation, Owner};
+use crate::packed;
 use crate::set::Set;
 use crate::time;
 
@@ -17,7 +19,23 @@ pub struct Entry {
     /// When they last gained something, in seconds since 1970.
     pub time: Option<i64>,
     /// What.
-    pub fields: Set,
+    pub fields: Arc<Set>,
+}
+
+impl Entry {
+    /// Puts in what it gains.
+    pub(crate) fn gain(&mut self, parts: Set) {
+        if !(self.fields.is_as_read() && self.fields.contains(&parts)) {
+            Arc::make_mut(&mut self.fields).add(parts);
+        }
+    }
+
+    /// Takes out what it loses. A set that loses nothing stays the one that others have.
+    pub(crate) fn lose(&mut self, parts: &Set) {
+        if self.fields.meets(parts) {
+            Arc::make_mut(&mut self.fields).subtract(parts);
+        }
+    }
 }
 
 /// All owners of an object, each once.
@@ -52,7 +70,7 @@ impl Entries {
         Ok(entries)
     }
 
-    /// The list as the object carries it, sorted; `None` when nobody owns anything.
+    /// The list as the object carries it, sorted and [packed](crate::pack); `None` when nobody owns anything.
     pub fn encode(&self) -> Option<Value> {
         self.encode_from(Vec::new(), None)
     }
@@ -170,9 +188,10 @@ fn decode(value: &Value) -> Result<Entry, String> {
         "" => None,
         given => Some(time::read(given).ok_or_else(|| format!("time: {given:?} is not an RFC 3339 time"))?),
     };
-    let fields = match value.get("fieldsV1") {
-        None | Some(Value::Null) => Set::default(),
-        Some(fields) => fields_v1::read(fields).map_err(|error| error.to_string())?,
+    let fields = match value.get(packed::FIELD) {
+        None | Some(Value::Null) => Arc::default(),
+        Some(Value::String(text)) => packed::set(text)?,
+        Some(fields) => Arc::new(fields_v1::read(fields).map_err(|error| error.to_string())?),
     };
     let owner = Owner {
         manager: text("manager")?.to_owned(),
@@ -195,7 +214,7 @@ fn encode(entry: &Entry) -> Value {
         map.insert("time".to_owned(), json!(time::write(time)));
     }
     map.insert("fieldsType".to_owned(), json!("FieldsV1"));
-    map.insert("fieldsV1".to_owned(), fields_v1::write(&entry.fields));
+    map.insert(packed::FIELD.to_owned(), fields_v1::text(&entry.fields).into());
     if !owner.subresource.is_empty() {
         map.insert("subresource".to_owned(), json!(owner.subresource));
     }

@@ -48,6 +48,37 @@ pub fn write(set: &Set) -> Value {
     set.nodes.iter().map(|(element, node)| (element.wire(), write_node(node))).collect()
 }
 
+/// The same as text.
+pub fn text(set: &Set) -> String {
+    let mut text = Vec::new();
+    write_text(set, false, &mut text);
+    // Of what is written here nothing is not UTF-8.
+    String::from_utf8(text).unwrap_or_default()
+}
+
+fn write_text(set: &Set, is_member: bool, text: &mut Vec<u8>) {
+    let mut names: Vec<(String, &Node)> =
+        set.nodes.iter().map(|(element, node)| (element.wire(), node)).collect();
+    if !names.is_sorted_by(|(left, _), (right, _)| left <= right) {
+        names.sort_by(|(left, _), (right, _)| left.cmp(right));
+    }
+    text.push(b'{');
+    // Of all names this is the first.
+    if is_member && !names.is_empty() {
+        text.extend_from_slice(br#"".":{},"#);
+    }
+    for (index, (name, node)) in names.into_iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        // Writing to memory does not fail.
+        let _ = serde_json::to_writer(&mut *text, &name);
+        text.push(b':');
+        write_text(&node.below, node.member, text);
+    }
+    text.push(b'}');
+}
+
 fn write_node(node: &Node) -> Value {
     let is_both = node.member && !node.below.is_empty();
     let own = is_both.then(|| (".".to_owned(), Value::Object(Map::new())));

@@ -9,6 +9,11 @@ pub(crate) fn of(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get(FIELD)
 }
 
+/// The same, to be changed.
+pub(crate) fn of_mut(object: &mut Value) -> Option<&mut Value> {
+    object.get_mut("metadata")?.get_mut(FIELD)
+}
+
 /// Takes the owners out of an object.
 pub(crate) fn take(object: &mut Value) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.remove(FIELD).filter(|list| !list.is_null())

@@ -62,7 +62,7 @@ impl Pruning<'_> {
     fn by_version(&self) -> BTreeMap<&str, Set> {
         let mut sets: BTreeMap<&str, Set> = BTreeMap::new();
         for entry in self.entries.iter() {
-            sets.entry(entry.owner.api_version.as_str()).or_default().add(entry.fields.clone());
+            sets.entry(entry.owner.api_version.as_str()).or_default().add(Set::clone(&entry.fields));
         }
         sets
     }

@@ -1,6 +1,7 @@
 //! Owners of an object as the owners of its `Scale`, and back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::element::Path;
 use crate::entries::{Entries, Entry};
@@ -31,7 +32,7 @@ pub fn to_scale(parent: &Entries, paths: &ScalePaths<'_>) -> Entries {
     for entry in parent.iter().filter(|entry| owns(entry, paths)) {
         let owner = Owner { api_version: SCALE.to_owned(), ..entry.owner.clone() };
         scale.remove(&owner);
-        scale.push(Entry { owner, time: entry.time, fields: Set::of([in_scale()]) });
+        scale.push(Entry { owner, time: entry.time, fields: Arc::new(Set::of([in_scale()])) });
     }
     scale
 }
@@ -59,8 +60,8 @@ pub fn from_scale(parent: &Entries, scale: &Entries, paths: &ScalePaths<'_>) -> 
         let owner = Owner { api_version: paths.api_version.to_owned(), ..entry.owner.clone() };
         let number = paths.replicas.get(paths.api_version).cloned();
         match entries.get_mut(&owner) {
-            Some(same) => same.fields.add(Set::of(number)),
-            None => entries.push(Entry { owner, time: None, fields: Set::of(number) }),
+            Some(same) => same.gain(Set::of(number)),
+            None => entries.push(Entry { owner, time: None, fields: Arc::new(Set::of(number)) }),
         }
     }
     entries.drop_empty();
@@ -73,6 +74,6 @@ fn owns(entry: &Entry, paths: &ScalePaths<'_>) -> bool {
 
 fn lose(entry: &mut Entry, paths: &ScalePaths<'_>) {
     if let Some(path) = paths.replicas.get(&entry.owner.api_version) {
-        entry.fields.subtract(&Set::of([path.clone()]));
+        entry.lose(&Set::of([path.clone()]));
     }
 }

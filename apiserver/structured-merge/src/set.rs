@@ -125,6 +125,14 @@ impl Set {
         }
     }
 
+    /// Whether anything is in both.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        other.nodes.iter().any(|(element, node)| {
+            let mine = self.nodes.get(element);
+            mine.is_some_and(|mine| (mine.member && node.member) || mine.below.meets(&node.below))
+        })
+    }
+
     /// Whether anything was there to be taken out.
     fn take_out(&mut self, other: &Self) -> bool {
         let mut taken = false;

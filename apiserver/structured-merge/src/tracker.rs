@@ -12,6 +12,7 @@ use crate::entries::{Entries, Entry, InvalidEntries};
 use crate::last_applied;
 use crate::managed_fields::{self, is_same, put, take};
 use crate::owner::{Operation, Owner};
+use crate::packed::packed;
 use crate::schema::Type;
 use crate::set::Set;
 use crate::updater::Updater;
@@ -67,7 +68,8 @@ pub struct Applied {
     pub changed: bool,
 }
 
-/// Somebody's write through one endpoint.
+/// Somebody's write through one endpoint. The objects that it is given and makes have their owners
+/// [packed](crate::pack); what a client sends has not.
 #[derive(Clone, Copy)]
 pub struct Tracker<'a> {
     /// The kind's versions.
@@ -96,7 +98,7 @@ impl Tracker<'_> {
     /// its `managedFields`. Never refuses: whatever goes wrong with the owners, the write is what
     /// counts, and the owners stay as they were.
     pub fn update(&self, live: Option<&Value>, new: &mut Value) {
-        let given = take(new);
+        let given = take(new).map(packed);
         let before = live.and_then(managed_fields::of);
         // Whoever sends back the owners as they are, and changes nothing, changes no owners.
         let unchanged = live.is_some() && given.as_ref().is_none_or(|given| Some(given) == before);
@@ -156,7 +158,7 @@ impl Tracker<'_> {
         let owner = self.owner(manager, Operation::Update);
         let mut gained = updater.update(old, new, entries, &owner)?;
         if let Some(entry) = entries.get_mut(&owner) {
-            entry.fields.subtract(&gained.intersection(&SERVERS_OWN));
+            entry.lose(&gained.intersection(&SERVERS_OWN));
             entries.drop_empty();
         }
         gained.subtract(&SERVERS_OWN);
@@ -165,10 +167,10 @@ impl Tracker<'_> {
         }
         match entries.get_mut(&owner) {
             Some(entry) => {
-                entry.fields.add(gained);
+                entry.gain(gained);
                 entry.time = Some(self.now);
             }
-            None => entries.push(Entry { owner, time: Some(self.now), fields: gained }),
+            None => entries.push(Entry { owner, time: Some(self.now), fields: Arc::new(gained) }),
         }
         Ok(())
     }
@@ -239,7 +241,7 @@ impl Tracker<'_> {
         let (object, last) = updater.apply(live, config, &owner, &mut entries, force)?;
         let changed = !crate::json_order::same(live, &object);
         if let Some(entry) = entries.get_mut(&owner) {
-            entry.fields.subtract(&SERVERS_OWN);
+            entry.lose(&SERVERS_OWN);
             // Who applies the same fields again has the set that was read, which is not written anew.
             if let Some(last) = last.filter(|last| last.fields == entry.fields) {
                 entry.fields = last.fields;

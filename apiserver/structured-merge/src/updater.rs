@@ -1,5 +1,7 @@
 //! What a write does to the sets of all owners.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::compare::Comparison;
@@ -33,7 +35,7 @@ impl Updater<'_> {
         for entry in entries.iter_mut() {
             let of = self.versions.of_version(&entry.owner.api_version);
             if let Some(of) = of.filter(|of| is_outdated(of, &entry.fields)) {
-                entry.fields = reconcile(&of, std::mem::take(&mut entry.fields));
+                entry.fields = Arc::new(reconcile(&of, Set::clone(&entry.fields)));
             }
         }
     }
@@ -50,11 +52,11 @@ impl Updater<'_> {
         let mut compared = Compared::new(self.versions, self.version, [old, new], self.reset);
         for entry in entries.iter_mut() {
             if let Some(change) = compared.within(&entry.owner.api_version)? {
-                entry.fields.subtract(&change.removed);
+                entry.lose(&change.removed);
                 // A set that loses nothing is not written anew.
                 if !entry.owner.is(own) {
-                    entry.fields.subtract(&change.modified);
-                    entry.fields.subtract(&change.added);
+                    entry.lose(&change.modified);
+                    entry.lose(&change.added);
                 }
             }
         }
@@ -76,7 +78,7 @@ impl Updater<'_> {
         fields.subtract_trees(self.reset);
         let last = entries.remove(owner);
         let time = last.as_ref().and_then(|last| last.time);
-        entries.push(Entry { owner: owner.clone(), time, fields });
+        entries.push(Entry { owner: owner.clone(), time, fields: Arc::new(fields) });
         let result = match &last {
             Some(last) => {
                 let pruning = Pruning { versions: self.versions, version: self.version, entries };
@@ -105,9 +107,9 @@ impl Updater<'_> {
         for entry in entries.iter_mut().filter(|entry| !entry.owner.is(owner)) {
             let Some(change) = compared.within(&entry.owner.api_version)? else { continue };
             let conflict = change.gained_of(&entry.fields);
-            entry.fields.subtract(&change.removed);
+            entry.lose(&change.removed);
             if !conflict.is_empty() {
-                entry.fields.subtract(&conflict);
+                entry.lose(&conflict);
                 conflicts.push((entry.owner.clone(), conflict));
             }
         }

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use bytes::Bytes;
 use clap::Args;
 use futures::future::try_join_all;
 use http::Method;

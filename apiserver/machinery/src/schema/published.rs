@@ -51,7 +51,7 @@ impl Inner {
     /// With all that metadata have.
     fn compile(&self) -> Result<Schema, InvalidSchema> {
         let mut whole = (self.publish)();
-        whole["properties"]["metadata"] = metadata::schema();
+        whole["properties"]["metadata"] = metadata::schema_in_writes();
         Schema::compile(&whole)
     }
 }

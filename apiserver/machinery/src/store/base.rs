@@ -5,13 +5,15 @@
 //! a swap comes of it, a refusal or that nothing changes, is told only when the store has the same revision. Dry runs
 //! swap nothing, and start from the store.
 
+use apiserver_structured_merge::pack;
 use serde_json::Value;
 use storage_contract::{Entry, Key, Revision};
 
 use super::{Kind, ObjectStore};
 use crate::status::{ApiError, ApiResult};
 
-/// An object that a write starts from, in the request's version.
+/// An object that a write starts from, in the request's version. Its owners are [packed](apiserver_structured_merge::pack),
+/// and stay so until the object is written or answered.
 #[derive(Debug)]
 pub(super) struct Base {
     pub(super) object: Value,
@@ -33,7 +35,7 @@ impl ObjectStore {
     pub(super) fn at_hand(&self, kind: Kind<'_>, key: &Key) -> Option<Base> {
         let snapshot = self.section(kind)?.snapshot();
         let item = snapshot.get(key.as_str())?;
-        let object = kind.served(item.to_value().ok()?).ok()?;
+        let object = kind.served(item.to_packed().ok()?).ok()?;
         Some(Base { object, revision: item.revision, entry: None })
     }
 
@@ -42,9 +44,10 @@ impl ObjectStore {
     /// # Errors
     /// 404; 500 for what cannot be read; 503.
     pub(super) async fn base(&self, kind: Kind<'_>, key: &Key, name: &str) -> ApiResult<Base> {
-        let Some((object, entry)) = self.read(kind, key).await? else {
+        let Some((mut object, entry)) = self.read(kind, key).await? else {
             return Err(ApiError::not_found(kind.resource, name));
         };
+        pack(&mut object);
         Ok(Base { object, revision: entry.modified, entry: Some(entry) })
     }
 }

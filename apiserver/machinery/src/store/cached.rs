@@ -9,7 +9,7 @@ use serde_json::Value;
 use storage_cache::Projection;
 use storage_contract::{Entry, Revision};
 
-use super::cached_json::CachedJson;
+use super::cached_json::{CachedJson, parse};
 use super::encoded;
 use super::expected::Expected;
 use super::rendered::{self, Rendered};
@@ -236,10 +236,12 @@ impl CachedObject {
     /// # Errors
     /// What is wrong with the stored value.
     pub fn to_value(&self) -> Result<Value, String> {
-        let json = self.json.as_ref().map_err(Clone::clone)?.to_vec();
-        // Whether it is text is asked once, and not of each name and value.
-        let json = std::str::from_utf8(&json).map_err(|error| error.to_string())?;
-        serde_json::from_str(json).map_err(|error| error.to_string())
+        parse(&self.json.as_ref().map_err(Clone::clone)?.to_vec())
+    }
+
+    /// The same with packed owners.
+    pub(super) fn to_packed(&self) -> Result<Value, String> {
+        self.json.as_ref().map_err(Clone::clone)?.to_packed()
     }
 }
 

@@ -7,7 +7,9 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use apiserver_structured_merge::{SET_FIELD, pack};
 use memchr::{memchr2, memmem};
+use serde_json::Value;
 
 /// Before each set.
 const NAME: &[u8] = b"\"fieldsV1\":";
@@ -72,6 +74,33 @@ impl CachedJson {
         json
     }
 
+    /// The object with packed owners: what is shared is taken over as it is.
+    ///
+    /// # Errors
+    /// What is wrong with the JSON.
+    pub(super) fn to_packed(&self) -> Result<Value, String> {
+        let mut object = parse(&self.brief)?;
+        pack(&mut object);
+        if self.fill(&mut object).is_none() {
+            // Somebody owns nothing, so that it is not clear where what is shared belongs.
+            object = parse(&self.to_vec())?;
+            pack(&mut object);
+        }
+        Ok(object)
+    }
+
+    /// Puts what is shared into packed owners; none if there is more or less room for it.
+    fn fill(&self, packed: &mut Value) -> Option<()> {
+        let entries = packed.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
+        let entries = entries.and_then(Value::as_array_mut).into_iter().flatten();
+        let sets = entries.filter_map(|entry| entry.get_mut(SET_FIELD));
+        let mut room = sets.filter(|set| set.as_str().is_some_and(|text| text.as_bytes() == EMPTY));
+        for (_, set) in &self.sets {
+            *room.next()? = Value::String(std::str::from_utf8(set).ok()?.to_owned());
+        }
+        room.next().is_none().then_some(())
+    }
+
     /// How long the value of `metadata` is, in bytes.
     pub fn metadata_size(&self) -> usize {
         if self.metadata.is_empty() { NONE.len() } else { self.metadata.len() + self.more }
@@ -101,6 +130,13 @@ impl CachedJson {
         }
         to.extend_from_slice(self.brief.get(done..end).unwrap_or_default());
     }
+}
+
+/// Reads JSON.
+pub(super) fn parse(json: &[u8]) -> Result<Value, String> {
+    // Whether it is text is asked once, and not of each name and value.
+    let json = std::str::from_utf8(json).map_err(|error| error.to_string())?;
+    serde_json::from_str(json).map_err(|error| error.to_string())
 }
 
 /// What stands for metadata where there is none.
@@ -181,8 +217,9 @@ impl Sets {
 
 #[cfg(test)]
 mod tests {
+    use apiserver_structured_merge::unpack;
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -217,6 +254,12 @@ mod tests {
             prop_assert_eq!(metadata.len(), cached.metadata_size());
             prop_assert_eq!(&json.as_bytes()[cached.metadata()], &metadata[..]);
             prop_assert_eq!(String::from_utf8(metadata).unwrap(), object["metadata"].to_string());
+            let mut packed = cached.to_packed().unwrap();
+            let mut expected = object.clone();
+            pack(&mut expected);
+            prop_assert_eq!(&packed, &expected);
+            unpack(&mut packed);
+            prop_assert_eq!(&packed, &object);
             let brief: Value = serde_json::from_slice(cached.brief()).unwrap();
             prop_assert_eq!(&brief["spec"], &object["spec"]);
             prop_assert_eq!(&brief["metadata"]["annotations"], &object["metadata"]["annotations"]);

@@ -138,7 +138,7 @@ impl ObjectStore {
         if dry_run {
             return match self.read(kind, &key).await? {
                 Some((existing, _)) => Err(insert::exists(kind, &existing)),
-                None => Ok(Written { object: WrittenObject::Tree(object), warnings }),
+                None => Ok(Written { object: WrittenObject::of_packed(object), warnings }),
             };
         }
         let object = self.insert(kind, &key, place, object, origin).await?;

@@ -1,5 +1,6 @@
 //! Delete.
 
+use apiserver_structured_merge::unpack;
 use serde_json::Value;
 use storage_contract::{Key, StoreError};
 
@@ -66,7 +67,11 @@ impl ObjectStore {
             };
             let is_stored = base.is_stored();
             match self.attempt_deletion(kind, &key, base, options).await {
-                Ok(Some(deletion)) => return Ok(deletion),
+                Ok(Some(mut deletion)) => {
+                    let (Deletion::Gone(object) | Deletion::Pending(object)) = &mut deletion;
+                    unpack(object);
+                    return Ok(deletion);
+                }
                 // What is wrong with what was at hand may be right with what is stored.
                 Err(error) if is_stored || error.code >= 500 => return Err(error),
                 Ok(None) | Err(_) => {}

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use apiserver_structured_merge::SET_FIELD;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use storage_contract::Revision;
@@ -32,9 +33,18 @@ pub(super) struct Rendered {
 impl Rendered {
     /// Writes an object.
     pub(super) fn of(object: &Value) -> serde_json::Result<Self> {
-        let mut rendered = Writer { json: Vec::with_capacity(TYPICAL), metadata: 0..0, at: None };
+        Self::written(object, false)
+    }
+
+    /// Writes an object with packed owners, as it is when these are not.
+    pub(super) fn of_packed(object: &Value) -> serde_json::Result<Self> {
+        Self::written(object, true)
+    }
+
+    fn written(object: &Value, is_packed: bool) -> serde_json::Result<Self> {
+        let mut rendered = Writer { json: Vec::with_capacity(TYPICAL), metadata: 0..0, at: None, is_packed };
         rendered.object(object)?;
-        let Writer { json, metadata, at } = rendered;
+        let Writer { json, metadata, at, .. } = rendered;
         // The store keeps it for a moment, and others for long: its buffer is as long as it is.
         Ok(Self { json: Bytes::from(json.into_boxed_slice()), metadata, at })
     }
@@ -94,6 +104,8 @@ struct Writer {
     json: Vec<u8>,
     metadata: Range<usize>,
     at: Option<usize>,
+    /// Whether the sets of `managedFields` are text.
+    is_packed: bool,
 }
 
 impl Writer {
@@ -125,9 +137,40 @@ impl Writer {
             }
             self.name(is_first, name)?;
             is_first = false;
-            serde_json::to_writer(&mut self.json, value)?;
+            match value {
+                Value::Array(entries) if self.is_packed && name == "managedFields" => self.owners(entries)?,
+                _ => serde_json::to_writer(&mut self.json, value)?,
+            }
         }
         self.at.get_or_insert(self.json.len());
+        self.json.push(b'}');
+        Ok(())
+    }
+
+    fn owners(&mut self, entries: &[Value]) -> serde_json::Result<()> {
+        self.json.push(b'[');
+        for (index, entry) in entries.iter().enumerate() {
+            if index > 0 {
+                self.json.push(b',');
+            }
+            match entry {
+                Value::Object(fields) => self.owner(fields)?,
+                _ => serde_json::to_writer(&mut self.json, entry)?,
+            }
+        }
+        self.json.push(b']');
+        Ok(())
+    }
+
+    fn owner(&mut self, fields: &Map<String, Value>) -> serde_json::Result<()> {
+        self.json.push(b'{');
+        for (index, (name, value)) in fields.iter().enumerate() {
+            self.name(index == 0, name)?;
+            match value {
+                Value::String(set) if name == SET_FIELD => self.json.extend_from_slice(set.as_bytes()),
+                _ => serde_json::to_writer(&mut self.json, value)?,
+            }
+        }
         self.json.push(b'}');
         Ok(())
     }
@@ -144,6 +187,7 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use apiserver_structured_merge::pack;
     use serde_json::json;
 
     use super::*;
@@ -172,6 +216,28 @@ mod tests {
                 assert_eq!(String::from_utf8_lossy(&json), object.to_string());
                 assert_eq!(json[place], object["metadata"].to_string().into_bytes());
             }
+        }
+    }
+
+    #[test]
+    fn what_is_packed_is_written_as_it_was() {
+        let owner = |set: Value| json!({"fieldsType": "FieldsV1", "fieldsV1": set, "manager": "\"m"});
+        for owners in [
+            json!([]),
+            json!([
+                owner(json!({"f:a": {}, "f:\"b": {"v:\"}\"": {}}})),
+                owner(json!({})),
+                owner(json!(null)),
+                {}
+            ]),
+            json!([3, null]),
+            json!("owners"),
+        ] {
+            let object = json!({"kind": "A", "metadata": {"managedFields": owners, "name": "a", "uid": "u"}});
+            let mut packed = object.clone();
+            pack(&mut packed);
+            let (json, place) = Rendered::of_packed(&packed).unwrap().at(Revision::new(17));
+            assert_eq!((json, place), Rendered::of(&object).unwrap().at(Revision::new(17)));
         }
     }
 

@@ -26,7 +26,7 @@ impl ObjectStore {
         }
         owners::keep_times(&mut new, &base.object);
         if dry_run {
-            return Ok(Some(WrittenObject::Tree(new)));
+            return Ok(Some(WrittenObject::of_packed(new)));
         }
         if new == base.object {
             let entry = match &base.entry {
@@ -38,7 +38,7 @@ impl ObjectStore {
             };
             // What is not written as it would be written now is written anew.
             if self.is_current(kind, &entry) {
-                return Ok(Some(WrittenObject::Tree(new)));
+                return Ok(Some(WrittenObject::of_packed(new)));
             }
         }
         let revision = base.revision;
@@ -76,17 +76,19 @@ impl ObjectStore {
         dry_run: bool,
     ) -> ApiResult<Option<WrittenObject>> {
         if dry_run {
-            return Ok(Some(WrittenObject::Tree(new)));
+            return Ok(Some(WrittenObject::of_packed(new)));
         }
         match self.store.delete(key, revision).await {
-            Ok(_) => Ok(Some(WrittenObject::Tree(new))),
+            Ok(_) => Ok(Some(WrittenObject::of_packed(new))),
             // Gone, by us or somebody else, is what was wanted.
             Err(StoreError::Conflict { .. }) => {
-                Ok(self.read(kind, key).await?.is_none().then(|| WrittenObject::Tree(new)))
+                Ok(self.read(kind, key).await?.is_none().then(|| WrittenObject::of_packed(new)))
             }
-            Err(unknown @ StoreError::Unknown { .. }) => {
-                Ok(self.look_after(kind, key, &unknown).await?.is_none().then(|| WrittenObject::Tree(new)))
-            }
+            Err(unknown @ StoreError::Unknown { .. }) => Ok(self
+                .look_after(kind, key, &unknown)
+                .await?
+                .is_none()
+                .then(|| WrittenObject::of_packed(new))),
             Err(error) => Err(ApiError::storage(&error)),
         }
     }

@@ -1,5 +1,6 @@
 //! Update and patch: read, change, check, compare-and-swap; again when somebody was faster.
 
+use apiserver_structured_merge::{pack, unpack};
 use serde_json::Value;
 use storage_contract::Key;
 
@@ -117,7 +118,7 @@ impl ObjectStore {
             let checked = |base: Value| patched(kind, base, patch, target, options.field_validation);
             // A refusal shows all of the object.
             let brief = patch.leaves_owners().then(|| checked(object::without(old, &[])).ok()).flatten();
-            let new = brief.map_or_else(|| checked(old.clone()), Ok)?;
+            let new = brief.map_or_else(|| checked(unpacked(old)), Ok)?;
             warnings = new.1;
             Ok(new.0)
         };
@@ -228,11 +229,16 @@ impl ObjectStore {
         match self.owners.write(kind, &api_version, &options.manager, target) {
             Some(tracker) => tracker.update(old, new),
             // What was changed may have been a copy without them.
-            None => {
-                if let Some(owners) = old.and_then(|old| object::at(old, "metadata.managedFields")) {
-                    object::set_meta(new, "managedFields", owners.clone());
-                }
-            }
+            None => match old.and_then(|old| object::at(old, "metadata.managedFields")) {
+                Some(owners) => object::set_meta(new, "managedFields", owners.clone()),
+                None => pack(new),
+            },
         }
     }
+}
+
+fn unpacked(object: &Value) -> Value {
+    let mut object = object.clone();
+    unpack(&mut object);
+    object
 }

@@ -4,6 +4,7 @@
 //! would be held for nobody, and would have left a core's cache when they are freed. So it is JSON that waits; whoever
 //! needs a tree after all reads it again.
 
+use apiserver_structured_merge::unpack;
 use bytes::Bytes;
 use serde_json::Value;
 use storage_contract::Revision;
@@ -13,7 +14,7 @@ use super::rendered::Rendered;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 
-/// An object on its way to the store, in the request's version.
+/// An object on its way to the store, in the request's version and with packed owners.
 #[derive(Debug)]
 pub(super) enum Draft {
     /// What is stored.
@@ -38,7 +39,10 @@ impl Draft {
     pub(super) fn into_value(self) -> ApiResult<Value> {
         match self {
             Self::Json(rendered) => parse(&rendered.json),
-            Self::Tree(object) => Ok(object),
+            Self::Tree(mut object) => {
+                unpack(&mut object);
+                Ok(object)
+            }
         }
     }
 
@@ -48,7 +52,7 @@ impl Draft {
             Self::Json(rendered) => WrittenObject::Json(rendered.at(revision).0),
             Self::Tree(mut object) => {
                 object::set_revision(&mut object, revision);
-                WrittenObject::Tree(object)
+                WrittenObject::of_packed(object)
             }
         }
     }
@@ -64,6 +68,12 @@ pub enum WrittenObject {
 }
 
 impl WrittenObject {
+    /// An object of which there is no JSON, with packed owners.
+    pub(super) fn of_packed(mut object: Value) -> Self {
+        unpack(&mut object);
+        Self::Tree(object)
+    }
+
     /// The object, decoded.
     ///
     /// # Errors

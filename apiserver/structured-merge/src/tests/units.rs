@@ -161,13 +161,13 @@ fn u19_the_whole_of_what_became_granular_takes_nothing_along() {
     assert_eq!(applied.object["spec"], live["spec"]);
     assert_eq!(
         applied.object["metadata"]["managedFields"][0]["fieldsV1"],
-        json!({"f:spec": {"f:labelsMap": {"f:a": {}}}})
+        json!({"f:spec": {"f:labelsMap": {"f:a": {}}}}).to_string()
     );
 }
 
 fn entry(manager: &str, operation: Operation, api_version: &str, time: Option<i64>) -> Entry {
     let owner = Owner { api_version: api_version.to_owned(), ..owner(manager, operation) };
-    Entry { owner, time, fields: Set::of([Path::of_fields(["spec", manager])]) }
+    Entry { owner, time, fields: Arc::new(Set::of([Path::of_fields(["spec", manager])])) }
 }
 
 fn wire(entries: &Entries) -> Vec<(String, String)> {
@@ -267,8 +267,11 @@ fn scale_shows_the_owners_of_the_number_and_takes_it_from_them() {
     let paths = ScalePaths { replicas: &map, api_version: V1 };
     let mut parent = Entries::default();
     let name = Path::of_fields(["spec", "name"]);
-    let mine =
-        Entry { owner: owner("a", Operation::Apply), time: Some(1), fields: Set::of([replicas, name]) };
+    let mine = Entry {
+        owner: owner("a", Operation::Apply),
+        time: Some(1),
+        fields: Arc::new(Set::of([replicas, name])),
+    };
     parent.push(mine);
     parent.push(entry("u", Operation::Update, V1, Some(2)));
     let scale = to_scale(&parent, &paths);
@@ -283,7 +286,7 @@ fn scale_shows_the_owners_of_the_number_and_takes_it_from_them() {
     after.push(Entry {
         owner: scaler,
         time: Some(9),
-        fields: Set::of([Path::of_fields(["spec", "replicas"])]),
+        fields: Arc::new(Set::of([Path::of_fields(["spec", "replicas"])])),
     });
     let back = from_scale(&parent, &after, &paths);
     let shown: Vec<_> =

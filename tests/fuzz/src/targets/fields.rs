@@ -1,6 +1,6 @@
 //! `fieldsV1`: a set is written as what is read as the same set, and always in the same way.
 
-use apiserver_structured_merge::{read, write};
+use apiserver_structured_merge::{read, text, write};
 use serde_json::Value;
 
 use crate::finding::{Verdict, demand};
@@ -21,6 +21,8 @@ pub(super) fn judge(input: &[u8]) -> Verdict {
     let twice = again.map(|set| write(&set)).unwrap_or_default();
     let (first, second) = (written.to_string(), twice.to_string());
     demand(first == second, || format!("{value} is written as {first}, and then as {second}"))?;
+    let as_text = text(&set);
+    demand(first == as_text, || format!("{value} is written as {first}, and as text {as_text}"))?;
     check_algebra(&set)
 }
 
