@@ -22,7 +22,7 @@ pub const KIND: &str = "Scale";
 
 static SCHEMA: LazyLock<Option<Schema>> = LazyLock::new(|| {
     let mut whole = schema();
-    whole["properties"]["metadata"] = metadata::schema_in_writes();
+    whole["properties"]["metadata"] = metadata::schema();
     Schema::compile(&whole).ok()
 });
 

@@ -16,6 +16,7 @@ mod entries;
 mod fields_v1;
 mod go_text;
 mod json_order;
+mod known_sets;
 mod last_applied;
 mod list_order;
 mod managed_fields;

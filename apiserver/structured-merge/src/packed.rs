@@ -5,12 +5,12 @@
 //! within a write `fieldsV1` is the JSON of the set, as a string, and a set that was read lately is not read again.
 //! Nothing else may see such an object: who sends one on, unpacks it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
 use crate::fields_v1;
+use crate::known_sets::KnownSets;
 use crate::managed_fields;
 use crate::set::Set;
 
@@ -50,32 +50,19 @@ fn each_set(list: Option<&mut Value>, change: impl FnMut(&mut Value)) {
     entries.into_iter().flatten().filter_map(|entry| entry.get_mut(FIELD)).for_each(change);
 }
 
-/// A set that is longer is read each time. Unit: bytes.
-const LONGEST: usize = 8 * 1024;
-
-/// Sets that are known at most. Programs that write have a few each; where every object has another, to know them is of
-/// no use.
-const MOST: usize = 256;
-
-/// Sets that were read lately, by their text.
-static KNOWN: LazyLock<RwLock<HashMap<Box<str>, Arc<Set>>>> = LazyLock::new(RwLock::default);
-
 /// Reads a set that is text.
 pub(crate) fn set(text: &str) -> Result<Arc<Set>, String> {
-    if let Some(known) = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(text) {
-        return Ok(Arc::clone(known));
+    if let Some(known) = KNOWN.get(text) {
+        return Ok(known);
     }
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let set = Arc::new(fields_v1::read(&value).map_err(|error| error.to_string())?);
-    if text.len() <= LONGEST {
-        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
-            known.clear();
-        }
-        known.insert(text.into(), Arc::clone(&set));
-    }
+    KNOWN.keep(text, &set);
     Ok(set)
 }
+
+/// What the sets of all objects of this process were read as.
+static KNOWN: LazyLock<KnownSets> = LazyLock::new(KnownSets::default);
 
 #[cfg(test)]
 mod tests {
@@ -115,14 +102,8 @@ mod tests {
     }
 
     #[test]
-    fn of_many_sets_some_are_known() {
-        let text = |number: usize| format!(r#"{{"f:known-{number}":{{}}}}"#);
-        for number in 0..3 * MOST {
-            let read = set(&text(number)).unwrap();
-            assert_eq!(fields_v1::text(&read), text(number));
-            assert!(Arc::ptr_eq(&read, &set(&text(number)).unwrap()));
-        }
-        assert!(KNOWN.read().unwrap().len() <= MOST);
-        assert!(set("{").is_err() && set("[]").is_err());
+    fn text_that_is_no_set_is_refused() {
+        assert!(set("{").is_err() && set("[]").is_err() && set(r#"{"k:1":{}}"#).is_err());
+        assert_eq!(fields_v1::text(&set(r#"{"f:a":{}}"#).unwrap()), r#"{"f:a":{}}"#);
     }
 }
