@@ -48,35 +48,60 @@ pub fn write(set: &Set) -> Value {
     set.nodes.iter().map(|(element, node)| (element.wire(), write_node(node))).collect()
 }
 
+/// Room for most sets, so that few are moved while they grow: that of a Machine's status has 1.5 KB.
+const TYPICAL: usize = 2 * 1024;
+
 /// The same as text.
 pub fn text(set: &Set) -> String {
-    let mut text = Vec::new();
+    let mut text = Vec::with_capacity(TYPICAL);
     write_text(set, false, &mut text);
     // Of what is written here nothing is not UTF-8.
     String::from_utf8(text).unwrap_or_default()
 }
 
 fn write_text(set: &Set, is_member: bool, text: &mut Vec<u8>) {
-    let mut names: Vec<(String, &Node)> =
-        set.nodes.iter().map(|(element, node)| (element.wire(), node)).collect();
-    if !names.is_sorted_by(|(left, _), (right, _)| left <= right) {
-        names.sort_by(|(left, _), (right, _)| left.cmp(right));
-    }
     text.push(b'{');
-    // Of all names this is the first.
-    if is_member && !names.is_empty() {
-        text.extend_from_slice(br#"".":{},"#);
-    }
-    for (index, (name, node)) in names.into_iter().enumerate() {
-        if index > 0 {
+    let mut is_first = true;
+    let mut write = |name: &dyn Fn(&mut Vec<u8>), node: &Node| {
+        if !std::mem::take(&mut is_first) {
             text.push(b',');
         }
-        // Writing to memory does not fail.
-        let _ = serde_json::to_writer(&mut *text, &name);
+        name(text);
         text.push(b':');
         write_text(&node.below, node.member, text);
+    };
+    // The first of all names.
+    if is_member && !set.is_empty() {
+        write(&|text| text.extend_from_slice(br#"".""#), &Node::default());
+    }
+    // Fields come before all other elements, and their names before all other names, in the same order.
+    let mut others = Vec::new();
+    for (element, node) in &set.nodes {
+        match element {
+            Element::Field(field) => write(&|text| write_field(field, text), node),
+            other => others.push((other.wire(), node)),
+        }
+    }
+    others.sort_by(|(left, _), (right, _)| left.cmp(right));
+    for (name, node) in others {
+        write(&|text| write_name(&name, text), node);
     }
     text.push(b'}');
+}
+
+fn write_field(field: &str, text: &mut Vec<u8>) {
+    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    if !field.bytes().all(is_plain) {
+        return write_name(&["f:", field].concat(), text);
+    }
+    text.extend_from_slice(b"\"f:");
+    text.extend_from_slice(field.as_bytes());
+    text.push(b'"');
+}
+
+fn write_name(name: &str, text: &mut Vec<u8>) {
+    // Writing to memory does not fail.
+    let _ = serde_json::to_writer(text, name);
 }
 
 fn write_node(node: &Node) -> Value {

@@ -45,11 +45,12 @@ pub fn is_same(left: &Value, right: &Value) -> bool {
                 .filter(|(name, _)| *name != but)
                 .all(|(name, value)| right.get(name) == Some(value))
     };
-    all_but(left, right, "metadata")
-        && match (left.get("metadata"), right.get("metadata")) {
-            (Some(Value::Object(left)), Some(Value::Object(right))) => all_but(left, right, FIELD),
-            (left, right) => left == right,
-        }
+    let same_metadata = match (left.get("metadata"), right.get("metadata")) {
+        (Some(Value::Object(left)), Some(Value::Object(right))) => all_but(left, right, FIELD),
+        (left, right) => left == right,
+    };
+    // The smaller part first: most patches change it.
+    same_metadata && all_but(left, right, "metadata")
 }
 
 /// Whether two objects have the same owners, whenever those wrote.

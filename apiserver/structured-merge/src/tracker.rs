@@ -183,12 +183,12 @@ impl Tracker<'_> {
         let of = self.of_version()?;
         check(&of, config).map_err(ApplyError::Mismatch)?;
         let before = self.before_apply(live)?;
-        let mut start = live.cloned().unwrap_or_else(|| json!({}));
-        let list = take(&mut start);
+        let nothing = json!({});
+        let start = live.unwrap_or(&nothing);
         let mut applied = if self.manager == last_applied::KUBECTL {
-            self.apply_as_kubectl(&of, &start, config, (before, list), force)?
+            self.apply_as_kubectl(&of, start, config, before, force)?
         } else {
-            self.apply_once(&start, config, (before, list), force)?
+            self.apply_once(start, config, before, force)?
         };
         if self.manager == last_applied::KUBECTL {
             last_applied::keep(&mut applied.object, config);
@@ -202,17 +202,17 @@ impl Tracker<'_> {
         of: &Type,
         live: &Value,
         config: &Value,
-        (entries, list): (Entries, Option<Value>),
+        entries: Entries,
         force: bool,
     ) -> Result<Applied, ApplyError> {
-        let conflicts = match self.apply_once(live, config, (entries.clone(), list.clone()), force) {
+        let conflicts = match self.apply_once(live, config, entries.clone(), force) {
             Err(ApplyError::Conflicts(conflicts)) => conflicts,
             other => return other,
         };
         let allowed = last_applied::allowed(of, live).unwrap_or_default();
         match conflicts.without(&allowed) {
             Some(rest) => Err(ApplyError::Conflicts(rest)),
-            None => self.apply_once(live, config, (entries, list), true),
+            None => self.apply_once(live, config, entries, true),
         }
     }
 
@@ -226,12 +226,13 @@ impl Tracker<'_> {
         Ok(entries)
     }
 
-    /// The owners come with the list that they were read from.
+    /// The live object has the list that the owners were read from, and so has what comes of it, until it is given its
+    /// own.
     fn apply_once(
         &self,
         live: &Value,
         config: &Value,
-        (mut entries, list): (Entries, Option<Value>),
+        mut entries: Entries,
         force: bool,
     ) -> Result<Applied, ApplyError> {
         let of = self.of_version()?;
@@ -249,6 +250,7 @@ impl Tracker<'_> {
             entry.time = if changed { Some(self.now) } else { entry.time };
         }
         let mut object = if changed { object } else { live.clone() };
+        let list = take(&mut object);
         put(&mut object, entries.encode_over(list, &owner));
         Ok(Applied { object, changed })
     }
