@@ -134,8 +134,10 @@ impl ApiError {
             StoreError::Unavailable { .. } => {
                 Self::unavailable("storage does not answer; nothing was changed")
             }
+            // Somebody has to do something first: who asks again every second would only hear of it later.
             StoreError::Refused { reason, .. } => {
-                Self::unavailable(format!("storage refuses the write: {reason}; nothing was changed"))
+                let message = format!("storage refuses the write: {reason}; nothing was changed");
+                Self::new(503, "ServiceUnavailable", message)
             }
             StoreError::Unknown { key, .. } => Self::untyped(
                 504,
@@ -176,12 +178,13 @@ mod tests {
     fn why_storage_refuses_is_told_and_that_it_does_not_answer_otherwise() {
         let reason = "database space exceeded: defragment etcd".to_owned();
         let refused = ApiError::storage(&StoreError::Refused { operation: "create", reason });
-        assert_eq!((refused.code, refused.retry_after()), (503, Some(1)));
+        assert_eq!((refused.code, refused.retry_after()), (503, None));
         let expected =
             "storage refuses the write: database space exceeded: defragment etcd; nothing was changed";
         assert_eq!(refused.message, expected);
         let source = "connection refused by 192.0.2.1".into();
         let silent = ApiError::storage(&StoreError::Unavailable { operation: "create", source });
+        assert_eq!(silent.retry_after(), Some(1));
         assert_eq!(silent.message, "storage does not answer; nothing was changed");
     }
 }
