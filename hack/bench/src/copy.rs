@@ -4,8 +4,10 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use anyhow::Context;
+use bytes::Bytes;
 use etcd_client::{Client, GetOptions, SortOrder, SortTarget};
 use futures::future::try_join_all;
+use storage_etcd::compression::{compress, expand};
 
 use bench_kinds::SHARDS;
 
@@ -22,7 +24,9 @@ pub(crate) async fn copies(
     in_flight: usize,
 ) -> anyhow::Result<()> {
     let client = Client::connect([etcd], None).await?;
-    let (key, value) = find(&client, &format!("/{namespace}/{first}")).await?;
+    let (key, stored) = find(&client, &format!("/{namespace}/{first}")).await?;
+    let value = String::from_utf8(expand(&stored)?.into_owned())?;
+    let is_compressed = stored != value;
     let uid =
         uid(&value).with_context(|| format!("{key} is stored in a form that cannot be copied"))?.to_owned();
     let numbers = Mutex::new(numbers);
@@ -36,6 +40,8 @@ pub(crate) async fn copies(
             let copied = copied.replace(&shard(0), &shard(number));
             let tail = format!("{number:012}");
             let copied = copied.replace(&uid, &format!("{}{tail}", &uid[..uid.len() - tail.len()]));
+            let copied = Bytes::from(copied);
+            let copied = if is_compressed { compress(copied) } else { copied };
             client.put(key.replace(first, &name), copied, None).await?;
         }
         anyhow::Ok(())
@@ -45,7 +51,7 @@ pub(crate) async fn copies(
 }
 
 /// The key with this end, and its value. Several servers may have such a key: it is the one written last.
-async fn find(client: &Client, end: &str) -> anyhow::Result<(String, String)> {
+async fn find(client: &Client, end: &str) -> anyhow::Result<(String, Bytes)> {
     let mut client = client.kv_client();
     let latest = GetOptions::new().with_prefix().with_keys_only().with_limit(LATEST);
     let latest = latest.with_sort(SortTarget::Mod, SortOrder::Descend);
@@ -53,8 +59,8 @@ async fn find(client: &Client, end: &str) -> anyhow::Result<(String, String)> {
     let found = keys.kvs().iter().find(|entry| entry.key().ends_with(end.as_bytes()));
     let key = found.with_context(|| format!("no key ends with {end}"))?.key_str()?.to_owned();
     let value = client.get(key.as_str(), None).await?;
-    let value = value.kvs().first().context("the object has gone")?.value_str()?.to_owned();
-    Ok((key, value))
+    let value = value.kvs().first().context("the object has gone")?.value().to_vec();
+    Ok((key, Bytes::from(value)))
 }
 
 /// The object's uid: as long as every uid.

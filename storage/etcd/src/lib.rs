@@ -17,6 +17,7 @@
 mod batch;
 mod calls;
 mod channel;
+pub mod compression;
 mod configuration;
 mod error;
 mod last_frame;
@@ -39,6 +40,7 @@ use tokio::sync::watch as signal;
 use crate::batch::Batches;
 use crate::calls::Calls;
 use crate::channel::InOneTask;
+use crate::compression::compress;
 use crate::revision::{number, revision};
 use crate::write::Write;
 
@@ -53,6 +55,7 @@ pub struct EtcdStore {
     client: Client,
     calls: Calls,
     batches: Arc<Batches>,
+    /// Before it is compressed: else patches could make an object of what repeats that fills the memory of all who read it.
     largest_value: usize,
     sound_progress: bool,
     /// Counts the times that progress was asked for out of turn.
@@ -179,13 +182,14 @@ impl Store for EtcdStore {
     ) -> StoreResult<Revision> {
         self.check_size(key, &value)?;
         let (key, unchanged) = (key.clone(), unchanged.cloned());
-        let write = Write { operation: "create", key, value: Some(value), expected: None, unchanged };
+        let value = Some(compress(value));
+        let write = Write { operation: "create", key, value, expected: None, unchanged };
         self.batches.write(write).await
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
         self.check_size(key, &value)?;
-        let (expected, value) = (Some(expected), Some(value));
+        let (expected, value) = (Some(expected), Some(compress(value)));
         self.batches
             .write(Write { operation: "update", key: key.clone(), value, expected, unchanged: None })
             .await

@@ -7,9 +7,13 @@
 //! How many writes come after one is not told when it is read, so it is kept with the value: a mark and two digits at
 //! its end. The last write of a transaction, which most are alone in, has none.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use etcd_client::KeyValue;
 use storage_contract::Revision;
+
+use crate::compression;
 
 /// Our revisions for each of etcd's, and the most writes in a transaction. etcd takes transactions of 128 parts unless
 /// `--max-txn-ops` says otherwise, and counts the parts within parts; a hundred reads well.
@@ -80,9 +84,15 @@ pub(crate) fn created(found: &KeyValue) -> Revision {
     }
 }
 
-/// The value without its mark.
+/// What is stored, without its mark.
+pub(crate) fn stored(found: &KeyValue) -> &[u8] {
+    &found.value()[..written(found).1]
+}
+
+/// The value.
 pub(crate) fn value(found: &KeyValue) -> Bytes {
-    Bytes::copy_from_slice(&found.value()[..written(found).1])
+    let stored = stored(found);
+    expanded(found.key(), stored).map_or_else(|| Bytes::copy_from_slice(stored), Bytes::from)
 }
 
 /// The same, of one that is not needed otherwise: without a copy.
@@ -90,7 +100,21 @@ pub(crate) fn into_key_value(found: KeyValue) -> (Vec<u8>, Bytes) {
     let length = written(&found).1;
     let (key, mut kept) = found.into_key_value();
     kept.truncate(length);
-    (key, Bytes::from(kept))
+    let value = expanded(&key, &kept).unwrap_or(kept);
+    (key, Bytes::from(value))
+}
+
+/// What was compressed. What is damaged is handed on as it is stored: who reads it finds that it says nothing, and all
+/// others are read as before.
+fn expanded(key: &[u8], stored: &[u8]) -> Option<Vec<u8>> {
+    match compression::expand(stored) {
+        Ok(Cow::Owned(value)) => Some(value),
+        Ok(Cow::Borrowed(_)) => None,
+        Err(error) => {
+            tracing::error!(key = %String::from_utf8_lossy(key), %error, "a value in etcd cannot be read");
+            None
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub(crate) struct Write {
     /// Which call it is.
     pub(crate) operation: &'static str,
     pub(crate) key: Key,
-    /// What the key is to have; none where it is to go.
+    /// What the key is to have, compressed where that is shorter; none where it is to go.
     pub(crate) value: Option<Bytes>,
     /// What the key has to be at; none where it must not exist.
     pub(crate) expected: Option<Revision>,
@@ -61,7 +61,8 @@ impl Write {
     /// The revision of the write, if it is what is there.
     pub(crate) fn made(&self, found: &KeyValue) -> Option<Revision> {
         let modified = revision::modified(found);
-        let is_ours = self.expected != Some(modified) && self.value.as_ref() == Some(&revision::value(found));
+        let is_ours =
+            self.expected != Some(modified) && self.value.as_deref() == Some(revision::stored(found));
         is_ours.then_some(modified)
     }
 

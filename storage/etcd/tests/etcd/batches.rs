@@ -9,6 +9,7 @@ use futures::future::join_all;
 use storage_contract::{Key, KeyRange, ListOptions, Revision, Store, StoreError, StoreResult, WatchItem};
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 
+use crate::noise;
 use crate::outage;
 use crate::proxy::Proxy;
 use crate::server::{Release, Server};
@@ -29,7 +30,7 @@ async fn connect_impatiently(endpoint: String) -> Arc<EtcdStore> {
 
 /// Creates so many keys at once, with values of so many bytes.
 async fn creates(store: &EtcdStore, prefix: &str, count: usize, size: usize) -> Vec<StoreResult<Revision>> {
-    let value = Bytes::from(vec![b'x'; size]);
+    let value = noise(size);
     let creates = (0..count).map(|index| {
         let (key, value) = (key(&format!("{prefix}{index:03}")), value.clone());
         async move { store.create(&key, value).await }
@@ -61,8 +62,7 @@ async fn what_is_too_large_together_is_written_one_by_one() {
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     // And of one that no request can carry it is said, and of no other.
     let c = key("c");
-    let (small, large) =
-        tokio::join!(creates(&store, "b", 20, 100), store.create(&c, vec![0; 20_000].into()));
+    let (small, large) = tokio::join!(creates(&store, "b", 20, 100), store.create(&c, noise(20_000)));
     assert!(small.iter().all(Result::is_ok), "{small:?}");
     assert!(matches!(large, Err(StoreError::TooLarge { size: 20_000, .. })), "{large:?}");
 }

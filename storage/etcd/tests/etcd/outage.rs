@@ -104,7 +104,7 @@ async fn an_etcd_that_takes_less_than_it_was_said_to_is_too_large_and_not_unknow
     let server = Server::start_with(Release::Current, &["--max-request-bytes=10000"]);
     let store = connect(server.endpoint()).await;
     for size in [20_000, 1_400_000] {
-        let error = store.create(&key("a"), Bytes::from(vec![b'x'; size])).await.unwrap_err();
+        let error = store.create(&key("a"), crate::noise(size)).await.unwrap_err();
         assert!(matches!(error, StoreError::TooLarge { size: said, .. } if said == size), "{error:?}");
     }
     assert_eq!(store.get(&key("a")).await.unwrap(), None);
