@@ -71,15 +71,15 @@ fn per_operation(figures: &Figures, aims: &mut Vec<Aim>) {
 }
 
 fn rates(figures: &Figures, aims: &mut Vec<Aim>) {
-    let raw = |operation: &str| {
-        let having = [("operation", json!(operation)), ("inFlight", json!(64))];
+    let raw = |operation: &str, size: usize| {
+        let having = [("operation", json!(operation)), ("size", json!(size)), ("inFlight", json!(64))];
         figures.of("limit", "etcd", &having, rate).map(|figure| figure.median)
     };
     for operation in ["create", "status", "patch", "apply"] {
         let having = [("operation", json!(operation)), ("inFlight", json!(64))];
         let of = |server: &str| figures.of("operations", server, &having, rate).map(|figure| figure.median);
         let what = format!("{operation} per second at 64 in flight");
-        let same_size = raw(if operation == "create" { "create" } else { "update" });
+        let same_size = if operation == "create" { raw("create", 1550) } else { raw("update", 5600) };
         let part = of("capstan").zip(same_size).map(|(ours, raw)| ours / raw);
         aims.push(Aim { what: what.clone(), against: "etcd's transactions", aim: 0.6, measured: part });
         let times = of("capstan").zip(of(KUBE)).map(|(ours, theirs)| ours / theirs);
@@ -91,7 +91,7 @@ fn rates(figures: &Figures, aims: &mut Vec<Aim>) {
         what: "embedded store, durable creates per second at 64 in flight".into(),
         against: "etcd's transactions",
         aim: 3.0,
-        measured: embedded.zip(raw("create")).map(|(ours, raw)| ours / raw),
+        measured: embedded.zip(raw("create", 1550)).map(|(ours, raw)| ours / raw),
     });
     let having = [("operation", json!("get")), ("inFlight", json!(16))];
     let measured = ratio(figures, "operations", KUBE, &having, at("/latency/p99"));

@@ -81,7 +81,9 @@ server has no number for 100,000, it would have taken more memory than was free.
 
 Capstan is what `cargo build --release` builds; the others are built as their projects release them. etcd itself is
 asked through one connection, as a server asks it; the embedded store by itself is called within the load generator's
-process, as a server calls it within its own.
+process, as a server calls it within its own. The limit for writes is etcd with values as large as the objects: Capstan
+compresses those of 2 KiB and more before etcd has them, the others do not; what etcd does with values of that size has
+a table of its own.
 
 **Is the load generator the bottleneck?** `floor` is a server that takes a request in and answers bytes from memory
 through the TLS and HTTP library that Capstan uses: what it does is what the wire and the load generator allow, and no

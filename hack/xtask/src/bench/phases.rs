@@ -21,9 +21,9 @@ const READERS: [usize; 2] = [1, 8];
 /// Informers that start at once.
 const INFORMERS: usize = 100;
 
-/// What a store is given, in bytes: a Machine as it is stored when it was created, and when it has a status and the
-/// owners of that.
-const LIMITS: [(&str, &str); 2] = [("create", "1550"), ("update", "5600")];
+/// What a store is given, in bytes: a Machine when it was created, and when it has a status and the owners of that; and
+/// what Capstan makes of the latter before etcd has it.
+const LIMITS: [(&str, &str); 3] = [("create", "1550"), ("update", "5600"), ("update", "2000")];
 
 /// Until a server that was just started has put away what it needed for that.
 const REST: Duration = Duration::from_secs(3);
