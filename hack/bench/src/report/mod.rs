@@ -73,7 +73,7 @@ const METHOD: &str = "\
 All servers run at once on one machine, over TLS, on the same etcd and disk, with load for one at a time, in turn; the
 load generator is a process of its own that shares the cores. Numbers are medians of all rounds; in brackets the lowest
 and the highest. What stands without brackets was measured once: starts, resident memory, informers, and what the last
-three pictures show. The limits, etcd itself and the `floor`, have their turns before the servers. The kube-apiserver
+three pictures show. The limits, etcd itself and the `floor`, have their turns in each round as well. The kube-apiserver
 serves Cluster API's own definition of Machine without its conversion and admission webhooks; the sample-apiserver
 serves its Flunder, made as large as a Machine by annotations, of which a status write writes all. None writes an audit
 log, and Capstan's controllers are off. Objects that are listed are written into etcd as each server would have. Where a

@@ -4,6 +4,7 @@ mod contestants;
 mod growth;
 mod guard;
 mod house;
+mod lists;
 mod phases;
 mod results;
 
@@ -26,7 +27,7 @@ pub(crate) struct Arguments {
     /// How often everything is measured in turn [default: 3, with --quick 1]
     #[arg(long)]
     rounds: Option<usize>,
-    /// Only phases with this in their name: limits, operations, watches, lists, fairness, growth, restarts
+    /// Only phases with this in their name: operations, watches, lists, fairness, growth, restarts
     #[arg(long, default_value = "")]
     only: String,
     /// Only these servers: kube-apiserver, sample-apiserver, capstan, capstan-embedded
