@@ -21,6 +21,7 @@ pub(crate) fn all(figures: &Figures) -> String {
     for in_flight in figures.values("operations", "inFlight") {
         operations(&mut text, figures, in_flight);
     }
+    for_many(&mut text, figures);
     let made = [("operation", json!("create"))];
     limits(&mut text, figures, "etcd", &made, "etcd itself: create if absent, 1,550 bytes");
     let whole = [("operation", json!("update")), ("size", json!(5600))];
@@ -73,12 +74,32 @@ fn operations(text: &mut String, figures: &Figures, in_flight: u64) {
         add("p99 ms", &at("/latency/p99"));
         add("server CPU ms", &cpu("server"));
         add("etcd CPU ms", &cpu("etcd"));
-        add("etcd bytes written", &|row: &Value| {
-            Some(row.pointer("/used/etcd/written")?.as_f64()? / row["count"].as_f64()?)
-        });
+        add("etcd bytes written", &written);
         add("load generator CPU ms", &cpu("load"));
     }
     table(text, &format!("Operations, {in_flight} in flight"), &rows);
+}
+
+/// What many operations of each kind cost, whoever pays for it.
+fn for_many(text: &mut String, figures: &Figures) {
+    let mut rows = Vec::new();
+    for operation in OPERATIONS {
+        let having = [("operation", json!(operation)), ("inFlight", json!(16))];
+        // A millisecond for each is as many times a hundred seconds.
+        let seconds = |process: &'static str| move |row: &Value| cpu(process)(row).map(|each| each * 100.0);
+        let mut add = |what: &str, of: &dyn Fn(&Value) -> Option<f64>| {
+            rows.push(row(format!("{operation}, {what}"), figures, "operations", &having, of));
+        };
+        add("server CPU s", &seconds("server"));
+        add("etcd CPU s", &seconds("etcd"));
+        add("etcd written, MiB", &|row: &Value| written(row).map(|bytes| bytes * 1e5 / MIB));
+    }
+    table(text, "100,000 operations of each kind, 16 in flight", &rows);
+}
+
+/// Bytes that etcd wrote for each.
+fn written(row: &Value) -> Option<f64> {
+    Some(row.pointer("/used/etcd/written")?.as_f64()? / row["count"].as_f64()?)
 }
 
 fn limits(text: &mut String, figures: &Figures, store: &'static str, what: Having<'_>, title: &str) {
