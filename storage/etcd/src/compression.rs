@@ -137,8 +137,26 @@ mod tests {
         }
 
         #[test]
-        fn bytes_that_nobody_compressed_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _read = expand(&[PREFIX, &bytes].concat());
+        fn bytes_that_nobody_compressed_do_no_harm(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            length in 0_u32..60_000,
+        ) {
+            let _read = expand(&[PREFIX, &length.to_le_bytes(), &bytes].concat());
+        }
+
+        /// A value of another length is never taken for the one that was written.
+        #[test]
+        fn a_damaged_block_is_refused_or_as_long_as_it_says(
+            at in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+        ) {
+            let mut stored = compress(repeating()).to_vec();
+            let start = PREFIX.len() + LENGTH;
+            let at = start + at.index(stored.len() - start);
+            stored[at] = byte;
+            if let Ok(read) = expand(&stored) {
+                prop_assert_eq!(read.len(), repeating().len());
+            }
         }
     }
 }
