@@ -197,7 +197,7 @@ pub fn dedup_owners(object: &mut Value) -> Vec<String> {
 
 /// New finalizers that deserve the warning upstream gives for unqualified names.
 pub fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
-    let known = old.map(object::finalizers).unwrap_or_default();
+    let known: HashSet<&str> = old.map(object::finalizers).unwrap_or_default().into_iter().collect();
     let exempt = ["orphan", "foregroundDeletion", "kubernetes"];
     object::finalizers(object)
         .into_iter()
