@@ -23,6 +23,7 @@ use serde_json::Value;
 use crate::exchange::Watched;
 use crate::items::Items;
 use crate::request::Call;
+use crate::table_rows::TableBody;
 use crate::{json, yaml};
 
 /// Largest request body: upstream's limit, so that what passes there passes here.
@@ -43,6 +44,9 @@ pub enum ResponseBody {
     /// A list, put together while it is sent.
     #[allow(private_interfaces, reason = "nobody else looks inside")]
     Items(Box<Items>),
+    /// A table, likewise.
+    #[allow(private_interfaces, reason = "nobody else looks inside")]
+    Table(Box<TableBody>),
     /// A watch.
     Events(Events),
     /// The same, as metrics and the audit log see it.
@@ -95,6 +99,9 @@ impl Body for ResponseBody {
         match self.get_mut() {
             Self::Full(full) => Pin::new(full).poll_frame(context),
             Self::Items(items) => Poll::Ready(items.next().map(|chunk| Ok(Frame::data(chunk)))),
+            Self::Table(table) => {
+                table.poll_next(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+            }
             Self::Events(events) => {
                 events.poll_next_unpin(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
             }
@@ -106,7 +113,7 @@ impl Body for ResponseBody {
         match self {
             Self::Full(full) => full.is_end_stream(),
             Self::Items(items) => items.left() == 0,
-            Self::Events(_) | Self::Watch(_) => false,
+            Self::Table(_) | Self::Events(_) | Self::Watch(_) => false,
         }
     }
 
@@ -114,7 +121,7 @@ impl Body for ResponseBody {
         match self {
             Self::Full(full) => full.size_hint(),
             Self::Items(items) => SizeHint::with_exact(items.left()),
-            Self::Events(_) | Self::Watch(_) => SizeHint::default(),
+            Self::Table(_) | Self::Events(_) | Self::Watch(_) => SizeHint::default(),
         }
     }
 }

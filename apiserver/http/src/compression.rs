@@ -14,7 +14,7 @@ use crate::body::ResponseBody;
 use crate::response::{self, Answer};
 
 /// Smaller answers are sent faster than they are compressed: upstream's threshold. Unit: bytes.
-const WORTHWHILE: u64 = 128 * 1024;
+pub(crate) const WORTHWHILE: usize = 128 * 1024;
 
 /// Whether the client asks for gzip, and does so in the one word that upstream knows.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
@@ -25,14 +25,14 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
 /// Compresses the body if that is worth it; streams are left alone, as their readers wait for each
 /// event.
 pub(crate) async fn compress(answer: Answer) -> Answer {
-    let is_large = answer.body().size_hint().exact().is_some_and(|size| size > WORTHWHILE);
-    if !is_large || answer.headers().contains_key(CONTENT_ENCODING) {
+    if !is_large(answer.body()) || answer.headers().contains_key(CONTENT_ENCODING) {
         return answer;
     }
     let (mut head, body) = answer.into_parts();
     // Some milliseconds for a large list, which other requests need not wait for.
     let compressed = match body {
         ResponseBody::Items(items) => tokio::task::spawn_blocking(move || gzip(*items)).await,
+        ResponseBody::Table(table) => tokio::task::spawn_blocking(move || gzip(table.into_chunks())).await,
         body => {
             let plain = match body.collect().await {
                 Ok(collected) => collected.to_bytes(),
@@ -45,6 +45,12 @@ pub(crate) async fn compress(answer: Answer) -> Answer {
     head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     Answer::from_parts(head, ResponseBody::full(compressed))
+}
+
+fn is_large(body: &ResponseBody) -> bool {
+    // One that is not whole is larger.
+    let is_long = |size| usize::try_from(size).map_or(true, |size| size > WORTHWHILE);
+    matches!(body, ResponseBody::Table(_)) || body.size_hint().exact().is_some_and(is_long)
 }
 
 /// At the fastest level, as upstream: most of the gain at a fraction of the cost.

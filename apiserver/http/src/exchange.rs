@@ -149,6 +149,11 @@ impl Exchange {
             return Answer::from_parts(head, ResponseBody::Watch(Box::new(watched)));
         }
         self.measure(took, size);
+        if let ResponseBody::Table(table) = answer.body_mut()
+            && self.is_counted()
+        {
+            table.count(Arc::clone(&self.series));
+        }
         if self.panicked {
             self.write(Stage::Panic, Some(&self.outcome));
             return answer;
@@ -165,9 +170,13 @@ impl Exchange {
         answer
     }
 
+    fn is_counted(&self) -> bool {
+        self.is_admitted && self.series.asked().is_counted()
+    }
+
     fn measure(&self, took: Duration, size: Option<u64>) {
         let code = self.outcome.code;
-        if !self.is_admitted || !self.series.asked().is_counted() {
+        if !self.is_counted() {
             return;
         }
         self.series.answered(code, took, self.waited, size);

@@ -34,6 +34,7 @@ mod server;
 mod settings;
 mod socket;
 mod storage_health;
+mod table_rows;
 mod tls;
 mod underway;
 mod unread;

@@ -3,6 +3,10 @@
 
 mod server;
 
+use std::io::Read;
+
+use http_body::Body;
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use server::Server;
 
@@ -87,19 +91,26 @@ async fn warnings_stay_within_what_a_header_can_be() {
     assert!(answer.status() == 201 && total > 0 && total < 5000, "{total}");
 }
 
-#[tokio::test]
-async fn large_answers_are_compressed_for_those_who_ask() {
-    use std::io::Read;
+fn unpacked(gzip: &[u8]) -> Vec<u8> {
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(gzip).read_to_end(&mut unpacked).unwrap();
+    unpacked
+}
 
-    use http_body_util::BodyExt;
-
-    let server = Server::start().await;
-    let gzip = [("accept-encoding", "gzip")];
-    for index in 0..3 {
+/// So many gadgets of 60 KB.
+async fn create_large(server: &Server, count: usize) {
+    for index in 0..count {
         let mut object = gadget(&format!("g{index}"));
         object["metadata"]["annotations"] = json!({"a": "x".repeat(60_000)});
         assert_eq!(server.post(GADGETS, &object).await.0, 201);
     }
+}
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_those_who_ask() {
+    let server = Server::start().await;
+    let gzip = [("accept-encoding", "gzip")];
+    create_large(&server, 3).await;
     let small = server.request("GET", &format!("{GADGETS}/g0"), &gzip, "").await;
     assert_eq!(small.headers().get("content-encoding"), None);
     let plain = server.request("GET", GADGETS, &[], "").await;
@@ -109,9 +120,45 @@ async fn large_answers_are_compressed_for_those_who_ask() {
     assert_eq!(answer.headers().get("content-encoding").unwrap(), "gzip");
     assert_eq!(answer.headers().get("vary").unwrap(), "Accept-Encoding");
     let packed = answer.into_body().collect().await.unwrap().to_bytes();
-    let mut unpacked = Vec::new();
-    flate2::read::GzDecoder::new(packed.as_ref()).read_to_end(&mut unpacked).unwrap();
-    assert!(packed.len() * 10 < plain.len() && unpacked == plain, "{} of {}", packed.len(), plain.len());
+    let is_same = unpacked(&packed) == plain;
+    assert!(packed.len() * 10 < plain.len() && is_same, "{} of {}", packed.len(), plain.len());
     let watch = server.request("GET", &format!("{GADGETS}?watch=true&resourceVersion=0"), &gzip, "").await;
     assert_eq!(watch.headers().get("content-encoding"), None);
+}
+
+#[tokio::test]
+async fn a_table_too_long_to_be_made_at_once_is_the_same_in_parts() {
+    let server = Server::start().await;
+    create_large(&server, 9).await;
+    let table = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+    let mut rows = Vec::new();
+    for index in 0..9 {
+        let one = server.send("GET", &format!("{GADGETS}/g{index}"), &[table], "").await.1;
+        rows.push(one["rows"][0].clone());
+    }
+    let answer = server.request("GET", GADGETS, &[table], "").await;
+    let mut body = answer.into_body();
+    assert_eq!(body.size_hint().exact(), None);
+    let (mut plain, mut parts) = (Vec::new(), 0);
+    while let Some(part) = body.frame().await {
+        plain.extend_from_slice(&part.unwrap().into_data().unwrap());
+        parts += 1;
+    }
+    drop(body);
+    assert_eq!(parts, 4, "three rows in each, and what is left");
+    let all: Value = serde_json::from_slice(&plain).unwrap();
+    assert_eq!(all["rows"], json!(rows));
+    assert_eq!(all["columnDefinitions"][1]["name"], "Size");
+    let packed = server.request("GET", GADGETS, &[table, ("accept-encoding", "gzip")], "").await;
+    assert_eq!(packed.headers().get("content-encoding").unwrap(), "gzip");
+    let packed = packed.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(unpacked(&packed), plain);
+    // A page that is small is whole before it is sent.
+    let page = server.request("GET", &format!("{GADGETS}?limit=2"), &[table], "").await;
+    let page = page.into_body().size_hint().exact().unwrap();
+    let sent = u64::try_from(plain.len() + packed.len()).unwrap() + page;
+    let metrics = String::from_utf8(server.bytes("/metrics", "*/*").await.2.to_vec()).unwrap();
+    let is_sum = |line: &&str| line.starts_with("apiserver_response_sizes_sum") && line.contains("LIST");
+    let told: Vec<&str> = metrics.lines().filter(is_sum).collect();
+    assert!(told.len() == 1 && told[0].ends_with(&format!(" {sent}.0")), "{sent} bytes: {told:?}");
 }

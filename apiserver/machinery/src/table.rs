@@ -86,23 +86,23 @@ fn declared(resource: &Resource) -> &[Column] {
 
 /// Makes rows of the objects of one kind.
 #[derive(Debug)]
-pub struct Rows<'a> {
-    cells: Cells<'a>,
+pub struct Rows {
+    cells: Cells,
     include: IncludeObject,
     now: Timestamp,
     /// What of an object is looked at; none where that cannot be told, or all of it is shown.
     looked_at: Option<Excerpt>,
 }
 
-impl<'a> Rows<'a> {
+impl Rows {
     /// Rows of `resource`, with ages as of `now`.
-    pub fn new(resource: &'a Resource, include: IncludeObject, now: Timestamp) -> Self {
+    pub fn new(resource: &Resource, include: IncludeObject, now: Timestamp) -> Self {
         let cells = match resource.strategy.table() {
             Some(own) => Cells::Own(own.cells),
             None => Cells::Declared(
                 declared(resource)
                     .iter()
-                    .map(|column| (column.kind.as_str(), JsonPath::parse(&column.json_path)))
+                    .map(|column| (column.kind.clone(), JsonPath::parse(&column.json_path)))
                     .collect(),
             ),
         };
@@ -155,13 +155,13 @@ impl<'a> Rows<'a> {
 
 /// Where cells come from.
 #[derive(Debug)]
-enum Cells<'a> {
+enum Cells {
     /// The name, and then what is at these paths, by the columns' types.
-    Declared(Vec<(&'a str, Option<JsonPath>)>),
+    Declared(Vec<(String, Option<JsonPath>)>),
     Own(fn(&Value, Timestamp) -> Vec<Value>),
 }
 
-impl Cells<'_> {
+impl Cells {
     fn looked_at(&self) -> Option<Excerpt> {
         let Self::Declared(columns) = self else { return None };
         let mut excerpt = Excerpt::default();

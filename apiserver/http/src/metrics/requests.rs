@@ -178,11 +178,20 @@ impl RequestSeries {
                 .get_or_init(|| self.families.sli_durations.get_or_create_owned(&ScopeLabels::new(labels)))
                 .observe(took.saturating_sub(waited).as_secs_f64());
         }
-        if let Some(size) = size.filter(|_| asked.is_read()) {
+        if let Some(size) = size {
+            self.sized(size);
+        }
+    }
+
+    /// The body of an answer had so many bytes.
+    pub(crate) fn sized(&self, size: u64) {
+        if self.asked.is_read() {
             // Up to 2^53 bytes are counted exactly.
             #[allow(clippy::as_conversions, reason = "there is no lossless way, and none is needed")]
             self.size
-                .get_or_init(|| self.families.sizes.get_or_create_owned(&ScopeLabels::new(labels)))
+                .get_or_init(|| {
+                    self.families.sizes.get_or_create_owned(&ScopeLabels::new(&self.asked.labels))
+                })
                 .observe(size as f64);
         }
     }

@@ -15,6 +15,7 @@ use crate::items::{Items, Shown};
 use crate::negotiation::{Form, View};
 use crate::query::Query;
 use crate::response::{self, Answer};
+use crate::table_rows::{TableBody, TableRows};
 
 /// One object that was just written: its bytes as they are, where they are at hand and that is what was asked for.
 pub(super) fn written(
@@ -120,8 +121,7 @@ pub(super) fn list(resource: &Resource, listing: Listing, form: Form, query: &Qu
             response::value(200, &list, form.encoding)
         }
         View::Table(version) if form.encoding == Encoding::Json => {
-            let table = table(resource, &listing, version, include(form, query)?)?;
-            Ok(response::bytes(200, Encoding::Json.content_type(), table))
+            table(resource, listing, version, include(form, query)?)
         }
         View::Table(version) => {
             let rows = table::Rows::new(resource, include(form, query)?, jiff::Timestamp::now());
@@ -212,23 +212,22 @@ fn from_cache(
 /// A table, a row at a time. Of an object no more is read than the columns show; its metadata are copied as they are.
 fn table(
     resource: &Resource,
-    listing: &Listing,
-    version: &str,
+    listing: Listing,
+    version: &'static str,
     include: IncludeObject,
-) -> ApiResult<Vec<u8>> {
+) -> ApiResult<Answer> {
     let rows = table::Rows::new(resource, include, jiff::Timestamp::now());
     let head = format!(
         "{{\"apiVersion\":\"meta.k8s.io/{version}\",\"columnDefinitions\":{},\"kind\":\"Table\",\"metadata\":{},\"rows\":[",
         table::columns(resource),
-        typed_list_metadata(listing)
+        typed_list_metadata(&listing)
     );
-    let mut body = head.into_bytes();
-    for (number, item) in listing.items.iter().enumerate() {
-        if number > 0 {
-            body.push(b',');
-        }
-        rows.write(item, version, &mut body)?;
-    }
-    body.extend_from_slice(b"]}\n");
-    Ok(body)
+    let mut rows = TableRows::new(head, listing.items, rows, version)?;
+    let first = rows.chunk()?;
+    let body = if rows.is_done() {
+        ResponseBody::full(first)
+    } else {
+        ResponseBody::Table(Box::new(TableBody::new(first, rows)))
+    };
+    Ok(response::body(200, Encoding::Json.content_type(), body))
 }
