@@ -13,7 +13,7 @@ use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CipherSuite, ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -100,15 +100,18 @@ pub(crate) fn request(
 }
 
 fn configuration(target: &Target) -> anyhow::Result<ClientConfig> {
-    // Whoever called first has installed it; there is only this one.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    // As Go's clients do: a server that leaves the choice to its client is to take no other cipher than one that
+    // chooses by itself, as kube-apiserver does.
+    provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&target.ca)? {
         roots.add(certificate)?;
     }
     let key = PrivateKeyDer::from_pem_file(&target.key)
         .with_context(|| format!("{}: no private key", target.key.display()))?;
-    let mut configuration = ClientConfig::builder()
+    let mut configuration = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_client_auth_cert(certificates(&target.cert)?, key)?;
     configuration.alpn_protocols = vec![b"h2".to_vec()];
