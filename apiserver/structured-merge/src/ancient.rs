@@ -1,6 +1,7 @@
 //! The oldest updaters, brought together.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::entries::{Entries, Entry};
@@ -16,47 +17,71 @@ const NAME: &str = "ancient-changes";
 /// Brings the oldest updaters of each version together until few enough remain. The first of a
 /// version stays what it is until there is a second to join it.
 pub(crate) fn cap(entries: &mut Entries) {
-    let updaters = entries.iter().filter(|entry| entry.owner.operation == Operation::Update);
-    let mut excess = updaters.clone().count().saturating_sub(MOST_UPDATERS);
+    let updaters = entries.iter().enumerate().filter(|(_, entry)| entry.owner.operation == Operation::Update);
+    let excess = updaters.clone().count().saturating_sub(MOST_UPDATERS);
     if excess == 0 {
         return;
     }
-    let mut updaters: Vec<Entry> = updaters.cloned().collect();
     let age = |entry: &Entry| (entry.time.unwrap_or_default(), entry.owner.identity());
-    updaters.sort_by_cached_key(age);
-    let mut first: BTreeMap<String, Owner> = BTreeMap::new();
-    for entry in updaters {
-        if excess == 0 {
-            return;
+    let mut by_age: Vec<_> =
+        updaters.map(|(at, entry)| (age(entry), at, entry.owner.api_version.clone())).collect();
+    by_age.sort_unstable();
+    let mut ancients = Ancients::of(entries);
+    let mut joined = HashSet::new();
+    for (_, at, version) in by_age {
+        if joined.len() == excess {
+            break;
         }
-        let bucket = ancient(&entry.owner.api_version);
-        let Some(oldest) = first.get(&entry.owner.api_version) else {
-            first.insert(entry.owner.api_version.clone(), entry.owner);
-            continue;
-        };
-        // Those who were brought together before and gained something since are no victims.
-        if entry.owner.is(&bucket) {
-            continue;
+        if ancients.take_in(entries, at, version) {
+            joined.insert(at);
         }
-        let oldest = oldest.clone();
-        join(entries, &oldest, &bucket, entry);
-        excess -= 1;
     }
+    let mut place = 0..;
+    entries.retain(|_| place.next().is_none_or(|at| !joined.contains(&at)));
 }
 
-/// Puts what the oldest of a version and `entry` own into the entry of the ancients.
-fn join(entries: &mut Entries, oldest: &Owner, bucket: &Owner, entry: Entry) {
-    if entries.get(bucket).is_none()
-        && let Some(renamed) = entries.remove(oldest)
-    {
-        let fields = Arc::new(Arc::unwrap_or_clone(renamed.fields).anew());
-        entries.push(Entry { owner: bucket.clone(), fields, ..renamed });
+/// Where the entries stand that others join, by version.
+struct Ancients {
+    together: HashMap<String, usize>,
+    oldest: HashMap<String, usize>,
+}
+
+impl Ancients {
+    fn of(entries: &Entries) -> Self {
+        let is_ancient = |entry: &Entry| entry.owner.is(&ancient(&entry.owner.api_version));
+        let together = entries.iter().enumerate().filter(|(_, entry)| is_ancient(entry));
+        let together = together.map(|(at, entry)| (entry.owner.api_version.clone(), at)).collect();
+        Self { together, oldest: HashMap::new() }
     }
-    entries.remove(&entry.owner);
-    if let Some(joined) = entries.get_mut(bucket) {
-        joined.gain(Arc::unwrap_or_clone(entry.fields));
-        // The younger of the two, since that is when it last gained something.
-        joined.time = entry.time;
+
+    /// Whether the entry that stands there has been put together with others, and is to go.
+    fn take_in(&mut self, entries: &mut Entries, at: usize, version: String) -> bool {
+        let oldest = match self.oldest.entry(version) {
+            Vacant(first) => {
+                first.insert(at);
+                return false;
+            }
+            Occupied(oldest) => oldest,
+        };
+        let together = *self.together.entry(oldest.key().clone()).or_insert_with(|| {
+            if let Some(entry) = entries.at_mut(*oldest.get()) {
+                entry.owner = ancient(oldest.key());
+                entry.fields = Arc::new(Arc::unwrap_or_clone(std::mem::take(&mut entry.fields)).anew());
+            }
+            *oldest.get()
+        });
+        // Those who were brought together before and gained something since are no victims.
+        if together == at {
+            return false;
+        }
+        let Some(victim) = entries.at_mut(at) else { return false };
+        let (fields, time) = (std::mem::take(&mut victim.fields), victim.time);
+        if let Some(joined) = entries.at_mut(together) {
+            joined.gain(Arc::unwrap_or_clone(fields));
+            // The younger of the two, since that is when it last gained something.
+            joined.time = time;
+        }
+        true
     }
 }
 

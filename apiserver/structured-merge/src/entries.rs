@@ -1,6 +1,7 @@
 //! `metadata.managedFields`.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -38,6 +39,10 @@ impl Entry {
     }
 }
 
+/// In a list of more than this nobody's entry is looked for to be taken over: for all of them that takes time by the
+/// square of their number, and a request has room for thirty thousand. Ten update at most, so that these apply.
+const MANY: usize = 64;
+
 /// All owners of an object, each once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entries(Vec<Entry>);
@@ -61,13 +66,11 @@ impl Entries {
             Some(Value::Array(list)) => list,
             Some(_) => return Err(InvalidEntries { index: 0, problem: "not a list".to_owned() }),
         };
-        let mut entries = Self::default();
+        let mut entries = Vec::with_capacity(list.len());
         for (index, value) in list.iter().enumerate() {
-            let entry = decode(value).map_err(|problem| InvalidEntries { index, problem })?;
-            entries.remove(&entry.owner);
-            entries.0.push(entry);
+            entries.push(decode(value).map_err(|problem| InvalidEntries { index, problem })?);
         }
-        Ok(entries)
+        Ok(Self(last_of_each(entries)))
     }
 
     /// The list as the object carries it, sorted and [packed](crate::pack); `None` when nobody owns anything.
@@ -83,6 +86,9 @@ impl Entries {
     }
 
     fn encode_from(&self, mut list: Vec<Value>, writer: Option<&Owner>) -> Option<Value> {
+        if list.len() > MANY {
+            list.clear();
+        }
         let mut sorted: Vec<&Entry> = self.0.iter().filter(|entry| !entry.fields.is_empty()).collect();
         sorted.sort_by(|left, right| wire_order(left, right));
         let mut write = |entry: &Entry| {
@@ -126,6 +132,10 @@ impl Entries {
         Some(self.0.remove(at))
     }
 
+    pub(crate) fn at_mut(&mut self, at: usize) -> Option<&mut Entry> {
+        self.0.get_mut(at)
+    }
+
     pub(crate) fn push(&mut self, entry: Entry) {
         self.0.push(entry);
     }
@@ -138,6 +148,15 @@ impl Entries {
     pub(crate) fn drop_empty(&mut self) {
         self.retain(|entry| !entry.fields.is_empty());
     }
+}
+
+/// Of an owner who is there twice, the last.
+fn last_of_each(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let mut seen = HashSet::with_capacity(entries.len());
+    let is_last: Vec<bool> = entries.iter().rev().map(|entry| seen.insert(entry.owner.key())).collect();
+    let mut is_last = is_last.into_iter().rev();
+    entries.retain(|_| is_last.next().unwrap_or(true));
+    entries
 }
 
 /// Whether what is written is from the same time as an entry.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 /// How an owner came to own: by applying, or by any other write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// Server-side apply.
     Apply,
@@ -40,20 +40,23 @@ pub struct Owner {
 impl Owner {
     /// Whether the two are one.
     pub fn is(&self, other: &Self) -> bool {
-        self.manager == other.manager
-            && self.operation == other.operation
-            && self.subresource == other.subresource
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+        self.key() == other.key()
+    }
+
+    /// What is the same of two that are one, and of no others.
+    pub(crate) fn key(&self) -> (&str, Operation, &str, &str) {
+        let version = if self.operation == Operation::Apply { "" } else { &self.api_version };
+        (&self.manager, self.operation, &self.subresource, version)
     }
 
     /// What makes it an owner, as the JSON that upstream sorts by.
     pub(crate) fn identity(&self) -> String {
-        let version = if self.operation == Operation::Apply { "" } else { &self.api_version };
+        let (manager, operation, subresource, version) = self.key();
         let fields = [
-            ("manager", self.manager.as_str()),
-            ("operation", self.operation.text()),
+            ("manager", manager),
+            ("operation", operation.text()),
             ("apiVersion", version),
-            ("subresource", &self.subresource),
+            ("subresource", subresource),
         ];
         let fields: Vec<String> = fields
             .into_iter()

@@ -1,6 +1,8 @@
 //! Which rules a write asks for, and how often: upstream has several layers that look at the same, each with a cause of
 //! its own for every fault.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -142,7 +144,7 @@ fn validate_managers(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>
 
 /// What is being deleted waits for no more than it did.
 fn refuse_more_finalizers(new: &Value, old: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let before = object::finalizers(old);
+    let before: HashSet<&str> = object::finalizers(old).into_iter().collect();
     let added: Vec<String> = object::finalizers(new)
         .into_iter()
         .filter(|finalizer| !before.contains(finalizer))

@@ -1,5 +1,6 @@
 //! Rules of managed security groups: what Neutron would refuse, said at once and with the field.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
@@ -24,9 +25,8 @@ const ICMP: [&str; 5] = ["icmp", "icmpv6", "ipv6-icmp", "1", "58"];
 pub(super) fn validate(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
     for list in LISTS {
         let pointer = format!("/spec/managedSecurityGroups/{list}");
-        let rules = |object: &'_ Value| object.pointer(&pointer).and_then(Value::as_array).cloned();
-        let stored = old.and_then(rules).unwrap_or_default();
-        for (index, rule) in rules(new).unwrap_or_default().iter().enumerate() {
+        let stored: HashSet<&Value> = old.into_iter().flat_map(|old| rules(old, &pointer)).collect();
+        for (index, rule) in rules(new, &pointer).enumerate() {
             if !stored.contains(rule) {
                 let at = FieldPath::new(format!("spec.managedSecurityGroups.{list}")).index(index);
                 validate_peers(rule, &at, faults);
@@ -34,6 +34,10 @@ pub(super) fn validate(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldE
             }
         }
     }
+}
+
+fn rules<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// A rule names at most one kind of peer, of its own IP version.

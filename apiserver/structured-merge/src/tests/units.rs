@@ -212,6 +212,43 @@ fn u22_three_join_when_there_are_twelve() {
 }
 
 #[test]
+fn u22_more_join_those_who_were_brought_together_before() {
+    let mut entries = Entries::default();
+    entries.push(entry("ancient-changes", Operation::Update, V1, Some(20)));
+    (1..=12).for_each(|time| entries.push(entry(&format!("t{time}"), Operation::Update, V1, Some(time))));
+    ancient::cap(&mut entries);
+    assert_eq!(entries.iter().count(), 10);
+    // The first stays what it is, as upstream's does.
+    assert!(entries.get(&owner("t1", Operation::Update)).is_some());
+    let joined = entries.get(&owner("ancient-changes", Operation::Update)).unwrap();
+    let together = [".spec.ancient-changes", ".spec.t2", ".spec.t3", ".spec.t4"];
+    assert_eq!((joined.time, shown(&joined.fields)), (Some(4), some(&together)));
+}
+
+#[test]
+fn u22_long_lists_are_written_as_short_ones_are() {
+    for count in [3, 200] {
+        let mut entries = Entries::default();
+        (0..count).for_each(|number| entries.push(entry(&format!("m{number}"), Operation::Apply, V1, None)));
+        let list = entries.encode();
+        let mut read = Entries::decode(list.as_ref()).unwrap();
+        assert_eq!(read.iter().count(), count);
+        assert_eq!(read.encode_over(list.clone(), &owner("m1", Operation::Apply)), list);
+        // Of one who is there twice the last is read.
+        let again = entry("m1", Operation::Apply, V1, Some(9));
+        let mut twice = list.unwrap();
+        twice.as_array_mut().unwrap().push({
+            let mut one = Entries::default();
+            one.push(again.clone());
+            one.encode().unwrap()[0].clone()
+        });
+        read = Entries::decode(Some(&twice)).unwrap();
+        assert_eq!(read.iter().count(), count);
+        assert_eq!(read.get(&again.owner).unwrap().time, Some(9));
+    }
+}
+
+#[test]
 fn u23_conflicts_are_said_by_owner() {
     let status = Owner {
         manager: "b".to_owned(),
