@@ -164,8 +164,10 @@ impl std::fmt::Debug for TableBody {
 }
 
 async fn make(mut rows: Box<TableRows>) -> Made {
-    let _turn = TURNS.acquire().await;
+    let turn = TURNS.acquire().await;
     let made = tokio::task::spawn_blocking(move || {
+        // Over when the chunk is made, and not when somebody takes it.
+        let _turn = turn;
         let chunk = rows.next();
         (chunk, Some(rows).filter(|rows| !rows.is_done))
     });
