@@ -5,6 +5,7 @@
 pub use storage_contract::Revision;
 
 pub mod admission;
+pub mod age;
 pub mod continue_token;
 pub mod conversion;
 pub mod digest;

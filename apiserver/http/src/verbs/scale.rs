@@ -1,12 +1,13 @@
 //! `scale`: how many replicas of an object there should be.
 
+use apiserver_machinery::age::age;
 use apiserver_machinery::field_errors::FieldPath;
 use apiserver_machinery::patch::invalid;
 use apiserver_machinery::resource::Scale;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{FieldValidation, Freshness, Kind, Method, WriteOptions, unknown_field};
 use apiserver_machinery::table::IncludeObject;
-use apiserver_machinery::{object, scale, table};
+use apiserver_machinery::{object, scale};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
@@ -172,7 +173,7 @@ fn show(call: &Call, value: &Value, form: Form) -> ApiResult<Answer> {
 fn in_table(value: &Value, version: &str, shown: &Value) -> Value {
     let column = |name: &str, kind: &str, format: &str, description: &str| json!({"name": name, "type": kind, "format": format, "description": description, "priority": 0});
     let count = |pointer: &str| value.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
-    let age = table::age(object::meta(value, "creationTimestamp"), jiff::Timestamp::now());
+    let age = age(object::meta(value, "creationTimestamp"), jiff::Timestamp::now());
     let columns = json!([
         column("Name", "string", "name", "Name of the object that is scaled."),
         column("Desired", "integer", "", "Number of replicas that there should be."),

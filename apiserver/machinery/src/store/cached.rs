@@ -1,6 +1,5 @@
 //! What the watch cache holds of an object: its bytes as they go out, and what selectors need.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,6 +12,7 @@ use super::cached_json::{CachedJson, parse};
 use super::encoded;
 use super::expected::Expected;
 use super::rendered::{self, Rendered};
+use super::selectable::Selectable;
 use super::skimmed;
 use crate::encryption::Encryption;
 use crate::object;
@@ -64,40 +64,6 @@ struct Kept {
     is_used: bool,
 }
 
-/// What selectors look at, as small as it can be: there is one of these for every object.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Selectable {
-    labels: Box<[(Box<str>, Box<str>)]>,
-    fields: Box<[(&'static str, Box<str>)]>,
-}
-
-impl Selectable {
-    pub(super) fn of(resource: &Resource, object: &Value) -> Self {
-        let labels = object::labels(object).into_iter().flatten();
-        Self {
-            labels: labels
-                .filter_map(|(key, value)| Some((Box::from(key.as_str()), Box::from(value.as_str()?))))
-                .collect(),
-            fields: fields(resource, object),
-        }
-    }
-
-    /// The same, of a kind whose objects can be selected by nothing else.
-    pub(super) fn of_parts(labels: BTreeMap<String, String>, name: &str, namespace: &str) -> Self {
-        let labels = labels.into_iter().map(|(key, value)| (key.into_boxed_str(), value.into_boxed_str()));
-        let fields = [(NAME, Box::from(name)), (NAMESPACE, Box::from(namespace))];
-        Self { labels: labels.collect(), fields: Box::from(fields) }
-    }
-
-    fn label(&self, key: &str) -> Option<&str> {
-        self.labels.iter().find(|(name, _)| **name == *key).map(|(_, value)| &**value)
-    }
-
-    fn field(&self, path: &str) -> Option<&str> {
-        self.fields.iter().find(|(name, _)| *name == path).map(|(_, value)| &**value)
-    }
-}
-
 impl CachedObject {
     pub(super) fn new(resource: &Resource, object: &Value, revision: Revision) -> Self {
         let selectable = Selectable::of(resource, object);
@@ -122,8 +88,7 @@ impl CachedObject {
 
     /// What is there and cannot be read. Of what it says only the name is known, from its key.
     fn damaged(name: &str, why: String, revision: Revision) -> Self {
-        let selectable = Selectable { fields: Box::from([(NAME, Box::from(name))]), ..Selectable::default() };
-        Self { json: Err(why), revision, selectable, kept: Mutex::default() }
+        Self { json: Err(why), revision, selectable: Selectable::named(name), kept: Mutex::default() }
     }
 
     /// The object behind a stored entry.
@@ -161,10 +126,9 @@ impl CachedObject {
     /// left out in silence.
     pub fn is_selected(&self, labels: &LabelSelector, fields: &FieldSelector) -> bool {
         if self.json.is_err() {
-            return fields.name().is_none_or(|name| self.selectable.field(NAME) == Some(name));
+            return fields.name().is_none_or(|name| self.selectable.name() == Some(name));
         }
-        (labels.is_empty() || labels.selects(|key| self.selectable.label(key)))
-            && (fields.is_empty() || fields.matches(|path| self.selectable.field(path).map(str::to_owned)))
+        self.selectable.is_selected(labels, fields)
     }
 
     /// The object in the version of `resource`. Converted and encoded once, however many ask.
@@ -184,7 +148,7 @@ impl CachedObject {
         let view = Arc::new(match served {
             Ok(object) => Self::new(resource, &object, self.revision),
             Err(why) => {
-                let name = self.selectable.field(NAME).unwrap_or_default();
+                let name = self.selectable.name().unwrap_or_default();
                 Self::damaged(name, format!("{} {name}: {why}", resource.kind), self.revision)
             }
         });
@@ -243,27 +207,6 @@ impl CachedObject {
     pub(super) fn to_packed(&self) -> Result<Value, String> {
         self.json.as_ref().map_err(Clone::clone)?.to_packed()
     }
-}
-
-/// The field that every selector knows.
-const NAME: &str = "metadata.name";
-
-/// The other one.
-const NAMESPACE: &str = "metadata.namespace";
-
-/// The values that field selectors may ask for.
-fn fields(resource: &Resource, object: &Value) -> Box<[(&'static str, Box<str>)]> {
-    let mut fields: Vec<(&'static str, Box<str>)> =
-        vec![(NAME, Box::from(object::name(object))), (NAMESPACE, Box::from(object::namespace(object)))];
-    for path in &resource.selectable {
-        let value = match object::at(object, path) {
-            None | Some(Value::Null) => Box::default(),
-            Some(Value::String(text)) => Box::from(text.as_str()),
-            Some(other) => other.to_string().into_boxed_str(),
-        };
-        fields.push((path, value));
-    }
-    fields.into_boxed_slice()
 }
 
 /// Turns stored entries into cached objects.

@@ -11,8 +11,8 @@ use serde_json::Value;
 use storage_contract::{Key, Revision};
 
 use super::CachedObject;
-use super::cached::Selectable;
 use super::rendered::Rendered;
+use super::selectable::Selectable;
 use crate::resource::Resource;
 
 /// Writes that are remembered at most. As many as are under way at a time are needed; while the cache is not told

@@ -27,6 +27,7 @@ mod parts;
 mod remaining;
 mod rendered;
 mod scale;
+mod selectable;
 mod sent;
 mod settle;
 mod skimmed;

@@ -16,8 +16,8 @@ use serde_json::value::RawValue;
 use storage_contract::Revision;
 
 use super::CachedObject;
-use super::cached::Selectable;
 use super::rendered::{REVISION, Rendered};
+use super::selectable::Selectable;
 use crate::resource::Resource;
 use crate::schema::Schema;
 use crate::schema::complete::{Filled, Text};

@@ -1,7 +1,8 @@
 //! How Secrets are shown by `kubectl get`: what they hold is counted, never shown.
 
+use apiserver_machinery::age::age;
 use apiserver_machinery::object;
-use apiserver_machinery::table::{OwnColumn, OwnTable, age};
+use apiserver_machinery::table::{OwnColumn, OwnTable};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
