@@ -20,10 +20,10 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
+use crate::chunked::Chunked;
 use crate::exchange::Watched;
 use crate::items::Items;
 use crate::request::Call;
-use crate::table_rows::TableBody;
 use crate::{json, yaml};
 
 /// Largest request body: upstream's limit, so that what passes there passes here.
@@ -44,9 +44,9 @@ pub enum ResponseBody {
     /// A list, put together while it is sent.
     #[allow(private_interfaces, reason = "nobody else looks inside")]
     Items(Box<Items>),
-    /// A table, likewise.
+    /// What takes longer to make, likewise: a table, or what is compressed.
     #[allow(private_interfaces, reason = "nobody else looks inside")]
-    Table(Box<TableBody>),
+    Chunked(Box<Chunked>),
     /// A watch.
     Events(Events),
     /// The same, as metrics and the audit log see it.
@@ -99,8 +99,8 @@ impl Body for ResponseBody {
         match self.get_mut() {
             Self::Full(full) => Pin::new(full).poll_frame(context),
             Self::Items(items) => Poll::Ready(items.next().map(|chunk| Ok(Frame::data(chunk)))),
-            Self::Table(table) => {
-                table.poll_next(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+            Self::Chunked(chunked) => {
+                chunked.poll_next(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
             }
             Self::Events(events) => {
                 events.poll_next_unpin(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
@@ -113,7 +113,7 @@ impl Body for ResponseBody {
         match self {
             Self::Full(full) => full.is_end_stream(),
             Self::Items(items) => items.left() == 0,
-            Self::Table(_) | Self::Events(_) | Self::Watch(_) => false,
+            Self::Chunked(_) | Self::Events(_) | Self::Watch(_) => false,
         }
     }
 
@@ -121,7 +121,7 @@ impl Body for ResponseBody {
         match self {
             Self::Full(full) => full.size_hint(),
             Self::Items(items) => SizeHint::with_exact(items.left()),
-            Self::Table(_) | Self::Events(_) | Self::Watch(_) => SizeHint::default(),
+            Self::Chunked(_) | Self::Events(_) | Self::Watch(_) => SizeHint::default(),
         }
     }
 }

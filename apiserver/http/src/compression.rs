@@ -11,10 +11,14 @@ use http_body::Body;
 use http_body_util::BodyExt;
 
 use crate::body::ResponseBody;
-use crate::response::{self, Answer};
+use crate::chunked::Chunked;
+use crate::response::Answer;
 
 /// Smaller answers are sent faster than they are compressed: upstream's threshold. Unit: bytes.
 pub(crate) const WORTHWHILE: usize = 128 * 1024;
+
+/// How much is compressed before others have their turn: what takes some milliseconds. Unit: bytes.
+const TURN: usize = 256 * 1024;
 
 /// Whether the client asks for gzip, and does so in the one word that upstream knows.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
@@ -22,48 +26,83 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     values.flat_map(|value| value.split(',')).any(|encoding| encoding.trim() == "gzip")
 }
 
-/// Compresses the body if that is worth it; streams are left alone, as their readers wait for each
+/// Compresses the body if that is worth it, while it is sent; streams are left alone, as their readers wait for each
 /// event.
 pub(crate) async fn compress(answer: Answer) -> Answer {
     if !is_large(answer.body()) || answer.headers().contains_key(CONTENT_ENCODING) {
         return answer;
     }
     let (mut head, body) = answer.into_parts();
-    // Some milliseconds for a large list, which other requests need not wait for.
     let compressed = match body {
-        ResponseBody::Items(items) => tokio::task::spawn_blocking(move || gzip(*items)).await,
-        ResponseBody::Table(table) => tokio::task::spawn_blocking(move || gzip(table.into_chunks())).await,
+        ResponseBody::Items(items) => Chunked::new(None, Gzip::new(*items)),
+        ResponseBody::Chunked(chunked) => Chunked::new(None, Gzip::new(chunked.into_chunks())),
         body => {
             let plain = match body.collect().await {
                 Ok(collected) => collected.to_bytes(),
                 Err(never) => match never {},
             };
-            tokio::task::spawn_blocking(move || gzip(std::iter::once(plain))).await
+            Chunked::new(None, Gzip::new(pieces(plain)))
         }
     };
-    let Ok(Ok(compressed)) = compressed else { return response::panicked() };
     head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    Answer::from_parts(head, ResponseBody::full(compressed))
+    Answer::from_parts(head, ResponseBody::Chunked(Box::new(compressed)))
 }
 
 fn is_large(body: &ResponseBody) -> bool {
     // One that is not whole is larger.
     let is_long = |size| usize::try_from(size).map_or(true, |size| size > WORTHWHILE);
-    matches!(body, ResponseBody::Table(_)) || body.size_hint().exact().is_some_and(is_long)
+    matches!(body, ResponseBody::Chunked(_)) || body.size_hint().exact().is_some_and(is_long)
 }
 
-/// At the fastest level, as upstream: most of the gain at a fraction of the cost.
-fn gzip(chunks: impl Iterator<Item = Bytes>) -> std::io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    for chunk in chunks {
-        encoder.write_all(&chunk)?;
+/// What is at hand, a turn's part at a time.
+fn pieces(mut whole: Bytes) -> impl Iterator<Item = Bytes> {
+    std::iter::from_fn(move || {
+        let length = whole.len().min(TURN);
+        (length > 0).then(|| whole.split_to(length))
+    })
+}
+
+/// Chunks, compressed. At the fastest level, as upstream: most of the gain at a fraction of the cost.
+struct Gzip<I> {
+    plain: I,
+    /// Until all has been compressed.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl<I: Iterator<Item = Bytes>> Gzip<I> {
+    fn new(plain: I) -> Self {
+        Self { plain, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
     }
-    encoder.finish()
+}
+
+impl<I: Iterator<Item = Bytes>> Iterator for Gzip<I> {
+    type Item = Bytes;
+
+    /// What comes of a turn; of more than one, where that is nothing yet. Cut off where it cannot be compressed, which
+    /// has no cause: it is written to memory.
+    fn next(&mut self) -> Option<Bytes> {
+        let mut encoder = self.encoder.take()?;
+        let mut read = 0;
+        while read < TURN || encoder.get_ref().is_empty() {
+            let Some(chunk) = self.plain.next() else { return encoder.finish().ok().map(Bytes::from) };
+            encoder.write_all(&chunk).ok()?;
+            read += chunk.len();
+        }
+        let made = std::mem::take(encoder.get_mut());
+        self.encoder = Some(encoder);
+        Some(Bytes::from(made))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, self.encoder.is_none().then_some(0))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     #[test]
@@ -83,5 +122,24 @@ mod tests {
             assert_eq!(is_wanted(&headers), expected, "{text}");
         }
         assert!(!is_wanted(&HeaderMap::new()));
+    }
+
+    /// Two and a half turns' worth, of which no part says what another does.
+    #[test]
+    fn what_is_compressed_a_turn_at_a_time_is_the_same() {
+        let plain: Vec<u8> = (0_u32..160_000).flat_map(u32::to_le_bytes).collect();
+        for chunk in [1_000, 64 * 1024, TURN, plain.len()] {
+            let chunks = plain.chunks(chunk).map(Bytes::copy_from_slice);
+            let mut gzip = Gzip::new(chunks.collect::<Vec<_>>().into_iter());
+            let parts: Vec<Bytes> = gzip.by_ref().collect();
+            assert!(parts.iter().all(|part| !part.is_empty()), "{chunk}");
+            assert_eq!(gzip.size_hint(), (0, Some(0)));
+            if chunk <= TURN {
+                assert_eq!(parts.len(), 3, "{chunk}");
+            }
+            let mut unpacked = Vec::new();
+            flate2::read::GzDecoder::new(parts.concat().as_slice()).read_to_end(&mut unpacked).unwrap();
+            assert!(unpacked == plain, "{chunk}");
+        }
     }
 }

@@ -149,10 +149,10 @@ impl Exchange {
             return Answer::from_parts(head, ResponseBody::Watch(Box::new(watched)));
         }
         self.measure(took, size);
-        if let ResponseBody::Table(table) = answer.body_mut()
+        if let ResponseBody::Chunked(chunked) = answer.body_mut()
             && self.is_counted()
         {
-            table.count(Arc::clone(&self.series));
+            chunked.count(Arc::clone(&self.series));
         }
         if self.panicked {
             self.write(Stage::Panic, Some(&self.outcome));

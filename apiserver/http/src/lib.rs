@@ -7,6 +7,7 @@
 mod audit;
 mod body;
 mod chain;
+mod chunked;
 mod compression;
 mod connection;
 mod documents;

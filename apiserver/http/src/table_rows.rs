@@ -1,21 +1,13 @@
-//! A table that is put together while it is sent.
-//!
-//! Its rows say what the objects say in other words, and a row takes ten times as long as an item of a list. So they are
-//! made on threads of their own, a chunk at a time, and who waits for the next chunk takes turns with the others.
+//! A table that is put together while it is sent: its rows say what the objects say in other words.
 
-use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::CachedObject;
 use apiserver_machinery::table::Rows;
 use bytes::Bytes;
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use tokio::sync::Semaphore;
 
 use crate::compression;
-use crate::metrics::RequestSeries;
 
 /// How much is made at a time: some 30 rows of Machines, in less than a millisecond. A table that is smaller is whole
 /// before it is sent and its length is told; of no other is it asked whether compressing it is worth it. Unit: bytes.
@@ -23,10 +15,6 @@ const CHUNK: usize = compression::WORTHWHILE;
 
 /// After the last row.
 const END: &[u8] = b"]}\n";
-
-/// Who may make rows: as many at a time as there are processors, since more would take them from everybody else.
-static TURNS: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)));
 
 /// A table of which the rows are still to be made.
 #[derive(Debug)]
@@ -96,81 +84,8 @@ impl Iterator for TableRows {
         self.is_done |= chunk.is_err();
         chunk.ok()
     }
-}
 
-/// What a thread has made, and what is left to make.
-type Made = (Option<Bytes>, Option<Box<TableRows>>);
-
-/// Such a table on its way.
-pub(crate) struct TableBody {
-    first: Option<Bytes>,
-    rest: Option<Box<TableRows>>,
-    making: Option<BoxFuture<'static, Made>>,
-    sent: usize,
-    /// Where its length is told once it is known.
-    series: Option<Arc<RequestSeries>>,
-}
-
-impl TableBody {
-    /// A table of which the first chunk is made.
-    pub(crate) fn new(first: Bytes, rest: TableRows) -> Self {
-        Self { first: Some(first), rest: Some(Box::new(rest)), making: None, sent: 0, series: None }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, self.is_done.then_some(0))
     }
-
-    /// All chunks, for who takes them on a thread of their own before any was sent.
-    pub(crate) fn into_chunks(mut self) -> impl Iterator<Item = Bytes> {
-        let rest = self.rest.take().map(|rows| *rows);
-        self.first.take().into_iter().chain(rest.into_iter().flatten())
-    }
-
-    /// Tells its length there when it has been sent, or nobody takes it any more.
-    pub(crate) fn count(&mut self, series: Arc<RequestSeries>) {
-        self.series = Some(series);
-    }
-
-    fn poll_made(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(first));
-        }
-        if self.making.is_none() {
-            self.making = self.rest.take().map(|rows| make(rows).boxed());
-        }
-        let Some(making) = &mut self.making else { return Poll::Ready(None) };
-        let (chunk, rest) = ready!(making.poll_unpin(context));
-        (self.making, self.rest) = (None, rest);
-        Poll::Ready(chunk)
-    }
-
-    /// The next chunk.
-    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let chunk = ready!(self.poll_made(context));
-        self.sent += chunk.as_ref().map_or(0, Bytes::len);
-        Poll::Ready(chunk)
-    }
-}
-
-impl Drop for TableBody {
-    fn drop(&mut self) {
-        if let Some(series) = &self.series {
-            series.sized(u64::try_from(self.sent).unwrap_or(u64::MAX));
-        }
-    }
-}
-
-impl std::fmt::Debug for TableBody {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TableBody").field("sent", &self.sent).finish_non_exhaustive()
-    }
-}
-
-async fn make(mut rows: Box<TableRows>) -> Made {
-    let turn = TURNS.acquire().await;
-    let made = tokio::task::spawn_blocking(move || {
-        // Over when the chunk is made, and not when somebody takes it.
-        let _turn = turn;
-        let chunk = rows.next();
-        (chunk, Some(rows).filter(|rows| !rows.is_done))
-    });
-    // After a panic it is cut off, too.
-    made.await.unwrap_or_default()
 }

@@ -119,6 +119,7 @@ async fn large_answers_are_compressed_for_those_who_ask() {
     let answer = server.request("GET", GADGETS, &gzip, "").await;
     assert_eq!(answer.headers().get("content-encoding").unwrap(), "gzip");
     assert_eq!(answer.headers().get("vary").unwrap(), "Accept-Encoding");
+    assert_eq!(answer.body().size_hint().exact(), None, "it is compressed while it is sent");
     let packed = answer.into_body().collect().await.unwrap().to_bytes();
     let is_same = unpacked(&packed) == plain;
     assert!(packed.len() * 10 < plain.len() && is_same, "{} of {}", packed.len(), plain.len());

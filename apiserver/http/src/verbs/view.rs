@@ -10,12 +10,13 @@ use apiserver_machinery::table::{self, IncludeObject};
 use serde_json::{Value, json};
 
 use crate::body::ResponseBody;
+use crate::chunked::Chunked;
 use crate::encoding::Encoding;
 use crate::items::{Items, Shown};
 use crate::negotiation::{Form, View};
 use crate::query::Query;
 use crate::response::{self, Answer};
-use crate::table_rows::{TableBody, TableRows};
+use crate::table_rows::TableRows;
 
 /// One object that was just written: its bytes as they are, where they are at hand and that is what was asked for.
 pub(super) fn written(
@@ -227,7 +228,7 @@ fn table(
     let body = if rows.is_done() {
         ResponseBody::full(first)
     } else {
-        ResponseBody::Table(Box::new(TableBody::new(first, rows)))
+        ResponseBody::Chunked(Box::new(Chunked::new(Some(first), rows)))
     };
     Ok(response::body(200, Encoding::Json.content_type(), body))
 }
