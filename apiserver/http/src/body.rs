@@ -14,7 +14,7 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{self, FieldValidation};
 use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use http::header::CONTENT_TYPE;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
@@ -85,6 +85,25 @@ impl Stream for Events {
 impl ResponseBody {
     pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
         Self::Full(Full::new(bytes.into()))
+    }
+
+    /// How long it is, where that is known before it is sent. Unit: bytes.
+    pub(crate) fn length(&self) -> Option<usize> {
+        self.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX))
+    }
+
+    /// Its chunks, for who makes something else of them before any was sent. A stream has none, and stays what it is.
+    pub(crate) fn into_chunks(self) -> Result<Box<dyn Iterator<Item = Bytes> + Send>, Self> {
+        match self {
+            Self::Full(mut full) => {
+                // At hand, so that nobody waits for it.
+                let frame = full.frame().now_or_never().flatten().and_then(Result::ok);
+                Ok(Box::new(frame.and_then(|frame| frame.into_data().ok()).into_iter()))
+            }
+            Self::Items(items) => Ok(items),
+            Self::Chunked(chunked) => Ok(Box::new(chunked.into_chunks())),
+            stream => Err(stream),
+        }
     }
 }
 

@@ -52,7 +52,7 @@ where
         None => pass(server, request, connection, query, info, &mut exchange).await,
     };
     if compressed {
-        answer = compression::compress(answer).await;
+        answer = compression::compress(answer);
     }
     if head_only {
         response::head_only(&mut answer);

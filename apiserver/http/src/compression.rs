@@ -7,8 +7,6 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderValue};
-use http_body::Body;
-use http_body_util::BodyExt;
 
 use crate::body::ResponseBody;
 use crate::chunked::Chunked;
@@ -17,8 +15,8 @@ use crate::response::Answer;
 /// Smaller answers are sent faster than they are compressed: upstream's threshold. Unit: bytes.
 pub(crate) const WORTHWHILE: usize = 128 * 1024;
 
-/// How much is compressed before others have their turn: what takes some milliseconds. Unit: bytes.
-const TURN: usize = 256 * 1024;
+/// How much is compressed before others have their turn: what takes a millisecond, of Machines. Unit: bytes.
+const TURN: usize = 1024 * 1024;
 
 /// Whether the client asks for gzip, and does so in the one word that upstream knows.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
@@ -28,34 +26,27 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
 
 /// Compresses the body if that is worth it, while it is sent; streams are left alone, as their readers wait for each
 /// event.
-pub(crate) async fn compress(answer: Answer) -> Answer {
+pub(crate) fn compress(answer: Answer) -> Answer {
     if !is_large(answer.body()) || answer.headers().contains_key(CONTENT_ENCODING) {
         return answer;
     }
     let (mut head, body) = answer.into_parts();
-    let compressed = match body {
-        ResponseBody::Items(items) => Chunked::new(None, Gzip::new(*items)),
-        ResponseBody::Chunked(chunked) => Chunked::new(None, Gzip::new(chunked.into_chunks())),
-        body => {
-            let plain = match body.collect().await {
-                Ok(collected) => collected.to_bytes(),
-                Err(never) => match never {},
-            };
-            Chunked::new(None, Gzip::new(pieces(plain)))
-        }
+    let chunks = match body.into_chunks() {
+        Ok(chunks) => chunks,
+        Err(stream) => return Answer::from_parts(head, stream),
     };
     head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    let compressed = Chunked::new(None, Gzip::new(chunks.flat_map(pieces)));
     Answer::from_parts(head, ResponseBody::Chunked(Box::new(compressed)))
 }
 
 fn is_large(body: &ResponseBody) -> bool {
     // One that is not whole is larger.
-    let is_long = |size| usize::try_from(size).map_or(true, |size| size > WORTHWHILE);
-    matches!(body, ResponseBody::Chunked(_)) || body.size_hint().exact().is_some_and(is_long)
+    matches!(body, ResponseBody::Chunked(_)) || body.length().is_some_and(|length| length > WORTHWHILE)
 }
 
-/// What is at hand, a turn's part at a time.
+/// A chunk in parts of a turn's length.
 fn pieces(mut whole: Bytes) -> impl Iterator<Item = Bytes> {
     std::iter::from_fn(move || {
         let length = whole.len().min(TURN);
@@ -127,7 +118,7 @@ mod tests {
     /// Two and a half turns' worth, of which no part says what another does.
     #[test]
     fn what_is_compressed_a_turn_at_a_time_is_the_same() {
-        let plain: Vec<u8> = (0_u32..160_000).flat_map(u32::to_le_bytes).collect();
+        let plain: Vec<u8> = (0_u32..).flat_map(u32::to_le_bytes).take(TURN * 5 / 2).collect();
         for chunk in [1_000, 64 * 1024, TURN, plain.len()] {
             let chunks = plain.chunks(chunk).map(Bytes::copy_from_slice);
             let mut gzip = Gzip::new(chunks.collect::<Vec<_>>().into_iter());

@@ -18,6 +18,7 @@ mod filters;
 mod gathered;
 mod health;
 mod in_process;
+mod indented;
 mod index;
 mod items;
 mod json;

@@ -163,3 +163,26 @@ async fn a_table_too_long_to_be_made_at_once_is_the_same_in_parts() {
     let told: Vec<&str> = metrics.lines().filter(is_sum).collect();
     assert!(told.len() == 1 && told[0].ends_with(&format!(" {sent}.0")), "{sent} bytes: {told:?}");
 }
+
+/// Lists for people, small ones and such as are indented while they are sent.
+#[tokio::test]
+async fn lists_are_indented_for_people_in_every_form() {
+    let server = Server::start().await;
+    let forms = ["Table;v=v1;g=meta.k8s.io", "PartialObjectMetadataList;v=v1;g=meta.k8s.io"];
+    let forms = forms.map(|form| format!("application/json;as={form}"));
+    for created in [0, 9] {
+        create_large(&server, created).await;
+        for accept in ["*/*", &forms[0], &forms[1]] {
+            let accept = ("accept", accept);
+            let compact = server.request("GET", GADGETS, &[accept, ("user-agent", "kubectl")], "").await;
+            let compact = compact.into_body().collect().await.unwrap().to_bytes();
+            let value: Value = serde_json::from_slice(&compact).unwrap();
+            let indented = server.request("GET", GADGETS, &[accept, ("user-agent", "curl/8.0")], "").await;
+            assert_eq!(indented.headers()["content-type"], "application/json");
+            let is_whole = indented.body().size_hint().exact().is_some();
+            assert_eq!(is_whole, compact.len() <= 128 * 1024, "{accept:?}");
+            let indented = indented.into_body().collect().await.unwrap().to_bytes();
+            assert!(indented == serde_json::to_vec_pretty(&value).unwrap(), "{accept:?}");
+        }
+    }
+}

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::body::ResponseBody;
 use crate::chunked::Chunked;
 use crate::encoding::Encoding;
+use crate::indented;
 use crate::items::{Items, Shown};
 use crate::negotiation::{Form, View};
 use crate::query::Query;
@@ -79,6 +80,10 @@ fn line(code: u16, size: usize, write: impl FnOnce(&mut Vec<u8>)) -> Answer {
 
 /// A list.
 pub(super) fn list(resource: &Resource, listing: Listing, form: Form, query: &Query) -> ApiResult<Answer> {
+    if form.encoding == Encoding::PrettyJson {
+        let compact = Form { encoding: Encoding::Json, ..form };
+        return list(resource, listing, compact, query).map(indented::indent);
+    }
     match form.view {
         View::Whole if form.encoding == Encoding::Json => {
             let (api_version, metadata) = (resource.api_version(), list_metadata(&listing));
