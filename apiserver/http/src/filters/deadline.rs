@@ -35,8 +35,8 @@ pub(crate) enum Served {
 }
 
 /// Has a verb served. A read ends when the client goes away. A change is carried through, and keeps
-/// its seat for as long as that takes; a read's comes back with the answer, which may have to be
-/// compressed.
+/// its seat for as long as that takes; a read's comes back with the answer, and is free when that goes
+/// out.
 pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call, turn: Turn) -> (Served, Option<Seat>) {
     let (verb, path) = (call.info.verb, call.info.path.clone());
     let (served, seat) = if !call.info.is_read_only() {
