@@ -3,7 +3,7 @@
 
 mod server;
 
-use apiserver_machinery::protobuf::{self, METADATA};
+use apiserver_machinery::protobuf::{self, METADATA, PARTIAL_LIST};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use server::Server;
@@ -64,7 +64,12 @@ async fn metadata_comes_in_every_encoding() {
     let list = AS_METADATA.replace("Metadata;", "MetadataList;");
     let (code, media, body) = server.bytes(GADGETS, &format!("{PROTOBUF};{list}")).await;
     assert_eq!((code, media.as_str()), (200, PROTOBUF));
-    assert!(body.windows(36).any(|part| part == whole["metadata"]["uid"].as_str().unwrap().as_bytes()));
+    let decoded = protobuf::decode(&body, "PartialObjectMetadataList", PARTIAL_LIST).unwrap();
+    assert_eq!(decoded["items"], json!([{"metadata": whole["metadata"]}]));
+    assert_eq!(
+        decoded["metadata"],
+        json!({"resourceVersion": server.get(GADGETS).await.1["metadata"]["resourceVersion"]})
+    );
     let beta = AS_METADATA.replace("v=v1", "v=v1beta1");
     let (_, _, body) = server.bytes(&format!("{GADGETS}/a"), &format!("application/json;{beta}")).await;
     let partial: Value = serde_json::from_slice(&body).unwrap();
@@ -99,10 +104,9 @@ async fn a_watch_of_metadata_is_a_stream_of_frames() {
     assert_eq!((code, media.as_str()), (200, "application/vnd.kubernetes.protobuf;stream=watch"));
     let frames = frames(&body);
     let decode = |bytes: &[u8]| protobuf::decode(bytes, "PartialObjectMetadata", &[METADATA]).unwrap();
-    assert_eq!(
-        (frames[0].0.as_str(), decode(&frames[0].1)["metadata"]["name"].as_str()),
-        ("ADDED", Some("a"))
-    );
+    let (_, whole) = server.get(&format!("{GADGETS}/a")).await;
+    assert!(whole["metadata"]["managedFields"][0]["fieldsV1"].is_object());
+    assert_eq!((frames[0].0.as_str(), &decode(&frames[0].1)["metadata"]), ("ADDED", &whole["metadata"]));
     let end = decode(&frames[1].1);
     assert_eq!(frames[1].0, "BOOKMARK");
     assert_eq!(end["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");

@@ -6,11 +6,12 @@ use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{CachedObject, EventKind};
 use apiserver_machinery::table::IncludeObject;
-use apiserver_machinery::{Revision, object};
+use apiserver_machinery::{Revision, object, protobuf};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::view;
+use crate::encoding::Encoding;
 use crate::negotiation::{Form, View};
 
 /// Writes the events of one watch.
@@ -40,6 +41,13 @@ impl Frames {
         if self.are_shared() {
             item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
             return Ok(item.frame(kind));
+        }
+        if let (View::Metadata(version) | View::MetadataList(version), Encoding::Protobuf) =
+            (self.form.view, self.form.encoding)
+        {
+            let metadata = item.to_packed_metadata().map_err(ApiError::internal)?;
+            let partial = protobuf::partial(&format!("meta.k8s.io/{version}"), &metadata);
+            return Ok(protobuf::event(kind.word(), &partial).into());
         }
         let value = item.to_value().map_err(ApiError::internal)?;
         self.write(kind.word(), &value)

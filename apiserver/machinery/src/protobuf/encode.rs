@@ -6,7 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::messages::{DISCOVERED, GROUP, GROUPS, PARTIAL, PARTIAL_LIST, RESOURCES, STATUS, VERSIONS};
+use super::messages::{
+    DISCOVERED, GROUP, GROUPS, LIST_ITEMS, LIST_METADATA, METADATA, PARTIAL, PARTIAL_LIST, RESOURCES, STATUS,
+    VERSIONS,
+};
 use super::wire::Writer;
 use super::{ENVELOPE, Field, Shape};
 
@@ -24,15 +27,53 @@ pub fn encode(object: &Value) -> Option<Vec<u8>> {
         "APIGroupDiscoveryList" => DISCOVERED,
         _ => return None,
     };
-    let mut kind = Writer::default();
-    kind.bytes(1, part("apiVersion").as_bytes());
-    kind.bytes(2, part("kind").as_bytes());
+    Some(envelope(part("apiVersion"), part("kind"), &message(object, fields)))
+}
+
+fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+    let mut what = Writer::default();
+    what.bytes(1, api_version.as_bytes());
+    what.bytes(2, kind.as_bytes());
     let mut envelope = Writer::starting_with(&ENVELOPE);
-    envelope.bytes(1, &kind.finish());
-    envelope.bytes(2, &message(object, fields));
+    envelope.bytes(1, &what.finish());
+    envelope.bytes(2, raw);
     envelope.bytes(3, &[]);
     envelope.bytes(4, &[]);
-    Some(envelope.finish())
+    envelope.finish()
+}
+
+/// A `PartialObjectMetadata` of this `metadata`.
+pub fn partial(api_version: &str, metadata: &Value) -> Vec<u8> {
+    envelope(api_version, "PartialObjectMetadata", &partial_message(metadata))
+}
+
+fn partial_message(metadata: &Value) -> Vec<u8> {
+    let mut out = Writer::default();
+    write(&mut out, &METADATA, metadata);
+    out.finish()
+}
+
+/// A `PartialObjectMetadataList`, an item at a time.
+#[derive(Debug)]
+pub struct PartialList(Writer);
+
+impl PartialList {
+    /// A list with this `metadata` and no items.
+    pub fn new(metadata: &Value) -> Self {
+        let mut list = Writer::default();
+        write(&mut list, &LIST_METADATA, metadata);
+        Self(list)
+    }
+
+    /// Adds an item with this `metadata`.
+    pub fn push(&mut self, metadata: &Value) {
+        self.0.bytes(LIST_ITEMS.number, &partial_message(metadata));
+    }
+
+    /// The list in its envelope.
+    pub fn finish(self, api_version: &str) -> Vec<u8> {
+        envelope(api_version, "PartialObjectMetadataList", &self.0.finish())
+    }
 }
 
 /// One event of a watch around an encoded object: `WatchEvent`, with its length before it.
@@ -102,7 +143,11 @@ fn write(out: &mut Writer, field: &Field, value: &Value) {
         Shape::Time | Shape::MicroTime => out.bytes(number, &time(value, field.shape)),
         Shape::Json => {
             let mut inner = Writer::default();
-            inner.bytes(1, value.to_string().as_bytes());
+            match value {
+                // As the cache has it; no such field is a text otherwise.
+                Value::String(text) => inner.bytes(1, text.as_bytes()),
+                other => inner.bytes(1, other.to_string().as_bytes()),
+            }
             out.bytes(number, &inner.finish());
         }
         Shape::Items => {

@@ -96,8 +96,11 @@ pub(super) const STATUS: &[Field] = &[
 pub(super) const PARTIAL: &[Field] = &[METADATA];
 
 /// `metav1.PartialObjectMetadataList`.
-pub(super) const PARTIAL_LIST: &[Field] =
-    &[Field::new(1, "metadata", LIST_META), Field::list(2, "items", Shape::Message(PARTIAL))];
+pub const PARTIAL_LIST: &[Field] = &[LIST_METADATA, LIST_ITEMS];
+
+pub(super) const LIST_METADATA: Field = Field::new(1, "metadata", LIST_META);
+
+pub(super) const LIST_ITEMS: Field = Field::list(2, "items", Shape::Message(PARTIAL));
 
 const ADDRESS: &[Field] =
     &[Field::new(1, "clientCIDR", Shape::Text), Field::new(2, "serverAddress", Shape::Text)];

@@ -13,8 +13,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-pub use encode::{encode, event};
-pub use messages::{DELETE_OPTIONS, METADATA};
+pub use encode::{PartialList, encode, event, partial};
+pub use messages::{DELETE_OPTIONS, METADATA, PARTIAL_LIST};
 pub(crate) use wire::Writer;
 use wire::{Datum, Reader};
 

@@ -165,3 +165,22 @@ fn what_is_encoded_is_read_again() {
     let bytes = encode(&object).unwrap();
     assert_eq!(decode(&bytes, "PartialObjectMetadata", &[METADATA]), Ok(object));
 }
+
+/// As the cache has them: with sets of fields as text, or with no metadata at all.
+#[test]
+fn metadata_an_item_at_a_time_are_as_the_whole_list() {
+    let set = json!({"f:spec": {"f:a": {}, "f:ü\"": {}}});
+    let metadata = |set: Value| {
+        json!({"name": "a", "labels": {"x": "y"}, "creationTimestamp": "2026-01-02T03:04:05Z",
+            "managedFields": [{"manager": "m", "fieldsType": "FieldsV1", "fieldsV1": set}]})
+    };
+    let about = json!({"resourceVersion": "7", "remainingItemCount": 3, "continue": "c"});
+    let mut list = PartialList::new(&about);
+    list.push(&metadata(json!(set.to_string())));
+    list.push(&Value::Null);
+    let whole = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": about,
+        "items": [{"metadata": metadata(set.clone())}, {}]});
+    assert_eq!(Some(list.finish("meta.k8s.io/v1")), encode(&whole));
+    let one = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata(set.clone())});
+    assert_eq!(Some(partial("meta.k8s.io/v1", &metadata(json!(set.to_string())))), encode(&one));
+}

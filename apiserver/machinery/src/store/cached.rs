@@ -195,7 +195,15 @@ impl CachedObject {
         .clone()
     }
 
-    /// The object, decoded again: for tables, metadata-only views and rare events.
+    /// Its `metadata` alone, decoded, with sets of fields as text: as they go out in protobuf. Null where there is none.
+    ///
+    /// # Errors
+    /// What is wrong with the stored value.
+    pub fn to_packed_metadata(&self) -> Result<Value, String> {
+        self.json.as_ref().map_err(Clone::clone)?.to_packed_metadata()
+    }
+
+    /// The object, decoded again: for forms that are not copied, and rare events.
     ///
     /// # Errors
     /// What is wrong with the stored value.

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use apiserver_structured_merge::{SET_FIELD, pack};
 use memchr::{memchr2, memmem};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Before each set.
 const NAME: &[u8] = b"\"fieldsV1\":";
@@ -87,6 +87,26 @@ impl CachedJson {
             pack(&mut object);
         }
         Ok(object)
+    }
+
+    /// The value of `metadata` with packed owners; null where there is none. Nothing else is read.
+    ///
+    /// # Errors
+    /// What is wrong with the JSON.
+    pub(super) fn to_packed_metadata(&self) -> Result<Value, String> {
+        let packed = |metadata: &[u8]| {
+            let mut object = json!({"metadata": parse(metadata)?});
+            pack(&mut object);
+            Ok::<_, String>(object)
+        };
+        let brief = self.brief.get(self.metadata.clone()).filter(|brief| !brief.is_empty());
+        let mut object = packed(brief.unwrap_or(NONE))?;
+        if self.fill(&mut object).is_none() {
+            let mut whole = Vec::with_capacity(self.metadata_size());
+            self.write_metadata(&mut whole);
+            object = packed(&whole)?;
+        }
+        Ok(object["metadata"].take())
     }
 
     /// Puts what is shared into packed owners; none if there is more or less room for it.
@@ -219,7 +239,6 @@ impl Sets {
 mod tests {
     use apiserver_structured_merge::unpack;
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 
@@ -258,6 +277,7 @@ mod tests {
             let mut expected = object.clone();
             pack(&mut expected);
             prop_assert_eq!(&packed, &expected);
+            prop_assert_eq!(&cached.to_packed_metadata().unwrap(), &packed["metadata"]);
             unpack(&mut packed);
             prop_assert_eq!(&packed, &object);
             let brief: Value = serde_json::from_slice(cached.brief()).unwrap();
@@ -293,5 +313,6 @@ mod tests {
             (cached.to_vec(), metadata, cached.metadata_size()),
             (b"{}".to_vec(), b"null".to_vec(), 4)
         );
+        assert_eq!(cached.to_packed_metadata(), Ok(Value::Null));
     }
 }
