@@ -1,4 +1,4 @@
-//! Lists of a namespace: whole, in chunks, by label, metadata alone, as a Table.
+//! Lists of a namespace: whole, plain and compressed, in chunks, by label, metadata alone, as a Table.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,8 @@ use anyhow::ensure;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
-use http::Method;
+use http::header::ACCEPT_ENCODING;
+use http::{HeaderValue, Method};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
@@ -34,16 +35,24 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
     /// How
-    #[arg(long, value_delimiter = ',', default_value = "whole,chunked,label,metadata,table")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "whole,compressed,chunked,label,metadata,metadata-protobuf,table"
+    )]
     forms: Vec<Form>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Form {
     Whole,
+    /// Whole, as Go's clients ask for it
+    Compressed,
     Chunked,
     Label,
     Metadata,
+    /// Metadata, as the garbage collector asks for them
+    MetadataProtobuf,
     Table,
 }
 
@@ -52,7 +61,7 @@ const JSON: &str = "application/json";
 impl Form {
     fn query(self) -> &'static str {
         match self {
-            Self::Whole | Self::Metadata | Self::Table => "",
+            Self::Whole | Self::Compressed | Self::Metadata | Self::MetadataProtobuf | Self::Table => "",
             Self::Chunked => "limit=500",
             Self::Label => "labelSelector=lab.example.com/shard%3D7",
         }
@@ -60,7 +69,10 @@ impl Form {
 
     fn accept(self) -> &'static str {
         match self {
-            Self::Whole | Self::Chunked | Self::Label => JSON,
+            Self::Whole | Self::Compressed | Self::Chunked | Self::Label => JSON,
+            Self::MetadataProtobuf => {
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+            }
             Self::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
             Self::Table => "application/json;as=Table;g=meta.k8s.io;v=v1",
         }
@@ -144,7 +156,10 @@ async fn one(reader: &Reader, client: &mut Client, form: Form) -> anyhow::Result
         if !token.is_empty() {
             path = format!("{path}&continue={token}");
         }
-        let request = request(&reader.target, Method::GET, &path, None, form.accept())?;
+        let mut request = request(&reader.target, Method::GET, &path, None, form.accept())?;
+        if matches!(form, Form::Compressed) {
+            request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
         let response = client.send(request).await?;
         let status = response.status();
         let (mut body, mut first, mut last) = (response.into_body(), Bytes::new(), Bytes::new());

@@ -76,8 +76,9 @@ and the highest. What stands without brackets was measured once: starts, residen
 three pictures show. The limits, etcd itself and the `floor`, have their turns in each round as well. The kube-apiserver
 serves Cluster API's own definition of Machine without its conversion and admission webhooks; the sample-apiserver
 serves its Flunder, made as large as a Machine by annotations, of which a status write writes all. None writes an audit
-log, and Capstan's controllers are off. Objects that are listed are written into etcd as each server would have. Where a
-server has no number for 100,000, it would have taken more memory than was free.
+log, and Capstan's controllers are off. Objects that are listed are written into etcd as each server would have. Lists
+are `compressed` for Go's clients, unless these say otherwise: MB/s are then of what is sent; `metadata-protobuf` is what
+the garbage collector asks for. Where a server has no number for 100,000, it would have taken more memory than was free.
 
 Capstan is what `cargo build --release` builds; the others are built as their projects release them. etcd itself is
 asked through one connection, as a server asks it; the embedded store by itself is called within the load generator's

@@ -38,6 +38,10 @@ pub(crate) fn all(figures: &Figures) -> String {
     text
 }
 
+/// Those of lists.
+const FORMS: [&str; 7] =
+    ["whole", "compressed", "chunked", "label", "metadata", "metadata-protobuf", "table"];
+
 /// A table with a column per server.
 fn table(text: &mut String, title: &str, rows: &[(String, [Option<Figure>; 5])]) {
     if rows.iter().all(|(_, cells)| cells.iter().all(Option::is_none)) {
@@ -126,7 +130,7 @@ fn lists(text: &mut String, figures: &Figures) {
     for size in figures.values("lists", "size") {
         let mut rows = Vec::new();
         for readers in figures.values("lists", "readers") {
-            for form in ["whole", "chunked", "label", "metadata", "table"] {
+            for form in FORMS {
                 let having = [("size", json!(size)), ("readers", json!(readers)), ("form", json!(form))];
                 let mut add = |what: &str, of: &dyn Fn(&Value) -> Option<f64>| {
                     let name = format!("{form}, {readers} reading, {what}");

@@ -86,8 +86,10 @@ fn list(
     for one in contestants.iter().filter(|one| one.filled >= size) {
         // Eight in every form of ten thousand take a kube-apiserver minutes.
         let is_long = size >= 10_000 && readers == READERS[1] && !extent.every_form;
-        let forms = if is_long { "whole" } else { "whole,chunked,label,metadata,table" };
-        let words = ["--kind", one.kind, "--namespace", &namespace, "--forms", forms];
+        let mut words = vec!["--kind", one.kind, "--namespace", &namespace];
+        if is_long {
+            words.extend(["--forms", "whole"]);
+        }
         let measured = ask(one.pid(), one.target(grounds), &words)?;
         let number =
             |name: &str| measured.pointer(&format!("/0/{name}")).and_then(Value::as_u64).unwrap_or(0);
