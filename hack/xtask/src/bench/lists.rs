@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::house::House;
-use super::phases::{REST, resident};
+use super::phases::{REST, peak, resident};
 use super::results::Results;
 use super::{Extent, growth};
 
@@ -37,7 +37,7 @@ fn fill(house: &mut House, size: usize, results: &mut Results) -> anyhow::Result
     let House { contestants, grounds, .. } = house;
     for one in contestants.iter_mut() {
         let fits = fits(one.name, one.pid(), size);
-        // Else the namespace alone: the Go sample server has its namespaces in its host.
+        // Else the namespace alone: the Go sample server's are in its host.
         let (namespace, count) = (namespace(size), if fits { size } else { 0 }.to_string());
         let words = ["populate", "--kind", one.kind, "--namespace", &namespace, "--count", &count];
         let mut more = one.target(grounds);
@@ -121,7 +121,7 @@ fn informers(house: &House, size: usize, results: &mut Results) -> anyhow::Resul
     Ok(())
 }
 
-/// Whether so many objects leave memory free, as far as what the server holds now tells.
+/// Whether so many objects leave memory free, as far as it tells what the server held at most while fewer were listed.
 fn fits(server: &str, pid: u32, size: usize) -> bool {
     // Below this everybody's can be held; above it, what ten thousand took tells.
     if size <= 10_000 {
@@ -131,7 +131,7 @@ fn fits(server: &str, pid: u32, size: usize) -> bool {
     let free = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let free =
         free.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or(0.0) * 1024.0;
-    let held = resident(pid).unwrap_or(0);
+    let held = peak(pid).unwrap_or(0);
     let needed = f64::from(u32::try_from(held / 10_000).unwrap_or(u32::MAX))
         * f64::from(u32::try_from(size).unwrap_or(u32::MAX))
         * HEADROOM;

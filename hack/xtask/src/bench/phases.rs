@@ -196,7 +196,16 @@ fn restarts(house: &mut House, _: &Extent, results: &mut Results) -> anyhow::Res
 
 /// Resident memory of a process, in bytes.
 pub(super) fn resident(pid: u32) -> Option<u64> {
+    memory(pid, "VmRSS:")
+}
+
+/// The most memory that a process has held since that was last forgotten. Unit: bytes.
+pub(super) fn peak(pid: u32) -> Option<u64> {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, line: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|text| text.strip_prefix(line))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
