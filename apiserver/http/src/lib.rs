@@ -25,6 +25,7 @@ mod json;
 mod lifecycle;
 mod listener;
 mod malformed;
+mod metadata_items;
 mod metrics;
 mod multiplexed;
 mod negotiation;

@@ -5,6 +5,7 @@ mod server;
 
 use std::io::Read;
 
+use apiserver_machinery::protobuf::{self, PARTIAL_LIST};
 use http_body::Body;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -185,4 +186,23 @@ async fn lists_are_indented_for_people_in_every_form() {
             assert!(indented == serde_json::to_vec_pretty(&value).unwrap(), "{accept:?}");
         }
     }
+}
+
+/// As the garbage collector asks for it.
+#[tokio::test]
+async fn a_long_list_of_metadata_in_protobuf_is_the_same_in_parts() {
+    let server = Server::start().await;
+    create_large(&server, 9).await;
+    let form = "as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+    let json = server.send("GET", GADGETS, &[("accept", &format!("application/json;{form}"))], "").await.1;
+    let accept = format!("application/vnd.kubernetes.protobuf;{form}");
+    let answer = server.request("GET", GADGETS, &[("accept", &accept)], "").await;
+    assert_eq!(answer.body().size_hint().exact(), None);
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    let list = protobuf::decode(&bytes, "PartialObjectMetadataList", PARTIAL_LIST).unwrap();
+    let metadata = |list: &Value| -> Vec<Value> {
+        list["items"].as_array().unwrap().iter().map(|item| item["metadata"].clone()).collect()
+    };
+    assert_eq!(metadata(&list).len(), 9);
+    assert_eq!(metadata(&list), metadata(&json));
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
-use apiserver_machinery::protobuf;
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{CachedObject, Listing, WrittenObject};
@@ -15,6 +14,7 @@ use crate::chunked::Chunked;
 use crate::encoding::Encoding;
 use crate::indented;
 use crate::items::{Items, Shown};
+use crate::metadata_items::MetadataItems;
 use crate::negotiation::{Form, View};
 use crate::query::Query;
 use crate::response::{self, Answer};
@@ -121,7 +121,7 @@ pub(super) fn list(resource: &Resource, listing: Listing, form: Form, query: &Qu
             )
         }
         View::MetadataList(version) if form.encoding == Encoding::Protobuf => {
-            metadata_in_protobuf(&listing, version)
+            metadata_in_protobuf(listing, version)
         }
         View::MetadataList(version) => {
             let items: Vec<Value> =
@@ -219,15 +219,15 @@ fn from_cache(
     Ok(response::body(200, Encoding::Json.content_type(), ResponseBody::Items(Box::new(items))))
 }
 
-/// Metadata in protobuf, as the garbage collector asks for them. Nothing but them is decoded, and no more than one
-/// object's at a time. How long all of it is stands at its beginning, so that it is whole before it is sent.
-fn metadata_in_protobuf(listing: &Listing, version: &str) -> ApiResult<Answer> {
-    let mut list = protobuf::PartialList::new(&typed_list_metadata(listing));
-    for item in &listing.items {
-        list.push(&item.to_packed_metadata().map_err(ApiError::internal)?);
-    }
-    let body = list.finish(&format!("meta.k8s.io/{version}"));
-    Ok(response::bytes(200, Encoding::Protobuf.content_type(), body))
+/// Metadata in protobuf.
+fn metadata_in_protobuf(listing: Listing, version: &str) -> ApiResult<Answer> {
+    let list = MetadataItems::new(&typed_list_metadata(&listing), listing.items, version)?;
+    let body = if list.is_small() {
+        ResponseBody::full(list.flatten().collect::<Vec<u8>>())
+    } else {
+        ResponseBody::Chunked(Box::new(Chunked::new(None, list)))
+    };
+    Ok(response::body(200, Encoding::Protobuf.content_type(), body))
 }
 
 /// A table, a row at a time. Of an object no more is read than the columns show; its metadata are copied as they are.

@@ -53,26 +53,52 @@ fn partial_message(metadata: &Value) -> Vec<u8> {
     out.finish()
 }
 
-/// A `PartialObjectMetadataList`, an item at a time.
+/// A `PartialObjectMetadataList` that is written an item at a time. How long it is stands at its beginning, so that each
+/// item is counted before the first is written.
 #[derive(Debug)]
-pub struct PartialList(Writer);
+pub struct PartialList {
+    metadata: Vec<u8>,
+    /// Of all items.
+    length: usize,
+}
 
 impl PartialList {
+    /// What is after the last item: nothing is said of the encoding and the type of what is in the envelope.
+    pub const TAIL: &'static [u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
+
     /// A list with this `metadata` and no items.
     pub fn new(metadata: &Value) -> Self {
         let mut list = Writer::default();
         write(&mut list, &LIST_METADATA, metadata);
-        Self(list)
+        Self { metadata: list.finish(), length: 0 }
     }
 
-    /// Adds an item with this `metadata`.
-    pub fn push(&mut self, metadata: &Value) {
-        self.0.bytes(LIST_ITEMS.number, &partial_message(metadata));
+    /// Counts an item with this `metadata`.
+    pub fn count(&mut self, metadata: &Value) {
+        self.length += Self::item(metadata).len();
     }
 
-    /// The list in its envelope.
-    pub fn finish(self, api_version: &str) -> Vec<u8> {
-        envelope(api_version, "PartialObjectMetadataList", &self.0.finish())
+    /// How long the items that were counted are, in bytes.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// What is before the first item.
+    pub fn head(&self, api_version: &str) -> Vec<u8> {
+        let mut what = Writer::default();
+        what.bytes(1, api_version.as_bytes());
+        what.bytes(2, b"PartialObjectMetadataList");
+        let mut head = Writer::starting_with(&ENVELOPE);
+        head.bytes(1, &what.finish());
+        head.begin(2, self.metadata.len() + self.length, &self.metadata);
+        head.finish()
+    }
+
+    /// An item with this `metadata`.
+    pub fn item(metadata: &Value) -> Vec<u8> {
+        let mut item = Writer::default();
+        item.bytes(LIST_ITEMS.number, &partial_message(metadata));
+        item.finish()
     }
 }
 

@@ -176,11 +176,14 @@ fn metadata_an_item_at_a_time_are_as_the_whole_list() {
     };
     let about = json!({"resourceVersion": "7", "remainingItemCount": 3, "continue": "c"});
     let mut list = PartialList::new(&about);
-    list.push(&metadata(json!(set.to_string())));
-    list.push(&Value::Null);
+    let items = [metadata(json!(set.to_string())), Value::Null];
+    items.iter().for_each(|item| list.count(item));
+    let items = items.iter().map(PartialList::item);
+    let parts = std::iter::once(list.head("meta.k8s.io/v1")).chain(items);
+    let written = parts.chain([PartialList::TAIL.to_vec()]).collect::<Vec<_>>().concat();
     let whole = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": about,
         "items": [{"metadata": metadata(set.clone())}, {}]});
-    assert_eq!(Some(list.finish("meta.k8s.io/v1")), encode(&whole));
+    assert_eq!(Some(written), encode(&whole));
     let one = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata(set.clone())});
     assert_eq!(Some(partial("meta.k8s.io/v1", &metadata(json!(set.to_string())))), encode(&one));
 }

@@ -104,9 +104,14 @@ impl Writer {
     }
 
     pub(crate) fn bytes(&mut self, field: u64, value: &[u8]) {
+        self.begin(field, value.len(), value);
+    }
+
+    /// A field of so many bytes, of which these are the first.
+    pub(crate) fn begin(&mut self, field: u64, length: usize, first: &[u8]) {
         self.varint(field << 3 | 2);
-        self.varint(u64::try_from(value.len()).unwrap_or(u64::MAX));
-        self.0.extend_from_slice(value);
+        self.varint(u64::try_from(length).unwrap_or(u64::MAX));
+        self.0.extend_from_slice(first);
     }
 
     pub(crate) fn double(&mut self, field: u64, value: f64) {
