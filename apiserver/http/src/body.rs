@@ -20,7 +20,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
-use crate::chunked::Chunked;
+use crate::chunked::{Chunked, Chunks};
 use crate::exchange::Watched;
 use crate::items::Items;
 use crate::request::Call;
@@ -44,7 +44,7 @@ pub enum ResponseBody {
     /// A list, put together while it is sent.
     #[allow(private_interfaces, reason = "nobody else looks inside")]
     Items(Box<Items>),
-    /// What takes longer to make, likewise: a table, or what is compressed.
+    /// What takes longer to make, likewise: a table, metadata in protobuf, or what is indented or compressed.
     #[allow(private_interfaces, reason = "nobody else looks inside")]
     Chunked(Box<Chunked>),
     /// A watch.
@@ -93,7 +93,7 @@ impl ResponseBody {
     }
 
     /// Its chunks, for who makes something else of them before any was sent. A stream has none, and stays what it is.
-    pub(crate) fn into_chunks(self) -> Result<Box<dyn Iterator<Item = Bytes> + Send>, Self> {
+    pub(crate) fn into_chunks(self) -> Result<Chunks, Self> {
         match self {
             Self::Full(mut full) => {
                 // At hand, so that nobody waits for it.

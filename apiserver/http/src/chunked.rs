@@ -1,7 +1,7 @@
 //! A body that takes time to make: a chunk at a time, on threads of its own, while it is sent.
 //!
-//! The items of a list are there as they go out, and are copied by what writes to the client. The rows of a table, and
-//! what is compressed, take ten times as long, which others would wait for. All such bodies take turns, a chunk each, and
+//! The items of a list are there as they go out, and are copied by what writes to the client. The rows of a table, metadata
+//! in protobuf, and what is indented or compressed take several times as long, which others would wait for. All such bodies take turns, a chunk each, and
 //! hold no more than the chunk that is sent and the next.
 
 use std::future::Future;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::metrics::RequestSeries;
 
 /// What makes the chunks. It tells by its `size_hint` that there are no more, where it knows.
-type Chunks = Box<dyn Iterator<Item = Bytes> + Send>;
+pub(crate) type Chunks = Box<dyn Iterator<Item = Bytes> + Send>;
 
 /// What a thread has made, and what makes the rest.
 type Made = (Option<Bytes>, Option<Chunks>);

@@ -31,15 +31,21 @@ pub fn encode(object: &Value) -> Option<Vec<u8>> {
 }
 
 fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+    let mut envelope = opened(api_version, kind);
+    envelope.bytes(2, raw);
+    envelope.bytes(3, &[]);
+    envelope.bytes(4, &[]);
+    envelope.finish()
+}
+
+/// The beginning of an envelope: it says what is in it.
+fn opened(api_version: &str, kind: &str) -> Writer {
     let mut what = Writer::default();
     what.bytes(1, api_version.as_bytes());
     what.bytes(2, kind.as_bytes());
     let mut envelope = Writer::starting_with(&ENVELOPE);
     envelope.bytes(1, &what.finish());
-    envelope.bytes(2, raw);
-    envelope.bytes(3, &[]);
-    envelope.bytes(4, &[]);
-    envelope.finish()
+    envelope
 }
 
 /// A `PartialObjectMetadata` of this `metadata`.
@@ -85,11 +91,7 @@ impl PartialList {
 
     /// What is before the first item.
     pub fn head(&self, api_version: &str) -> Vec<u8> {
-        let mut what = Writer::default();
-        what.bytes(1, api_version.as_bytes());
-        what.bytes(2, b"PartialObjectMetadataList");
-        let mut head = Writer::starting_with(&ENVELOPE);
-        head.bytes(1, &what.finish());
+        let mut head = opened(api_version, "PartialObjectMetadataList");
         head.begin(2, self.metadata.len() + self.length, &self.metadata);
         head.finish()
     }
