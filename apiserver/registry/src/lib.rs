@@ -37,6 +37,7 @@ mod open_stack_machine_template;
 mod open_stack_server;
 mod replicas;
 mod rollout;
+mod schemas;
 mod secret;
 mod semver;
 mod shape;
@@ -159,10 +160,14 @@ fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Resource {
         hosted: false,
         columns: columns.collect(),
         selectable: Vec::new(),
-        schema: KindSchema::new(descriptor.schema),
+        schema: schema(*descriptor),
         strategy,
         verbs: Vec::new(),
     }
+}
+
+fn schema(descriptor: Descriptor) -> KindSchema {
+    KindSchema::new(move || schemas::of(&descriptor))
 }
 
 #[cfg(test)]

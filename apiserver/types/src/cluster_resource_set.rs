@@ -28,11 +28,11 @@ fn schema() -> Value {
 
 kind! {
     /// What is applied to every cluster of a kind.
-    ClusterResourceSet, ClusterResourceSetSpec, ClusterResourceSetStatus, Descriptor {
+    ClusterResourceSet, ClusterResourceSetSpec, ClusterResourceSetStatus, schema, Descriptor {
         group: "addons.cluster.x-k8s.io", version: "v1beta2", kind: "ClusterResourceSet", plural: "clusterresourcesets", singular: "clusterresourceset",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -21,11 +21,11 @@ fn schema() -> Value {
 
 kind! {
     /// What was applied to a cluster.
-    without status ClusterResourceSetBinding, ClusterResourceSetBindingSpec, Descriptor {
+    without status ClusterResourceSetBinding, ClusterResourceSetBindingSpec, schema, Descriptor {
         group: "addons.cluster.x-k8s.io", version: "v1beta2", kind: "ClusterResourceSetBinding", plural: "clusterresourcesetbindings", singular: "clusterresourcesetbinding",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

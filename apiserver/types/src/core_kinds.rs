@@ -21,7 +21,6 @@ pub(crate) const DESCRIPTORS: [Descriptor; 4] = [
         scale: None,
         deprecation: None,
         columns: &[column("Status", "string", ".status.phase"), AGE],
-        schema: namespace,
     },
     Descriptor {
         group: "",
@@ -36,7 +35,6 @@ pub(crate) const DESCRIPTORS: [Descriptor; 4] = [
         scale: None,
         deprecation: None,
         columns: &[],
-        schema: secret,
     },
     Descriptor {
         group: "",
@@ -51,7 +49,6 @@ pub(crate) const DESCRIPTORS: [Descriptor; 4] = [
         scale: None,
         deprecation: None,
         columns: &[],
-        schema: event,
     },
     Descriptor {
         group: "coordination.k8s.io",
@@ -66,9 +63,19 @@ pub(crate) const DESCRIPTORS: [Descriptor; 4] = [
         scale: None,
         deprecation: None,
         columns: &[column("Holder", "string", ".spec.holderIdentity"), AGE],
-        schema: lease,
     },
 ];
+
+/// The schema of one of them.
+pub(crate) fn schema(kind: &str) -> Option<Value> {
+    match kind {
+        "Namespace" => Some(namespace()),
+        "Secret" => Some(secret()),
+        "Event" => Some(event()),
+        "Lease" => Some(lease()),
+        _ => None,
+    }
+}
 
 fn namespace() -> Value {
     let spec = json!({"type": "object", "properties": {"finalizers": {"type": "array", "items": {"type": "string"}}}});

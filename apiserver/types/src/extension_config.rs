@@ -31,11 +31,11 @@ fn schema() -> Value {
 
 kind! {
     /// A server that takes part in what happens to clusters.
-    across namespaces ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, Descriptor {
+    across namespaces ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, schema, Descriptor {
         group: "runtime.cluster.x-k8s.io", version: "v1beta2", kind: "ExtensionConfig", plural: "extensionconfigs", singular: "extensionconfig",
         short_names: &["ext"], categories: &["cluster-api"], namespaced: false, status_subresource: true, scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -26,11 +26,11 @@ fn schema() -> Value {
 
 kind! {
     /// An address that was given.
-    without status IPAddress, IPAddressSpec, Descriptor {
+    without status IPAddress, IPAddressSpec, schema, Descriptor {
         group: "ipam.cluster.x-k8s.io", version: "v1beta2", kind: "IPAddress", plural: "ipaddresses", singular: "ipaddress",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -22,11 +22,11 @@ fn schema() -> Value {
 
 kind! {
     /// A wish for an address.
-    IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus, Descriptor {
+    IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus, schema, Descriptor {
         group: "ipam.cluster.x-k8s.io", version: "v1beta2", kind: "IPAddressClaim", plural: "ipaddressclaims", singular: "ipaddressclaim",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -25,11 +25,11 @@ fn schema() -> Value {
 
 kind! {
     /// What KubeadmConfigs are made from.
-    without status KubeadmConfigTemplate, KubeadmConfigTemplateSpec, Descriptor {
+    without status KubeadmConfigTemplate, KubeadmConfigTemplateSpec, schema, Descriptor {
         group: "bootstrap.cluster.x-k8s.io", version: "v1beta2", kind: "KubeadmConfigTemplate", plural: "kubeadmconfigtemplates", singular: "kubeadmconfigtemplate",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

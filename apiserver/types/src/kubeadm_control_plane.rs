@@ -40,13 +40,13 @@ fn schema() -> Value {
 
 kind! {
     /// A control plane that kubeadm makes.
-    KubeadmControlPlane, KubeadmControlPlaneSpec, KubeadmControlPlaneStatus, Descriptor {
+    KubeadmControlPlane, KubeadmControlPlaneSpec, KubeadmControlPlaneStatus, schema, Descriptor {
         group: "controlplane.cluster.x-k8s.io", version: "v1beta2", kind: "KubeadmControlPlane", plural: "kubeadmcontrolplanes", singular: "kubeadmcontrolplane",
         short_names: &["kcp"], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: Some(Scale {
             spec_replicas: ".spec.replicas", status_replicas: ".status.replicas", selector: Some(".status.selector"),
         }),
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -24,11 +24,11 @@ fn schema() -> Value {
 
 kind! {
     /// What KubeadmControlPlanes are made from.
-    without status KubeadmControlPlaneTemplate, KubeadmControlPlaneTemplateSpec, Descriptor {
+    without status KubeadmControlPlaneTemplate, KubeadmControlPlaneTemplateSpec, schema, Descriptor {
         group: "controlplane.cluster.x-k8s.io", version: "v1beta2", kind: "KubeadmControlPlaneTemplate", plural: "kubeadmcontrolplanetemplates", singular: "kubeadmcontrolplanetemplate",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

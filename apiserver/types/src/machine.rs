@@ -36,10 +36,10 @@ fn schema() -> Value {
 
 kind! {
     /// One server of a cluster.
-    Machine, MachineSpec, MachineStatus, Descriptor {
+    Machine, MachineSpec, MachineStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "Machine", plural: "machines", singular: "machine",
         short_names: &["ma"], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -35,12 +35,12 @@ fn schema() -> Value {
 
 kind! {
     /// A number of Machines made from one template, exchanged little by little when it changes.
-    MachineDeployment, MachineDeploymentSpec, MachineDeploymentStatus, Descriptor {
+    MachineDeployment, MachineDeploymentSpec, MachineDeploymentStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "MachineDeployment", plural: "machinedeployments", singular: "machinedeployment",
         short_names: &["md"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: Some(Scale { spec_replicas: ".spec.replicas", status_replicas: ".status.replicas", selector: Some(".status.selector") }),
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

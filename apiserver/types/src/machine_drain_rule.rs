@@ -21,12 +21,12 @@ pub(crate) fn schema() -> Value {
 
 kind! {
     /// How some pods leave some Machines before these are deleted.
-    without status MachineDrainRule, MachineDrainRuleSpec, Descriptor {
+    without status MachineDrainRule, MachineDrainRuleSpec, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "MachineDrainRule", plural: "machinedrainrules", singular: "machinedrainrule",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false,
         scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -27,12 +27,12 @@ fn schema() -> Value {
 
 kind! {
     /// When Machines of a Cluster are unhealthy, and how far they are replaced.
-    MachineHealthCheck, MachineHealthCheckSpec, MachineHealthCheckStatus, Descriptor {
+    MachineHealthCheck, MachineHealthCheckSpec, MachineHealthCheckStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "MachineHealthCheck", plural: "machinehealthchecks", singular: "machinehealthcheck",
         short_names: &["mhc", "mhcs"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -30,10 +30,10 @@ fn schema() -> Value {
 
 kind! {
     /// Something done to a Machine, once.
-    MachineOperation, MachineOperationSpec, MachineOperationStatus, Descriptor {
+    MachineOperation, MachineOperationSpec, MachineOperationStatus, schema, Descriptor {
         group: "capstan.dev", version: "v1alpha1", kind: "MachineOperation", plural: "machineoperations",
         singular: "machineoperation", short_names: &["mop"], categories: &["cluster-api"], namespaced: true,
-        status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
+        status_subresource: true, scale: None, deprecation: None, columns: COLUMNS,
     }
 }
 

@@ -33,12 +33,12 @@ fn schema() -> Value {
 
 kind! {
     /// Machines that the cloud keeps a number of by itself.
-    MachinePool, MachinePoolSpec, MachinePoolStatus, Descriptor {
+    MachinePool, MachinePoolSpec, MachinePoolStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "MachinePool", plural: "machinepools", singular: "machinepool",
         short_names: &["mp"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: Some(Scale { spec_replicas: ".spec.replicas", status_replicas: ".status.replicas", selector: None }),
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -32,12 +32,12 @@ fn schema() -> Value {
 
 kind! {
     /// A number of Machines made from one template.
-    MachineSet, MachineSetSpec, MachineSetStatus, Descriptor {
+    MachineSet, MachineSetSpec, MachineSetStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "MachineSet", plural: "machinesets", singular: "machineset",
         short_names: &["ms"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: Some(Scale { spec_replicas: ".spec.replicas", status_replicas: ".status.replicas", selector: Some(".status.selector") }),
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

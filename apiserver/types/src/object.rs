@@ -5,24 +5,24 @@
 /// conditions, if any, are not `metav1.Condition`; `without status` has none; `across namespaces` is
 /// a kind whose objects are in none.
 macro_rules! kind {
-    ($(#[$doc:meta])* bare $name:ident, $spec:ty, $status:ty, $descriptor:expr) => {
-        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::NamespaceResourceScope, $descriptor }
+    ($(#[$doc:meta])* bare $name:ident, $spec:ty, $status:ty, $schema:path, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::NamespaceResourceScope, $schema, $descriptor }
     };
-    ($(#[$doc:meta])* without status $name:ident, $spec:ty, $descriptor:expr) => {
-        $crate::object::root! { $(#[$doc])* $name, $spec, [], kube_core::NamespaceResourceScope, $descriptor }
+    ($(#[$doc:meta])* without status $name:ident, $spec:ty, $schema:path, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [], kube_core::NamespaceResourceScope, $schema, $descriptor }
     };
-    ($(#[$doc:meta])* across namespaces without status $name:ident, $spec:ty, $descriptor:expr) => {
-        $crate::object::root! { $(#[$doc])* $name, $spec, [], kube_core::ClusterResourceScope, $descriptor }
+    ($(#[$doc:meta])* across namespaces without status $name:ident, $spec:ty, $schema:path, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [], kube_core::ClusterResourceScope, $schema, $descriptor }
     };
-    ($(#[$doc:meta])* across namespaces bare $name:ident, $spec:ty, $status:ty, $descriptor:expr) => {
-        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::ClusterResourceScope, $descriptor }
+    ($(#[$doc:meta])* across namespaces bare $name:ident, $spec:ty, $status:ty, $schema:path, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::ClusterResourceScope, $schema, $descriptor }
     };
-    ($(#[$doc:meta])* across namespaces $name:ident, $spec:ty, $status:ty, $descriptor:expr) => {
-        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::ClusterResourceScope, $descriptor }
+    ($(#[$doc:meta])* across namespaces $name:ident, $spec:ty, $status:ty, $schema:path, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::ClusterResourceScope, $schema, $descriptor }
         $crate::object::conditions! { $name }
     };
-    ($(#[$doc:meta])* $name:ident, $spec:ty, $status:ty, $descriptor:expr) => {
-        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::NamespaceResourceScope, $descriptor }
+    ($(#[$doc:meta])* $name:ident, $spec:ty, $status:ty, $schema:path, $descriptor:expr) => {
+        $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::NamespaceResourceScope, $schema, $descriptor }
         $crate::object::conditions! { $name }
     };
 }
@@ -43,7 +43,7 @@ macro_rules! conditions {
 macro_rules! root {
     (
         $(#[$doc:meta])*
-        $name:ident, $spec:ty, [$($status:ty)?], $scope:ty, $descriptor:expr
+        $name:ident, $spec:ty, [$($status:ty)?], $scope:ty, $schema:path, $descriptor:expr
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -102,6 +102,10 @@ macro_rules! root {
 
         impl $crate::Described for $name {
             const DESCRIPTOR: $crate::Descriptor = $descriptor;
+
+            fn schema() -> serde_json::Value {
+                $schema()
+            }
         }
 
         impl kube_core::Resource for $name {

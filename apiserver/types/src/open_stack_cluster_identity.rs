@@ -16,10 +16,10 @@ fn schema() -> Value {
 
 kind! {
     /// Credentials that several namespaces share.
-    across namespaces without status OpenStackClusterIdentity, OpenStackClusterIdentitySpec, Descriptor {
+    across namespaces without status OpenStackClusterIdentity, OpenStackClusterIdentitySpec, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1alpha1", kind: "OpenStackClusterIdentity",
         plural: "openstackclusteridentities", singular: "openstackclusteridentity", short_names: &["osci"],
-        categories: &["cluster-api"], namespaced: false, status_subresource: false, scale: None, deprecation: None, columns: COLUMNS, schema,
+        categories: &["cluster-api"], namespaced: false, status_subresource: false, scale: None, deprecation: None, columns: COLUMNS,
     }
 }
 

@@ -18,10 +18,10 @@ fn schema() -> Value {
 
 kind! {
     /// What OpenStackClusters are made from.
-    without status OpenStackClusterTemplate, OpenStackClusterTemplateSpec, Descriptor {
+    without status OpenStackClusterTemplate, OpenStackClusterTemplateSpec, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", kind: "OpenStackClusterTemplate",
         plural: "openstackclustertemplates", singular: "openstackclustertemplate", short_names: &["osct"],
-        categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None, deprecation: None, columns: COLUMNS, schema,
+        categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None, deprecation: None, columns: COLUMNS,
     }
 }
 

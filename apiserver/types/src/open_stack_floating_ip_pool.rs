@@ -23,10 +23,10 @@ fn schema() -> Value {
 
 kind! {
     /// Floating IPs that IPAddressClaims are answered from.
-    OpenStackFloatingIPPool, OpenStackFloatingIPPoolSpec, OpenStackFloatingIPPoolStatus, Descriptor {
+    OpenStackFloatingIPPool, OpenStackFloatingIPPoolSpec, OpenStackFloatingIPPoolStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1alpha1", kind: "OpenStackFloatingIPPool",
         plural: "openstackfloatingippools", singular: "openstackfloatingippool", short_names: &[],
-        categories: &[], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
+        categories: &[], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS,
     }
 }
 

@@ -25,10 +25,10 @@ fn schema() -> Value {
 
 kind! {
     /// What OpenStackMachines are made from.
-    OpenStackMachineTemplate, OpenStackMachineTemplateSpec, OpenStackMachineTemplateStatus, Descriptor {
+    OpenStackMachineTemplate, OpenStackMachineTemplateSpec, OpenStackMachineTemplateStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", kind: "OpenStackMachineTemplate",
         plural: "openstackmachinetemplates", singular: "openstackmachinetemplate", short_names: &["osmt"],
-        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
+        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS,
     }
 }
 

@@ -30,10 +30,10 @@ fn schema() -> Value {
 
 kind! {
     /// One Nova server.
-    OpenStackServer, OpenStackServerSpec, OpenStackServerStatus, Descriptor {
+    OpenStackServer, OpenStackServerSpec, OpenStackServerStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1alpha1", kind: "OpenStackServer",
         plural: "openstackservers", singular: "openstackserver", short_names: &["oss"],
-        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
+        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS,
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) const NAMESPACE: &str = "team-a";
 
 /// Objects of a kind in one version that its schema admits.
 pub(crate) fn objects(descriptor: &Descriptor, width: Width) -> BoxedStrategy<Value> {
-    let schema = (descriptor.schema)();
+    let schema = apiserver_types::schema(descriptor).unwrap();
     let mut parts = Map::new();
     for (name, part) in schema["properties"].as_object().into_iter().flatten() {
         if !["apiVersion", "kind", "metadata"].contains(&name.as_str()) {

@@ -2,11 +2,11 @@
 
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::verb::{Verb, VerbAnswer, VerbCall};
-use apiserver_types::{MachineReboot, structural};
 use async_trait::async_trait;
 use serde_json::Value;
 
 use super::operation::{self, OPERATION_KIND, Wish};
+use crate::schemas;
 
 /// The verb.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ impl Verb for Reboot {
     }
 
     fn request_schema(&self) -> Value {
-        structural::<MachineReboot>()
+        schemas::body("MachineReboot")
     }
 
     fn response_kind(&self) -> (&'static str, &'static str, &'static str) {

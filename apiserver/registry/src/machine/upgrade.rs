@@ -4,11 +4,11 @@ use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::object;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::verb::{Verb, VerbAnswer, VerbCall};
-use apiserver_types::{MachineUpgrade, structural};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::operation::{self, OPERATION_KIND, Wish};
+use crate::schemas;
 
 /// The verb.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ impl Verb for Upgrade {
     }
 
     fn request_schema(&self) -> Value {
-        structural::<MachineUpgrade>()
+        schemas::body("MachineUpgrade")
     }
 
     fn response_kind(&self) -> (&'static str, &'static str, &'static str) {

@@ -47,10 +47,10 @@ fn schema() -> Value {
 
 kind! {
     /// A Kubernetes cluster as a whole.
-    Cluster, ClusterSpec, ClusterStatus, Descriptor {
+    Cluster, ClusterSpec, ClusterStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "Cluster", plural: "clusters", singular: "cluster",
         short_names: &["cl"], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -31,12 +31,12 @@ fn schema() -> Value {
 
 kind! {
     /// What Clusters of one shape are made from.
-    ClusterClass, ClusterClassSpec, ClusterClassStatus, Descriptor {
+    ClusterClass, ClusterClassSpec, ClusterClassStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "ClusterClass", plural: "clusterclasses", singular: "clusterclass",
         short_names: &["cc"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -42,11 +42,11 @@ fn schema() -> Value {
 
 kind! {
     /// How a machine becomes a node by kubeadm.
-    KubeadmConfig, KubeadmConfigSpec, KubeadmConfigStatus, Descriptor {
+    KubeadmConfig, KubeadmConfigSpec, KubeadmConfigStatus, schema, Descriptor {
         group: "bootstrap.cluster.x-k8s.io", version: "v1beta2", kind: "KubeadmConfig", plural: "kubeadmconfigs", singular: "kubeadmconfig",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

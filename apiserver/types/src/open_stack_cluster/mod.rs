@@ -35,10 +35,10 @@ fn schema() -> Value {
 
 kind! {
     /// The networks, groups and endpoint of a cluster in OpenStack.
-    OpenStackCluster, OpenStackClusterSpec, OpenStackClusterStatus, Descriptor {
+    OpenStackCluster, OpenStackClusterSpec, OpenStackClusterStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", kind: "OpenStackCluster",
         plural: "openstackclusters", singular: "openstackcluster", short_names: &["osc"],
-        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
+        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS,
     }
 }
 

@@ -39,10 +39,10 @@ fn schema() -> Value {
 
 kind! {
     /// A Nova server and what belongs to it.
-    OpenStackMachine, OpenStackMachineSpec, OpenStackMachineStatus, Descriptor {
+    OpenStackMachine, OpenStackMachineSpec, OpenStackMachineStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", kind: "OpenStackMachine",
         plural: "openstackmachines", singular: "openstackmachine", short_names: &["osm"],
-        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
+        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS,
     }
 }
 

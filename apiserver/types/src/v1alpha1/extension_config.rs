@@ -25,13 +25,13 @@ fn schema() -> Value {
 
 kind! {
     /// A server that takes part in what happens to clusters.
-    across namespaces bare ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, Descriptor {
+    across namespaces bare ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, schema, Descriptor {
         group: "runtime.cluster.x-k8s.io", version: "v1alpha1", kind: "ExtensionConfig", plural: "extensionconfigs", singular: "extensionconfig",
         short_names: &["ext"], categories: &["cluster-api"], namespaced: false, status_subresource: true, scale: None,
         deprecation: Some(
             "runtime.cluster.x-k8s.io/v1alpha1 ExtensionConfig is deprecated; use runtime.cluster.x-k8s.io/v1beta2 ExtensionConfig",
         ),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

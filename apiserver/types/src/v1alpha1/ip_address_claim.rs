@@ -25,11 +25,11 @@ fn schema() -> Value {
 
 kind! {
     /// A wish for an address.
-    bare IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus, Descriptor {
+    bare IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus, schema, Descriptor {
         group: "ipam.cluster.x-k8s.io", version: "v1alpha1", kind: "IPAddressClaim", plural: "ipaddressclaims", singular: "ipaddressclaim",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
         deprecation: None,
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

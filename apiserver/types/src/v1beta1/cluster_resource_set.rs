@@ -23,13 +23,13 @@ fn schema() -> Value {
 
 kind! {
     /// What is applied to every cluster of a kind.
-    bare ClusterResourceSet, ClusterResourceSetSpec, ClusterResourceSetStatus, Descriptor {
+    bare ClusterResourceSet, ClusterResourceSetSpec, ClusterResourceSetStatus, schema, Descriptor {
         group: "addons.cluster.x-k8s.io", version: "v1beta1", kind: "ClusterResourceSet", plural: "clusterresourcesets", singular: "clusterresourceset",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
         deprecation: Some(
             "addons.cluster.x-k8s.io/v1beta1 ClusterResourceSet is deprecated; use addons.cluster.x-k8s.io/v1beta2 ClusterResourceSet",
         ),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

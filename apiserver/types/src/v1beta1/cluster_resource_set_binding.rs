@@ -20,13 +20,13 @@ fn schema() -> Value {
 
 kind! {
     /// What was applied to a cluster.
-    without status ClusterResourceSetBinding, ClusterResourceSetBindingSpec, Descriptor {
+    without status ClusterResourceSetBinding, ClusterResourceSetBindingSpec, schema, Descriptor {
         group: "addons.cluster.x-k8s.io", version: "v1beta1", kind: "ClusterResourceSetBinding", plural: "clusterresourcesetbindings", singular: "clusterresourcesetbinding",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
         deprecation: Some(
             "addons.cluster.x-k8s.io/v1beta1 ClusterResourceSetBinding is deprecated; use addons.cluster.x-k8s.io/v1beta2 ClusterResourceSetBinding",
         ),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -26,13 +26,13 @@ fn schema() -> Value {
 
 kind! {
     /// An address that was given.
-    without status IPAddress, IPAddressSpec, Descriptor {
+    without status IPAddress, IPAddressSpec, schema, Descriptor {
         group: "ipam.cluster.x-k8s.io", version: "v1beta1", kind: "IPAddress", plural: "ipaddresses", singular: "ipaddress",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
         deprecation: Some(
             "ipam.cluster.x-k8s.io/v1beta1 IPAddress is deprecated; use ipam.cluster.x-k8s.io/v1beta2 IPAddress",
         ),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

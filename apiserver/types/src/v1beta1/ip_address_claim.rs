@@ -25,13 +25,13 @@ fn schema() -> Value {
 
 kind! {
     /// A wish for an address.
-    bare IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus, Descriptor {
+    bare IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus, schema, Descriptor {
         group: "ipam.cluster.x-k8s.io", version: "v1beta1", kind: "IPAddressClaim", plural: "ipaddressclaims", singular: "ipaddressclaim",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
         deprecation: Some(
             "ipam.cluster.x-k8s.io/v1beta1 IPAddressClaim is deprecated; use ipam.cluster.x-k8s.io/v1beta2 IPAddressClaim",
         ),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -21,13 +21,13 @@ fn schema() -> Value {
 
 kind! {
     /// What KubeadmConfigs are made from.
-    without status KubeadmConfigTemplate, KubeadmConfigTemplateSpec, Descriptor {
+    without status KubeadmConfigTemplate, KubeadmConfigTemplateSpec, schema, Descriptor {
         group: "bootstrap.cluster.x-k8s.io", version: "v1beta1", kind: "KubeadmConfigTemplate", plural: "kubeadmconfigtemplates", singular: "kubeadmconfigtemplate",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
         deprecation: Some(
             "bootstrap.cluster.x-k8s.io/v1beta1 KubeadmConfigTemplate is deprecated; use bootstrap.cluster.x-k8s.io/v1beta2 KubeadmConfigTemplate",
         ),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -38,7 +38,7 @@ fn schema() -> Value {
 
 kind! {
     /// A control plane that kubeadm makes.
-    bare KubeadmControlPlane, KubeadmControlPlaneSpec, KubeadmControlPlaneStatus, Descriptor {
+    bare KubeadmControlPlane, KubeadmControlPlaneSpec, KubeadmControlPlaneStatus, schema, Descriptor {
         group: "controlplane.cluster.x-k8s.io", version: "v1beta1", kind: "KubeadmControlPlane", plural: "kubeadmcontrolplanes", singular: "kubeadmcontrolplane",
         short_names: &["kcp"], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: Some(Scale {
             spec_replicas: ".spec.replicas", status_replicas: ".status.replicas", selector: Some(".status.selector"),
@@ -46,7 +46,7 @@ kind! {
         deprecation: Some(
             "controlplane.cluster.x-k8s.io/v1beta1 KubeadmControlPlane is deprecated; use controlplane.cluster.x-k8s.io/v1beta2 KubeadmControlPlane",
         ),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -25,13 +25,13 @@ fn schema() -> Value {
 
 kind! {
     /// What KubeadmControlPlanes are made from.
-    without status KubeadmControlPlaneTemplate, KubeadmControlPlaneTemplateSpec, Descriptor {
+    without status KubeadmControlPlaneTemplate, KubeadmControlPlaneTemplateSpec, schema, Descriptor {
         group: "controlplane.cluster.x-k8s.io", version: "v1beta1", kind: "KubeadmControlPlaneTemplate", plural: "kubeadmcontrolplanetemplates", singular: "kubeadmcontrolplanetemplate",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
         deprecation: Some(
             "controlplane.cluster.x-k8s.io/v1beta1 KubeadmControlPlaneTemplate is deprecated; use controlplane.cluster.x-k8s.io/v1beta2 KubeadmControlPlaneTemplate",
         ),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -26,12 +26,12 @@ fn schema() -> Value {
 
 kind! {
     /// One server of a cluster: what it is booted from, and what became of it.
-    bare Machine, MachineSpec, MachineStatus, Descriptor {
+    bare Machine, MachineSpec, MachineStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "Machine", plural: "machines", singular: "machine",
         short_names: &["ma"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: None,
         deprecation: Some("cluster.x-k8s.io/v1beta1 Machine is deprecated; use cluster.x-k8s.io/v1beta2 Machine"),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

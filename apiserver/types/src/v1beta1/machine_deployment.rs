@@ -38,12 +38,12 @@ fn schema() -> Value {
 
 kind! {
     /// A number of Machines made from one template, exchanged little by little when it changes.
-    bare MachineDeployment, MachineDeploymentSpec, MachineDeploymentStatus, Descriptor {
+    bare MachineDeployment, MachineDeploymentSpec, MachineDeploymentStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "MachineDeployment", plural: "machinedeployments", singular: "machinedeployment",
         short_names: &["md"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: Some(Scale { spec_replicas: ".spec.replicas", status_replicas: ".status.replicas", selector: Some(".status.selector") }),
         deprecation: Some("cluster.x-k8s.io/v1beta1 MachineDeployment is deprecated; use cluster.x-k8s.io/v1beta2 MachineDeployment"),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -30,12 +30,12 @@ fn schema() -> Value {
 
 kind! {
     /// When Machines of a Cluster are unhealthy, and how far they are replaced.
-    bare MachineHealthCheck, MachineHealthCheckSpec, MachineHealthCheckStatus, Descriptor {
+    bare MachineHealthCheck, MachineHealthCheckSpec, MachineHealthCheckStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "MachineHealthCheck", plural: "machinehealthchecks", singular: "machinehealthcheck",
         short_names: &["mhc", "mhcs"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: None,
         deprecation: Some("cluster.x-k8s.io/v1beta1 MachineHealthCheck is deprecated; use cluster.x-k8s.io/v1beta2 MachineHealthCheck"),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

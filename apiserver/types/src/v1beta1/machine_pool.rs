@@ -26,12 +26,12 @@ fn schema() -> Value {
 
 kind! {
     /// Machines that the cloud keeps a number of by itself.
-    bare MachinePool, MachinePoolSpec, MachinePoolStatus, Descriptor {
+    bare MachinePool, MachinePoolSpec, MachinePoolStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "MachinePool", plural: "machinepools", singular: "machinepool",
         short_names: &["mp"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: Some(Scale { spec_replicas: ".spec.replicas", status_replicas: ".status.replicas", selector: None }),
         deprecation: Some("cluster.x-k8s.io/v1beta1 MachinePool is deprecated; use cluster.x-k8s.io/v1beta2 MachinePool"),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -29,12 +29,12 @@ fn schema() -> Value {
 
 kind! {
     /// A number of Machines made from one template.
-    bare MachineSet, MachineSetSpec, MachineSetStatus, Descriptor {
+    bare MachineSet, MachineSetSpec, MachineSetStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "MachineSet", plural: "machinesets", singular: "machineset",
         short_names: &["ms"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: Some(Scale { spec_replicas: ".spec.replicas", status_replicas: ".status.replicas", selector: Some(".status.selector") }),
         deprecation: Some("cluster.x-k8s.io/v1beta1 MachineSet is deprecated; use cluster.x-k8s.io/v1beta2 MachineSet"),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -38,19 +38,19 @@ fn template_schema() -> Value {
 
 kind! {
     /// The networks, groups and endpoint of a cluster in OpenStack.
-    bare OpenStackCluster, OpenStackClusterSpec, OpenStackClusterStatus, Descriptor {
+    bare OpenStackCluster, OpenStackClusterSpec, OpenStackClusterStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta1", kind: "OpenStackCluster",
         plural: "openstackclusters", singular: "openstackcluster", short_names: &["osc"],
-        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
+        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS,
     }
 }
 
 kind! {
     /// What OpenStackClusters are made from.
-    without status OpenStackClusterTemplate, OpenStackClusterTemplateSpec, Descriptor {
+    without status OpenStackClusterTemplate, OpenStackClusterTemplateSpec, template_schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta1", kind: "OpenStackClusterTemplate",
         plural: "openstackclustertemplates", singular: "openstackclustertemplate", short_names: &["osct"],
-        categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None, deprecation: None, columns: TEMPLATE_COLUMNS, schema: template_schema,
+        categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None, deprecation: None, columns: TEMPLATE_COLUMNS,
     }
 }
 

@@ -47,19 +47,19 @@ fn template_schema() -> Value {
 
 kind! {
     /// A Nova server and what belongs to it.
-    bare OpenStackMachine, OpenStackMachineSpec, OpenStackMachineStatus, Descriptor {
+    bare OpenStackMachine, OpenStackMachineSpec, OpenStackMachineStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta1", kind: "OpenStackMachine",
         plural: "openstackmachines", singular: "openstackmachine", short_names: &["osm"],
-        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS, schema,
+        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: COLUMNS,
     }
 }
 
 kind! {
     /// What OpenStackMachines are made from.
-    bare OpenStackMachineTemplate, OpenStackMachineTemplateSpec, OpenStackMachineTemplateStatus, Descriptor {
+    bare OpenStackMachineTemplate, OpenStackMachineTemplateSpec, OpenStackMachineTemplateStatus, template_schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta1", kind: "OpenStackMachineTemplate",
         plural: "openstackmachinetemplates", singular: "openstackmachinetemplate", short_names: &["osmt"],
-        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: TEMPLATE_COLUMNS, schema: template_schema,
+        categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None, columns: TEMPLATE_COLUMNS,
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// All facts of one kind in one version.
 pub(crate) fn of(descriptor: &Descriptor) -> Vec<String> {
     let mut facts = names(descriptor);
-    let schema = (descriptor.schema)();
+    let schema = apiserver_types::schema(descriptor).unwrap();
     for (part, inner) in schema["properties"].as_object().into_iter().flatten() {
         if !["apiVersion", "kind", "metadata"].contains(&part.as_str()) {
             let mark = if inner.get("items").is_some() { "[]" } else { "" };

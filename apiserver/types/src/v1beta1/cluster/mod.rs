@@ -30,12 +30,12 @@ fn schema() -> Value {
 
 kind! {
     /// A Kubernetes cluster as a whole.
-    bare Cluster, ClusterSpec, ClusterStatus, Descriptor {
+    bare Cluster, ClusterSpec, ClusterStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "Cluster", plural: "clusters", singular: "cluster",
         short_names: &["cl"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: None,
         deprecation: Some("cluster.x-k8s.io/v1beta1 Cluster is deprecated; use cluster.x-k8s.io/v1beta2 Cluster"),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

@@ -32,12 +32,12 @@ fn schema() -> Value {
 
 kind! {
     /// What Clusters of one shape are made from.
-    bare ClusterClass, ClusterClassSpec, ClusterClassStatus, Descriptor {
+    bare ClusterClass, ClusterClassSpec, ClusterClassStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "ClusterClass", plural: "clusterclasses", singular: "clusterclass",
         short_names: &["cc"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
         scale: None,
         deprecation: Some("cluster.x-k8s.io/v1beta1 ClusterClass is deprecated; use cluster.x-k8s.io/v1beta2 ClusterClass"),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

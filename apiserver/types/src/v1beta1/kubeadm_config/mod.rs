@@ -33,13 +33,13 @@ fn schema() -> Value {
 
 kind! {
     /// How a machine becomes a node by kubeadm.
-    bare KubeadmConfig, KubeadmConfigSpec, KubeadmConfigStatus, Descriptor {
+    bare KubeadmConfig, KubeadmConfigSpec, KubeadmConfigStatus, schema, Descriptor {
         group: "bootstrap.cluster.x-k8s.io", version: "v1beta1", kind: "KubeadmConfig", plural: "kubeadmconfigs", singular: "kubeadmconfig",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
         deprecation: Some(
             "bootstrap.cluster.x-k8s.io/v1beta1 KubeadmConfig is deprecated; use bootstrap.cluster.x-k8s.io/v1beta2 KubeadmConfig",
         ),
-        columns: COLUMNS, schema,
+        columns: COLUMNS,
     }
 }
 

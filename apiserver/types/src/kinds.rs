@@ -1,0 +1,95 @@
+//! Every kind in every version: the one list of them.
+
+use serde_json::Value;
+
+use crate::core_kinds;
+use crate::descriptor::{Described, Descriptor};
+use crate::schema::structural;
+
+/// Makes of a list of types what is told of them all.
+macro_rules! kinds {
+    ($($kind:ty,)*) => {
+        /// Every kind in every version, in the order of discovery: a kind's first version is the one that
+        /// is stored.
+        pub fn descriptors() -> Vec<Descriptor> {
+            [$(<$kind>::DESCRIPTOR,)*].into_iter().chain(core_kinds::DESCRIPTORS).collect()
+        }
+
+        /// The structural OpenAPI v3 schema of the whole object of a kind; `None` for one that is not listed.
+        pub fn schema(descriptor: &Descriptor) -> Option<Value> {
+            $(
+                if *descriptor == <$kind>::DESCRIPTOR {
+                    return Some(<$kind>::schema());
+                }
+            )*
+            core_kinds::schema(descriptor.kind).filter(|_| core_kinds::DESCRIPTORS.contains(descriptor))
+        }
+    };
+}
+
+kinds! {
+    // cluster.x-k8s.io
+    crate::Cluster,
+    crate::ClusterClass,
+    crate::Machine,
+    crate::MachineSet,
+    crate::MachineDeployment,
+    crate::MachinePool,
+    crate::MachineHealthCheck,
+    crate::MachineDrainRule,
+    crate::v1beta1::Cluster,
+    crate::v1beta1::ClusterClass,
+    crate::v1beta1::Machine,
+    crate::v1beta1::MachineSet,
+    crate::v1beta1::MachineDeployment,
+    crate::v1beta1::MachinePool,
+    crate::v1beta1::MachineHealthCheck,
+    crate::v1beta1::MachineDrainRule,
+    // bootstrap.cluster.x-k8s.io
+    crate::KubeadmConfig,
+    crate::KubeadmConfigTemplate,
+    crate::v1beta1::KubeadmConfig,
+    crate::v1beta1::KubeadmConfigTemplate,
+    // controlplane.cluster.x-k8s.io
+    crate::KubeadmControlPlane,
+    crate::KubeadmControlPlaneTemplate,
+    crate::v1beta1::KubeadmControlPlane,
+    crate::v1beta1::KubeadmControlPlaneTemplate,
+    // addons.cluster.x-k8s.io
+    crate::ClusterResourceSet,
+    crate::ClusterResourceSetBinding,
+    crate::v1beta1::ClusterResourceSet,
+    crate::v1beta1::ClusterResourceSetBinding,
+    // ipam.cluster.x-k8s.io
+    crate::IPAddressClaim,
+    crate::IPAddress,
+    crate::v1beta1::IPAddressClaim,
+    crate::v1beta1::IPAddress,
+    crate::v1alpha1::IPAddressClaim,
+    crate::v1alpha1::IPAddress,
+    // runtime.cluster.x-k8s.io
+    crate::ExtensionConfig,
+    crate::v1alpha1::ExtensionConfig,
+    // infrastructure.cluster.x-k8s.io
+    crate::OpenStackCluster,
+    crate::OpenStackClusterTemplate,
+    crate::OpenStackMachine,
+    crate::OpenStackMachineTemplate,
+    crate::OpenStackServer,
+    crate::OpenStackFloatingIPPool,
+    crate::OpenStackClusterIdentity,
+    crate::v1beta1::OpenStackCluster,
+    crate::v1beta1::OpenStackClusterTemplate,
+    crate::v1beta1::OpenStackMachine,
+    crate::v1beta1::OpenStackMachineTemplate,
+    // capstan.dev
+    crate::MachineOperation,
+}
+
+/// What verbs are sent, by the name of its type: the schemas of their bodies.
+pub fn bodies() -> Vec<(&'static str, Value)> {
+    vec![
+        ("MachineReboot", structural::<crate::MachineReboot>()),
+        ("MachineUpgrade", structural::<crate::MachineUpgrade>()),
+    ]
+}
