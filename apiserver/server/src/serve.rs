@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,9 @@ use storage_embedded::EmbeddedStore;
 use storage_etcd::EtcdConfiguration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::assembly::Assembly;
 use crate::cli::ServeArguments;
@@ -35,9 +39,9 @@ pub(crate) const LISTEN: &str = "127.0.0.1:7443";
 /// How long requests in flight may take to finish at the end: the longest a request may take.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What is never logged, whatever level is asked for: the SDK prints every request with its headers,
-/// and the calls are logged by the provider.
-const SILENCED: &str = "openstack_sdk=warn";
+/// Of whom nothing below a warning is logged, whatever level is asked for: the SDK prints every request with its
+/// headers, and the calls are logged by the provider. Its parts' names begin with this.
+const SILENCED: &str = "openstack_sdk";
 
 /// Serves until told to stop.
 pub(crate) fn run(arguments: &ServeArguments, assembly: &Assembly) -> anyhow::Result<()> {
@@ -49,15 +53,15 @@ pub(crate) fn run(arguments: &ServeArguments, assembly: &Assembly) -> anyhow::Re
 
 fn start_logging(configuration: &ServerConfiguration) -> anyhow::Result<()> {
     let level = configuration.logging.level.as_deref().unwrap_or("info");
-    let filter = tracing_subscriber::EnvFilter::try_new(level)
+    let filter = Targets::from_str(level)
         .with_context(|| format!("logging.level: {level:?} is not a level or filter"))?
-        .add_directive(SILENCED.parse()?);
+        .with_target(SILENCED, LevelFilter::WARN);
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    let log = tracing_subscriber::registry().with(filter);
     match configuration.logging.format.as_deref() {
-        Some("json") => builder.json().init(),
-        _ => builder.init(),
+        Some("json") => log.with(lines.json()).init(),
+        _ => log.with(lines).init(),
     }
     Ok(())
 }
