@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 
 use crate::peer::{Peer, PeerIdentity};
 use crate::user::User;
@@ -157,28 +157,34 @@ fn strip(rules: &RequestHeaders, headers: &mut HeaderMap) {
 }
 
 impl RequestHeaders {
+    /// `None` when nobody is named, or anything is not UTF-8: without it, it would be somebody else.
     fn read(&self, headers: &HeaderMap) -> Option<User> {
         let first = |names: &[String]| {
-            names
-                .iter()
-                .filter_map(|name| headers.get(name.as_str())?.to_str().ok())
-                .find(|v| !v.is_empty())
-                .map(str::to_owned)
+            let mut values = names.iter().filter_map(|name| headers.get(name.as_str()));
+            values.find(|value| !value.is_empty()).map(text)
         };
         let groups = self.group.iter().flat_map(|name| headers.get_all(name.as_str()));
-        let groups = groups.filter_map(|value| value.to_str().ok()).map(str::to_owned);
-        let mut user = User::authenticated(first(&self.username)?, groups);
-        user.uid = first(&self.uid);
+        let groups: Vec<String> = groups.map(text).collect::<Option<_>>()?;
+        let mut user = User::authenticated(first(&self.username)??, groups);
+        user.uid = match first(&self.uid) {
+            Some(uid) => Some(uid?),
+            None => None,
+        };
         for prefix in &self.extra_prefix {
             let prefix = prefix.to_ascii_lowercase();
             for (name, value) in headers {
-                if let (Some(key), Ok(value)) = (name.as_str().strip_prefix(&prefix), value.to_str()) {
-                    user.extra.entry(percent_decode(key)).or_default().push(value.to_owned());
+                if let Some(key) = name.as_str().strip_prefix(&prefix) {
+                    user.extra.entry(percent_decode(key)).or_default().push(text(value)?);
                 }
             }
         }
         Some(user)
     }
+}
+
+/// Names are not ASCII alone.
+fn text(value: &HeaderValue) -> Option<String> {
+    std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned)
 }
 
 /// Header names cannot carry every character; the proxy escapes the others.

@@ -8,6 +8,9 @@ pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// Group of everybody who was not.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 
+/// Name of everybody who was not.
+const ANONYMOUS: &str = "system:anonymous";
+
 /// Group that may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
 
@@ -25,22 +28,20 @@ pub struct User {
 }
 
 impl User {
-    /// A user known by name and groups; `system:authenticated` is added.
+    /// A user known by name and groups; `system:authenticated` is added, but to nobody who is said to be nobody, as a
+    /// host passes on who showed it nothing.
     pub fn authenticated(name: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
-        let mut groups: Vec<String> = groups.into_iter().collect();
-        if !groups.iter().any(|group| group == AUTHENTICATED) {
+        let (name, mut groups): (String, Vec<String>) = (name.into(), groups.into_iter().collect());
+        if name != ANONYMOUS && !groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED)
+        {
             groups.push(AUTHENTICATED.to_owned());
         }
-        Self { name: name.into(), groups, ..Self::default() }
+        Self { name, groups, ..Self::default() }
     }
 
     /// Somebody who showed nothing.
     pub fn anonymous() -> Self {
-        Self {
-            name: "system:anonymous".to_owned(),
-            groups: vec![UNAUTHENTICATED.to_owned()],
-            ..Self::default()
-        }
+        Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
     }
 
     /// Whether nobody knows who it is.

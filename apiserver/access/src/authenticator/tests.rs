@@ -64,6 +64,27 @@ fn the_front_proxy_is_believed() {
 }
 
 #[test]
+fn the_front_proxy_names_people_in_their_own_letters_and_nobody_is_nobody() {
+    let world = world();
+    let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
+    let read = |user: &[u8], group: &[u8]| {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-remote-user", HeaderValue::from_bytes(user).unwrap());
+        headers.insert("x-remote-group", HeaderValue::from_bytes(group).unwrap());
+        block(Authenticator::default().authenticate(&peer, &mut headers))
+    };
+    let known = read("jürgen".as_bytes(), "größe".as_bytes()).unwrap();
+    assert_eq!((known.name.as_str(), known.groups[0].as_str()), ("jürgen", "größe"));
+    let nobody = read(b"system:anonymous", b"system:unauthenticated").unwrap();
+    assert_eq!(
+        (nobody.is_anonymous(), nobody.groups.as_slice()),
+        (true, ["system:unauthenticated".to_owned()].as_slice())
+    );
+    assert!(read(b"j\xfcrgen", b"dev").is_err());
+    assert!(read(b"bob", b"gr\xf6\xdfe").is_err());
+}
+
+#[test]
 fn anybody_else_who_sends_its_headers_is_who_their_certificate_says() {
     let world = world();
     let peer = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now());

@@ -19,16 +19,16 @@ pub(super) enum Shown {
 
 /// Reads the token, and takes it away from among the subprotocols: one of the others is to be echoed.
 pub(super) fn take(headers: &mut HeaderMap) -> Shown {
-    match bearer(headers) {
-        Some(token) => Shown::Token(token),
-        None => of_web_socket(headers),
-    }
+    bearer(headers).unwrap_or_else(|| of_web_socket(headers))
 }
 
-fn bearer(headers: &HeaderMap) -> Option<String> {
-    let text = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = text.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+/// The word after the scheme, and nothing when a second space is there in its place.
+fn bearer(headers: &HeaderMap) -> Option<Shown> {
+    let shown = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
+    let mut words = shown.split(|byte| *byte == b' ');
+    let is_token = words.next()?.eq_ignore_ascii_case(b"bearer");
+    let token = words.next().filter(|token| is_token && !token.is_empty())?;
+    Some(std::str::from_utf8(token).map_or(Shown::NoToken, |token| Shown::Token(token.to_owned())))
 }
 
 fn of_web_socket(headers: &mut HeaderMap) -> Shown {
@@ -59,6 +59,24 @@ fn of_web_socket(headers: &mut HeaderMap) -> Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_is_the_word_after_its_scheme() {
+        let table: [(&[u8], Shown); 7] = [
+            (b"Bearer abc", Shown::Token("abc".to_owned())),
+            (b" bearer abc def", Shown::Token("abc".to_owned())),
+            (b"Bearer ", Shown::Nothing),
+            (b"Bearer  abc", Shown::Nothing),
+            (b"Basic abc", Shown::Nothing),
+            ("Bearer gü".as_bytes(), Shown::Token("gü".to_owned())),
+            (b"Bearer g\xfc", Shown::NoToken),
+        ];
+        for (shown, expected) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_bytes(shown).unwrap());
+            assert_eq!(take(&mut headers), expected, "{shown:?}");
+        }
+    }
 
     #[test]
     fn a_browser_shows_its_token_among_the_subprotocols() {

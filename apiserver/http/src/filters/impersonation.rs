@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apiserver_access::{Attributes, User};
+use apiserver_machinery::go_text::quoted;
 use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 
 use super::authorization;
 use crate::server::ApiServer;
@@ -45,7 +46,7 @@ pub(crate) async fn act_as(
         let why = format!("User {:?} cannot impersonate: the host does that, not this endpoint", user.name);
         return Err(ApiError::forbidden_path(&why));
     }
-    let wanted = Wanted::read(headers);
+    let wanted = Wanted::read(headers)?;
     remove(headers);
     if wanted == Wanted::default() {
         return Ok(user);
@@ -78,23 +79,28 @@ fn remove(headers: &mut HeaderMap) {
     }
 }
 
+/// Names are not ASCII alone: those of people are in the letters that they have.
+fn text(value: &HeaderValue) -> ApiResult<String> {
+    let text = std::str::from_utf8(value.as_bytes());
+    text.map(str::to_owned).map_err(|_| ApiError::bad_request("whom to impersonate is not said in UTF-8"))
+}
+
 impl Wanted {
-    fn read(headers: &HeaderMap) -> Self {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let groups = headers.get_all(GROUP).iter().filter_map(|value| value.to_str().ok());
+    /// What cannot be read is refused: left out, it would leave the rights of who asks.
+    fn read(headers: &HeaderMap) -> ApiResult<Self> {
         let mut wanted = Self {
-            user: text(USER).to_owned(),
-            groups: groups.map(str::to_owned).collect(),
-            uid: Some(text(UID).to_owned()).filter(|uid| !uid.is_empty()),
+            user: headers.get(USER).map(text).transpose()?.unwrap_or_default(),
+            groups: headers.get_all(GROUP).iter().map(text).collect::<ApiResult<_>>()?,
+            uid: headers.get(UID).map(text).transpose()?.filter(|uid| !uid.is_empty()),
             extra: BTreeMap::new(),
         };
         for (name, value) in headers {
-            if let (Some(key), Ok(value)) = (name.as_str().strip_prefix(EXTRA), value.to_str()) {
+            if let Some(key) = name.as_str().strip_prefix(EXTRA) {
                 let key = crate::query::decode(key).to_lowercase();
-                wanted.extra.entry(key).or_default().push(value.to_owned());
+                wanted.extra.entry(key).or_default().push(text(value)?);
             }
         }
-        wanted
+        Ok(wanted)
     }
 
     /// Namespace and name, where the user is a service account: with names that one can have.
@@ -107,19 +113,19 @@ impl Wanted {
     /// As upstream prints it, which clients have seen: in Go's form.
     fn in_go(&self) -> String {
         let list = |values: &[String]| {
-            let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
-            format!("[]string{{{}}}", quoted.join(", "))
+            let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+            format!("[]string{{{}}}", values.join(", "))
         };
         let groups = if self.groups.is_empty() { "[]string(nil)".to_owned() } else { list(&self.groups) };
         let extra: Vec<String> =
-            self.extra.iter().map(|(key, values)| format!("{key:?}:{}", list(values))).collect();
+            self.extra.iter().map(|(key, values)| format!("{}:{}", quoted(key), list(values))).collect();
         let extra = if extra.is_empty() {
             "map[string][]string(nil)".to_owned()
         } else {
             format!("map[string][]string{{{}}}", extra.join(", "))
         };
-        let uid = self.uid.as_deref().unwrap_or_default();
-        format!("&user.DefaultInfo{{Name:{:?}, UID:{uid:?}, Groups:{groups}, Extra:{extra}}}", self.user)
+        let (user, uid) = (quoted(&self.user), quoted(self.uid.as_deref().unwrap_or_default()));
+        format!("&user.DefaultInfo{{Name:{user}, UID:{uid}, Groups:{groups}, Extra:{extra}}}")
     }
 
     /// Group, resource, subresource, namespace and name of each thing that the user must be allowed
@@ -152,8 +158,6 @@ impl Wanted {
             let mut nobody = User::anonymous();
             nobody.groups.extend(groups.into_iter().filter(|group| group != "system:unauthenticated"));
             nobody
-        } else if groups.iter().any(|group| group == "system:unauthenticated") {
-            User { name: self.user, groups, ..User::default() }
         } else {
             User::authenticated(self.user, groups)
         };
@@ -170,9 +174,9 @@ mod tests {
     fn wanted(headers: &[(&'static str, &str)]) -> Wanted {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
-            map.append(*name, value.parse().unwrap());
+            map.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        let wanted = Wanted::read(&map);
+        let wanted = Wanted::read(&map).unwrap();
         remove(&mut map);
         assert!(map.is_empty(), "{map:?}");
         wanted
@@ -188,6 +192,25 @@ mod tests {
         let expected = "&user.DefaultInfo{Name:\"\", UID:\"7\", Groups:[]string(nil), \
                         Extra:map[string][]string(nil)}";
         assert_eq!(wanted(&[(UID, "7")]).in_go(), expected);
+    }
+
+    #[test]
+    fn whom_to_be_is_read_in_all_letters_or_refused() {
+        let read = wanted(&[(USER, "jürgen"), (GROUP, "größe"), (UID, "ü"), ("impersonate-extra-a", "ß")]);
+        let extra = BTreeMap::from([("a".to_owned(), vec!["ß".to_owned()])]);
+        let expected = Wanted {
+            user: "jürgen".to_owned(),
+            groups: vec!["größe".to_owned()],
+            uid: Some("ü".to_owned()),
+            extra,
+        };
+        assert_eq!(read, expected);
+        for name in [USER, GROUP, UID, "impersonate-extra-a"] {
+            let mut headers = HeaderMap::new();
+            headers.insert(USER, HeaderValue::from_static("bob"));
+            headers.insert(name, HeaderValue::from_bytes(b"j\xfcrgen").unwrap());
+            assert_eq!(Wanted::read(&headers).unwrap_err().code, 400, "{name}");
+        }
     }
 
     #[test]
