@@ -283,9 +283,10 @@ fn check_kind(value: &Value, body: &[u8], kind: &str) -> ApiResult<()> {
 }
 
 fn unrecognized(kind: &str, body: &[u8], why: &str) -> ApiError {
+    // What is no Secret yet may hold what is to be one.
+    let shown = if kind == "Secret" { "not repeated".to_owned() } else { summary(body) };
     ApiError::bad_request(format!(
-        "the object provided is unrecognized (must be of type {kind}): {why} ({})",
-        summary(body)
+        "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
     ))
 }
 

@@ -67,14 +67,17 @@ impl NamespaceReconciler {
     pub async fn reconcile(&self, namespace: &Namespace) -> Result<Option<Duration>, kube::Error> {
         let finalizers =
             namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_deref()).unwrap_or_default();
-        let ours = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
-        if namespace.metadata.deletion_timestamp.is_none() || !ours {
+        if namespace.metadata.deletion_timestamp.is_none() || finalizers.is_empty() {
             return Ok(None);
         }
         let remains = self.empty(namespace).await;
         let Some(mut done) = self.report(namespace, &remains).await? else { return Ok(None) };
         if !remains.is_nothing() {
             return Ok(Some(WAITING));
+        }
+        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            // Somebody else's are left.
+            return Ok(None);
         }
         done.metadata.managed_fields = None;
         if let Some(spec) = &mut done.spec {
