@@ -11,6 +11,8 @@ pub(crate) fn options() -> Options {
     let mut options = Options::default();
     // Without the lines around a fault: they may be a Secret's.
     options.with_snippet = false;
+    // As Go's reader does: 010 is eight.
+    options.legacy_octal_numbers = true;
     options.alias_limits.max_total_replayed_events = MOST_BY_ALIAS;
     options
 }

@@ -73,16 +73,33 @@ impl Element {
     pub fn wire(&self) -> String {
         match self {
             Self::Field(name) => ["f:", name].concat(),
-            Self::Value(item) => format!("v:{}", item.value()),
+            Self::Value(item) => ["v:", &json_of_go(item.value())].concat(),
             Self::Index(at) => format!("i:{at}"),
             Self::Key(fields) => {
                 let field = |(name, item): &(String, Item)| {
-                    [&Value::from(name.as_str()), item.value()].map(Value::to_string).join(":")
+                    [&Value::from(name.as_str()), item.value()].map(json_of_go).join(":")
                 };
                 ["k:{", &fields.iter().map(field).collect::<Vec<_>>().join(","), "}"].concat()
             }
         }
     }
+}
+
+/// JSON as Go writes it: with escapes for what ends a script in a page. Such characters are in texts alone.
+fn json_of_go(value: &Value) -> String {
+    let text = value.to_string();
+    let escaped = |letter: char| matches!(letter, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
+    if !text.contains(escaped) {
+        return text;
+    }
+    text.chars().fold(String::with_capacity(text.len() + 5), |mut written, letter| {
+        if escaped(letter) {
+            written.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            written.push(letter);
+        }
+        written
+    })
 }
 
 impl fmt::Display for Element {

@@ -110,7 +110,8 @@ impl MapType {
 fn compile(schema: &Value, path: &str) -> Result<Type, InvalidSchema> {
     let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
     if flag("x-kubernetes-int-or-string") {
-        return Ok(Type::Scalar(Scalar::Any));
+        // Whether it is one of the two is for the schema to say.
+        return Ok(Type::Deduced);
     }
     Ok(match schema.get("type").and_then(Value::as_str) {
         Some("object") => Type::Map(Box::new(map(schema, path)?)),
@@ -169,7 +170,7 @@ fn metadata() -> Type {
     let number = json!({"type": "integer"});
     let map = json!({"type": "object", "additionalProperties": text});
     let owner = json!({"type": "object", "x-kubernetes-map-type": "atomic", "properties": {
-        "apiVersion": text, "kind": text, "name": text, "uid": text,
+        "apiVersion": text, "kind": text, "name": text, "uid": {"type": "string", "default": ""},
         "controller": {"type": "boolean"}, "blockOwnerDeletion": {"type": "boolean"}}});
     let entry = json!({"type": "object"});
     let schema = json!({"type": "object", "properties": {
@@ -182,7 +183,14 @@ fn metadata() -> Type {
         "managedFields": {"type": "array", "items": entry},
     }});
     // The schema above is ours; were it wrong, metadata would be taken as it comes.
-    compile(&schema, ".metadata").unwrap_or(Type::Deduced)
+    let mut compiled = compile(&schema, ".metadata").unwrap_or(Type::Deduced);
+    if let Type::Map(map) = &mut compiled {
+        // Whether they are times is seen when they are read.
+        for time in ["creationTimestamp", "deletionTimestamp"] {
+            map.fields.insert(time.to_owned(), Type::Scalar(Scalar::Any));
+        }
+    }
+    compiled
 }
 
 fn fault(path: &str, problem: String) -> InvalidSchema {

@@ -72,7 +72,6 @@ fn decode(body: &[u8]) -> ApiResult<(Value, Vec<String>)> {
         _ => {
             let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
             let mut options = reader::options();
-            options.legacy_octal_numbers = true;
             options.duplicate_keys = DuplicateKeyPolicy::LastWins;
             let value = serde_saphyr::from_str_with_options(text, options.clone())
                 .map_err(|error| malformed(&error))?;

@@ -118,11 +118,31 @@ fn check_item(
 }
 
 fn wrong_time(text: &str) -> Option<String> {
-    if text.parse::<jiff::Timestamp>().is_ok() {
+    if has_form_of_time(text) && text.parse::<jiff::Timestamp>().is_ok() {
         return None;
     }
     let layout = "2006-01-02T15:04:05Z07:00";
     Some(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
+}
+
+/// Whether a text is written as RFC 3339 has times, in capital letters and without a leap second: what other clients
+/// read, too.
+fn has_form_of_time(text: &str) -> bool {
+    const FORM: &[u8] = b"0000-00-00T00:00:00";
+    let alike =
+        |(form, found): (&u8, &u8)| if *form == b'0' { found.is_ascii_digit() } else { form == found };
+    let Some((time, rest)) = text.as_bytes().split_at_checked(FORM.len()) else { return false };
+    let fraction = |rest: &[u8]| rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let zone = match rest {
+        [b'.' | b',', digits @ ..] => digits.get(fraction(digits)..).filter(|_| fraction(digits) > 0),
+        _ => Some(rest),
+    };
+    let is_zone = match zone {
+        Some([b'Z']) => true,
+        Some([b'+' | b'-', offset @ ..]) => offset.len() == 5 && b"00:00".iter().zip(offset).all(alike),
+        _ => false,
+    };
+    FORM.iter().zip(time).all(alike) && !time.ends_with(b"60") && is_zone
 }
 
 /// The type that upstream reads `apiVersion` and `kind` into, as its errors name it.

@@ -1,7 +1,7 @@
 //! Which rules a write asks for, and how often: upstream has several layers that look at the same, each with a cause of
 //! its own for every fault.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Value, json};
 
@@ -10,6 +10,7 @@ use super::{
     validate_owners,
 };
 use crate::field_errors::{FieldError, FieldPath};
+use crate::go_text::quoted;
 use crate::object;
 use crate::resource::Resource;
 
@@ -145,15 +146,12 @@ fn validate_managers(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>
 /// What is being deleted waits for no more than it did.
 fn refuse_more_finalizers(new: &Value, old: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     let before: HashSet<&str> = object::finalizers(old).into_iter().collect();
-    let added: Vec<String> = object::finalizers(new)
-        .into_iter()
-        .filter(|finalizer| !before.contains(finalizer))
-        .map(|finalizer| format!("{finalizer:?}"))
-        .collect();
+    let added: BTreeSet<&str> =
+        object::finalizers(new).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
     if !added.is_empty() {
         let detail = format!(
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-            added.join(", ")
+            added.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
         );
         faults.push(FieldError::forbidden(path.child("finalizers"), &detail));
     }

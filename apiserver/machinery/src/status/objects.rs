@@ -6,12 +6,16 @@ use serde_json::{Value, json};
 
 use super::ApiError;
 use crate::field_errors::FieldError;
+use crate::go_text::quoted;
 use crate::resource::Resource;
+
+/// What is said of a `generateName` beside that a name is taken.
+const NO_OTHER_NAME: &str = ", the server was not able to generate a unique name for the object";
 
 impl ApiError {
     /// The object does not exist.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
-        let message = format!("{} \"{name}\" not found", resource.qualified_plural());
+        let message = format!("{} {} not found", resource.qualified_plural(), quoted(name));
         Self::new(404, "NotFound", message).about(resource, &resource.plural, name)
     }
 
@@ -24,13 +28,16 @@ impl ApiError {
 
     /// No free name was found for a `generateName`.
     pub fn name_exhausted(resource: &Resource, name: &str) -> Self {
-        let message = format!(
-            "{} \"{name}\" already exists, the server was not able to generate a unique name for the object",
-            resource.qualified_plural()
-        );
-        Self::new(409, "AlreadyExists", message)
-            .about(resource, &resource.plural, name)
-            .with_detail("retryAfterSeconds", json!(1))
+        Self::already_exists(resource, name, false).of_generated_name()
+    }
+
+    /// The same, of an error about one name: that of an object which has the wish for another one, too.
+    pub(crate) fn of_generated_name(mut self) -> Self {
+        if self.reason != "AlreadyExists" {
+            return self;
+        }
+        self.message.push_str(NO_OTHER_NAME);
+        self.with_detail("retryAfterSeconds", json!(1))
     }
 
     /// Somebody else changed the object first.

@@ -87,7 +87,10 @@ impl ObjectStore {
     ) -> ApiResult<Written> {
         let generate = object::meta(&object, "generateName").to_owned();
         if !object::name(&object).is_empty() || generate.is_empty() {
-            return self.create_once(kind, place, object, Origin::Sent, dry_run).await;
+            let created = self.create_once(kind, place, object, Origin::Sent, dry_run).await;
+            // Upstream takes it for a name that it made itself.
+            return created
+                .map_err(|error| if generate.is_empty() { error } else { error.of_generated_name() });
         }
         for _ in 0..NAME_ATTEMPTS {
             object::set_meta(&mut object, "name", generate_name(&generate));
@@ -135,14 +138,15 @@ impl ObjectStore {
         let mut warnings = metadata::finalizer_warnings(&object, None);
         warnings.extend(others.judge(kind, &object, None, Target::Object).await?);
         let key = self.key(kind, place.namespace, &name)?;
-        if dry_run {
-            return match self.read(kind, &key).await? {
+        let created = if dry_run {
+            match self.read(kind, &key).await? {
                 Some((existing, _)) => Err(insert::exists(kind, &existing)),
-                None => Ok(Written { object: WrittenObject::of_packed(object), warnings }),
-            };
-        }
-        let object = self.insert(kind, &key, place, object, origin).await?;
-        Ok(Written { object, warnings })
+                None => Ok(WrittenObject::of_packed(object)),
+            }
+        } else {
+            self.insert(kind, &key, place, object, origin).await
+        };
+        Written::told(created.map(|object| Written { object, warnings: Vec::new() }), warnings)
     }
 }
 

@@ -127,19 +127,31 @@ impl ObjectStore {
     }
 }
 
+/// The finalizers of an object that is deleted in the way asked for. Where no way is asked for, it is the one that they
+/// say already.
+fn finalizers(old: &Value, propagation: Option<Propagation>) -> Vec<&str> {
+    let found = object::finalizers(old);
+    let wanted = match propagation {
+        Some(Propagation::Foreground) => "foregroundDeletion",
+        Some(Propagation::Orphan) => "orphan",
+        Some(Propagation::Background) => "",
+        None => return found,
+    };
+    let (of_policy, mut others): (Vec<&str>, Vec<&str>) =
+        found.iter().partition(|finalizer| matches!(**finalizer, "orphan" | "foregroundDeletion"));
+    if !wanted.is_empty() {
+        if of_policy == [wanted] {
+            return found;
+        }
+        others.push(wanted);
+    }
+    others
+}
+
 /// The object with its deletion asked for, in the way asked for.
 fn marked(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> ApiResult<Value> {
     let mut new = old.clone();
-    let mut finalizers: Vec<String> = object::finalizers(old).into_iter().map(str::to_owned).collect();
-    let policy = ["orphan", "foregroundDeletion"];
-    if propagation.is_some() || !object::is_deleting(old) {
-        finalizers.retain(|finalizer| !policy.contains(&finalizer.as_str()));
-        match propagation {
-            Some(Propagation::Foreground) => finalizers.push("foregroundDeletion".to_owned()),
-            Some(Propagation::Orphan) => finalizers.push("orphan".to_owned()),
-            Some(Propagation::Background) | None => {}
-        }
-    }
+    let finalizers = finalizers(old, propagation);
     if finalizers.is_empty() {
         object::remove_meta(&mut new, "finalizers");
     } else {

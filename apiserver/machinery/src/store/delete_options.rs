@@ -54,6 +54,9 @@ impl DeleteOptions {
     /// 400 for another kind and for a value of another type, 422 for one that is not supported: a guard that cannot be
     /// understood must not be dropped.
     pub fn from_value(value: &Value) -> ApiResult<Self> {
+        if value.is_null() {
+            return Ok(Self::default());
+        }
         check_kind(value)?;
         let field = |name, wanted| typed(value, "DeleteOptions", name, wanted);
         field("gracePeriodSeconds", NUMBER)?;
