@@ -99,10 +99,10 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let of_errors = OfErrors::new(request.headers(), &query);
-    let longest = match query.timeout() {
-        Ok(asked) => asked
-            .filter(|_| !info.is_long_running())
-            .map_or(deadline::LONGEST, |asked| asked.min(deadline::LONGEST)),
+    // What lasts as long as somebody looks is not asked how long it may take.
+    let asked = if info.is_long_running() { Ok(None) } else { query.timeout() };
+    let longest = match asked {
+        Ok(asked) => asked.map_or(deadline::LONGEST, |asked| asked.min(deadline::LONGEST)),
         Err(error) => {
             exchange.stopped_early();
             return response::error(&error, of_errors.encoding());

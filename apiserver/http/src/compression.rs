@@ -18,10 +18,10 @@ pub(crate) const WORTHWHILE: usize = 128 * 1024;
 /// How much is compressed before others have their turn: what takes a millisecond, of Machines. Unit: bytes.
 const TURN: usize = 1024 * 1024;
 
-/// Whether the client asks for gzip, and does so in the one word that upstream knows.
+/// Whether the client asks for gzip, and does so in the one word that upstream knows, in the first line of several.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|encoding| encoding.trim() == "gzip")
+    let value = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(',').any(|encoding| encoding.trim() == "gzip")
 }
 
 /// Compresses the body if that is worth it, while it is sent; streams are left alone, as their readers wait for each

@@ -14,6 +14,7 @@ use crate::compression::WORTHWHILE;
 /// the list is, and once to write it.
 #[derive(Debug)]
 pub(crate) struct MetadataItems {
+    list: PartialList,
     head: Vec<u8>,
     items: std::vec::IntoIter<Arc<CachedObject>>,
     is_done: bool,
@@ -26,12 +27,12 @@ impl MetadataItems {
     /// # Errors
     /// 500 naming an item that cannot be read.
     pub(crate) fn new(metadata: &Value, items: Vec<Arc<CachedObject>>, version: &str) -> ApiResult<Self> {
-        let mut list = PartialList::new(metadata);
+        let mut list = PartialList::new(&format!("meta.k8s.io/{version}"), metadata);
         for item in &items {
             list.count(&item.to_packed_metadata().map_err(ApiError::internal)?);
         }
-        let head = list.head(&format!("meta.k8s.io/{version}"));
-        Ok(Self { head, items: items.into_iter(), is_done: false, is_small: list.length() < WORTHWHILE })
+        let (head, is_small) = (list.head(), list.length() < WORTHWHILE);
+        Ok(Self { list, head, items: items.into_iter(), is_done: false, is_small })
     }
 
     /// Whether it may as well be sent whole.
@@ -51,14 +52,14 @@ impl Iterator for MetadataItems {
         let mut chunk = std::mem::take(&mut self.head);
         while chunk.len() < WORTHWHILE {
             let Some(item) = self.items.next() else {
-                chunk.extend_from_slice(PartialList::TAIL);
+                chunk.extend_from_slice(&self.list.tail());
                 self.is_done = true;
                 break;
             };
             let metadata = item.to_packed_metadata();
             let metadata = metadata.inspect_err(|error| tracing::error!(error, "a list is cut off"));
             self.is_done = metadata.is_err();
-            chunk.extend_from_slice(&PartialList::item(&metadata.ok()?));
+            chunk.extend_from_slice(&self.list.item(&metadata.ok()?));
         }
         Some(Bytes::from(chunk))
     }

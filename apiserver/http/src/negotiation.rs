@@ -58,21 +58,27 @@ struct Clause<'h> {
 
 impl<'h> Clause<'h> {
     fn parse(text: &'h str) -> Option<Self> {
-        let mut parts = text.split(';').map(str::trim);
-        let media = match parts.next()?.split_once('/') {
-            Some((kind, subtype)) => (kind.trim(), subtype.trim()),
-            None if text.trim() == "*" => ("*", "*"),
-            None => return None,
+        // Spaces alone are passed over, and a parameter that says nothing is none.
+        let trim = |text: &'h str| text.trim_matches(' ');
+        let mut parts = text.split(';').map(trim);
+        let media = match parts.next()? {
+            "*" => ("*", "*"),
+            media => media.split_once('/').map(|(kind, subtype)| (trim(kind), trim(subtype)))?,
         };
         let pairs = parts.filter_map(|part| part.split_once('='));
-        let parameters: Vec<_> = pairs.map(|(key, value)| (key.trim(), value.trim())).collect();
-        let weight = parameters.iter().find(|(key, _)| *key == "q");
-        let quality = weight.and_then(|(_, q)| q.parse().ok()).unwrap_or(1.0);
-        Some(Self { media, parameters, quality })
+        let pairs = pairs.map(|(key, value)| (trim(key), trim(value)));
+        let parameters: Vec<_> = pairs.filter(|(_, value)| !value.is_empty()).collect();
+        let mut clause = Self { media, parameters, quality: 1.0 };
+        if clause.has("q") {
+            // What is no number is wanted least.
+            clause.quality = clause.parameter("q").parse().unwrap_or_default();
+        }
+        Some(clause)
     }
 
+    /// The last of a name counts.
     fn parameter(&self, name: &str) -> &'h str {
-        self.parameters.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
+        self.parameters.iter().rfind(|(key, _)| *key == name).map_or("", |(_, value)| value)
     }
 
     fn has(&self, name: &str) -> bool {
@@ -89,8 +95,7 @@ impl<'h> Clause<'h> {
     /// Whether the parameters ask for something that this encoding does not have.
     fn excludes(&self, encoding: Encoding) -> bool {
         let stream = self.parameter("stream");
-        !self.parameter("sv").is_empty()
-            || !(stream.is_empty() || (stream == "watch" && encoding != Encoding::Yaml))
+        !(stream.is_empty() || (stream == "watch" && encoding != Encoding::Yaml))
     }
 
     /// The view asked for; `None` when there is no such view.
@@ -114,7 +119,7 @@ impl<'h> Clause<'h> {
 
 /// The clauses of the first `Accept`, the most wanted first; of those wanted alike, the most precise.
 fn clauses(accept: Option<&HeaderValue>) -> Vec<Clause<'_>> {
-    let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accept = accept.and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).unwrap_or_default();
     let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
     let vague = |clause: &Clause<'_>| (clause.media.0 == "*", clause.media.1 == "*");
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then_with(|| vague(a).cmp(&vague(b))));
@@ -286,8 +291,7 @@ pub(crate) fn first(headers: &HeaderMap, offers: &[&'static str]) -> Option<&'st
         let (kind, subtype) = clause.media;
         offers.iter().copied().find(|offer| {
             let Some((own_kind, own_subtype)) = offer.split_once('/') else { return false };
-            let any = kind == "*" && subtype == "*";
-            any || (kind == own_kind && (subtype == "*" || subtype == own_subtype))
+            (kind == "*" || kind == own_kind) && (subtype == "*" || subtype == own_subtype)
         })
     })
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::go_text::quoted;
 use apiserver_machinery::metadata::manager_faults;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -49,8 +50,7 @@ impl Query {
     /// # Errors
     /// 400 when it is asked for.
     pub(crate) fn check_export(&self) -> ApiResult<()> {
-        let export = self.text("export");
-        if export.is_empty() || is_false(export) {
+        if !self.flag("export") {
             return Ok(());
         }
         Err(ApiError::bad_request("the export parameter, deprecated since v1.14, is no longer supported"))
@@ -118,7 +118,7 @@ pub(crate) fn integer(text: &str) -> ApiResult<i64> {
         let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let why = if is_number { "value out of range" } else { "invalid syntax" };
-        ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+        ApiError::bad_request(format!("strconv.ParseInt: parsing {}: {why}", quoted(text)))
     })
 }
 
@@ -139,7 +139,9 @@ fn duration(text: &str) -> Result<Option<Duration>, String> {
         ("m", 60.0),
         ("h", 3600.0),
     ];
-    let invalid = || format!("invalid duration {text:?}");
+    /// Go's durations are nanoseconds in 63 bits. Unit: seconds.
+    const LONGEST: f64 = 9_223_372_036.8;
+    let invalid = || format!("invalid duration {}", quoted(text));
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {
         return Ok(None);
@@ -155,11 +157,15 @@ fn duration(text: &str) -> Result<Option<Duration>, String> {
         let end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
         let (unit, after) = after.split_at(end);
         if unit.is_empty() {
-            return Err(format!("missing unit in duration {text:?}"));
+            return Err(format!("missing unit in duration {}", quoted(text)));
         }
         let known = UNITS.iter().find(|(name, _)| *name == unit);
-        let (_, factor) = known.ok_or_else(|| format!("unknown unit {unit:?} in duration {text:?}"))?;
+        let (_, factor) =
+            known.ok_or_else(|| format!("unknown unit {} in duration {}", quoted(unit), quoted(text)))?;
         seconds += number * factor;
+        if seconds > LONGEST {
+            return Err(invalid());
+        }
         rest = after;
     }
     let positive = !text.starts_with('-') && seconds > 0.0;
@@ -224,6 +230,8 @@ mod tests {
             ("abc", Err("invalid duration \"abc\"")),
             ("10", Err("missing unit in duration \"10\"")),
             ("10x", Err("unknown unit \"x\" in duration \"10x\"")),
+            ("2562047h", Ok(Some(9_223_369_200_000))),
+            ("2562048h", Err("invalid duration \"2562048h\"")),
         ];
         for (text, expected) in table {
             let found = duration(text).map(|some| some.map(|duration| duration.as_millis()));
@@ -234,7 +242,9 @@ mod tests {
             error.message,
             "invalid timeout specified in the request URL - time: invalid duration \"abc\""
         );
-        assert!(Query::parse("export=1").check_export().is_err());
+        for export in ["export=1", "export=", "export"] {
+            assert!(Query::parse(export).check_export().is_err(), "{export}");
+        }
         assert!(Query::parse("export=FALSE").check_export().is_ok());
     }
 

@@ -120,7 +120,18 @@ pub(crate) fn unclear(uri: &Uri) -> Answer {
 
 /// What is at no known path.
 pub(crate) fn not_found() -> Answer {
-    text(404, "404 page not found\n")
+    let mut answer = text(404, "404 page not found\n");
+    answer.extensions_mut().insert(NoPage);
+    answer
+}
+
+/// In the extensions of an answer that there is nothing at the path.
+#[derive(Debug, Clone, Copy)]
+struct NoPage;
+
+/// Whether the answer is that there is nothing at the path, whatever kind it would have been about.
+pub(crate) fn is_no_page(answer: &Answer) -> bool {
+    answer.extensions().get::<NoPage>().is_some()
 }
 
 /// Browsers are not to take text from elsewhere for a page.

@@ -317,7 +317,7 @@ async fn health_index_and_names_are_as_upstream_has_them() {
     for path in ["/readyz/", "/livez/nope", "/livezz", "/nope"] {
         assert_eq!(answer("GET", path).await, (404, false, "404 page not found\n".to_owned()), "{path}");
     }
-    let verbose = "[+]ping ok\n[+]etcd excluded: ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n[+]shutdown ok\n\
+    let verbose = "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n[+]shutdown ok\n\
         warn: some health checks cannot be excluded: no matches for \"a\",\"b\"\nreadyz check passed\n";
     assert_eq!(answer("GET", "/readyz?verbose&exclude=etcd&exclude=a&exclude=b").await.2, verbose);
     let (code, _, index) = answer("GET", "/").await;

@@ -74,11 +74,13 @@ impl Documents {
         let path = call.info.path.trim_end_matches('/');
         match path {
             // For people, whatever they accept.
-            "" => return response::value(200, &face.paths, Encoding::PrettyJson).map(Some),
+            "" | "/index.html" => return response::value(200, &face.paths, Encoding::PrettyJson).map(Some),
             "/version" => {
                 negotiation::check_offered(&call.headers, &["application/json"])?;
                 return response::value(200, &self.version, Encoding::PrettyJson).map(Some);
             }
+            // Unlike others it is routed by its prefix.
+            _ if path.starts_with("/version/") => return Err(ApiError::no_such_resource()),
             _ => {}
         }
         // Unlike the others, these are at one path alone.

@@ -6,6 +6,7 @@
 use apiserver_machinery::Revision;
 use apiserver_machinery::continue_token::ContinueToken;
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_machinery::go_text::quoted;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{Freshness, Kind, ListRequest, RevisionMatch, WatchRequest, WatchStart};
@@ -17,6 +18,8 @@ use crate::request_info::ResourcePath;
 /// What the query asks for, decoded and found to go together.
 pub(super) struct ListOptions {
     namespace: String,
+    /// Whether the kind has namespaces.
+    namespaced: bool,
     labels: LabelSelector,
     fields: FieldSelector,
     limit: usize,
@@ -60,6 +63,7 @@ impl ListOptions {
         let limit = positive("limit")?.map_or(0, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let options = Self {
             namespace: path.namespace.clone(),
+            namespaced: kind.resource.namespaced,
             labels: query.labels()?,
             fields: query.fields()?,
             limit,
@@ -77,15 +81,23 @@ impl ListOptions {
         Ok(options)
     }
 
+    /// Those of a watch that its path alone asks for, and not its query: upstream holds them to the rules of a list.
+    ///
+    /// # Errors
+    /// 400; 422.
+    pub(super) fn of_watching_path(query: &Query, kind: Kind<'_>, path: &ResourcePath) -> ApiResult<Self> {
+        Self::read(query, kind, path, Self::list_faults)
+    }
+
     /// The same, of one object alone.
     ///
     /// # Errors
-    /// 400 when another one is selected.
+    /// 400 when something else is selected.
     pub(super) fn of_one(mut self, name: &str) -> ApiResult<Self> {
         match self.fields.name() {
-            None => self.fields = self.fields.and_name(name),
+            None if self.fields.is_empty() => self.fields = self.fields.and_name(name),
             Some(selected) if selected == name => {}
-            Some(_) => {
+            _ => {
                 let why = "fieldSelector metadata.name doesn't match requested name";
                 return Err(ApiError::bad_request(why));
             }
@@ -155,7 +167,7 @@ impl ListOptions {
         let token = (!self.token.is_empty()).then(|| ContinueToken::decode(&self.token)).transpose()?;
         let mut limit = self.limit;
         let revision = self.list_revision(token.is_some())?;
-        if revision == RevisionMatch::AtLeast(Freshness::Any) {
+        if revision == RevisionMatch::AtLeast(Freshness::Any) && self.revision == "0" {
             // From the cache at once, and then all of it, or all the rest: upstream's rule for revision "0".
             limit = 0;
         }
@@ -167,6 +179,12 @@ impl ListOptions {
             token,
             revision,
         })
+    }
+
+    /// Whether one object alone can be meant.
+    fn is_of_one(&self) -> bool {
+        let has_namespace = || !self.namespace.is_empty() || self.fields.namespace().is_some();
+        self.fields.name().is_some() && (!self.namespaced || has_namespace())
     }
 
     /// The matrix of `resourceVersion`, `resourceVersionMatch` and `limit`.
@@ -182,8 +200,10 @@ impl ListOptions {
             None => RevisionMatch::AtLeast(Freshness::Consistent),
             Some(revision) if revision == Revision::NONE => RevisionMatch::AtLeast(Freshness::Any),
             Some(revision) if self.matching == "Exact" => RevisionMatch::Exactly(revision),
-            // From before there was a match to say it by.
-            Some(revision) if self.matching.is_empty() && self.limit > 0 => RevisionMatch::Exactly(revision),
+            // From before there was a match to say it by. One object has no pages.
+            Some(revision) if self.matching.is_empty() && self.limit > 0 && !self.is_of_one() => {
+                RevisionMatch::Exactly(revision)
+            }
             Some(revision) => RevisionMatch::AtLeast(Freshness::AtLeast(revision)),
         })
     }
@@ -229,9 +249,8 @@ fn number(text: &str) -> Result<Option<Revision>, String> {
         Ok(number) if is_number => Ok(Some(Revision::new(number))),
         _ => {
             let why = if is_number { "value out of range" } else { "invalid syntax" };
-            Err(format!(
-                "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"
-            ))
+            let text = quoted(text);
+            Err(format!("resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: {why}"))
         }
     }
 }

@@ -21,6 +21,7 @@ mod web_socket;
 
 use std::sync::Arc;
 
+use apiserver_machinery::go_text::quoted;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::Kind;
 use http::Method;
@@ -66,17 +67,20 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
     }
 }
 
-/// Names come from a path, and become part of a key.
-fn check_names(path: &ResourcePath) -> ApiResult<()> {
-    for (part, name) in [("Namespace", &path.namespace), ("Name", &path.name)] {
-        let fault = match name.as_str() {
+/// What becomes part of a key must not lead out of it: the namespace, and the name of an object that is read or written.
+/// A name that is selected by is looked for, and not found.
+fn check_segments(path: &ResourcePath, verb: &str) -> ApiResult<()> {
+    let is_of_one = !matches!(verb, "list" | "watch" | "deletecollection");
+    let name = if is_of_one { path.name.as_str() } else { "" };
+    for (part, segment) in [("Namespace", path.namespace.as_str()), ("Name", name)] {
+        let fault = match segment {
             ".." => "may not be '..'",
             "." => "may not be '.'",
-            name if name.contains('/') => "may not contain '/'",
-            name if name.contains('%') => "may not contain '%'",
+            _ if segment.contains('/') => "may not contain '/'",
+            _ if segment.contains('%') && part == "Name" => "may not contain '%'",
             _ => continue,
         };
-        return Err(ApiError::bad_request(format!("{part} parameter invalid: {name:?}: {fault}")));
+        return Err(ApiError::bad_request(format!("{part} parameter invalid: {}: {fault}", quoted(segment))));
     }
     Ok(())
 }
@@ -106,8 +110,8 @@ async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> 
         Ok(answer) => answer,
         Err(error) => response::error(&error, negotiation::of_errors(&call.headers, &call.query)),
     };
-    // Whatever becomes of the request: who sends it should move on.
-    if let Some(text) = deprecation {
+    // Whatever becomes of the request, but where there is nothing: who sends it should move on.
+    if let Some(text) = deprecation.filter(|_| !response::is_no_page(&answer)) {
         response::warn_first(&mut answer, &text);
         answer.extensions_mut().insert(response::Deprecated);
     }
@@ -122,12 +126,14 @@ async fn of_kind(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    check_names(path)?;
     if !path.subresource.is_empty() {
         return Box::pin(subresource::serve(server, call, kind, path)).await;
     }
     if !is_addressed_rightly(kind, path, call.info.verb) {
         return Ok(response::not_found());
+    }
+    if is_served(kind, path, call.info.verb) {
+        check_segments(path, call.info.verb)?;
     }
     match call.info.verb {
         "get" => get::serve(server, call, kind, path).await,

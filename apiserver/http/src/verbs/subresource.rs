@@ -10,7 +10,7 @@ use apiserver_machinery::verb::{Verb, VerbCall};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use super::{get, objects::ThroughStore, patch, scale, update};
+use super::{check_segments, get, is_served, objects::ThroughStore, patch, scale, update};
 use crate::body::{self, Decoded};
 use crate::request::Call;
 use crate::request_info::ResourcePath;
@@ -26,6 +26,9 @@ pub(super) async fn serve(
     let not_found = || ApiError::not_found(kind.resource, &path.name);
     if kind.resource.namespaced == path.namespace.is_empty() {
         return Ok(response::not_found());
+    }
+    if is_served(kind, path, call.info.verb) {
+        check_segments(path, call.info.verb)?;
     }
     if path.subresource == "status" && kind.resource.status_subresource {
         return match call.info.verb {

@@ -47,7 +47,9 @@ pub(super) async fn serve(
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
     let form = call.form()?;
-    let mut options = ListOptions::of_watch(&call.query, kind, path)?;
+    let is_asked_for = call.query.flag("watch");
+    let read = if is_asked_for { ListOptions::of_watch } else { ListOptions::of_watching_path };
+    let mut options = read(&call.query, kind, path)?;
     if let Some(name) = call.info.watched_name() {
         options = options.of_one(&name)?;
     }
@@ -68,6 +70,7 @@ pub(super) async fn serve(
     let watched = Watched {
         frames: Frames::new(Arc::clone(kind.resource), form, include),
         state: State::Opening(AbortOnDropHandle::new(opening)),
+        marks_initial_end: is_asked_for,
         bookmarks: call.query.flag("allowWatchBookmarks").then(|| Bookmarks::until(until)),
         told: Instant::now(),
         until: Box::pin(tokio::time::sleep_until(until)),
@@ -111,6 +114,8 @@ fn spread() -> f64 {
 struct Watched {
     frames: Frames,
     state: State,
+    /// Whether it is told where what was there already ends, if it has bookmarks.
+    marks_initial_end: bool,
     /// If they were asked for.
     bookmarks: Option<Bookmarks>,
     /// When it was told the last event.
@@ -173,7 +178,9 @@ impl Watched {
                 },
                 next = watch.next() => match next {
                     Ok(Some(ObjectEvent::Object(kind, item))) => self.frames.event(kind, &item),
-                    Ok(Some(ObjectEvent::InitialEnd(revision))) if self.bookmarks.is_some() => {
+                    Ok(Some(ObjectEvent::InitialEnd(revision)))
+                        if self.marks_initial_end && self.bookmarks.is_some() =>
+                    {
                         self.frames.bookmark(revision, true)
                     }
                     Ok(Some(ObjectEvent::InitialEnd(_))) => continue,

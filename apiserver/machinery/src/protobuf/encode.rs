@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::messages::{
-    DISCOVERED, GROUP, GROUPS, LIST_ITEMS, LIST_METADATA, METADATA, PARTIAL, PARTIAL_LIST, RESOURCES, STATUS,
+    DISCOVERED, GROUP, GROUPS, METADATA, OLDER_PARTIAL_LIST, PARTIAL, PARTIAL_LIST, RESOURCES, STATUS,
     VERSIONS,
 };
 use super::wire::Writer;
@@ -19,7 +19,7 @@ pub fn encode(object: &Value) -> Option<Vec<u8>> {
     let fields = match part("kind") {
         "Status" => STATUS,
         "PartialObjectMetadata" => PARTIAL,
-        "PartialObjectMetadataList" => PARTIAL_LIST,
+        "PartialObjectMetadataList" => partial_list(part("apiVersion")),
         "APIGroupList" => GROUPS,
         "APIGroup" => GROUP,
         "APIResourceList" => RESOURCES,
@@ -59,29 +59,44 @@ fn partial_message(metadata: &Value) -> Vec<u8> {
     out.finish()
 }
 
+/// The fields of a `PartialObjectMetadataList` in this version.
+fn partial_list(api_version: &str) -> &'static [Field] {
+    if api_version == "meta.k8s.io/v1beta1" { OLDER_PARTIAL_LIST } else { PARTIAL_LIST }
+}
+
 /// A `PartialObjectMetadataList` that is written an item at a time. How long it is stands at its beginning, so that each
 /// item is counted before the first is written.
 #[derive(Debug)]
 pub struct PartialList {
-    metadata: Vec<u8>,
+    api_version: String,
     /// Of all items.
     length: usize,
+    /// What the message has before its items, and after them.
+    around: [Vec<u8>; 2],
+    /// The number of the field that the items are.
+    number: u64,
 }
 
 impl PartialList {
-    /// What is after the last item: nothing is said of the encoding and the type of what is in the envelope.
-    pub const TAIL: &'static [u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
+    /// What is after the message: nothing is said of the encoding and the type of what is in the envelope.
+    const TAIL: &'static [u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
 
     /// A list with this `metadata` and no items.
-    pub fn new(metadata: &Value) -> Self {
-        let mut list = Writer::default();
-        write(&mut list, &LIST_METADATA, metadata);
-        Self { metadata: list.finish(), length: 0 }
+    pub fn new(api_version: &str, metadata: &Value) -> Self {
+        let fields = partial_list(api_version);
+        let mut parts = fields.split(|field| field.repeated).map(|fields| {
+            let mut part = Writer::default();
+            fields.iter().for_each(|field| write(&mut part, field, metadata));
+            part.finish()
+        });
+        let around = [parts.next().unwrap_or_default(), parts.next().unwrap_or_default()];
+        let number = fields.iter().find(|field| field.repeated).map_or(0, |field| field.number);
+        Self { api_version: api_version.to_owned(), length: 0, around, number }
     }
 
     /// Counts an item with this `metadata`.
     pub fn count(&mut self, metadata: &Value) {
-        self.length += Self::item(metadata).len();
+        self.length += self.item(metadata).len();
     }
 
     /// How long the items that were counted are, in bytes.
@@ -90,17 +105,23 @@ impl PartialList {
     }
 
     /// What is before the first item.
-    pub fn head(&self, api_version: &str) -> Vec<u8> {
-        let mut head = opened(api_version, "PartialObjectMetadataList");
-        head.begin(2, self.metadata.len() + self.length, &self.metadata);
+    pub fn head(&self) -> Vec<u8> {
+        let [before, after] = &self.around;
+        let mut head = opened(&self.api_version, "PartialObjectMetadataList");
+        head.begin(2, before.len() + self.length + after.len(), before);
         head.finish()
     }
 
     /// An item with this `metadata`.
-    pub fn item(metadata: &Value) -> Vec<u8> {
+    pub fn item(&self, metadata: &Value) -> Vec<u8> {
         let mut item = Writer::default();
-        item.bytes(LIST_ITEMS.number, &partial_message(metadata));
+        item.bytes(self.number, &partial_message(metadata));
         item.finish()
+    }
+
+    /// What is after the last item.
+    pub fn tail(&self) -> Vec<u8> {
+        [self.around[1].as_slice(), Self::TAIL].concat()
     }
 }
 

@@ -96,11 +96,12 @@ pub(super) const STATUS: &[Field] = &[
 pub(super) const PARTIAL: &[Field] = &[METADATA];
 
 /// `metav1.PartialObjectMetadataList`.
-pub const PARTIAL_LIST: &[Field] = &[LIST_METADATA, LIST_ITEMS];
+pub const PARTIAL_LIST: &[Field] =
+    &[Field::new(1, "metadata", LIST_META), Field::list(2, "items", Shape::Message(PARTIAL))];
 
-pub(super) const LIST_METADATA: Field = Field::new(1, "metadata", LIST_META);
-
-pub(super) const LIST_ITEMS: Field = Field::list(2, "items", Shape::Message(PARTIAL));
+/// The same in `v1beta1`, where the numbers are the other way round.
+pub const OLDER_PARTIAL_LIST: &[Field] =
+    &[Field::list(1, "items", Shape::Message(PARTIAL)), Field::new(2, "metadata", LIST_META)];
 
 const ADDRESS: &[Field] =
     &[Field::new(1, "clientCIDR", Shape::Text), Field::new(2, "serverAddress", Shape::Text)];

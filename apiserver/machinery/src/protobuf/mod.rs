@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 pub use encode::{PartialList, encode, event, partial};
-pub use messages::{DELETE_OPTIONS, METADATA, PARTIAL_LIST};
+pub use messages::{DELETE_OPTIONS, METADATA, OLDER_PARTIAL_LIST, PARTIAL_LIST};
 pub(crate) use wire::Writer;
 use wire::{Datum, Reader};
 

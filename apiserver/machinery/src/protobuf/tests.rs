@@ -175,15 +175,18 @@ fn metadata_an_item_at_a_time_are_as_the_whole_list() {
             "managedFields": [{"manager": "m", "fieldsType": "FieldsV1", "fieldsV1": set}]})
     };
     let about = json!({"resourceVersion": "7", "remainingItemCount": 3, "continue": "c"});
-    let mut list = PartialList::new(&about);
-    let items = [metadata(json!(set.to_string())), Value::Null];
-    items.iter().for_each(|item| list.count(item));
-    let items = items.iter().map(PartialList::item);
-    let parts = std::iter::once(list.head("meta.k8s.io/v1")).chain(items);
-    let written = parts.chain([PartialList::TAIL.to_vec()]).collect::<Vec<_>>().concat();
-    let whole = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": about,
-        "items": [{"metadata": metadata(set.clone())}, {}]});
-    assert_eq!(Some(written), encode(&whole));
+    for (version, fields) in [("v1", PARTIAL_LIST), ("v1beta1", OLDER_PARTIAL_LIST)] {
+        let api_version = format!("meta.k8s.io/{version}");
+        let mut list = PartialList::new(&api_version, &about);
+        let items = [metadata(json!(set.to_string())), Value::Null];
+        items.iter().for_each(|item| list.count(item));
+        let parts = std::iter::once(list.head()).chain(items.iter().map(|item| list.item(item)));
+        let written = parts.chain([list.tail()]).collect::<Vec<_>>().concat();
+        let whole = json!({"apiVersion": api_version, "kind": "PartialObjectMetadataList", "metadata": about,
+            "items": [{"metadata": metadata(set.clone())}, {}]});
+        assert_eq!(decode(&written, "PartialObjectMetadataList", fields).unwrap()["metadata"], about);
+        assert_eq!(Some(written), encode(&whole));
+    }
     let one = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata(set.clone())});
     assert_eq!(Some(partial("meta.k8s.io/v1", &metadata(json!(set.to_string())))), encode(&one));
 }

@@ -65,8 +65,17 @@ impl FieldSelector {
 
     /// The one name it selects, if it names one.
     pub fn name(&self) -> Option<&str> {
-        let named = self.0.iter().find(|(path, equal, _)| path == "metadata.name" && *equal);
-        named.map(|(_, _, name)| name.as_str())
+        self.equal("metadata.name")
+    }
+
+    /// The one namespace it selects, if it names one.
+    pub fn namespace(&self) -> Option<&str> {
+        self.equal("metadata.namespace")
+    }
+
+    fn equal(&self, field: &str) -> Option<&str> {
+        let named = self.0.iter().find(|(path, equal, _)| path == field && *equal);
+        named.map(|(_, _, value)| value.as_str())
     }
 
     /// Whether an object is selected whose fields are looked up by `field`.

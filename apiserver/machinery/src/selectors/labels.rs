@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::scan::{Token, scan};
+use crate::go_text::quoted;
 use crate::metadata::{is_label_value, label_key_faults};
 use crate::status::{ApiError, ApiResult};
 
@@ -121,8 +122,14 @@ impl Parser {
                 let value = check_value(&key, 0, self.value()?)?;
                 Ok(Requirement::NotIn(key, vec![value]))
             }
-            Token::Greater => Ok(Requirement::Greater(key, number(&self.value()?)?)),
-            Token::Less => Ok(Requirement::Less(key, number(&self.value()?)?)),
+            Token::Greater => {
+                let limit = number(&key, self.value()?)?;
+                Ok(Requirement::Greater(key, limit))
+            }
+            Token::Less => {
+                let limit = number(&key, self.value()?)?;
+                Ok(Requirement::Less(key, limit))
+            }
             Token::Word(word) if word == "in" => Ok(Requirement::In(key.clone(), self.values(&key)?)),
             Token::Word(word) if word == "notin" => Ok(Requirement::NotIn(key.clone(), self.values(&key)?)),
             other => Err(format!("found '{}', expected: {OPERATORS}", other.text())),
@@ -166,10 +173,13 @@ impl Parser {
     }
 }
 
-fn number(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| {
-        format!("values[0]: Invalid value: {text:?}: for 'Gt', 'Lt' operators, the value must be an integer")
-    })
+/// A number that could be a label's value: one with a sign could not.
+fn number(key: &str, text: String) -> Result<i64, String> {
+    let number = text.parse().map_err(|_| {
+        let text = quoted(&text);
+        format!("values[0]: Invalid value: {text}: for 'Gt', 'Lt' operators, the value must be an integer")
+    })?;
+    check_value(key, 0, text).map(|_| number)
 }
 
 /// The form of a name, in the words of upstream's messages.
@@ -181,7 +191,7 @@ fn check_key(key: String) -> Result<String, String> {
     if faults.is_empty() {
         return Ok(key);
     }
-    Err(format!("<nil>: Invalid value: {key:?}: {}", faults.join("; ")))
+    Err(format!("<nil>: Invalid value: {}: {}", quoted(&key), faults.join("; ")))
 }
 
 fn check_value(key: &str, index: usize, value: String) -> Result<String, String> {
@@ -196,7 +206,7 @@ fn check_value(key: &str, index: usize, value: String) -> Result<String, String>
              '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
         )
     };
-    Err(format!("values[{index}][{key}]: Invalid value: {value:?}: {why}"))
+    Err(format!("values[{index}][{key}]: Invalid value: {}: {why}", quoted(&value)))
 }
 
 #[cfg(test)]
@@ -230,6 +240,9 @@ mod tests {
             ("n>5", false),
             ("app>1", false),
             ("in in (in,notin)", true),
+            ("app=web\0,none", false),
+            ("app=web\0,tier", true),
+            ("app\0", true),
         ];
         for (text, expected) in table {
             assert_eq!(LabelSelector::parse(text).unwrap().matches(labels.as_object()), expected, "{text}");
@@ -256,7 +269,7 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(LabelSelector::parse(text).unwrap_err().message, expected, "{text}");
         }
-        for text in ["-a", "a=ü", "a/b/c", "/b", "A_/b", "a=b c", "a in (-)"] {
+        for text in ["n>-1", "n<+1", "\u{feff}a", "-a", "a=ü", "a/b/c", "/b", "A_/b", "a=b c", "a in (-)"] {
             let error = LabelSelector::parse(text).expect_err(text);
             assert_eq!(error.code, 400, "{text}");
         }

@@ -52,7 +52,8 @@ impl Token {
 pub(super) fn scan(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = text.chars().peekable();
-    while let Some(first) = rest.next() {
+    // A NUL where a word or a sign should begin is the end.
+    while let Some(first) = rest.next().filter(|first| *first != '\0') {
         if is_space(first) {
             continue;
         }
@@ -62,9 +63,11 @@ pub(super) fn scan(text: &str) -> Vec<Token> {
             Some(sign) => sign,
             None => {
                 let mut word = String::from(first);
-                while let Some(next) = rest.next_if(|next| !is_space(*next) && Token::sign(*next).is_none()) {
+                while let Some(next) = rest.next_if(|next| is_part_of_word(*next)) {
                     word.push(next);
                 }
+                // One that ends a word is not looked at again.
+                let _ = rest.next_if_eq(&'\0');
                 Token::Word(word)
             }
         };
@@ -72,6 +75,10 @@ pub(super) fn scan(text: &str) -> Vec<Token> {
     }
     tokens.push(Token::End);
     tokens
+}
+
+fn is_part_of_word(character: char) -> bool {
+    character != '\0' && !is_space(character) && Token::sign(character).is_none()
 }
 
 fn is_space(character: char) -> bool {
