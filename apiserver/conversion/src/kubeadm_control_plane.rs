@@ -36,14 +36,27 @@ const STATUS: Words = Words {
 
 fn default(object: &mut Value) {
     default_namespace(object, "spec.machineTemplate.infrastructureRef");
-    with(object, "spec", default_strategy);
+    with(object, "spec", |spec| {
+        empty::drop_each(spec, &["kubeadmConfigSpec.format"]);
+        default_strategy(spec);
+    });
 }
 
 /// v1beta1 fills in how machines are replaced.
 pub(crate) fn default_strategy(spec: &mut Value) {
-    if spec.is_object() && get(spec, "rolloutStrategy").is_none() {
-        let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}});
-        put(spec, "rolloutStrategy", rolling);
+    empty::drop_each(spec, &["rolloutStrategy.type"]);
+    let has = |spec: &Value, field: &str| get(spec, field).is_some();
+    if !spec.is_object()
+        || has(spec, "rolloutStrategy") && !get(spec, "rolloutStrategy").is_some_and(Value::is_object)
+    {
+        return;
+    }
+    if !has(spec, "rolloutStrategy.type") {
+        put(spec, "rolloutStrategy.type", "RollingUpdate".into());
+    }
+    let is_rolling = get(spec, "rolloutStrategy.type").and_then(Value::as_str) == Some("RollingUpdate");
+    if is_rolling && !has(spec, "rolloutStrategy.rollingUpdate.maxSurge") {
+        put(spec, "rolloutStrategy.rollingUpdate.maxSurge", 1.into());
     }
 }
 

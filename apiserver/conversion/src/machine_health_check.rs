@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::core_status::CONDITIONS;
-use crate::fields::{namespace, with};
+use crate::empty::drop_each;
+use crate::fields::{each, get, namespace, put, with};
 use crate::{Rules, health_check};
 
 pub(crate) const V1BETA1: Rules = Rules {
@@ -18,7 +19,17 @@ pub(crate) const V1BETA1: Rules = Rules {
 
 fn default(check: &mut Value) {
     let own = namespace(check);
-    with(check, "spec", |spec| health_check::default(spec, &own));
+    with(check, "spec", |spec| {
+        health_check::default(spec, &own);
+        drop_each(spec, &["unhealthyRange", "unhealthyMachineConditions"]);
+        for list in ["unhealthyConditions", "unhealthyMachineConditions"] {
+            each(spec, list, |condition| {
+                if condition.is_object() && get(condition, "timeout").is_none() {
+                    put(condition, "timeout", "0s".into());
+                }
+            });
+        }
+    });
 }
 
 fn to_stored(check: &mut Value) {

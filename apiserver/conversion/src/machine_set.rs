@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::core_status::Words;
+use crate::empty::drop_each;
 use crate::fields::{rename, take};
 use crate::{Rules, replicas};
 
@@ -11,7 +12,7 @@ pub(crate) const V1BETA1: Rules = Rules {
     kind: "MachineSet",
     version: "v1beta1",
     stored: "v1beta2",
-    default: replicas::default,
+    default,
     to_stored,
     from_stored,
 };
@@ -28,6 +29,11 @@ const STATUS: Words = Words {
     modern: &["conditions", "availableReplicas", "readyReplicas", "upToDateReplicas"],
     milestones: &[],
 };
+
+fn default(set: &mut Value) {
+    drop_each(set, &["spec.deletePolicy"]);
+    replicas::default(set);
+}
 
 fn to_stored(set: &mut Value) {
     rename(set, "spec.deletePolicy", "spec.deletion.order");

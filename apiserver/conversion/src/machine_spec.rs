@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::empty;
-use crate::fields::{contract_reference, object_reference, rename_as, with};
+use crate::empty::drop_each;
+use crate::fields::{contract_reference, each, object_reference, rename_as, with};
 use crate::references;
 use crate::timeouts;
 
@@ -19,7 +19,7 @@ pub(crate) fn to_stored(object: &mut Value, path: &str) {
             });
         }
         timeouts::to_stored(spec);
-        empty::drop_each(spec, &["readinessGates", "taints"]);
+        drop_each(spec, &["readinessGates", "taints"]);
     });
 }
 
@@ -34,8 +34,14 @@ pub(crate) fn from_stored(object: &mut Value, path: &str) {
     });
 }
 
-/// At `path`, in v1beta1: references are to the object's own namespace unless they say otherwise.
+/// At `path`, in v1beta1: references are to the object's own namespace unless they say otherwise, and an empty text says
+/// nothing, where upstream has lost it before the schema is asked.
 pub(crate) fn default(object: &mut Value, path: &str) {
+    with(object, path, |spec| {
+        each(spec, "readinessGates", |gate| drop_each(gate, &["polarity"]));
+        each(spec, "taints", |taint| drop_each(taint, &["value"]));
+        drop_each(spec, &["failureDomain", "providerID", "version", "taints"]);
+    });
     for field in REFERENCES {
         references::default_namespace(object, &format!("{path}.{field}"));
     }

@@ -10,6 +10,7 @@ use crate::machine_spec;
 const TEMPLATE: &str = "spec.template.spec";
 
 pub(crate) fn default(object: &mut Value) {
+    drop_each(object, &["spec.machineNamingStrategy.template"]);
     machine_spec::default(object, TEMPLATE);
 }
 
@@ -37,6 +38,7 @@ pub(crate) struct Strategy {
 impl Strategy {
     /// In v1beta1: bounds of a rolling update mean that there is to be one.
     pub(crate) fn default(self, spec: &mut Value) {
+        drop_each(spec, &["strategy.type", "strategy.rollingUpdate.deletePolicy"]);
         let bounds = ["strategy.rollingUpdate.maxSurge", "strategy.rollingUpdate.maxUnavailable"];
         if get(spec, "strategy.type").is_none() && bounds.iter().any(|bound| get(spec, bound).is_some()) {
             put(spec, "strategy.type", "RollingUpdate".into());

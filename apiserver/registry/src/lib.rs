@@ -167,7 +167,7 @@ fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Resource {
 }
 
 fn schema(descriptor: Descriptor) -> KindSchema {
-    KindSchema::new(move || schemas::of(&descriptor))
+    KindSchema::of_typed(move || schemas::of(&descriptor))
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ pub(crate) fn object<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Map<
     })
 }
 
-/// Sets the field at a dotted path unless it is there.
+/// Sets the field at a dotted path unless it is there; an empty text is not.
 pub(crate) fn default(root: &mut Value, path: &str, value: impl Into<Value>) {
     let Some((parent, name)) = path.rsplit_once('.') else { return };
-    if get(root, path).is_some() {
+    if get(root, path).is_some_and(|found| found != "") {
         return;
     }
     if let Some(parent) = object(root, parent) {
@@ -44,10 +44,11 @@ mod tests {
 
     #[test]
     fn only_what_is_absent_is_filled_in() {
-        let mut value = json!({"a": {"b": 1}, "c": "text"});
+        let mut value = json!({"a": {"b": 1, "e": ""}, "c": "text"});
         default(&mut value, "a.b", 2);
         default(&mut value, "a.d.e", 3);
         default(&mut value, "c.d", 4);
-        assert_eq!(value, json!({"a": {"b": 1, "d": {"e": 3}}, "c": "text"}));
+        default(&mut value, "a.e", "x");
+        assert_eq!(value, json!({"a": {"b": 1, "e": "x", "d": {"e": 3}}, "c": "text"}));
     }
 }

@@ -16,7 +16,9 @@ pub(crate) const COLUMNS: &[Column] = &[
 
 pub(crate) fn schema() -> Value {
     let description = "How some pods leave some Machines before these are deleted.";
-    object(description, Some(structural::<MachineDrainRuleSpec>()), None, true)
+    let mut schema = object(description, Some(structural::<MachineDrainRuleSpec>()), None, true);
+    schema["required"] = serde_json::json!(["metadata", "spec"]);
+    schema
 }
 
 kind! {

@@ -18,6 +18,7 @@ pub struct KindSchema(Arc<Inner>);
 
 struct Inner {
     publish: Box<dyn Fn() -> Value + Send + Sync>,
+    of_typed: bool,
     compiled: OnceLock<Schema>,
 }
 
@@ -28,7 +29,13 @@ impl KindSchema {
     /// A schema that is not structural is a mistake in the kind, which [`KindSchema::check`] finds in its tests. Used
     /// nevertheless, it refuses every object, saying why.
     pub fn new(publish: impl Fn() -> Value + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Inner { publish: Box::new(publish), compiled: OnceLock::new() }))
+        Self(Arc::new(Inner { publish: Box::new(publish), of_typed: false, compiled: OnceLock::new() }))
+    }
+
+    /// The same of a kind that other people's programs read into types of Go: a number that may be a text has 32 bits
+    /// there. Its schema does not say so, and one that is larger would have them fail at a list that holds it.
+    pub fn of_typed(publish: impl Fn() -> Value + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner { publish: Box::new(publish), of_typed: true, compiled: OnceLock::new() }))
     }
 
     /// Compiles it now.
@@ -51,8 +58,26 @@ impl Inner {
     /// With all that metadata have.
     fn compile(&self) -> Result<Schema, InvalidSchema> {
         let mut whole = (self.publish)();
+        if self.of_typed {
+            narrow(&mut whole);
+        }
         whole["properties"]["metadata"] = metadata::schema_in_writes();
         Schema::compile(&whole)
+    }
+}
+
+/// Holds every number that may be a text to 32 bits.
+fn narrow(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            map.values_mut().for_each(narrow);
+            if map.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
+                map.entry("minimum").or_insert(i32::MIN.into());
+                map.entry("maximum").or_insert(i32::MAX.into());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(narrow),
+        _ => {}
     }
 }
 

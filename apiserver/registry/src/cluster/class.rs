@@ -1,5 +1,6 @@
 //! The ClusterClass of a Cluster, and what it defines.
 
+use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::object;
 use apiserver_machinery::others::Others;
 use apiserver_machinery::status::ApiResult;
@@ -36,6 +37,10 @@ impl ClassKey {
     }
 
     pub(super) async fn find(&self, others: &dyn Others) -> ApiResult<Option<Value>> {
+        // What cannot be a name is not there; why it cannot be is the schema's to say.
+        if !is_subdomain(&self.namespace) || !is_subdomain(&self.name) {
+            return Ok(None);
+        }
         others.find(GROUP, "clusterclasses", &self.namespace, &self.name).await
     }
 

@@ -77,7 +77,8 @@ pub(super) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
 fn validate_patch(patch: &Value, class: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     validate_template(patch.get("enabledIf"), &path.child("enabledIf"), "enabledIf", faults);
     let (definitions, external) = (patch.get("definitions"), patch.get("external"));
-    if definitions.is_none() && external.is_none() {
+    let is_empty = definitions.is_none_or(|list| list.as_array().is_some_and(Vec::is_empty));
+    if is_empty && external.is_none() {
         faults.push(FieldError::required(path.clone(), "one of definitions or external must be defined"));
     }
     if definitions.is_some() && external.is_some() {

@@ -7,33 +7,40 @@ use super::WORKERS;
 use crate::shape::{get, items};
 
 /// Templates outside of worker classes.
-const TEMPLATES: [&str; 3] = [
-    "spec.infrastructure.templateRef",
-    "spec.controlPlane.templateRef",
-    "spec.controlPlane.machineInfrastructure.templateRef",
-];
+const TEMPLATES: [&str; 3] = ["spec.infrastructure.templateRef", "spec.controlPlane.templateRef", MACHINES];
 
-/// Every template there is must be called one. The paths are those of the version before, in upstream too.
+/// That of the control plane's machines: not every control plane has any.
+const MACHINES: &str = "spec.controlPlane.machineInfrastructure.templateRef";
+
+/// Every template must be there, and be called one. What the stored version's schema does not let through comes from
+/// older versions. The paths are those of the version before, in upstream too.
 pub(super) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
     for path in TEMPLATES {
         let holder = path.trim_end_matches(".templateRef");
-        validate_kind(get(new, path), &FieldPath::new(holder), faults);
+        if path != MACHINES || get(new, holder).is_some() {
+            validate_template(get(new, path), &FieldPath::new(holder), faults);
+        }
     }
     for (list, _, _) in WORKERS {
         for (index, worker) in items(new, &format!("spec.workers.{list}")) {
             for part in ["bootstrap", "infrastructure"] {
                 let at =
                     FieldPath::new("spec.workers").child(list).index(index).child("template").child(part);
-                validate_kind(get(worker, &format!("{part}.templateRef")), &at, faults);
+                validate_template(get(worker, &format!("{part}.templateRef")), &at, faults);
             }
         }
     }
 }
 
-fn validate_kind(template: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let Some(kind) = template.and_then(|template| template.get("kind")).and_then(Value::as_str) else {
-        return;
-    };
+fn validate_template(template: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let text = |field: &str| template.and_then(|template| template.get(field)?.as_str()).unwrap_or_default();
+    for field in ["name", "apiVersion"] {
+        if text(field).is_empty() {
+            let detail = format!("template {field} must be defined");
+            faults.push(FieldError::required(path.child(&format!("ref.{field}")), &detail));
+        }
+    }
+    let kind = text("kind");
     if kind.strip_suffix("Template").is_none_or(str::is_empty) {
         let detail = "template kind must be of form \"<name>Template\"";
         faults.push(FieldError::invalid(path.child("ref.kind"), &json!(kind), detail));

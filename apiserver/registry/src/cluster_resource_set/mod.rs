@@ -3,8 +3,9 @@
 use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::shape::default;
 use crate::{immutable, label_selector};
 
 /// ClusterResourceSet's own rules.
@@ -17,8 +18,8 @@ impl Strategy for ClusterResourceSetStrategy {
     }
 
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
-        if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.entry("strategy").or_insert_with(|| json!("ApplyOnce"));
+        if new.get("spec").is_some_and(Value::is_object) {
+            default(new, "spec.strategy", "ApplyOnce");
         }
     }
 
@@ -43,6 +44,8 @@ impl Strategy for ClusterResourceSetStrategy {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn found(new: &Value, old: Option<&Value>) -> Vec<String> {

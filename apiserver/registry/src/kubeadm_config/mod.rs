@@ -29,10 +29,26 @@ pub(crate) fn validate(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldErr
     validate_users(spec, path, faults);
     ignition::validate(spec, path, faults);
     validate_disks(spec, path, faults);
+    validate_tokens(spec, path, faults);
     let user = object::at(spec, "joinConfiguration.discovery.file.kubeConfig.user");
     if let Some(user) = user.filter(|user| user.get("authProvider").is_some() && user.get("exec").is_some()) {
         let at = path.child("joinConfiguration.discovery.file.kubeconfig.user");
         faults.push(FieldError::invalid(at, user, "only one of authProvider or exec must be defined"));
+    }
+}
+
+/// A token that is none: upstream's typed clients cannot read an object that has one. It is not repeated.
+fn validate_tokens(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let is_part = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase())
+    };
+    for (index, token) in items(spec, "/initConfiguration/bootstrapTokens") {
+        let Some(text) = token.get("token").and_then(Value::as_str) else { continue };
+        if !text.split_once('.').is_some_and(|(id, secret)| is_part(id, 6) && is_part(secret, 16)) {
+            let at = path.child("initConfiguration").child("bootstrapTokens").index(index).child("token");
+            let detail = "the bootstrap token is not of the form \"[a-z0-9]{6}.[a-z0-9]{16}\"";
+            faults.push(FieldError::invalid(at, &json!("***"), detail));
+        }
     }
 }
 
