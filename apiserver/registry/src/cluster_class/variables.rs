@@ -3,6 +3,7 @@
 mod costs;
 mod defaults;
 mod field_path;
+mod keywords;
 mod place;
 mod rules;
 mod structural;
@@ -86,8 +87,11 @@ fn alternatives<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a 
 
 /// Adds what is wrong with the schema: what it says of structure, or else its defaults, or else the rest.
 fn validate_schema(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let mut found = keywords::faults(schema, path);
     let schema = schema::known(schema);
-    let mut found = structural::faults(&schema, path);
+    if found.is_empty() {
+        found = structural::faults(&schema, path);
+    }
     if found.is_empty() {
         defaults::validate(&schema, path, &mut found);
     }

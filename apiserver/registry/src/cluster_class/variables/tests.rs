@@ -204,6 +204,29 @@ fn rules_are_judged_as_upstream_judges_them() {
 }
 
 #[test]
+fn keywords_within_are_what_they_must_be() {
+    for (properties, expected) in [
+        (json!(5), vec![".properties"]),
+        (json!([]), vec![".properties"]),
+        (json!({"a": {"type": "object", "properties": true}}), vec![".properties[a].properties"]),
+        (json!({"a": true, "b": {"type": "string"}}), vec![".properties[a]"]),
+        (
+            json!({"a": {"type": "string", "minLength": "a", "pattern": 1, "anyOf": [7]}}),
+            vec![".properties[a].pattern", ".properties[a].minLength", ".properties[a].anyOf[0]"],
+        ),
+        (
+            json!({"a": {"type": "array", "items": {"type": "string", "required": [1]}}}),
+            vec![".properties[a].items.required"],
+        ),
+        (json!({"a": {"type": "integer", "minimum": 1, "default": 2, "description": null}}), vec![]),
+    ] {
+        let told = found(&json!({"type": "object", "properties": properties}));
+        let fields: Vec<&str> = told.iter().map(|fault| fault.split(':').next().unwrap()).collect();
+        assert_eq!(fields, expected, "{told:?}");
+    }
+}
+
+#[test]
 fn rules_of_items_do_not_look_back() {
     let item = json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}});
     assert_eq!(
