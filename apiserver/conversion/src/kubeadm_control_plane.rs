@@ -46,9 +46,7 @@ fn default(object: &mut Value) {
 pub(crate) fn default_strategy(spec: &mut Value) {
     empty::drop_each(spec, &["rolloutStrategy.type"]);
     let has = |spec: &Value, field: &str| get(spec, field).is_some();
-    if !spec.is_object()
-        || has(spec, "rolloutStrategy") && !get(spec, "rolloutStrategy").is_some_and(Value::is_object)
-    {
+    if !spec.is_object() || get(spec, "rolloutStrategy").is_some_and(|strategy| !strategy.is_object()) {
         return;
     }
     if !has(spec, "rolloutStrategy.type") {
