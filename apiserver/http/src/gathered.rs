@@ -14,6 +14,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::giving_way;
+
 /// Bytes that are gathered at most: four of TLS's largest records, and what a socket takes at a time.
 const MOST: usize = 64 * 1024;
 
@@ -37,11 +39,13 @@ pub(crate) struct Gathered<S> {
     is_fresh: bool,
     /// What the stream has taken in this turn.
     turn: usize,
+    /// What it has taken since it was last flushed.
+    unflushed: usize,
 }
 
 impl<S: AsyncWrite + Unpin> Gathered<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream, buffer: Vec::new(), taken: 0, is_fresh: false, turn: 0 }
+        Self { stream, buffer: Vec::new(), taken: 0, is_fresh: false, turn: 0, unflushed: 0 }
     }
 
     /// Pending, and woken at once, when this turn has had its share.
@@ -50,8 +54,15 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
             return Poll::Ready(());
         }
         self.turn = 0;
+        giving_way::give_way();
         context.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// The stream has taken so many bytes.
+    fn count(&mut self, taken: usize) {
+        self.turn += taken;
+        self.unflushed += taken;
     }
 
     /// Hands all that is gathered to the stream.
@@ -61,7 +72,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 count => {
                     self.taken += count;
-                    self.turn += count;
+                    self.count(count);
                 }
             }
         }
@@ -99,7 +110,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
         if length >= LARGE && self.buffer.is_empty() {
             ready!(self.poll_turn(context));
             let count = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices))?;
-            self.turn += count;
+            self.count(count);
             return Poll::Ready(Ok(count));
         }
         self.make_room(length);
@@ -117,6 +128,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
             return Poll::Ready(Ok(()));
         }
         ready!(self.poll_hand_on(context))?;
+        if (1..LARGE).contains(&std::mem::take(&mut self.unflushed)) {
+            giving_way::short_answer_sent();
+        }
         self.buffer.shrink_to(KEPT);
         Pin::new(&mut self.stream).poll_flush(context)
     }

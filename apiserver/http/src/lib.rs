@@ -16,6 +16,7 @@ mod exchange;
 mod fairness;
 mod filters;
 mod gathered;
+mod giving_way;
 mod health;
 mod in_process;
 mod indented;

@@ -1,0 +1,75 @@
+//! Long answers leave the processor to short ones.
+//!
+//! Who sends a list as fast as the client takes it, or makes its chunks, keeps a processor for as long as the kernel lets
+//! it: until its next tick, which may be 4 ms away. A request that comes in meanwhile waits for that in its socket, where
+//! nobody in this process has seen it. So a long answer asks the kernel after each of its turns whether another thread
+//! would go on.
+//!
+//! It does so only while others are answered: a machine's other programs are asked as well, and a long answer that gave
+//! way to those for nothing would take several times as long beside a busy one.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// For how long after a short answer there may be another: who asks ten times a second does not wait.
+const LATELY: Duration = Duration::from_millis(100);
+
+/// Those of the process: it is its threads that give way to each other.
+static SHORT_ANSWERS: LazyLock<ShortAnswers> = LazyLock::new(|| ShortAnswers::since(Instant::now()));
+
+/// Something short was sent, on whatever connection.
+pub(crate) fn short_answer_sent() {
+    SHORT_ANSWERS.sent(Instant::now());
+}
+
+/// Lets another thread go on, if short answers are being sent.
+pub(crate) fn give_way() {
+    if SHORT_ANSWERS.are_sent(Instant::now()) {
+        thread::yield_now();
+    }
+}
+
+/// When the last one was sent.
+#[derive(Debug)]
+struct ShortAnswers {
+    start: Instant,
+    /// Microseconds since then; 0 before the first.
+    last: AtomicU64,
+}
+
+impl ShortAnswers {
+    fn since(start: Instant) -> Self {
+        Self { start, last: AtomicU64::new(0) }
+    }
+
+    fn sent(&self, now: Instant) {
+        self.last.store(self.microseconds(now), Ordering::Relaxed);
+    }
+
+    fn are_sent(&self, now: Instant) -> bool {
+        let last = self.last.load(Ordering::Relaxed);
+        last > 0 && u128::from(self.microseconds(now).saturating_sub(last)) <= LATELY.as_micros()
+    }
+
+    fn microseconds(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.start).as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn way_is_given_while_somebody_is_answered_and_not_for_long_after() {
+        let start = Instant::now();
+        let answers = ShortAnswers::since(start);
+        assert!(!answers.are_sent(start), "nobody was answered yet");
+        let sent = start + Duration::from_secs(1);
+        answers.sent(sent);
+        assert!(answers.are_sent(sent) && answers.are_sent(sent + LATELY));
+        assert!(!answers.are_sent(sent + LATELY + Duration::from_millis(1)));
+    }
+}
