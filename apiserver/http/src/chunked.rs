@@ -14,7 +14,7 @@ use std::thread;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::giving_way;
+use crate::giving_way::SHORT_ANSWERS;
 use crate::metrics::RequestSeries;
 
 /// What makes the chunks. It tells by its `size_hint` that there are no more, where it knows.
@@ -128,7 +128,7 @@ fn work(waiting: &Mutex<mpsc::Receiver<Job>>) {
             Ok(made) => drop(told.send(made)),
             Err(_) => tracing::error!("a large answer made the server panic"),
         }
-        giving_way::give_way();
+        SHORT_ANSWERS.give_way();
     }
 }
 

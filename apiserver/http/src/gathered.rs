@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::giving_way;
+use crate::giving_way::{SHORT_ANSWERS, ShortAnswers};
 
 /// Bytes that are gathered at most: four of TLS's largest records, and what a socket takes at a time.
 const MOST: usize = 64 * 1024;
@@ -41,11 +41,20 @@ pub(crate) struct Gathered<S> {
     turn: usize,
     /// What it has taken since it was last flushed.
     unflushed: usize,
+    short_answers: &'static ShortAnswers,
 }
 
 impl<S: AsyncWrite + Unpin> Gathered<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream, buffer: Vec::new(), taken: 0, is_fresh: false, turn: 0, unflushed: 0 }
+        Self {
+            stream,
+            buffer: Vec::new(),
+            taken: 0,
+            is_fresh: false,
+            turn: 0,
+            unflushed: 0,
+            short_answers: &SHORT_ANSWERS,
+        }
     }
 
     /// Pending, and woken at once, when this turn has had its share.
@@ -54,7 +63,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
             return Poll::Ready(());
         }
         self.turn = 0;
-        giving_way::give_way();
+        self.short_answers.give_way();
         context.waker().wake_by_ref();
         Poll::Pending
     }
@@ -129,7 +138,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
         }
         ready!(self.poll_hand_on(context))?;
         if (1..LARGE).contains(&std::mem::take(&mut self.unflushed)) {
-            giving_way::short_answer_sent();
+            self.short_answers.sent();
         }
         self.buffer.shrink_to(KEPT);
         Pin::new(&mut self.stream).poll_flush(context)
@@ -153,6 +162,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -209,6 +220,24 @@ mod tests {
         let mut all = [0; 3];
         far.read_exact(&mut all).await.unwrap();
         assert_eq!(&all, b"all");
+    }
+
+    #[tokio::test]
+    async fn what_is_short_is_known_to_whoever_sends_what_is_long() {
+        for (length, is_short) in [(LARGE - 1, true), (LARGE, false), (2 * MOST + 7, false)] {
+            let (near, mut far) = tokio::io::duplex(512);
+            let mut gathered = Gathered::new(near);
+            gathered.short_answers = Box::leak(Box::new(ShortAnswers::new()));
+            let reading = tokio::spawn(async move { far.read_to_end(&mut Vec::new()).await.unwrap() });
+            gathered.write_all(&vec![b'x'; length]).await.unwrap();
+            for _ in 0..2 {
+                gathered.flush().await.unwrap();
+            }
+            assert_eq!(gathered.short_answers.are_sent(Instant::now()), is_short, "{length} bytes");
+            gathered.shutdown().await.unwrap();
+            drop(gathered);
+            assert_eq!(reading.await.unwrap(), length);
+        }
     }
 
     #[tokio::test]

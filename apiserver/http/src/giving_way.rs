@@ -17,38 +17,35 @@ use std::time::{Duration, Instant};
 const LATELY: Duration = Duration::from_millis(100);
 
 /// Those of the process: it is its threads that give way to each other.
-static SHORT_ANSWERS: LazyLock<ShortAnswers> = LazyLock::new(|| ShortAnswers::since(Instant::now()));
+pub(crate) static SHORT_ANSWERS: LazyLock<ShortAnswers> = LazyLock::new(ShortAnswers::new);
 
-/// Something short was sent, on whatever connection.
-pub(crate) fn short_answer_sent() {
-    SHORT_ANSWERS.sent(Instant::now());
-}
-
-/// Lets another thread go on, if short answers are being sent.
-pub(crate) fn give_way() {
-    if SHORT_ANSWERS.are_sent(Instant::now()) {
-        thread::yield_now();
-    }
-}
-
-/// When the last one was sent.
+/// When the last one was sent, on whatever connection.
 #[derive(Debug)]
-struct ShortAnswers {
+pub(crate) struct ShortAnswers {
     start: Instant,
     /// Microseconds since then; 0 before the first.
     last: AtomicU64,
 }
 
 impl ShortAnswers {
-    fn since(start: Instant) -> Self {
-        Self { start, last: AtomicU64::new(0) }
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), last: AtomicU64::new(0) }
     }
 
-    fn sent(&self, now: Instant) {
-        self.last.store(self.microseconds(now), Ordering::Relaxed);
+    /// One was sent.
+    pub(crate) fn sent(&self) {
+        self.last.store(self.microseconds(Instant::now()).max(1), Ordering::Relaxed);
     }
 
-    fn are_sent(&self, now: Instant) -> bool {
+    /// Lets another thread go on, while they are being sent.
+    pub(crate) fn give_way(&self) {
+        if self.are_sent(Instant::now()) {
+            thread::yield_now();
+        }
+    }
+
+    /// Whether there may be another at about this time.
+    pub(crate) fn are_sent(&self, now: Instant) -> bool {
         let last = self.last.load(Ordering::Relaxed);
         last > 0 && u128::from(self.microseconds(now).saturating_sub(last)) <= LATELY.as_micros()
     }
@@ -64,12 +61,11 @@ mod tests {
 
     #[test]
     fn way_is_given_while_somebody_is_answered_and_not_for_long_after() {
-        let start = Instant::now();
-        let answers = ShortAnswers::since(start);
-        assert!(!answers.are_sent(start), "nobody was answered yet");
-        let sent = start + Duration::from_secs(1);
-        answers.sent(sent);
-        assert!(answers.are_sent(sent) && answers.are_sent(sent + LATELY));
-        assert!(!answers.are_sent(sent + LATELY + Duration::from_millis(1)));
+        let answers = ShortAnswers::new();
+        assert!(!answers.are_sent(Instant::now()), "nobody was answered yet");
+        answers.sent();
+        let now = Instant::now();
+        assert!(answers.are_sent(now));
+        assert!(!answers.are_sent(now + LATELY + Duration::from_millis(1)));
     }
 }
