@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use crate::chunked::{Chunked, Chunks};
 use crate::exchange::Watched;
+use crate::giving_way::GivingWay;
 use crate::items::Items;
 use crate::request::Call;
 use crate::{json, yaml};
@@ -43,7 +44,7 @@ pub enum ResponseBody {
     Full(Full<Bytes>),
     /// A list, put together while it is sent.
     #[allow(private_interfaces, reason = "nobody else looks inside")]
-    Items(Box<Items>),
+    Items(Box<GivingWay<Items>>),
     /// What takes longer to make, likewise: a table, metadata in protobuf, or what is indented or compressed.
     #[allow(private_interfaces, reason = "nobody else looks inside")]
     Chunked(Box<Chunked>),
@@ -131,7 +132,7 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Full(full) => full.is_end_stream(),
-            Self::Items(items) => items.left() == 0,
+            Self::Items(items) => items.chunks().left() == 0,
             Self::Chunked(_) | Self::Events(_) | Self::Watch(_) => false,
         }
     }
@@ -139,7 +140,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(full) => full.size_hint(),
-            Self::Items(items) => SizeHint::with_exact(items.left()),
+            Self::Items(items) => SizeHint::with_exact(items.chunks().left()),
             Self::Chunked(_) | Self::Events(_) | Self::Watch(_) => SizeHint::default(),
         }
     }

@@ -14,7 +14,7 @@ use std::thread;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::giving_way::SHORT_ANSWERS;
+use crate::giving_way::GivingWay;
 use crate::metrics::RequestSeries;
 
 /// What makes the chunks. It tells by its `size_hint` that there are no more, where it knows.
@@ -53,7 +53,7 @@ pub(crate) struct Chunked {
 impl Chunked {
     /// A body of which the first chunk may be made already.
     pub(crate) fn new(first: Option<Bytes>, rest: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
-        Self { first, rest: Some(Box::new(rest)), making: None, sent: 0, series: None }
+        Self { first, rest: Some(Box::new(GivingWay::new(rest))), making: None, sent: 0, series: None }
     }
 
     /// All chunks, for who makes something else of them before any was sent.
@@ -128,7 +128,6 @@ fn work(waiting: &Mutex<mpsc::Receiver<Job>>) {
             Ok(made) => drop(told.send(made)),
             Err(_) => tracing::error!("a large answer made the server panic"),
         }
-        SHORT_ANSWERS.give_way();
     }
 }
 

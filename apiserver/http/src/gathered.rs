@@ -63,7 +63,6 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
             return Poll::Ready(());
         }
         self.turn = 0;
-        self.short_answers.give_way();
         context.waker().wake_by_ref();
         Poll::Pending
     }

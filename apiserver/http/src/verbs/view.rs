@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::body::ResponseBody;
 use crate::chunked::Chunked;
 use crate::encoding::Encoding;
+use crate::giving_way::GivingWay;
 use crate::indented;
 use crate::items::{Items, Shown};
 use crate::metadata_items::MetadataItems;
@@ -215,7 +216,7 @@ fn from_cache(
 ) -> ApiResult<Answer> {
     let head = format!("{{\"apiVersion\":{},\"items\":[", json!(api_version));
     let tail = format!("],\"kind\":{},\"metadata\":{metadata}}}\n", json!(kind));
-    let items = Items::new(head, items, tail, shown)?;
+    let items = GivingWay::new(Items::new(head, items, tail, shown)?);
     Ok(response::body(200, Encoding::Json.content_type(), ResponseBody::Items(Box::new(items))))
 }
 
