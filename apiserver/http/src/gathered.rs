@@ -41,6 +41,8 @@ pub(crate) struct Gathered<S> {
     turn: usize,
     /// What it has taken since it was last flushed.
     unflushed: usize,
+    /// Whether that was much the last time.
+    was_long: bool,
     short_answers: &'static ShortAnswers,
 }
 
@@ -53,6 +55,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
             is_fresh: false,
             turn: 0,
             unflushed: 0,
+            was_long: false,
             short_answers: &SHORT_ANSWERS,
         }
     }
@@ -71,6 +74,18 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     fn count(&mut self, taken: usize) {
         self.turn += taken;
         self.unflushed += taken;
+    }
+
+    /// Tells of a short answer. What is short and comes after what is long is most likely the end of that.
+    fn tell_flushed(&mut self) {
+        let sent = std::mem::take(&mut self.unflushed);
+        if sent == 0 {
+            return;
+        }
+        let was_long = std::mem::replace(&mut self.was_long, sent >= LARGE);
+        if !was_long && !self.was_long {
+            self.short_answers.sent();
+        }
     }
 
     /// Hands all that is gathered to the stream.
@@ -136,9 +151,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
             return Poll::Ready(Ok(()));
         }
         ready!(self.poll_hand_on(context))?;
-        if (1..LARGE).contains(&std::mem::take(&mut self.unflushed)) {
-            self.short_answers.sent();
-        }
+        self.tell_flushed();
         self.buffer.shrink_to(KEPT);
         Pin::new(&mut self.stream).poll_flush(context)
     }
@@ -223,19 +236,24 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_short_is_known_to_whoever_sends_what_is_long() {
-        for (length, is_short) in [(LARGE - 1, true), (LARGE, false), (2 * MOST + 7, false)] {
+        let short = [(&[LARGE - 1][..], true), (&[5, 2 * MOST + 7, 5, 5], true)];
+        let long = [(&[LARGE][..], false), (&[2 * MOST + 7, 5], false)];
+        for (lengths, is_told) in short.into_iter().chain(long) {
             let (near, mut far) = tokio::io::duplex(512);
             let mut gathered = Gathered::new(near);
-            gathered.short_answers = Box::leak(Box::new(ShortAnswers::new()));
             let reading = tokio::spawn(async move { far.read_to_end(&mut Vec::new()).await.unwrap() });
-            gathered.write_all(&vec![b'x'; length]).await.unwrap();
-            for _ in 0..2 {
-                gathered.flush().await.unwrap();
+            for length in lengths {
+                // What was told before counts no more.
+                gathered.short_answers = Box::leak(Box::new(ShortAnswers::new()));
+                gathered.write_all(&vec![b'x'; *length]).await.unwrap();
+                for _ in 0..2 {
+                    gathered.flush().await.unwrap();
+                }
             }
-            assert_eq!(gathered.short_answers.are_sent(Instant::now()), is_short, "{length} bytes");
+            assert_eq!(gathered.short_answers.are_sent(Instant::now()), is_told, "{lengths:?}");
             gathered.shutdown().await.unwrap();
             drop(gathered);
-            assert_eq!(reading.await.unwrap(), length);
+            assert_eq!(reading.await.unwrap(), lengths.iter().sum::<usize>());
         }
     }
 
