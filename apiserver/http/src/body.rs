@@ -101,7 +101,8 @@ impl ResponseBody {
                 let frame = full.frame().now_or_never().flatten().and_then(Result::ok);
                 Ok(Box::new(frame.and_then(|frame| frame.into_data().ok()).into_iter()))
             }
-            Self::Items(items) => Ok(items),
+            // What is made of them gives way itself.
+            Self::Items(items) => Ok(Box::new(items.into_chunks())),
             Self::Chunked(chunked) => Ok(Box::new(chunked.into_chunks())),
             stream => Err(stream),
         }

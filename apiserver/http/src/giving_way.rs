@@ -78,6 +78,11 @@ impl<I> GivingWay<I> {
     pub(crate) fn chunks(&self) -> &I {
         &self.chunks
     }
+
+    /// Those that are left, which give way no more.
+    pub(crate) fn into_chunks(self) -> I {
+        self.chunks
+    }
 }
 
 impl<I: Iterator> Iterator for GivingWay<I> {
