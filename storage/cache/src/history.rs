@@ -12,9 +12,9 @@ use crate::section::Snapshot;
 /// are told from the store's own history, which is as long as clients are promised.
 const KEPT: Duration = Duration::from_secs(75);
 
-/// Bound on memory under a flood of writes: at 3 KiB an item that has been replaced this is some 30 MiB a section, and
-/// at a hundred writes a second more than a minute.
-const MOST: usize = 10_000;
+/// Bound on memory under a flood of writes: at 3 KiB an item that has been replaced this is some 12 MiB a section, and
+/// at fifty writes a second as long as [`KEPT`].
+const MOST: usize = 4_096;
 
 /// How many changes are between two snapshots that are kept. Finding an old one undoes half of that, at about a
 /// microsecond each; every one that is kept is a copy of what has changed since in the tree.
