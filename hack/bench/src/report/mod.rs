@@ -90,6 +90,7 @@ a table of its own.
 through the TLS and HTTP library that Capstan uses: what it does is what the wire and the load generator allow, and no
 server is asked faster. Each table says what CPU time the load generator took. Where it is as much as the server's, as
 with informers, which read every event, the two share the cores, and times are longer than the server's part of them:
-that is to the fast servers' disadvantage. A user who lists all lists a namespace of 10,000.
+that is to the fast servers' disadvantage. A user who lists all lists a namespace of 10,000; what reads that list lets
+other threads go on after every 128 KiB, since the third user would else wait for it and not for the server.
 
 ";
