@@ -11,7 +11,7 @@ use storage_contract::{
 };
 use tokio::task::JoinHandle;
 
-use crate::section::{Contents, Extent, Snapshot};
+use crate::section::{Extent, Snapshot};
 use crate::walk::Walk;
 use crate::{Cache, Change, Projection};
 
@@ -187,8 +187,7 @@ impl<T: Send + Sync + 'static> Follower<T> {
         }
         contents.snapshot.revision = event.revision;
         let change = Change { kind: event.kind, revision: event.revision, key, item, previous };
-        let Contents { snapshot, history } = &mut *contents;
-        history.push(Arc::new(change), snapshot, Instant::now());
+        contents.history.push(Arc::new(change), Instant::now());
         drop(contents);
         // Before the position, so that whoever knows of that knows of this.
         extent.send_replace(Extent { revision: event.revision, life: self.life() });

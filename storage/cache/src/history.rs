@@ -1,7 +1,7 @@
 //! The recent changes of a section.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use storage_contract::{EventKind, Revision};
@@ -16,9 +16,8 @@ const KEPT: Duration = Duration::from_secs(75);
 /// at fifty writes a second as long as [`KEPT`].
 const MOST: usize = 4_096;
 
-/// How many changes are between two snapshots that are kept. Finding an old one undoes half of that, at about a
-/// microsecond each; every one that is kept is a copy of what has changed since in the tree.
-const EVERY: usize = 2048;
+/// Records that there is room for, however few there are.
+const FEW: usize = 1_024;
 
 /// One change of a section.
 #[derive(Debug)]
@@ -39,24 +38,22 @@ pub struct Change<T> {
 #[derive(Debug)]
 struct Record<T> {
     change: Arc<Change<T>>,
-    /// What it left behind, kept of every so many.
-    after: Option<Snapshot<T>>,
+    /// What it left behind, if somebody has asked: who reads a list page by page asks again.
+    after: OnceLock<Snapshot<T>>,
     at: Instant,
 }
 
-/// Changes, and every so often the snapshot that one left behind.
+/// Changes, and what somebody wanted to see of what they left behind.
 #[derive(Debug)]
 pub(crate) struct History<T> {
     records: VecDeque<Record<T>>,
     /// Everything after this revision is in `records`; none before the first list.
     floor: Option<Revision>,
-    /// How many records there have been since the last one that has its snapshot.
-    without_snapshot: usize,
 }
 
 impl<T> Default for History<T> {
     fn default() -> Self {
-        Self { records: VecDeque::new(), floor: None, without_snapshot: 0 }
+        Self { records: VecDeque::new(), floor: None }
     }
 }
 
@@ -68,18 +65,12 @@ impl<T> History<T> {
 
     /// Starts over: the section was listed anew, at this revision.
     pub(crate) fn reset(&mut self, floor: Revision) {
-        *self = Self { floor: Some(floor), ..Self::default() };
+        *self = Self { records: VecDeque::new(), floor: Some(floor) };
     }
 
-    /// Adds a change that left `after` behind.
-    pub(crate) fn push(&mut self, change: Arc<Change<T>>, after: &Snapshot<T>, now: Instant) {
-        self.without_snapshot += 1;
-        let is_due = self.without_snapshot >= EVERY;
-        if is_due {
-            self.without_snapshot = 0;
-        }
-        let after = is_due.then(|| after.clone());
-        self.records.push_back(Record { change, after, at: now });
+    /// Adds a change.
+    pub(crate) fn push(&mut self, change: Arc<Change<T>>, now: Instant) {
+        self.records.push_back(Record { change, after: OnceLock::new(), at: now });
         self.forget(now);
     }
 
@@ -95,7 +86,7 @@ impl<T> History<T> {
             }
         }
         // After a flood it would stay as large as it was.
-        if self.records.capacity() > 4 * self.records.len() + EVERY {
+        if self.records.capacity() > 4 * self.records.len() + FEW {
             self.records.shrink_to(2 * self.records.len());
         }
     }
@@ -109,31 +100,32 @@ impl<T> History<T> {
         Some(self.records.range(first..).take(most).map(|record| Arc::clone(&record.change)).collect())
     }
 
-    /// The items as they were at `revision`, found by undoing what came after: from `newest`, or from the first
-    /// snapshot that is kept after it.
+    /// The items as they were at `revision`, found by undoing what came after, at about a microsecond each: from `newest`,
+    /// or from the first that was found after it. What was found is kept for as long as the change that left it.
     pub(crate) fn snapshot_at(&self, revision: Revision, newest: &Snapshot<T>) -> Option<Snapshot<T>> {
         if self.floor.is_none_or(|floor| revision < floor) {
             return None;
         }
-        let mut undone = Vec::new();
-        let mut start = newest;
-        for record in self.records.range(self.first_after(revision)..) {
-            undone.push(&record.change);
-            if let Some(after) = &record.after {
-                start = after;
-                break;
+        let first = self.first_after(revision);
+        let before = first.checked_sub(1).and_then(|last| self.records.get(last));
+        if let Some(known) = before.and_then(|record| record.after.get()) {
+            return Some(Snapshot { items: known.items.clone(), revision });
+        }
+        let end = (first..self.records.len()).find_map(|at| Some((at, self.records.get(at)?.after.get()?)));
+        let (undone, start) = end.map_or((self.records.range(first..), newest), |(last, start)| {
+            (self.records.range(first..=last), start)
+        });
+        let mut items = start.items.clone();
+        for Record { change, .. } in undone.rev() {
+            match &change.previous {
+                Some(previous) => items.insert_mut(Arc::clone(&change.key), Arc::clone(previous)),
+                None => drop(items.remove_mut(&*change.key)),
             }
         }
-        let mut snapshot = Snapshot { items: start.items.clone(), revision };
-        for change in undone.into_iter().rev() {
-            match &change.previous {
-                Some(previous) => {
-                    snapshot.items.insert_mut(Arc::clone(&change.key), Arc::clone(previous));
-                }
-                None => {
-                    snapshot.items.remove_mut(&*change.key);
-                }
-            }
+        let snapshot = Snapshot { items, revision };
+        if let Some(record) = before {
+            // Whoever was faster has found the same.
+            let _ = record.after.set(snapshot.clone());
         }
         Some(snapshot)
     }
@@ -169,7 +161,7 @@ mod tests {
             }
             snapshot.revision = revision;
             let change = Change { kind: EventKind::Updated, revision, key, item, previous };
-            history.push(Arc::new(change), &snapshot, Instant::now());
+            history.push(Arc::new(change), Instant::now());
             known.push(shown(&snapshot));
         }
         (history, snapshot, known)
@@ -180,20 +172,36 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(8))]
+        #![proptest_config(ProptestConfig::with_cases(32))]
 
+        /// In whatever order they are asked for, and again.
         #[test]
         fn every_revision_shows_what_was_then(
-            writes in prop::collection::vec((any::<u8>(), any::<bool>()), 1..3 * EVERY / 2),
+            writes in prop::collection::vec((any::<u8>(), any::<bool>()), 1..500),
+            asked in prop::collection::vec(any::<prop::sample::Index>(), 100),
         ) {
             let (history, newest, known) = carried_out(&writes);
-            for (index, was) in known.iter().enumerate().step_by(7) {
+            for index in asked.iter().chain(&asked).map(|index| index.index(known.len())) {
                 let revision = Revision::new(u64::try_from(index + 1).unwrap());
                 let found = history.snapshot_at(revision, &newest).unwrap();
-                prop_assert_eq!((&shown(&found), found.revision), (was, revision));
+                prop_assert_eq!((&shown(&found), found.revision), (&known[index], revision));
             }
             prop_assert!(history.snapshot_at(Revision::NONE, &newest).is_none());
         }
+    }
+
+    #[test]
+    fn what_was_found_is_kept_and_nothing_else_is() {
+        let (history, newest, _) = carried_out(&[(1, false), (2, false), (3, false)]);
+        let is_kept = |history: &History<usize>| -> Vec<bool> {
+            history.records.iter().map(|record| record.after.get().is_some()).collect()
+        };
+        assert_eq!(is_kept(&history), [false; 3]);
+        // Nothing left the first behind, of the last one nothing is undone.
+        for revision in [1, 3, 4, 9] {
+            history.snapshot_at(Revision::new(revision), &newest).unwrap();
+        }
+        assert_eq!(is_kept(&history), [false, true, true]);
     }
 
     #[test]
