@@ -50,6 +50,7 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchem
         kind,
         default: schema.get("default").cloned(),
         allowed: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+        required: false,
         nullable: flag("nullable"),
         preserve: flag("x-kubernetes-preserve-unknown-fields"),
         embedded,
@@ -102,6 +103,9 @@ fn object(schema: &Value, path: &str) -> Result<ObjectSchema, InvalidSchema> {
         object.additional = Some(compile(additional, &format!("{path}[*]"))?);
     }
     object.required = strings(schema.get("required"));
+    for name in &object.required {
+        object.properties.get_mut(name).into_iter().for_each(|property| property.required = true);
+    }
     Ok(object)
 }
 

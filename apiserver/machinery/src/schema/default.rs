@@ -23,31 +23,45 @@ impl Schema {
     fn fill(&self, value: &mut Value, keep_nulls: bool) {
         match (&self.kind, value) {
             (Kind::Object(object), Value::Object(map)) => {
-                settle_nulls(map, |name| object.field(name), keep_nulls);
-                for name in &object.defaulted {
-                    let default = object.properties.get(name).and_then(|schema| schema.default.as_ref());
-                    if let Some(default) = default.filter(|_| !map.contains_key(name)) {
-                        map.insert(name.clone(), default.clone());
+                let mut has_nulls = false;
+                for (name, field) in map.iter_mut() {
+                    has_nulls |= field.is_null();
+                    // Nothing is filled into what has no parts.
+                    if (field.is_object() || field.is_array())
+                        && let Some(schema) = object.field(name)
+                    {
+                        schema.fill(field, keep_nulls);
                     }
                 }
-                // Nothing is filled into what has no parts.
-                for (name, field) in map.iter_mut().filter(|(_, field)| field.is_object() || field.is_array())
-                {
-                    if let Some(schema) = object.field(name) {
-                        schema.fill(field, keep_nulls);
+                if has_nulls {
+                    settle_nulls(map, |name| object.field(name), keep_nulls);
+                }
+                for name in &object.defaulted {
+                    if !map.contains_key(name) {
+                        let default =
+                            object.properties.get(name).and_then(|schema| schema.filled_default(keep_nulls));
+                        map.extend(default.map(|default| (name.clone(), default)));
                     }
                 }
             }
             (Kind::List(list), Value::Array(items)) => {
                 for item in items {
-                    if let (true, Some(default)) = (list.items.forbids(item), &list.items.default) {
-                        item.clone_from(default);
+                    if list.items.forbids(item) {
+                        list.items.filled_default(keep_nulls).into_iter().for_each(|default| *item = default);
+                    } else {
+                        list.items.fill(item, keep_nulls);
                     }
-                    list.items.fill(item, keep_nulls);
                 }
             }
             _ => {}
         }
+    }
+
+    /// The default, which may have parts that have defaults themselves.
+    fn filled_default(&self, keep_nulls: bool) -> Option<Value> {
+        let mut default = self.default.clone()?;
+        self.fill(&mut default, keep_nulls);
+        Some(default)
     }
 
     /// Whether this is a null that may not be one.
@@ -63,13 +77,10 @@ fn settle_nulls<'a>(
     schema: impl Fn(&str) -> Option<&'a Schema>,
     keep_nulls: bool,
 ) {
-    if !map.values().any(Value::is_null) {
-        return;
-    }
     map.retain(|name, field| {
         let Some(schema) = schema(name).filter(|schema| schema.forbids(field)) else { return true };
-        if let Some(default) = &schema.default {
-            field.clone_from(default);
+        if let Some(default) = schema.filled_default(keep_nulls) {
+            *field = default;
         }
         schema.default.is_some() || keep_nulls
     });

@@ -94,13 +94,14 @@ fn is_date_time(text: &str) -> bool {
 
 /// Two digits each, separated by colons, none over its limit.
 fn are_numbers(text: &str, limits: &[u8]) -> bool {
-    let parts: Vec<&str> = text.split(':').collect();
-    let is_good = |(part, limit): (&&str, &u8)| {
-        part.len() == 2
-            && part.bytes().all(|byte| byte.is_ascii_digit())
-            && part.parse::<u8>().is_ok_and(|number| number <= *limit)
+    let is_good = |(part, limit): (&[u8], &u8)| match part {
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9', rest @ ..] => {
+            (tens - b'0') * 10 + (ones - b'0') <= *limit && matches!(rest, [] | [b':'])
+        }
+        _ => false,
     };
-    parts.len() == limits.len() && parts.iter().zip(limits).all(is_good)
+    // The last has no colon.
+    text.len() + 1 == limits.len() * 3 && text.as_bytes().chunks(3).zip(limits).all(is_good)
 }
 
 /// As Go prints durations (`1h30m`), or in words (`3 days`).

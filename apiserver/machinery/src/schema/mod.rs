@@ -17,10 +17,11 @@ mod scalar;
 mod unique;
 mod validate;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use regex::Regex;
+use rustc_hash::FxBuildHasher;
 use serde_json::Value;
 
 pub use compile::InvalidSchema;
@@ -38,6 +39,8 @@ pub struct Schema {
     pub(crate) default: Option<Value>,
     pub(crate) allowed: Vec<Value>,
     pub(crate) nullable: bool,
+    /// A property that the object around it has to have.
+    pub(crate) required: bool,
     /// Unknown fields are kept and not reported.
     pub(crate) preserve: bool,
     /// A whole object with its own `apiVersion`, `kind` and `metadata`, which are not pruned.
@@ -73,7 +76,9 @@ pub(crate) enum Kind {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ObjectSchema {
-    pub(crate) properties: BTreeMap<String, Schema>,
+    /// In the order of their names. Each walk over an object looks up each of its fields: by hash, since a tree compares
+    /// several names for each. Whose names could collide is who wrote the schema.
+    pub(crate) properties: IndexMap<String, Schema, FxBuildHasher>,
     /// The properties that have defaults.
     pub(crate) defaulted: Vec<String>,
     /// The schema of values of a map with free keys.

@@ -58,8 +58,8 @@ const FEW: usize = 16;
 /// The entries of an old list, to be found by those of the new one; none where no keys say what an entry stands for: an
 /// index does not.
 pub(crate) enum Counterparts<'a> {
-    /// As they stand in the list.
-    Few(&'a [Value], &'a [String]),
+    /// As they stand in the list, with the values of their keys.
+    Few(&'a [Value], Keyed<'a>),
     /// By the text of their keys.
     Many(HashMap<String, &'a Value>, &'a [String]),
 }
@@ -68,9 +68,40 @@ impl<'a> Counterparts<'a> {
     /// The old entry that stands for the same thing.
     pub(crate) fn of(&self, item: &Value) -> Option<&'a Value> {
         match self {
-            Self::Few(entries, keys) => entries.iter().find(|entry| same_keys(entry, item, keys)),
+            Self::Few(entries, keyed) => keyed.find(item).and_then(|at| entries.get(at)),
             Self::Many(entries, keys) => entries.get(&identity(item, keys).to_string()).copied(),
         }
+    }
+}
+
+/// The values of the keys of a few entries, looked up once: each is compared with all others.
+#[derive(Default)]
+pub(crate) struct Keyed<'a> {
+    keys: &'a [String],
+    /// Those of the first entry, then those of the next one.
+    values: Vec<Option<&'a Value>>,
+}
+
+impl<'a> Keyed<'a> {
+    fn of(entries: &'a [Value], keys: &'a [String]) -> Self {
+        let values = entries.iter().flat_map(|entry| keys.iter().map(|key| entry.get(key)));
+        Self { keys, values: values.collect() }
+    }
+
+    /// The first entry with the keys of this one, where lists of a map have keys at all.
+    fn find(&self, item: &Value) -> Option<usize> {
+        let own = Keyed::of(std::slice::from_ref(item), self.keys);
+        self.each().position(|values| *values == *own.values)
+    }
+
+    /// How many entries before this one have its keys.
+    fn before(&self, index: usize) -> usize {
+        let Some(own) = self.each().nth(index) else { return 0 };
+        self.each().take(index).filter(|other| *other == own).count()
+    }
+
+    fn each(&self) -> std::slice::ChunksExact<'_, Option<&'a Value>> {
+        self.values.chunks_exact(self.keys.len().max(1))
     }
 }
 
@@ -78,10 +109,10 @@ impl ListSchema {
     /// Looks through the old list once, however many will ask.
     pub(crate) fn counterparts<'a>(&'a self, old: Option<&'a Value>) -> Counterparts<'a> {
         let (Uniqueness::Map(keys), Some(old)) = (&self.uniqueness, old.and_then(Value::as_array)) else {
-            return Counterparts::Few(&[], &[]);
+            return Counterparts::Few(&[], Keyed::default());
         };
         if old.len() <= FEW {
-            return Counterparts::Few(old, keys);
+            return Counterparts::Few(old, Keyed::of(old, keys));
         }
         let mut entries = HashMap::with_capacity(old.len());
         for entry in old {
@@ -97,13 +128,19 @@ impl ListSchema {
             return;
         }
         let mut seen: HashMap<String, usize> = HashMap::new();
+        let keyed = match &self.uniqueness {
+            Uniqueness::Map(keys) if items.len() <= FEW => Some(Keyed::of(items, keys)),
+            _ => None,
+        };
         for (index, item) in items.iter().enumerate() {
             if matches!(self.uniqueness, Uniqueness::Map(_)) && !item.is_object() && !item.is_null() {
                 let detail = "must be an object for an array of list-type map";
                 return faults.push(FieldError::invalid(path.index(index).path(), item, detail));
             }
-            let before = if items.len() <= FEW {
-                items.iter().take(index).filter(|other| self.is_same(other, item)).count()
+            let before = if let Some(keyed) = &keyed {
+                keyed.before(index)
+            } else if items.len() <= FEW {
+                items.iter().take(index).filter(|other| *other == item).count()
             } else {
                 let times = seen.entry(self.shown(item).to_string()).or_default();
                 *times += 1;
@@ -116,15 +153,6 @@ impl ListSchema {
         }
     }
 
-    /// Whether two entries may not both be there.
-    fn is_same(&self, one: &Value, other: &Value) -> bool {
-        match &self.uniqueness {
-            Uniqueness::Atomic => false,
-            Uniqueness::Set => one == other,
-            Uniqueness::Map(keys) => same_keys(one, other, keys),
-        }
-    }
-
     /// What of an entry may be there once.
     fn shown(&self, item: &Value) -> Value {
         match &self.uniqueness {
@@ -132,10 +160,6 @@ impl ListSchema {
             Uniqueness::Map(keys) => identity(item, keys),
         }
     }
-}
-
-fn same_keys(one: &Value, other: &Value, keys: &[String]) -> bool {
-    keys.iter().all(|key| one.get(key) == other.get(key))
 }
 
 /// An entry's keys, those it has.

@@ -198,13 +198,18 @@ impl ObjectSchema {
         if let Some(most) = self.most.filter(|most| count(size) > *most) {
             faults.push(FieldError::too_many(path.path(), size, most));
         }
+        let mut required = 0;
         for (name, field) in map {
             if let Some(schema) = self.field(name) {
+                required += usize::from(schema.required);
                 schema.walk(field, old.and_then(|old| old.get(name)), &path.child(name), faults);
             }
         }
-        for name in self.required.iter().filter(|name| !map.contains_key(*name)) {
-            faults.push(FieldError::required(path.child(name).path(), ""));
+        // Nearly always all are there, which needs no second look.
+        if required < self.required.len() {
+            for name in self.required.iter().filter(|name| !map.contains_key(*name)) {
+                faults.push(FieldError::required(path.child(name).path(), ""));
+            }
         }
     }
 }
