@@ -18,7 +18,7 @@ pub(crate) fn complete(of: &Type, set: &Set) -> Set {
 
 fn is_declared(of: &Type, element: &Element) -> bool {
     match (of, element) {
-        (Type::Map(map), Element::Field(name)) => map.fields.contains_key(name),
+        (Type::Map(map), Element::Field(name)) => map.fields.contains_key(name.as_str()),
         _ => false,
     }
 }

@@ -2,15 +2,17 @@
 
 use std::fmt;
 
+use compact_str::CompactString;
 use serde_json::Value;
 
 use crate::json_order::Item;
 
 /// One step: into a field, or to an item of a list.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Element {
-    /// A field of a struct or a key of a map.
-    Field(String),
+    /// A field of a struct or a key of a map. Up to 24 bytes stand in place: sets are made and dropped with every write,
+    /// and nearly all names are that short.
+    Field(CompactString),
     /// The item with these key fields, sorted by name.
     Key(Vec<(String, Item)>),
     /// The item that is this value.
@@ -29,7 +31,7 @@ pub struct InvalidElement {
 
 impl Element {
     /// A field.
-    pub fn field(name: impl Into<String>) -> Self {
+    pub fn field(name: impl Into<CompactString>) -> Self {
         Self::Field(name.into())
     }
 

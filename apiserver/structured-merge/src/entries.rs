@@ -233,7 +233,7 @@ fn encode(entry: &Entry) -> Value {
         map.insert("time".to_owned(), json!(time::write(time)));
     }
     map.insert("fieldsType".to_owned(), json!("FieldsV1"));
-    map.insert(packed::FIELD.to_owned(), fields_v1::text(&entry.fields).into());
+    map.insert(packed::FIELD.to_owned(), packed::text(&entry.fields).into());
     if !owner.subresource.is_empty() {
         map.insert("subresource".to_owned(), json!(owner.subresource));
     }

@@ -1,6 +1,7 @@
 //! A total order of JSON values, in which a number is what it counts and not how it is written.
 
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 
 use serde_json::{Number, Value};
 
@@ -29,6 +30,16 @@ impl PartialEq for Item {
 }
 
 impl Eq for Item {}
+
+impl Hash for Item {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Numbers that are the same may be written in several ways, and nothing else is a key often.
+        match &self.0 {
+            Value::String(text) => text.hash(state),
+            other => rank(other).hash(state),
+        }
+    }
+}
 
 impl PartialOrd for Item {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {

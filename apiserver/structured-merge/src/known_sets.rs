@@ -1,57 +1,75 @@
-//! Sets that were read lately, by their text.
+//! What sets were read from and written as lately.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::hash::Hash;
+use std::sync::{PoisonError, RwLock};
 
-use crate::set::Set;
+use ahash::RandomState;
 
-/// A set that is longer is read each time. Unit: bytes of text.
+/// A set that is longer is read and written each time. Unit: bytes of text.
 const LONGEST: usize = 8 * 1024;
 
 /// How much is kept before what was not asked for since is dropped. The programs that write to a cluster have some
 /// hundred sets of a kilobyte; a set takes at most fifty times its text, which are 6 MiB. Unit: bytes of text.
 const MOST: usize = 128 * 1024;
 
-/// Sets that were asked for lately. Those that differ from object to object, by the uid of an owner, come and go.
-#[derive(Debug, Default)]
-pub(crate) struct KnownSets(RwLock<Generations>);
+/// Sets by their text, or the text of sets, that were asked for lately. Those that differ from object to object, by the
+/// uid of an owner, come and go.
+#[derive(Debug)]
+pub(crate) struct Known<K, V>(RwLock<Generations<K, V>>);
 
-type Sets = HashMap<Box<str>, Arc<Set>>;
+/// Looked up with each write and each owner of what is written: by a hash that takes a tenth of the standard library's
+/// time, and has its own seed in each process as that has.
+type All<K, V> = HashMap<K, V, RandomState>;
 
-#[derive(Debug, Default)]
-struct Generations {
-    young: Sets,
+#[derive(Debug)]
+struct Generations<K, V> {
+    young: All<K, V>,
     /// Those that will be dropped unless somebody asks for them before the young ones are as many.
-    old: Sets,
+    old: All<K, V>,
     /// Text of the young ones, in bytes.
     text: usize,
 }
 
-impl KnownSets {
-    pub(crate) fn get(&self, text: &str) -> Option<Arc<Set>> {
+impl<K, V> Default for Known<K, V> {
+    fn default() -> Self {
+        Self(RwLock::new(Generations { young: All::default(), old: All::default(), text: 0 }))
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Known<K, V> {
+    /// What is known of this one, by `text` of how long its text is.
+    pub(crate) fn get<Q>(&self, key: &Q, text: impl Fn(&K, &V) -> usize) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(young) = known.young.get(text) {
-            return Some(Arc::clone(young));
+        if let Some(young) = known.young.get(key) {
+            return Some(young.clone());
         }
-        let old = known.old.get(text).map(Arc::clone)?;
+        let (key, old) = known.old.get_key_value(key).map(|(key, old)| (key.clone(), old.clone()))?;
         drop(known);
-        self.keep(text, &old);
+        let text = text(&key, &old);
+        self.keep(key, old.clone(), text);
         Some(old)
     }
 
-    pub(crate) fn keep(&self, text: &str, set: &Arc<Set>) {
-        if text.len() > LONGEST {
+    /// Keeps one whose text is so long.
+    pub(crate) fn keep(&self, key: K, value: V, text: usize) {
+        if text > LONGEST {
             return;
         }
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let mut dropped = Sets::default();
-        if known.text + text.len() > MOST {
+        let mut dropped = All::default();
+        if known.text + text > MOST {
             known.text = 0;
             let young = std::mem::take(&mut known.young);
             dropped = std::mem::replace(&mut known.old, young);
         }
-        if known.young.insert(text.into(), Arc::clone(set)).is_none() {
-            known.text += text.len();
+        if known.young.insert(key, value).is_none() {
+            known.text += text;
         }
         drop(known);
         // Many small blocks: nobody waits for them to be freed.
@@ -63,27 +81,35 @@ impl KnownSets {
 mod tests {
     use super::*;
 
+    fn keep(known: &Known<String, ()>, text: &str) {
+        known.keep(text.to_owned(), (), text.len());
+    }
+
+    fn has(known: &Known<String, ()>, text: &str) -> bool {
+        known.get(text, |key, ()| key.len()).is_some()
+    }
+
     #[test]
     fn what_is_asked_for_stays_and_the_rest_is_bounded() {
-        let (known, set) = (KnownSets::default(), Arc::<Set>::default());
-        known.keep("asked for", &set);
+        let known = Known::default();
+        keep(&known, "asked for");
         for number in 0..1_000 {
-            known.keep(&format!("{number:01000}"), &set);
-            assert!(known.get("asked for").is_some(), "{number}");
+            keep(&known, &format!("{number:01000}"));
+            assert!(has(&known, "asked for"), "{number}");
         }
-        assert!(known.get(&format!("{:01000}", 999)).is_some());
-        assert!(known.get(&format!("{:01000}", 1)).is_none());
+        assert!(has(&known, &format!("{:01000}", 999)));
+        assert!(!has(&known, &format!("{:01000}", 1)));
         let generations = known.0.read().unwrap();
-        let bytes = |sets: &Sets| sets.keys().map(|text| text.len()).sum::<usize>();
+        let bytes = |sets: &All<String, ()>| sets.keys().map(String::len).sum::<usize>();
         assert_eq!(bytes(&generations.young), generations.text);
         assert!(generations.text <= MOST && bytes(&generations.old) <= MOST);
     }
 
     #[test]
     fn what_is_too_long_is_not_kept() {
-        let (known, set) = (KnownSets::default(), Arc::<Set>::default());
+        let known = Known::default();
         let text = "x".repeat(LONGEST + 1);
-        known.keep(&text, &set);
-        assert!(known.get(&text).is_none());
+        keep(&known, &text);
+        assert!(!has(&known, &text));
     }
 }

@@ -1,6 +1,7 @@
 //! The nodes on one level of a set.
 
 use std::collections::{BTreeMap, btree_map};
+use std::hash::{Hash, Hasher};
 use std::{slice, vec};
 
 use crate::element::Element;
@@ -32,6 +33,13 @@ impl PartialEq for Nodes {
 }
 
 impl Eq for Nodes {}
+
+impl Hash for Nodes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.len().hash(state);
+        self.iter().for_each(|node| node.hash(state));
+    }
+}
 
 impl Nodes {
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,8 +1,9 @@
 //! What a schema says of ownership: which parts are owned whole, and which part by part.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
 use serde_json::{Value, json};
 
 use crate::element::Element;
@@ -36,7 +37,8 @@ pub enum Scalar {
 /// A struct or a map.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MapType {
-    pub(crate) fields: BTreeMap<String, Type>,
+    /// Looked up more often than anything else, and never walked.
+    pub(crate) fields: IndexMap<String, Type, FxBuildHasher>,
     /// The type of what is not declared, when that is allowed.
     pub(crate) element: Option<Type>,
     pub(crate) atomic: bool,

@@ -1,5 +1,7 @@
 //! Sets of parts of an object, as a tree.
 
+use std::hash::{Hash, Hasher};
+
 use crate::element::{Element, Path};
 use crate::nodes::Nodes;
 
@@ -20,8 +22,14 @@ impl PartialEq for Set {
 
 impl Eq for Set {}
 
+impl Hash for Set {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.nodes.hash(state);
+    }
+}
+
 /// One node: whether the way to here is a member, and the members beyond.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
     pub(crate) member: bool,
     pub(crate) below: Set,
