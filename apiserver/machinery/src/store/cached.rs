@@ -1,6 +1,5 @@
 //! What the watch cache holds of an object: its bytes as they go out, and what selectors need.
 
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -68,22 +67,19 @@ impl CachedObject {
     pub(super) fn new(resource: &Resource, object: &Value, revision: Revision) -> Self {
         let selectable = Selectable::of(resource, object);
         match Rendered::of(object) {
-            Ok(rendered) => {
-                let (json, metadata) = rendered.at(revision);
-                Self::of_parts(&json, metadata, revision, selectable)
-            }
+            Ok(rendered) => Self::of_rendered(&rendered, revision, selectable),
             Err(error) => Self::damaged(object::name(object), error.to_string(), revision),
         }
     }
 
     /// An object whose JSON has been written.
-    pub(super) fn of_parts(
-        json: &[u8],
-        metadata: Range<usize>,
-        revision: Revision,
-        selectable: Selectable,
-    ) -> Self {
-        Self { json: Ok(CachedJson::new(json, metadata)), revision, selectable, kept: Mutex::default() }
+    pub(super) fn of_rendered(rendered: &Rendered, revision: Revision, selectable: Selectable) -> Self {
+        let (json, metadata) = rendered.at(revision);
+        let json = match rendered.sets() {
+            Some(sets) => CachedJson::with_sets(&json, metadata, sets),
+            None => CachedJson::new(&json, metadata),
+        };
+        Self { json: Ok(json), revision, selectable, kept: Mutex::default() }
     }
 
     /// What is there and cannot be read. Of what it says only the name is known, from its key.
@@ -256,15 +252,17 @@ mod tests {
     use super::*;
 
     fn object() -> CachedObject {
-        let json = br#"{"metadata":{"name":"a"}}"#;
-        CachedObject::of_parts(json, 12..24, Revision::new(1), Selectable::default())
+        let json = Bytes::from_static(br#"{"metadata":{"name":"a"}}"#);
+        let rendered = Rendered::of_json(json, 12..24, 23);
+        CachedObject::of_rendered(&rendered, Revision::new(1), Selectable::default())
     }
 
     #[test]
     fn an_event_is_kept_for_as_long_as_somebody_asks_for_it() {
         let object = object();
         let first = object.frame(EventKind::Added);
-        assert_eq!(first, "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\"}}}\n");
+        let shown = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}"#;
+        assert_eq!(first, format!("{shown}\n"));
         object.rest();
         let second = object.frame(EventKind::Added);
         assert_eq!(first.as_ptr(), second.as_ptr(), "it was asked for a moment ago");

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use ahash::RandomState;
 use apiserver_structured_merge::{SET_FIELD, pack};
 use memchr::{memchr2, memmem};
 use serde_json::{Value, json};
@@ -37,6 +38,16 @@ impl CachedJson {
     /// Of JSON in which the value of `metadata` stands there.
     pub(super) fn new(json: &[u8], metadata: Range<usize>) -> Self {
         let places = places(json, &metadata);
+        Self::with_places(json, metadata, places)
+    }
+
+    /// The same, where it is known where the sets are.
+    pub(super) fn with_sets(json: &[u8], metadata: Range<usize>, sets: &[Range<usize>]) -> Self {
+        let is_long = |set: &&Range<usize>| set.len() >= SHORTEST;
+        Self::with_places(json, metadata, sets.iter().filter(is_long).cloned().collect())
+    }
+
+    fn with_places(json: &[u8], metadata: Range<usize>, places: Vec<Range<usize>>) -> Self {
         let more: usize = places.iter().map(|place| place.len() - EMPTY.len()).sum();
         let mut brief = Vec::with_capacity(json.len() - more);
         let mut sets = Vec::with_capacity(places.len());
@@ -211,7 +222,7 @@ static SETS: LazyLock<Sets> = LazyLock::new(Sets::default);
 
 /// Sets that objects have, and some that none has any more.
 #[derive(Debug, Default)]
-struct Sets(Mutex<(HashSet<Arc<[u8]>>, usize)>);
+struct Sets(Mutex<(HashSet<Arc<[u8]>, RandomState>, usize)>);
 
 /// How many there are at least before those are looked for that no object has any more.
 const FEW: usize = 1024;

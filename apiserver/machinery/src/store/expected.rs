@@ -35,8 +35,7 @@ impl Prepared {
 
     /// What the cache shows once the object is stored.
     fn into_cached(self, revision: Revision) -> CachedObject {
-        let (json, metadata) = self.rendered.at(revision);
-        CachedObject::of_parts(&json, metadata, revision, self.selectable)
+        CachedObject::of_rendered(&self.rendered, revision, self.selectable)
     }
 }
 

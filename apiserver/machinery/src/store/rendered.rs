@@ -28,6 +28,8 @@ pub(super) struct Rendered {
     metadata: Range<usize>,
     /// Where the revision belongs; none if there is no `metadata` to have it.
     at: Option<usize>,
+    /// Where the sets of its owners stand, all of them before the revision; none if that was not noted.
+    sets: Option<Vec<Range<usize>>>,
 }
 
 impl Rendered {
@@ -42,16 +44,22 @@ impl Rendered {
     }
 
     fn written(object: &Value, is_packed: bool) -> serde_json::Result<Self> {
-        let mut rendered = Writer { json: Vec::with_capacity(TYPICAL), metadata: 0..0, at: None, is_packed };
+        let sets = is_packed.then(Vec::new);
+        let mut rendered = Writer { json: Vec::with_capacity(TYPICAL), metadata: 0..0, at: None, sets };
         rendered.object(object)?;
-        let Writer { json, metadata, at, .. } = rendered;
+        let Writer { json, metadata, at, sets } = rendered;
         // The store keeps it for a moment, and others for long: its buffer is as long as it is.
-        Ok(Self { json: Bytes::from(json.into_boxed_slice()), metadata, at })
+        Ok(Self { json: Bytes::from(json.into_boxed_slice()), metadata, at, sets })
     }
 
     /// Of JSON that was written before, where it is known what stands where.
     pub(super) fn of_json(json: Bytes, metadata: Range<usize>, at: usize) -> Self {
-        Self { json, metadata, at: Some(at) }
+        Self { json, metadata, at: Some(at), sets: None }
+    }
+
+    /// Where the sets of its owners stand with and without a revision, if that was noted.
+    pub(super) fn sets(&self) -> Option<&[Range<usize>]> {
+        self.sets.as_deref()
     }
 
     /// The JSON with this revision, and where in it the value of `metadata` stands.
@@ -59,14 +67,17 @@ impl Rendered {
         let Some((before, after)) = self.at.and_then(|at| self.json.split_at_checked(at)) else {
             return (self.json.clone(), self.metadata.clone());
         };
-        let field = format!("\"{REVISION}\":\"{revision}\"");
         let (first, last) = (before.ends_with(b"{"), after.starts_with(b"}"));
         let mut json = Vec::with_capacity(self.json.len() + LONGEST_REVISION);
         json.extend_from_slice(before);
         if !first {
             json.push(b',');
         }
-        json.extend_from_slice(field.as_bytes());
+        // Without the machinery for formats, which takes longer than the copies around it.
+        let number = revision.number().to_string();
+        ["\"", REVISION, "\":\"", &number, "\""]
+            .iter()
+            .for_each(|part| json.extend_from_slice(part.as_bytes()));
         if first && !last {
             json.push(b',');
         }
@@ -104,8 +115,8 @@ struct Writer {
     json: Vec<u8>,
     metadata: Range<usize>,
     at: Option<usize>,
-    /// Whether the sets of `managedFields` are text.
-    is_packed: bool,
+    /// Where the sets of `managedFields` are, where they are text.
+    sets: Option<Vec<Range<usize>>>,
 }
 
 impl Writer {
@@ -138,7 +149,9 @@ impl Writer {
             self.name(is_first, name)?;
             is_first = false;
             match value {
-                Value::Array(entries) if self.is_packed && name == "managedFields" => self.owners(entries)?,
+                Value::Array(entries) if self.sets.is_some() && name == "managedFields" => {
+                    self.owners(entries)?
+                }
                 _ => serde_json::to_writer(&mut self.json, value)?,
             }
         }
@@ -167,7 +180,11 @@ impl Writer {
         for (index, (name, value)) in fields.iter().enumerate() {
             self.name(index == 0, name)?;
             match value {
-                Value::String(set) if name == SET_FIELD => self.json.extend_from_slice(set.as_bytes()),
+                Value::String(set) if name == SET_FIELD => {
+                    let start = self.json.len();
+                    self.json.extend_from_slice(set.as_bytes());
+                    self.sets.get_or_insert_default().push(start..self.json.len());
+                }
                 _ => serde_json::to_writer(&mut self.json, value)?,
             }
         }
@@ -219,6 +236,12 @@ mod tests {
         }
     }
 
+    /// The sets of packed owners.
+    fn owned_by(packed: &Value) -> impl Iterator<Item = &str> {
+        let owners = packed["metadata"]["managedFields"].as_array().into_iter().flatten();
+        owners.filter_map(|owner| owner.get(SET_FIELD)?.as_str())
+    }
+
     #[test]
     fn what_is_packed_is_written_as_it_was() {
         let owner = |set: Value| json!({"fieldsType": "FieldsV1", "fieldsV1": set, "manager": "\"m"});
@@ -238,6 +261,12 @@ mod tests {
             pack(&mut packed);
             let (json, place) = Rendered::of_packed(&packed).unwrap().at(Revision::new(17));
             assert_eq!((json, place), Rendered::of(&object).unwrap().at(Revision::new(17)));
+            let rendered = Rendered::of_packed(&packed).unwrap();
+            let json = rendered.at(Revision::new(17)).0;
+            let sets: Vec<&[u8]> =
+                rendered.sets().unwrap().iter().map(|place| &json[place.clone()]).collect();
+            let written: Vec<String> = owned_by(&packed).map(str::to_owned).collect();
+            assert_eq!(sets, written.iter().map(String::as_bytes).collect::<Vec<_>>());
         }
     }
 

@@ -34,9 +34,9 @@ pub(super) fn read(resource: &Resource, plain: &Bytes, revision: Revision) -> Op
     let Metadata { labels, name, namespace, place, revision_at } =
         root.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
-    let (json, metadata) = Rendered::of_json(plain.clone(), place, revision_at).at(revision);
-    let selectable = Selectable::of_parts(labels, &name.0, &namespace.0);
-    Some(CachedObject::of_parts(&json, metadata, revision, selectable))
+    let rendered = Rendered::of_json(plain.clone(), place, revision_at);
+    let selectable = Selectable::of_parts(&labels, &name.0, &namespace.0);
+    Some(CachedObject::of_rendered(&rendered, revision, selectable))
 }
 
 /// Reads an object for its metadata, and sees to it that nothing is to be filled in.
