@@ -8,6 +8,11 @@ pub fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get("metadata").and_then(|meta| meta.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// A field of `metadata`.
+pub fn metadata_field<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
+    object.get("metadata")?.get(field)
+}
+
 /// The value at a dotted path of fields. Unlike a JSON pointer it has nothing to unescape, and so nothing to allocate:
 /// a write asks some eighty times.
 pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {

@@ -80,7 +80,7 @@ pub struct Resource {
 impl Resource {
     /// `plural.group`, or the plural alone in core.
     pub fn qualified_plural(&self) -> String {
-        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+        if self.group.is_empty() { self.plural.clone() } else { [&self.plural, ".", &self.group].concat() }
     }
 
     /// `Kind.group`, or the kind alone in core.
@@ -90,7 +90,7 @@ impl Resource {
 
     /// `group/version`, or the version alone in core.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() { self.version.clone() } else { [&self.group, "/", &self.version].concat() }
     }
 
     /// The list's kind.

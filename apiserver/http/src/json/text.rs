@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
 /// What stands for what cannot be read.
 const REPLACEMENT: &str = "\u{fffd}";
 
@@ -38,7 +40,7 @@ fn with_characters(body: &[u8]) -> String {
 fn with_pairs(body: &[u8]) -> Option<Vec<u8>> {
     let mut repaired = None;
     let mut at = 0;
-    while let Some(found) = body.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\')) {
+    while let Some(found) = body.get(at..).and_then(|rest| memchr(b'\\', rest)) {
         at += found;
         let (length, is_lone) = match (unit(body, at), unit(body, at + ESCAPE)) {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (2 * ESCAPE, false),

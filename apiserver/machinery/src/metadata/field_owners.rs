@@ -21,10 +21,13 @@ pub(super) fn validate(entries: &[Value], path: &FieldPath, faults: &mut Vec<Fie
         if faults.len() > most {
             break;
         }
-        let path = path.index(index);
-        faults.extend(manager_faults(&path.child("manager"), text(entry, "manager")));
+        let manager = text(entry, "manager");
+        if is_longer(manager, LONGEST_MANAGER) || !manager.chars().all(is_printable) {
+            faults.extend(manager_faults(&path.index(index).child("manager"), manager));
+        }
         if is_longer(text(entry, "subresource"), LONGEST_SUBRESOURCE) {
-            faults.push(FieldError::too_long(path.child("subresource"), u64::from(LONGEST_SUBRESOURCE)));
+            let path = path.index(index).child("subresource");
+            faults.push(FieldError::too_long(path, u64::from(LONGEST_SUBRESOURCE)));
         }
     }
 }

@@ -27,12 +27,17 @@ pub(super) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modifica
         "generation",
         "resourceVersion",
     ] {
-        match old.get("metadata").and_then(|meta| meta.get(field)) {
+        let (kept, sent) = (object::metadata_field(old, field), object::metadata_field(new, field));
+        match kept {
+            // Mostly it was sent as it is.
+            _ if kept == sent => {}
             Some(value) => object::set_meta(new, field, value.clone()),
             None => object::remove_meta(new, field),
         }
     }
-    object::remove_meta(new, "selfLink");
+    if object::metadata_field(new, "selfLink").is_some() {
+        object::remove_meta(new, "selfLink");
+    }
     create::prepare_by_kind(kind, new, Some(old), how.origin)
 }
 
