@@ -27,8 +27,8 @@ pub(crate) fn label_with_cluster(new: &mut Value) {
 
 /// Puts a `v` before a version that has none; `path` is where the Machine's spec is.
 pub(crate) fn prepare_version(new: &mut Value, path: &str) {
-    let found =
-        text(new, &format!("{path}.version")).filter(|found| !found.is_empty() && !found.starts_with('v'));
+    let found = get(new, path).and_then(|spec| text(spec, "version"));
+    let found = found.filter(|found| !found.is_empty() && !found.starts_with('v'));
     let Some(version) = found.map(|found| format!("v{found}")) else { return };
     if let Some(spec) = object(new, path) {
         spec.insert("version".to_owned(), json!(version));
@@ -37,19 +37,19 @@ pub(crate) fn prepare_version(new: &mut Value, path: &str) {
 
 /// Faults of the Machine's spec at `path` that need nothing else.
 pub(crate) fn validate(new: &Value, path: &str, faults: &mut Vec<FieldError>) {
-    let at = FieldPath::new(path);
-    if let Some(found) = text(new, &format!("{path}.version")).filter(|found| version::parse(found).is_none())
-    {
+    let found = get(new, path).and_then(|spec| text(spec, "version"));
+    if let Some(found) = found.filter(|found| version::parse(found).is_none()) {
         let detail = "must be a valid semantic version";
-        faults.push(FieldError::invalid(at.child("version"), &json!(found), detail));
+        faults.push(FieldError::invalid(FieldPath::new(path).child("version"), &json!(found), detail));
     }
 }
 
 /// A fault when neither of the two ways to bootstrap is taken.
 pub(crate) fn validate_bootstrap(new: &Value, path: &str, faults: &mut Vec<FieldError>) {
-    let at = format!("{path}.bootstrap");
-    let has = |field: &str| get(new, &format!("{at}.{field}")).is_some();
+    let bootstrap = get(new, path).and_then(|spec| spec.get("bootstrap"));
+    let has = |field: &str| bootstrap.and_then(|bootstrap| bootstrap.get(field)).is_some();
     if !has("configRef") && !has("dataSecretName") {
+        let at = format!("{path}.bootstrap");
         let detail = format!("expected either {at}.dataSecretName or {at}.configRef to be populated");
         faults.push(FieldError::required(FieldPath::new(at), &detail));
     }
