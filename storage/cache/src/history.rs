@@ -111,10 +111,12 @@ impl<T> History<T> {
         if let Some(known) = before.and_then(|record| record.after.get()) {
             return Some(Snapshot { items: known.items.clone(), revision });
         }
-        let end = (first..self.records.len()).find_map(|at| Some((at, self.records.get(at)?.after.get()?)));
-        let (undone, start) = end.map_or((self.records.range(first..), newest), |(last, start)| {
-            (self.records.range(first..=last), start)
-        });
+        let mut undone = self.records.range(first..);
+        let mut start = newest;
+        let known = (first..self.records.len()).find_map(|at| Some((at, self.records.get(at)?.after.get()?)));
+        if let Some((last, after)) = known {
+            (undone, start) = (self.records.range(first..=last), after);
+        }
         let mut items = start.items.clone();
         for Record { change, .. } in undone.rev() {
             match &change.previous {
