@@ -21,7 +21,14 @@ pub(crate) struct Known<K, V>(RwLock<Generations<K, V>>);
 
 /// Looked up with each write and each owner of what is written: by a hash that takes a tenth of the standard library's
 /// time, and has its own seed in each process as that has.
-type All<K, V> = HashMap<K, V, RandomState>;
+type All<K, V> = HashMap<K, Entry<V>, RandomState>;
+
+#[derive(Debug, Clone)]
+struct Entry<V> {
+    value: V,
+    /// How long its text is, in bytes.
+    text: usize,
+}
 
 #[derive(Debug)]
 struct Generations<K, V> {
@@ -39,21 +46,20 @@ impl<K, V> Default for Known<K, V> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Known<K, V> {
-    /// What is known of this one, by `text` of how long its text is.
-    pub(crate) fn get<Q>(&self, key: &Q, text: impl Fn(&K, &V) -> usize) -> Option<V>
+    /// What is known of this one.
+    pub(crate) fn get<Q>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(young) = known.young.get(key) {
-            return Some(young.clone());
+            return Some(young.value.clone());
         }
         let (key, old) = known.old.get_key_value(key).map(|(key, old)| (key.clone(), old.clone()))?;
         drop(known);
-        let text = text(&key, &old);
-        self.keep(key, old.clone(), text);
-        Some(old)
+        self.keep(key, old.value.clone(), old.text);
+        Some(old.value)
     }
 
     /// Keeps one whose text is so long.
@@ -68,7 +74,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Known<K, V> {
             let young = std::mem::take(&mut known.young);
             dropped = std::mem::replace(&mut known.old, young);
         }
-        if known.young.insert(key, value).is_none() {
+        if known.young.insert(key, Entry { value, text }).is_none() {
             known.text += text;
         }
         drop(known);
@@ -86,7 +92,7 @@ mod tests {
     }
 
     fn has(known: &Known<String, ()>, text: &str) -> bool {
-        known.get(text, |key, ()| key.len()).is_some()
+        known.get(text).is_some()
     }
 
     #[test]

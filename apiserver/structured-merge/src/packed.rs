@@ -52,7 +52,7 @@ fn each_set(list: Option<&mut Value>, change: impl FnMut(&mut Value)) {
 
 /// Reads a set that is text.
 pub(crate) fn set(text: &str) -> Result<Arc<Set>, String> {
-    if let Some(known) = READ.get(text, |text, _| text.len()) {
+    if let Some(known) = READ.get(text) {
         return Ok(known);
     }
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -64,7 +64,7 @@ pub(crate) fn set(text: &str) -> Result<Arc<Set>, String> {
 /// A set as text. Where many objects are written by the same programs, each set was written before: to find it takes a
 /// tenth of the time.
 pub(crate) fn text(set: &Arc<Set>) -> String {
-    if let Some(known) = WRITTEN.get(&**set, |_, text| text.len()) {
+    if let Some(known) = WRITTEN.get(&**set) {
         return String::from(&*known);
     }
     let text = fields_v1::text(set);
