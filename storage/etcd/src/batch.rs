@@ -1,8 +1,9 @@
 //! Writes that come while etcd is busy with others go there together.
 //!
 //! A write that finds none underway is sent at once. Those that come until it is answered wait, and are one transaction
-//! then, of which each is a part with guards of its own: one may fail, and the others do not. For etcd that is one
-//! request, one entry in its log, and one message to each that watches.
+//! then. For etcd that is one request, one entry in its log, and one message to each that watches. It is sent as a whole
+//! first. Where a guard does not hold, nothing was written, and it is sent again in parts with guards of their own: one may
+//! fail, and the others do not. For a moment after that, all are sent in parts.
 //!
 //! What has to do with one that waits, by its key or one that it depends on, does not wait behind it: it is sent at once,
 //! as all but the first two are that compete for an object. So are deletions, since what is deleted has no value that
@@ -14,8 +15,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use etcd_client::proto::{PbTxnOpResponse, PbTxnResponse};
-use etcd_client::{KvClient, Txn, TxnOp};
+use etcd_client::proto::PbTxnResponse;
+use etcd_client::{Error, KvClient, Txn};
 use futures::future::join_all;
 use storage_contract::{Revision, StoreError, StoreResult};
 use tokio::runtime::Handle;
@@ -26,7 +27,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::calls::Calls;
 use crate::error;
 use crate::queue::{Queue, Waiting};
-use crate::revision::{before, revision};
+use crate::revision::revision;
+use crate::transaction::{fits_whole, hand_out, in_parts, number, whole};
 use crate::write::Write;
 
 /// Transactions that are underway at a time. With two, each has fewer writes, and there are no more of them in a second.
@@ -36,12 +38,18 @@ const UNDERWAY: usize = 1;
 /// somebody who waits for one that is not.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// How long transactions are sent in parts after a guard did not hold. Where many compete, one exchange in hundreds is
+/// in vain; where few do, nothing is lost that could be measured.
+const CONTENDED: Duration = Duration::from_secs(1);
+
 /// What is written, and what waits to be.
 pub(crate) struct Batches {
     calls: Calls,
     /// Bytes that go together at most.
     largest: usize,
     queue: Mutex<Queue>,
+    /// Until when transactions are sent in parts.
+    contended: Mutex<Option<Instant>>,
 }
 
 /// When a write is sent.
@@ -55,7 +63,7 @@ enum Turn {
 impl Batches {
     /// For an etcd that takes values of so many bytes, with their keys.
     pub(crate) fn new(calls: Calls, largest_value: usize) -> Self {
-        Self { calls, largest: largest_value, queue: Mutex::default() }
+        Self { calls, largest: largest_value, queue: Mutex::default(), contended: Mutex::default() }
     }
 
     /// Carries out a write.
@@ -116,11 +124,8 @@ impl Batches {
 
     /// Sends one write by itself.
     async fn alone(&self, write: &Write) -> StoreResult<Revision> {
-        let sending = self.calls.writing(|mut kv| {
-            let transaction = write.transaction(0);
-            async move { kv.txn(transaction).await }
-        });
-        let answer = sending.await.map_err(|error| error::write(write, &Arc::new(error)))?.0;
+        let sending = self.transaction(|| write.transaction(0));
+        let answer = sending.await.map_err(|error| error::write(write, &Arc::new(error)))?;
         write.outcome(&answer, revision(number(&answer)))
     }
 
@@ -159,16 +164,37 @@ impl Batches {
         }
     }
 
+    /// Sends writes in one transaction, as a whole if all guards hold, and else in parts.
+    async fn carry_out(&self, batch: &[Waiting]) -> Result<PbTxnResponse, Error> {
+        if fits_whole(batch) && !self.is_contended() {
+            let answer = self.transaction(|| whole(batch)).await?;
+            if answer.succeeded {
+                return Ok(answer);
+            }
+            *self.contended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + CONTENDED);
+        }
+        self.transaction(|| in_parts(batch)).await
+    }
+
+    fn is_contended(&self) -> bool {
+        let until = *self.contended.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| Instant::now() < until)
+    }
+
+    async fn transaction(&self, made: impl Fn() -> Txn + Send + Sync) -> Result<PbTxnResponse, Error> {
+        let send = |mut kv: KvClient| {
+            let transaction = made();
+            async move { kv.txn(transaction).await }
+        };
+        Ok(self.calls.writing(send).await?.0)
+    }
+
     /// Sends writes in one transaction, and tells each what became of it.
     async fn together(&self, underway: Option<Underway>, batch: Vec<Waiting>) {
-        let sending = self.calls.writing(|mut kv| {
-            let transaction = transaction(&batch);
-            async move { kv.txn(transaction).await }
-        });
         // Nothing may leave after anybody was told that it was not answered.
         let deadline = batch.iter().map(|waiting| waiting.deadline).min().unwrap_or_else(Instant::now);
-        match timeout_at(deadline, patiently(underway, sending)).await {
-            Ok(Ok(answer)) => hand_out(batch, answer.0),
+        match timeout_at(deadline, patiently(underway, self.carry_out(&batch))).await {
+            Ok(Ok(answer)) => hand_out(batch, answer),
             // etcd does not say whose fault it is.
             Ok(Err(error)) if error::is_of_one(&error) => {
                 let writes = batch.len();
@@ -207,36 +233,4 @@ async fn patiently<T>(underway: Option<Underway>, sending: impl Future<Output = 
     }
     drop(underway);
     sending.await
-}
-
-/// How many come after each of so many, in order.
-fn others(count: usize) -> impl Iterator<Item = u8> {
-    (0..count).rev().map(|others| u8::try_from(others).unwrap_or(u8::MAX))
-}
-
-fn transaction(batch: &[Waiting]) -> Txn {
-    let parts = batch.iter().zip(others(batch.len()));
-    let parts: Vec<_> = parts.map(|(it, others)| TxnOp::txn(it.write.transaction(others))).collect();
-    // Without a condition this is never done. But until 2026 etcd did not see what is written by parts, and would have
-    // taken them when its space is used up.
-    let seen = batch.first().map(|first| TxnOp::put(first.write.key.as_bytes(), "", None));
-    Txn::new().and_then(parts).or_else(seen.into_iter().collect::<Vec<_>>())
-}
-
-fn number(answer: &PbTxnResponse) -> i64 {
-    answer.header.as_ref().map_or(0, |header| header.revision)
-}
-
-/// Tells each what etcd answered to its part.
-fn hand_out(batch: Vec<Waiting>, answer: PbTxnResponse) {
-    let number = number(&answer);
-    let count = batch.len();
-    let mut parts = answer.responses.into_iter();
-    for (Waiting { write, answer, .. }, others) in batch.into_iter().zip(others(count)) {
-        let told = match parts.next().and_then(|part| part.response) {
-            Some(PbTxnOpResponse::ResponseTxn(part)) => write.outcome(&part, before(number, others)),
-            _ => Err(write.unknown("etcd answered other parts than it was sent")),
-        };
-        let _ = answer.send(told);
-    }
 }

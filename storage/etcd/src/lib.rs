@@ -23,6 +23,7 @@ mod error;
 mod last_frame;
 mod queue;
 mod revision;
+mod transaction;
 mod version;
 mod watch;
 mod write;

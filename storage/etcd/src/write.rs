@@ -41,21 +41,29 @@ impl Write {
 
     /// The write as a transaction, of which so many others come after it.
     pub(crate) fn transaction(&self, others: u8) -> Txn {
-        let key = self.key.as_bytes();
-        let mut guards = match self.expected {
-            None => vec![Compare::mod_revision(key, CompareOp::Equal, 0)],
-            Some(expected) => exists_at(&self.key, expected),
-        };
-        guards.extend(self.unchanged.iter().flat_map(|it| exists_at(&it.key, it.modified)));
-        let change = match &self.value {
-            Some(value) => TxnOp::put(key, revision::marked(value, others), None),
-            None => TxnOp::delete(key, None),
-        };
+        let mut guards = self.own_guards();
+        guards.extend(self.unchanged.iter().flat_map(holds));
         // With their values: those say which of its transaction's revisions a key has.
-        let another = self.unchanged.as_ref().map(|it| it.key.as_bytes());
+        let another = self.unchanged.as_ref().map(|it| &it.key);
         let looks: Vec<TxnOp> =
-            std::iter::once(key).chain(another).map(|key| TxnOp::get(key, None)).collect();
-        Txn::new().when(guards).and_then([change]).or_else(looks)
+            std::iter::once(&self.key).chain(another).map(|key| TxnOp::get(key.as_bytes(), None)).collect();
+        Txn::new().when(guards).and_then([self.change(others)]).or_else(looks)
+    }
+
+    /// That its own key is as it is expected.
+    pub(crate) fn own_guards(&self) -> Vec<Compare> {
+        match self.expected {
+            None => vec![Compare::mod_revision(self.key.as_bytes(), CompareOp::Equal, 0)],
+            Some(expected) => exists_at(&self.key, expected),
+        }
+    }
+
+    /// What it does with its key, when so many others come after it.
+    pub(crate) fn change(&self, others: u8) -> TxnOp {
+        match &self.value {
+            Some(value) => TxnOp::put(self.key.as_bytes(), revision::marked(value, others), None),
+            None => TxnOp::delete(self.key.as_bytes(), None),
+        }
     }
 
     /// The revision of the write, if it is what is there.
@@ -88,6 +96,11 @@ impl Write {
             (None, _) => StoreError::Exists { key, found },
         })
     }
+}
+
+/// That a key which a write depends on is as it was read.
+pub(crate) fn holds(unchanged: &Unchanged) -> Vec<Compare> {
+    exists_at(&unchanged.key, unchanged.modified)
 }
 
 /// Holds when the key exists and is at `expected`, or at another revision of the same transaction: there is none, since a

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
-use storage_contract::{Key, KeyRange, ListOptions, Revision, Store, StoreError, StoreResult, WatchItem};
+use storage_contract::{
+    Key, KeyRange, ListOptions, Revision, Store, StoreError, StoreResult, Unchanged, WatchItem,
+};
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 
 use crate::noise;
@@ -21,6 +23,52 @@ fn key(name: &str) -> Key {
 async fn connect(endpoint: String) -> Arc<EtcdStore> {
     let configuration = EtcdConfiguration { endpoints: vec![endpoint], ..EtcdConfiguration::default() };
     Arc::new(EtcdStore::connect(configuration).await.unwrap())
+}
+
+/// Writes that go together, of which some cannot be made: a key that is there, another that is not as it was read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_that_does_not_hold_fails_its_own_write_alone() {
+    for release in [Release::Distribution, Release::Current] {
+        let server = Server::start(release);
+        let store = connect(server.endpoint()).await;
+        let (space, taken) = (key("space"), key("r0-7"));
+        let old = store.create(&space, Bytes::new()).await.unwrap();
+        let modified = store.update(&space, old, Bytes::from_static(b"new")).await.unwrap();
+        let existing = store.create(&taken, Bytes::new()).await.unwrap();
+        // The second round comes while all are sent in parts, the third when that is over.
+        for (round, pause) in [0, 0, 1100].into_iter().enumerate() {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            let writes =
+                (0..30).map(|index| {
+                    let (store, space) = (&store, space.clone());
+                    let name = if index == 7 { taken.clone() } else { key(&format!("r{round}-{index}")) };
+                    let modified = if index == 9 { old } else { modified };
+                    let value = noise(2 + index);
+                    async move {
+                        store.create_while(&name, value, Some(&Unchanged { key: space, modified })).await
+                    }
+                });
+            let began = store.current_revision().await.unwrap();
+            let results = join_all(writes).await;
+            let transactions = (store.current_revision().await.unwrap().number() - began.number()) / 100;
+            assert_eq!(transactions, 2, "{release:?}, {round}: the first by itself, and the others together");
+            for (index, result) in results.into_iter().enumerate() {
+                match (index, result) {
+                    (7, Err(StoreError::Exists { key, found })) => {
+                        assert_eq!((key, found), (taken.clone(), existing))
+                    }
+                    (9, Err(StoreError::Conflict { key, expected, found })) => {
+                        assert_eq!((key, expected, found), (space.clone(), old, modified));
+                    }
+                    (_, Ok(revision)) => {
+                        let entry = store.get(&key(&format!("r{round}-{index}"))).await.unwrap().unwrap();
+                        assert_eq!((entry.modified, entry.value), (revision, noise(2 + index)));
+                    }
+                    (_, other) => panic!("{release:?}, {round}: {index}: {other:?}"),
+                }
+            }
+        }
+    }
 }
 
 /// For what is waited out.
