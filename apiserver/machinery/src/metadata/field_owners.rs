@@ -21,10 +21,7 @@ pub(super) fn validate(entries: &[Value], path: &FieldPath, faults: &mut Vec<Fie
         if faults.len() > most {
             break;
         }
-        let manager = text(entry, "manager");
-        if is_longer(manager, LONGEST_MANAGER) || !manager.chars().all(is_printable) {
-            faults.extend(manager_faults(&path.index(index).child("manager"), manager));
-        }
+        faults.extend(faults_of_manager(text(entry, "manager"), || path.index(index).child("manager")));
         if is_longer(text(entry, "subresource"), LONGEST_SUBRESOURCE) {
             let path = path.index(index).child("subresource");
             faults.push(FieldError::too_long(path, u64::from(LONGEST_SUBRESOURCE)));
@@ -35,11 +32,20 @@ pub(super) fn validate(entries: &[Value], path: &FieldPath, faults: &mut Vec<Fie
 /// Everything that keeps a text from being the name of a manager. Of one that is too long nothing else is told: each
 /// fault would repeat it.
 pub fn manager_faults(field: &FieldPath, manager: &str) -> Vec<FieldError> {
+    faults_of_manager(manager, || field.clone())
+}
+
+/// The same, at a path that is made where there is a fault.
+fn faults_of_manager(manager: &str, field: impl FnOnce() -> FieldPath) -> Vec<FieldError> {
     if is_longer(manager, LONGEST_MANAGER) {
-        return vec![FieldError::too_long(field.clone(), u64::from(LONGEST_MANAGER))];
+        return vec![FieldError::too_long(field(), u64::from(LONGEST_MANAGER))];
     }
-    let (mut faults, shown) = (Vec::new(), quoted(manager));
-    for (at, character) in manager.char_indices().filter(|(_, character)| !is_printable(*character)) {
+    let mut unseen = manager.char_indices().filter(|(_, character)| !is_printable(*character)).peekable();
+    if unseen.peek().is_none() {
+        return Vec::new();
+    }
+    let (mut faults, shown, field) = (Vec::new(), quoted(manager), field());
+    for (at, character) in unseen {
         let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
         faults.push(FieldError::invalid_text(field.clone(), &shown, &detail));
     }
