@@ -1,8 +1,8 @@
 //! What a schema says of ownership: which parts are owned whole, and which part by part.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ pub enum Scalar {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MapType {
     /// Looked up more often than anything else, and never walked.
-    pub(crate) fields: IndexMap<String, Type, FxBuildHasher>,
+    pub(crate) fields: HashMap<String, Type, FxBuildHasher>,
     /// The type of what is not declared, when that is allowed.
     pub(crate) element: Option<Type>,
     pub(crate) atomic: bool,
