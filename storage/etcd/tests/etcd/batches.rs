@@ -272,10 +272,22 @@ async fn callers_that_go_away_take_nobody_with_them() {
 async fn what_was_answered_is_there_after_etcd_was_killed_among_parallel_writes() {
     let server = Server::start(Release::Current);
     let store = connect_impatiently(server.endpoint()).await;
+    store.create(&key("there"), Bytes::new()).await.unwrap();
     for round in 0..12 {
         let writing = tokio::spawn({
             let store = Arc::clone(&store);
-            async move { creates(&store, &format!("k{round}-"), 400, 500).await }
+            async move {
+                let (alone, there, prefix) =
+                    (key(&format!("alone{round}")), key("there"), format!("k{round}-"));
+                // The first leaves by itself, and the second fails the transaction of those that go next.
+                let (_, there, results) = tokio::join!(
+                    store.create(&alone, Bytes::new()),
+                    store.create(&there, Bytes::new()),
+                    creates(&store, &prefix, 400, 500),
+                );
+                assert!(there.is_err(), "{round}: {there:?}");
+                results
+            }
         });
         // From before the first is sent to after most are answered.
         tokio::time::sleep(Duration::from_millis(2 * round)).await;
