@@ -12,6 +12,7 @@ use storage_contract::Unchanged;
 
 use crate::queue::Waiting;
 use crate::revision::{EACH, before};
+use crate::write::holds;
 
 /// Guards of a whole at most: what etcd counts of the largest that is in parts, which are as many as there are revisions,
 /// and of two guards within the last. An etcd that is configured to take the one takes the other.
@@ -25,7 +26,7 @@ pub(crate) fn fits_whole(batch: &[Waiting]) -> bool {
 /// All of them or none.
 pub(crate) fn whole(batch: &[Waiting]) -> Txn {
     let own = batch.iter().flat_map(|it| it.write.own_guards());
-    let guards: Vec<_> = own.chain(depended_on(batch).flat_map(crate::write::holds)).collect();
+    let guards: Vec<_> = own.chain(depended_on(batch).flat_map(holds)).collect();
     let changes: Vec<_> = numbered(batch).map(|(it, others)| it.write.change(others)).collect();
     Txn::new().when(guards).and_then(changes)
 }

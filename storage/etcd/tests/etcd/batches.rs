@@ -25,6 +25,37 @@ async fn connect(endpoint: String) -> Arc<EtcdStore> {
     Arc::new(EtcdStore::connect(configuration).await.unwrap())
 }
 
+/// For what is waited out.
+async fn connect_impatiently(endpoint: String) -> Arc<EtcdStore> {
+    Arc::new(outage::connect(endpoint).await)
+}
+
+/// Creates so many keys at once, with values of so many bytes.
+async fn creates(store: &EtcdStore, prefix: &str, count: usize, size: usize) -> Vec<StoreResult<Revision>> {
+    let value = noise(size);
+    let creates = (0..count).map(|index| {
+        let (key, value) = (key(&format!("{prefix}{index:03}")), value.clone());
+        async move { store.create(&key, value).await }
+    });
+    join_all(creates).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parallel_writes_are_few_transactions_and_each_has_a_revision() {
+    let server = Server::start(Release::Current);
+    let store = connect(server.endpoint()).await;
+    let before = store.current_revision().await.unwrap();
+    let mut revisions: Vec<_> =
+        creates(&store, "a", 250, 100).await.into_iter().map(Result::unwrap).collect();
+    let after = store.current_revision().await.unwrap();
+    // The first by itself, and the others by hundreds.
+    assert_eq!((after.number() - before.number()) / 100, 4);
+    revisions.sort_unstable();
+    revisions.dedup();
+    assert_eq!(revisions.len(), 250);
+    assert!(*revisions.first().unwrap() > before && *revisions.last().unwrap() == after);
+}
+
 /// Writes that go together, of which some cannot be made: a key that is there, another that is not as it was read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_that_does_not_hold_fails_its_own_write_alone() {
@@ -55,12 +86,12 @@ async fn a_guard_that_does_not_hold_fails_its_own_write_alone() {
             for (index, result) in results.into_iter().enumerate() {
                 match (index, result) {
                     (7, Err(StoreError::Exists { key, found })) => {
-                        assert_eq!((key, found), (taken.clone(), existing))
+                        assert_eq!((key, found), (taken.clone(), existing));
                     }
                     (9, Err(StoreError::Conflict { key, expected, found })) => {
                         assert_eq!((key, expected, found), (space.clone(), old, modified));
                     }
-                    (_, Ok(revision)) => {
+                    (0..7 | 8 | 10.., Ok(revision)) => {
                         let entry = store.get(&key(&format!("r{round}-{index}"))).await.unwrap().unwrap();
                         assert_eq!((entry.modified, entry.value), (revision, noise(2 + index)));
                     }
@@ -69,37 +100,6 @@ async fn a_guard_that_does_not_hold_fails_its_own_write_alone() {
             }
         }
     }
-}
-
-/// For what is waited out.
-async fn connect_impatiently(endpoint: String) -> Arc<EtcdStore> {
-    Arc::new(outage::connect(endpoint).await)
-}
-
-/// Creates so many keys at once, with values of so many bytes.
-async fn creates(store: &EtcdStore, prefix: &str, count: usize, size: usize) -> Vec<StoreResult<Revision>> {
-    let value = noise(size);
-    let creates = (0..count).map(|index| {
-        let (key, value) = (key(&format!("{prefix}{index:03}")), value.clone());
-        async move { store.create(&key, value).await }
-    });
-    join_all(creates).await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn parallel_writes_are_few_transactions_and_each_has_a_revision() {
-    let server = Server::start(Release::Current);
-    let store = connect(server.endpoint()).await;
-    let before = store.current_revision().await.unwrap();
-    let mut revisions: Vec<_> =
-        creates(&store, "a", 250, 100).await.into_iter().map(Result::unwrap).collect();
-    let after = store.current_revision().await.unwrap();
-    // The first by itself, and the others by hundreds.
-    assert_eq!((after.number() - before.number()) / 100, 4);
-    revisions.sort_unstable();
-    revisions.dedup();
-    assert_eq!(revisions.len(), 250);
-    assert!(*revisions.first().unwrap() > before && *revisions.last().unwrap() == after);
 }
 
 #[tokio::test(flavor = "multi_thread")]
