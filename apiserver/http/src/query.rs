@@ -85,7 +85,7 @@ impl Query {
         options: &str,
         mut faults: Vec<FieldError>,
     ) -> ApiResult<WriteOptions> {
-        faults.extend(manager_faults(&FieldPath::new("fieldManager"), self.text("fieldManager")));
+        faults.extend(manager_faults(self.text("fieldManager"), || FieldPath::new("fieldManager")));
         let dry: Vec<&str> = self.all("dryRun").collect();
         if dry.iter().any(|value| *value != "All") {
             faults.push(FieldError::not_supported(FieldPath::new("dryRun"), &json!(dry), &["All"]));

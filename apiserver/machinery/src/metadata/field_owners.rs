@@ -21,7 +21,7 @@ pub(super) fn validate(entries: &[Value], path: &FieldPath, faults: &mut Vec<Fie
         if faults.len() > most {
             break;
         }
-        faults.extend(faults_of_manager(text(entry, "manager"), || path.index(index).child("manager")));
+        faults.extend(manager_faults(text(entry, "manager"), || path.index(index).child("manager")));
         if is_longer(text(entry, "subresource"), LONGEST_SUBRESOURCE) {
             let path = path.index(index).child("subresource");
             faults.push(FieldError::too_long(path, u64::from(LONGEST_SUBRESOURCE)));
@@ -30,13 +30,8 @@ pub(super) fn validate(entries: &[Value], path: &FieldPath, faults: &mut Vec<Fie
 }
 
 /// Everything that keeps a text from being the name of a manager. Of one that is too long nothing else is told: each
-/// fault would repeat it.
-pub fn manager_faults(field: &FieldPath, manager: &str) -> Vec<FieldError> {
-    faults_of_manager(manager, || field.clone())
-}
-
-/// The same, at a path that is made where there is a fault.
-fn faults_of_manager(manager: &str, field: impl FnOnce() -> FieldPath) -> Vec<FieldError> {
+/// fault would repeat it. The path is made where there is a fault.
+pub fn manager_faults(manager: &str, field: impl FnOnce() -> FieldPath) -> Vec<FieldError> {
     if is_longer(manager, LONGEST_MANAGER) {
         return vec![FieldError::too_long(field(), u64::from(LONGEST_MANAGER))];
     }

@@ -159,6 +159,7 @@ mod tests {
             assert_eq!(label_value_faults(text).len(), value, "value {text}");
         }
     }
+
     /// What is said of a fault has the regular expression that is meant.
     #[test]
     fn what_is_allowed_is_what_the_expressions_say() {
