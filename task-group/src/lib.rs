@@ -10,6 +10,7 @@
 mod turn;
 mod woken;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -29,6 +30,17 @@ use crate::woken::{Part, Woken};
 /// How long they take turns before others have theirs: about as long as it takes to encrypt and send what a connection
 /// sends at a time.
 const LONGEST_TURN: Duration = Duration::from_micros(200);
+
+thread_local! {
+    /// Whether a member of the group that has its turn on this thread expects others to be done soon.
+    static OTHERS_FOLLOW: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Tells the group whose member calls this that what the member waited for came to others at the same time, who will be
+/// done soon: the head had better wait for what they say. Outside of a group it does nothing.
+pub fn others_follow() {
+    OTHERS_FOLLOW.set(true);
+}
 
 type Member = BoxFuture<'static, ()>;
 
@@ -101,8 +113,8 @@ impl Group {
     }
 
     /// Has all take turns with `head`, until that is ready or everybody waits. It comes after the members, so that it
-    /// finds what they left for it. Where it wants to go on by itself after members said something and are not done,
-    /// others have their turn first: they may be about to have more of them say something.
+    /// finds what they left for it. Where it wants to go on by itself after members said something and are not done, or
+    /// [`others_follow`], others have their turn first: they may be about to have more of them say something.
     pub fn poll_with<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -122,6 +134,7 @@ impl Group {
             return Poll::Ready(done);
         }
         loop {
+            OTHERS_FOLLOW.set(false);
             let had_something = coop::has_budget_remaining();
             let members = self.poll_members(&mut members_context);
             let has_something = coop::has_budget_remaining();
@@ -133,7 +146,8 @@ impl Group {
             if members.all_wait && shared.woken.rest() {
                 return Poll::Pending;
             }
-            if shared.turn.is_over() || !has_something || (self.head.take() && !members.some_are_done) {
+            let goes_on_at_once = members.some_are_done && !OTHERS_FOLLOW.get();
+            if shared.turn.is_over() || !has_something || (self.head.take() && !goes_on_at_once) {
                 shared.woken.leave();
                 return Poll::Pending;
             }

@@ -87,6 +87,30 @@ fn the_head_hears_what_all_members_say_at_a_time() {
     assert!((0..20).any(|_| heard() == [MANY]));
 }
 
+/// How often the head has its turn, which wants to go on at once each time, after a member is done.
+fn heads_turns(member: impl Future<Output = ()> + Send + 'static) -> usize {
+    let mut group = Group::default();
+    group.spawner().execute(member);
+    let mut turns = 0;
+    let polled = group.poll_with(&mut Context::from_waker(&noop_waker()), |context| {
+        turns += 1;
+        context.waker().wake_by_ref();
+        Poll::<()>::Pending
+    });
+    assert!(polled.is_pending());
+    turns
+}
+
+#[test]
+fn an_answer_waits_for_others_that_follow() {
+    // On a busy machine a turn may be over after the first.
+    assert!((0..20).any(|_| heads_turns(async {}) == 2), "nobody else is waited for");
+    for _ in 0..20 {
+        assert_eq!(heads_turns(async { others_follow() }), 1);
+    }
+    assert!((0..20).any(|_| heads_turns(async {}) == 2), "what was said before is forgotten");
+}
+
 #[test]
 fn nobody_keeps_the_thread() {
     let mut group = Group::default();

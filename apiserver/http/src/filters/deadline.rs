@@ -70,7 +70,10 @@ async fn change(server: &Arc<ApiServer>, call: Call, seat: Option<Seat>) -> Opti
         let done = tokio::time::timeout(LONGEST_CHANGE, changing).await;
         done.unwrap_or_else(|_| Err(ApiError::timeout()))
     });
-    outcome(change.await)
+    let done = change.await;
+    // The store has most likely answered others with it.
+    task_group::others_follow();
+    outcome(done)
 }
 
 /// On a thread of its own, so that it does not hold up others between two of its steps.
