@@ -1,9 +1,11 @@
 //! Writes that come while etcd is busy with others go there together.
 //!
 //! A write that finds none underway is sent at once. Those that come until it is answered wait, and are one transaction
-//! then. For etcd that is one request, one entry in its log, and one message to each that watches. It is sent as a whole
-//! first. Where a guard does not hold, nothing was written, and it is sent again in parts with guards of their own: one may
-//! fail, and the others do not. For a moment after that, all are sent in parts.
+//! then, with whoever else has come when it is its task's turn. Where writes went together lately, one that finds none
+//! underway is not the only one for long: it waits for that turn, too. For etcd a transaction is one request, one entry in
+//! its log, and one message to each that watches. It is sent as a whole first. Where a guard does not hold, nothing was
+//! written, and it is sent again in parts with guards of their own: one may fail, and the others do not. For a moment
+//! after that, all are sent in parts.
 //!
 //! What has to do with one that waits, by its key or one that it depends on, does not wait behind it: it is sent at once,
 //! as all but the first two are that compete for an object. So are deletions, since what is deleted has no value that
@@ -21,6 +23,7 @@ use futures::future::join_all;
 use storage_contract::{Revision, StoreError, StoreResult};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -105,12 +108,19 @@ impl Batches {
         if write.value.is_none() || !queue.is_apart(write) {
             return Turn::Now(None);
         }
-        if queue.underway < UNDERWAY {
+        let is_free = queue.underway < UNDERWAY;
+        if is_free {
             queue.underway += 1;
+        }
+        if is_free && !queue.are_many() {
             return Turn::Now(Some(Underway(Arc::clone(self))));
         }
         let (answer, answered) = oneshot::channel();
         queue.push(Waiting { write: Arc::clone(write), deadline, answer });
+        drop(queue);
+        if is_free {
+            self.send_waiting();
+        }
         Turn::Later(answered)
     }
 
@@ -133,24 +143,38 @@ impl Batches {
     fn next(self: &Arc<Self>) {
         let mut queue = self.queue();
         queue.underway -= 1;
-        if queue.underway >= UNDERWAY {
-            return;
-        }
-        let batch = queue.take(self.largest);
-        if batch.is_empty() {
+        if queue.underway >= UNDERWAY || queue.is_empty() {
             return;
         }
         queue.underway += 1;
         drop(queue);
-        let (batches, underway) = (Arc::clone(self), Some(Underway(Arc::clone(self))));
+        self.send_waiting();
+    }
+
+    /// Sends what waits, once everybody has come whose turn is before, and has others wait for it.
+    fn send_waiting(self: &Arc<Self>) {
         // None when the program ends, and with it all who wait.
         let Ok(runtime) = Handle::try_current() else { return };
+        let batches = Arc::clone(self);
         runtime.spawn(async move {
+            yield_now().await;
+            let batch = batches.take();
+            let underway = (!batch.is_empty()).then(|| Underway(Arc::clone(&batches)));
             match <[Waiting; 1]>::try_from(batch) {
                 Ok([only]) => batches.told(underway, only).await,
                 Err(batch) => batches.together(underway, batch).await,
             }
         });
+    }
+
+    /// Takes those that go together. Where there are none, none are underway.
+    fn take(&self) -> Vec<Waiting> {
+        let mut queue = self.queue();
+        let batch = queue.take(self.largest);
+        if batch.is_empty() {
+            queue.underway -= 1;
+        }
+        batch
     }
 
     /// Sends one write that has waited by itself, and tells what became of it.

@@ -10,15 +10,27 @@ use tokio::time::Instant;
 use crate::revision::EACH;
 use crate::write::Write;
 
+/// After so many single writes in a row nobody else is expected. Where many write, one in three or four is single by
+/// chance, and sixteen in a row never are.
+const QUIET: u8 = 16;
+
 /// Writes that wait for those that are underway. None of them writes what another one writes or depends on: the parts of
 /// a transaction are one moment.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queue {
     /// Transactions that others wait for.
     pub(crate) underway: usize,
+    /// How many times in a row there was no more than one to take, up to [`QUIET`].
+    single: u8,
     waiting: Vec<Waiting>,
     /// What they do with keys.
     keys: HashMap<Key, Use>,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { underway: 0, single: QUIET, waiting: Vec::new(), keys: HashMap::new() }
+    }
 }
 
 /// One that waits.
@@ -56,6 +68,16 @@ impl Queue {
         self.waiting.push(waiting);
     }
 
+    /// Whether writes came together lately.
+    pub(crate) fn are_many(&self) -> bool {
+        self.single < QUIET
+    }
+
+    /// Whether none waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Takes out a write that waits; false if it does not.
     pub(crate) fn withdraw(&mut self, write: &Arc<Write>) -> bool {
         let place = self.waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.write, write));
@@ -85,6 +107,7 @@ impl Queue {
             }
         }
         self.waiting.extend(rest);
+        self.single = if batch.len() > 1 { 0 } else { QUIET.min(self.single + 1) };
         batch
     }
 
@@ -184,6 +207,21 @@ mod tests {
         let mut queue = Queue::default();
         let (_, _answers) = push(&mut queue, &writes);
         assert_eq!((taken(&mut queue, 1_000_000).len(), taken(&mut queue, 1_000_000).len()), (100, 50));
+    }
+
+    #[test]
+    fn others_are_expected_until_many_came_by_themselves() {
+        let mut queue = Queue::default();
+        let mut are_many_after = |names: &[(&str, &str)]| {
+            let (_, _answers) = push(&mut queue, names);
+            assert_eq!(taken(&mut queue, 10_000).len(), names.len());
+            queue.are_many()
+        };
+        assert!(!are_many_after(&[("a", "")]), "the first is by itself");
+        assert!(are_many_after(&[("a", ""), ("b", "")]));
+        let single: Vec<bool> = (0..QUIET + 1).map(|_| are_many_after(&[("a", "")])).collect();
+        assert_eq!(single.iter().position(|are_many| !are_many), Some(usize::from(QUIET) - 1));
+        assert!(are_many_after(&[("a", ""), ("b", "")]));
     }
 
     #[test]
