@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CipherSuite, ClientConfig, RootCertStore};
+use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -22,6 +23,10 @@ const STREAM_WINDOW: u32 = 4 << 20;
 
 /// The same for a whole connection.
 const CONNECTION_WINDOW: u32 = 1 << 30;
+
+/// Bytes taken from a socket at a time. By itself TLS asks for four KiB, and what a hundred watchers are told would be more
+/// than a hundred system calls.
+const READ_AT_A_TIME: usize = 64 << 10;
 
 /// Which server, as whom.
 #[derive(Debug, Clone, Args)]
@@ -53,6 +58,7 @@ impl Client {
         stream.set_nodelay(true)?;
         let host = target.server.rsplit_once(':').map_or(target.server.as_str(), |(host, _)| host);
         let name = ServerName::try_from(host.to_owned())?;
+        let stream = BufReader::with_capacity(READ_AT_A_TIME, stream);
         let tls = TlsConnector::from(Arc::new(configuration(target)?)).connect(name, stream).await?;
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);

@@ -219,7 +219,7 @@ impl Worker<'_> {
 /// The revision in an object's bytes. The first is the object's own: managedFields hold no values.
 pub(crate) fn revision(object: &[u8]) -> Option<&str> {
     let mark = b"\"resourceVersion\":\"";
-    let start = object.windows(mark.len()).position(|window| window == mark)? + mark.len();
+    let start = memchr::memmem::find(object, mark)? + mark.len();
     let rest = object.get(start..)?;
     let end = rest.iter().position(|byte| *byte == b'"')?;
     std::str::from_utf8(rest.get(..end)?).ok()
