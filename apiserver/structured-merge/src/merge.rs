@@ -8,32 +8,31 @@ use crate::schema::{ListType, MapType, Type, View};
 /// Merges `applied` into `live`: applied leaves win, maps come together by their keys, lists by the
 /// names of their items.
 pub fn merge(of: &Type, live: &Value, applied: &Value) -> Value {
-    match of.view(applied) {
-        View::Leaf => applied.clone(),
-        View::Map(map) => match (live.as_object(), applied.as_object()) {
-            (None, _) if applied.as_object().is_none_or(Map::is_empty) => applied.clone(),
-            (Some(live), None) if live.is_empty() => applied.clone(),
-            (live, applied) => maps(map, live, applied),
-        },
-        View::List(list) => {
-            let (live, given) = (live.as_array(), applied.as_array());
-            if live.is_none_or(Vec::is_empty) && given.is_none_or(Vec::is_empty) {
-                return applied.clone();
-            }
-            Value::Array(lists(list, values(live), values(given)))
+    // Most of it is not applied, and copied in one go costs less than field by field.
+    let mut merged = live.clone();
+    lay_over(of, &mut merged, applied);
+    merged
+}
+
+fn lay_over(of: &Type, live: &mut Value, applied: &Value) {
+    match (of.view(applied), live, applied) {
+        (View::Map(map), Value::Object(live), Value::Object(applied)) => maps(map, live, applied),
+        // A null where a map or list is expected is an empty one.
+        (View::Map(_), Value::Object(live), _) if !live.is_empty() => {}
+        (View::List(list), Value::Array(live), _) if !live.is_empty() => {
+            *live = lists(list, live, values(applied.as_array()));
         }
+        (_, live, _) => *live = applied.clone(),
     }
 }
 
-fn maps(map: &MapType, live: Option<&Map<String, Value>>, applied: Option<&Map<String, Value>>) -> Value {
-    let given = |name: &String| applied.and_then(|applied| applied.get(name));
-    let both = live.into_iter().flatten().map(|(name, value)| {
-        let merged = given(name).map_or_else(|| value.clone(), |given| merge(map.field(name), value, given));
-        (name.clone(), merged)
-    });
-    let fresh = applied.into_iter().flatten();
-    let fresh = fresh.filter(|(name, _)| live.is_none_or(|live| !live.contains_key(*name)));
-    Value::Object(both.chain(fresh.map(|(name, value)| (name.clone(), value.clone()))).collect())
+fn maps(map: &MapType, live: &mut Map<String, Value>, applied: &Map<String, Value>) {
+    for (name, value) in applied {
+        match live.get_mut(name) {
+            Some(live) => lay_over(map.field(name), live, value),
+            None => drop(live.insert(name.clone(), value.clone())),
+        }
+    }
 }
 
 fn lists(list: &ListType, live: &[Value], applied: &[Value]) -> Vec<Value> {
