@@ -135,6 +135,15 @@ impl Patch {
         }
     }
 
+    /// Whether it neither reads nor writes `status`.
+    pub(crate) fn leaves_status(&self) -> bool {
+        match &self.change {
+            Change::Operations(operations) => !operations.iter().any(|operation| operation.is_of("status")),
+            Change::Merge(fields) => !fields.contains_key("status"),
+            Change::Whole(_) | Change::Refused(_) => false,
+        }
+    }
+
     /// The same for an object that need not be kept.
     pub(crate) fn carry_out(&self, mut patched: Value) -> ApiResult<Value> {
         match &self.change {

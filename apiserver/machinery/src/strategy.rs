@@ -105,6 +105,12 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         true
     }
 
+    /// Whether nothing here looks at the status of the object that is written. A write that leaves the status is shown
+    /// the object without it then, before and after: it is not even decoded.
+    fn ignores_status(&self) -> bool {
+        false
+    }
+
     /// Why an object may not be deleted by anybody, whatever their permission.
     fn refuse_deletion(&self, _object: &Value) -> Option<&'static str> {
         None

@@ -100,6 +100,10 @@ impl Conversion for OtherName {
 struct OnceSet;
 
 impl Strategy for OnceSet {
+    fn ignores_status(&self) -> bool {
+        true
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let field =
             |object: &'_ Value| object.pointer("/spec/immut").filter(|value| !value.is_null()).cloned();

@@ -43,6 +43,13 @@ impl Operation {
         Self { kind, path, from, value: fields.remove("value").unwrap_or_default() }
     }
 
+    /// Whether it reads or writes a field of the document, or the document as a whole.
+    pub(super) fn is_of(&self, field: &str) -> bool {
+        let paths = [&self.path, &self.from].into_iter().flatten();
+        // What has no slash in front is no path, or the document.
+        paths.map(|path| path.split('/').nth(1)).any(|first| first.is_none_or(|first| first == field))
+    }
+
     /// Counts what the operation is going to cost.
     ///
     /// # Errors

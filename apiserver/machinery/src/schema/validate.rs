@@ -49,6 +49,11 @@ impl Schema {
         self.add_broken_rules(value, old, &FieldPath::default(), faults);
     }
 
+    /// Whether what is asked of a field of the value never depends on its others.
+    pub(crate) fn checks_fields_alone(&self) -> bool {
+        self.rules.is_empty() && self.combined.is_none()
+    }
+
     /// What a value breaks beside rules, whatever was there before. Paths begin at the value.
     pub fn shape_faults(&self, value: &Value) -> Vec<FieldError> {
         self.validate_shape(value, None, &FieldPath::default())

@@ -93,7 +93,8 @@ impl ObjectStore {
         creation: &Creation<'_>,
     ) -> ApiResult<Written> {
         let (origin, method) = (Origin::Applied, Method::Patch);
-        let modification = Modification { target, options, origin, owned: true, method };
+        let leaves_status = configuration.fields.get("status").is_none();
+        let modification = Modification { target, options, origin, owned: true, leaves_status, method };
         let mut warnings = Vec::new();
         let change = |live: &Value| {
             // Of a part this is asked when there is something to have it, and not before.

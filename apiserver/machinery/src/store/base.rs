@@ -9,6 +9,7 @@ use apiserver_structured_merge::pack;
 use serde_json::Value;
 use storage_contract::{Entry, Key, Revision};
 
+use super::undecoded::{self, Undecoded};
 use super::{Kind, ObjectStore};
 use crate::status::{ApiError, ApiResult};
 
@@ -17,6 +18,8 @@ use crate::status::{ApiError, ApiResult};
 #[derive(Debug)]
 pub(super) struct Base {
     pub(super) object: Value,
+    /// Its status, where the write leaves that and it is not part of the object.
+    pub(super) status: Option<Undecoded>,
     /// What is swapped only if it is still the newest.
     pub(super) revision: Revision,
     /// As it was read from the store; none if the cache had it.
@@ -28,15 +31,30 @@ impl Base {
     pub(super) fn is_stored(&self) -> bool {
         self.entry.is_some()
     }
+
+    /// Whether it has its status.
+    pub(super) fn is_whole(&self) -> bool {
+        self.status.is_none()
+    }
+
+    /// Gives what was made of it the status that it has not.
+    ///
+    /// # Errors
+    /// 500 for JSON of our own that cannot be read.
+    pub(super) fn make_whole(&self, new: &mut Value) -> ApiResult<()> {
+        let Some(status) = &self.status else { return Ok(()) };
+        undecoded::put_back(status, new).map_err(|error| ApiError::internal(error.to_string()))
+    }
 }
 
 impl ObjectStore {
-    /// What the cache shows. None if it has nothing, or nothing that can be read: that is for the store to say.
-    pub(super) fn at_hand(&self, kind: Kind<'_>, key: &Key) -> Option<Base> {
+    /// What the cache shows, with its status or beside it. None if it has nothing, or nothing that can be read: that is
+    /// for the store to say.
+    pub(super) fn at_hand(&self, kind: Kind<'_>, key: &Key, leaves_status: bool) -> Option<Base> {
         let snapshot = self.section(kind)?.snapshot();
         let item = snapshot.get(key.as_str())?;
-        let object = kind.served(item.to_packed().ok()?).ok()?;
-        Some(Base { object, revision: item.revision, entry: None })
+        let (object, status) = item.to_packed(leaves_status).ok()?;
+        Some(Base { object: kind.served(object).ok()?, status, revision: item.revision, entry: None })
     }
 
     /// What is stored.
@@ -48,6 +66,6 @@ impl ObjectStore {
             return Err(ApiError::not_found(kind.resource, name));
         };
         pack(&mut object);
-        Ok(Base { object, revision: entry.modified, entry: Some(entry) })
+        Ok(Base { object, status: None, revision: entry.modified, entry: Some(entry) })
     }
 }

@@ -13,6 +13,7 @@ use super::expected::Expected;
 use super::rendered::{self, Rendered};
 use super::selectable::Selectable;
 use super::skimmed;
+use super::undecoded::Undecoded;
 use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{Registry, Resource};
@@ -207,9 +208,9 @@ impl CachedObject {
         parse(&self.json.as_ref().map_err(Clone::clone)?.to_vec())
     }
 
-    /// The same with packed owners.
-    pub(super) fn to_packed(&self) -> Result<Value, String> {
-        self.json.as_ref().map_err(Clone::clone)?.to_packed()
+    /// The same with packed owners, and with its status or beside it.
+    pub(super) fn to_packed(&self, leaves_status: bool) -> Result<(Value, Option<Undecoded>), String> {
+        self.json.as_ref().map_err(Clone::clone)?.to_packed(leaves_status)
     }
 }
 

@@ -12,6 +12,8 @@ use apiserver_structured_merge::{SET_FIELD, pack};
 use memchr::{memchr2, memmem};
 use serde_json::{Value, json};
 
+use super::undecoded::{self, Undecoded};
+
 /// Before each set.
 const NAME: &[u8] = b"\"fieldsV1\":";
 
@@ -85,19 +87,24 @@ impl CachedJson {
         json
     }
 
-    /// The object with packed owners: what is shared is taken over as it is.
+    /// The object with packed owners: what is shared is taken over as it is. Its status is part of it, or beside it and
+    /// not decoded.
     ///
     /// # Errors
     /// What is wrong with the JSON.
-    pub(super) fn to_packed(&self) -> Result<Value, String> {
-        let mut object = parse(&self.brief)?;
-        pack(&mut object);
+    pub(super) fn to_packed(&self, leaves_status: bool) -> Result<(Value, Option<Undecoded>), String> {
+        let packed = |json: &[u8]| {
+            let (mut object, status) =
+                if leaves_status { undecoded::parse(json)? } else { (parse(json)?, None) };
+            pack(&mut object);
+            Ok::<_, String>((object, status))
+        };
+        let (mut object, status) = packed(&self.brief)?;
         if self.fill(&mut object).is_none() {
             // Somebody owns nothing, so that it is not clear where what is shared belongs.
-            object = parse(&self.to_vec())?;
-            pack(&mut object);
+            return packed(&self.to_vec());
         }
-        Ok(object)
+        Ok((object, status))
     }
 
     /// The value of `metadata` with packed owners; null where there is none. Nothing else is read.
@@ -287,7 +294,7 @@ mod tests {
             prop_assert_eq!(metadata.len(), cached.metadata_size());
             prop_assert_eq!(&json.as_bytes()[cached.metadata()], &metadata[..]);
             prop_assert_eq!(String::from_utf8(metadata).unwrap(), object["metadata"].to_string());
-            let mut packed = cached.to_packed().unwrap();
+            let (mut packed, _) = cached.to_packed(false).unwrap();
             let mut expected = object.clone();
             pack(&mut expected);
             prop_assert_eq!(&packed, &expected);

@@ -59,7 +59,7 @@ impl ObjectStore {
         options: &DeleteOptions,
     ) -> ApiResult<Deletion> {
         let key = self.key(kind, namespace, name)?;
-        let mut at_hand = self.at_hand(kind, &key).filter(|_| !options.dry_run);
+        let mut at_hand = self.at_hand(kind, &key, false).filter(|_| !options.dry_run);
         for _ in 0..ATTEMPTS {
             let base = match at_hand.take() {
                 Some(base) => base,
@@ -110,7 +110,7 @@ impl ObjectStore {
         if options.dry_run || new == old {
             return Ok(is_stored.then_some(Deletion::Pending(new)));
         }
-        let prepared = self.encode(kind, key, &new)?;
+        let prepared = self.encode(kind, key, &new, None)?;
         let write = self.store.update(key, revision, prepared.value.clone());
         match self.send(key, prepared, write).await {
             Ok(revision) => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use storage_contract::{Entry, Key, Revision, StoreResult};
 
 use super::expected::Prepared;
@@ -44,11 +45,17 @@ impl ObjectStore {
             && stored.is_ok_and(|stored| text(&stored, "apiVersion") == kind.stored.api_version())
     }
 
-    /// An object with packed owners, as it is to be stored.
-    pub(super) fn encode(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiResult<Prepared> {
+    /// An object with packed owners, as it is to be stored. Its status may have been left undecoded.
+    pub(super) fn encode(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        object: &Value,
+        status: Option<&RawValue>,
+    ) -> ApiResult<Prepared> {
         let stored = kind.as_stored(object)?;
         let internal = |error: &dyn std::fmt::Display| ApiError::internal(error.to_string());
-        let rendered = Rendered::of_packed(&stored).map_err(|error| internal(&error))?;
+        let rendered = Rendered::of_packed(&stored, status).map_err(|error| internal(&error))?;
         let sealed =
             self.encryption.seal(&kind.resource.qualified_plural(), key.as_str(), rendered.json.clone());
         let value = sealed.map_err(|error| internal(&error))?;

@@ -59,7 +59,7 @@ impl ObjectStore {
         unchanged: Option<&Unchanged>,
     ) -> ApiResult<(StoreResult<Revision>, Draft)> {
         let create = async |object: Value| {
-            let prepared = self.encode(kind, key, &object)?;
+            let prepared = self.encode(kind, key, &object, None)?;
             let draft = Draft::new(kind, object, &prepared.rendered);
             let write = self.store.create_while(key, prepared.value.clone(), unchanged);
             ApiResult::Ok((self.send(key, prepared, write).await, draft))

@@ -32,6 +32,7 @@ mod sent;
 mod settle;
 mod skimmed;
 mod swap;
+mod undecoded;
 mod update;
 mod watch;
 mod written;

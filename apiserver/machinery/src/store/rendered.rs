@@ -7,8 +7,11 @@ use std::ops::Range;
 
 use apiserver_structured_merge::SET_FIELD;
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use storage_contract::Revision;
+
+use super::undecoded::STATUS;
 
 /// The field that is put in.
 pub(super) const REVISION: &str = "resourceVersion";
@@ -35,18 +38,21 @@ pub(super) struct Rendered {
 impl Rendered {
     /// Writes an object.
     pub(super) fn of(object: &Value) -> serde_json::Result<Self> {
-        Self::written(object, false)
+        Self::written(object, None, false)
     }
 
-    /// Writes an object with packed owners, as it is when these are not.
-    pub(super) fn of_packed(object: &Value) -> serde_json::Result<Self> {
-        Self::written(object, true)
+    /// Writes an object with packed owners, as it is when these are not, and with the status that was not decoded.
+    pub(super) fn of_packed(object: &Value, status: Option<&RawValue>) -> serde_json::Result<Self> {
+        Self::written(object, status, true)
     }
 
-    fn written(object: &Value, is_packed: bool) -> serde_json::Result<Self> {
+    fn written(object: &Value, status: Option<&RawValue>, is_packed: bool) -> serde_json::Result<Self> {
         let sets = is_packed.then(Vec::new);
         let mut rendered = Writer { json: Vec::with_capacity(TYPICAL), metadata: 0..0, at: None, sets };
-        rendered.object(object)?;
+        match object {
+            Value::Object(fields) => rendered.object(fields, status)?,
+            _ => serde_json::to_writer(&mut rendered.json, object)?,
+        }
         let Writer { json, metadata, at, sets } = rendered;
         // The store keeps it for a moment, and others for long: its buffer is as long as it is.
         Ok(Self { json: Bytes::from(json.into_boxed_slice()), metadata, at, sets })
@@ -120,11 +126,20 @@ struct Writer {
 }
 
 impl Writer {
-    fn object(&mut self, object: &Value) -> serde_json::Result<()> {
-        let Some(fields) = object.as_object() else { return serde_json::to_writer(&mut self.json, object) };
+    fn object(
+        &mut self,
+        fields: &Map<String, Value>,
+        mut status: Option<&RawValue>,
+    ) -> serde_json::Result<()> {
         self.json.push(b'{');
-        for (index, (name, value)) in fields.iter().enumerate() {
-            self.name(index == 0, name)?;
+        let mut is_first = true;
+        for (name, value) in fields {
+            // Fields are sorted.
+            if name.as_str() > STATUS {
+                is_first &= !self.status(is_first, status.take())?;
+            }
+            self.name(is_first, name)?;
+            is_first = false;
             let start = self.json.len();
             match value {
                 Value::Object(fields) if name == "metadata" => self.metadata(fields)?,
@@ -134,8 +149,17 @@ impl Writer {
                 self.metadata = start..self.json.len();
             }
         }
+        self.status(is_first, status)?;
         self.json.push(b'}');
         Ok(())
+    }
+
+    /// Writes a status that was not decoded, if there is one; says whether.
+    fn status(&mut self, is_first: bool, status: Option<&RawValue>) -> serde_json::Result<bool> {
+        let Some(status) = status else { return Ok(false) };
+        self.name(is_first, STATUS)?;
+        self.json.extend_from_slice(status.get().as_bytes());
+        Ok(true)
     }
 
     fn metadata(&mut self, fields: &Map<String, Value>) -> serde_json::Result<()> {
@@ -259,14 +283,31 @@ mod tests {
             let object = json!({"kind": "A", "metadata": {"managedFields": owners, "name": "a", "uid": "u"}});
             let mut packed = object.clone();
             pack(&mut packed);
-            let (json, place) = Rendered::of_packed(&packed).unwrap().at(Revision::new(17));
+            let (json, place) = Rendered::of_packed(&packed, None).unwrap().at(Revision::new(17));
             assert_eq!((json, place), Rendered::of(&object).unwrap().at(Revision::new(17)));
-            let rendered = Rendered::of_packed(&packed).unwrap();
+            let rendered = Rendered::of_packed(&packed, None).unwrap();
             let json = rendered.at(Revision::new(17)).0;
             let sets: Vec<&[u8]> =
                 rendered.sets().unwrap().iter().map(|place| &json[place.clone()]).collect();
             let written: Vec<String> = owned_by(&packed).map(str::to_owned).collect();
             assert_eq!(sets, written.iter().map(String::as_bytes).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_status_that_was_not_decoded_stands_where_it_would() {
+        let status = json!({"b": [1, "}"], "a": null});
+        let raw = serde_json::value::to_raw_value(&status).unwrap();
+        for rest in [
+            json!({}),
+            json!({"kind": "A", "metadata": {"name": "a"}}),
+            json!({"type": "t"}),
+            json!({"metadata": {"name": "a"}, "spec": 1, "statusses": 2, "zone": 3}),
+        ] {
+            let mut whole = rest.clone();
+            whole["status"] = status.clone();
+            let written = Rendered::of_packed(&rest, Some(&raw)).unwrap();
+            assert_eq!(written.at(Revision::new(17)), Rendered::of(&whole).unwrap().at(Revision::new(17)));
         }
     }
 

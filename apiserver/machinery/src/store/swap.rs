@@ -4,6 +4,7 @@ use serde_json::Value;
 use storage_contract::{Key, Revision, StoreError};
 
 use super::base::Base;
+use super::undecoded::{self, Undecoded};
 use super::update::Modification;
 use super::written::Draft;
 use super::{Kind, ObjectStore, Origin, WrittenObject, is_held, owners};
@@ -16,12 +17,16 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         key: &Key,
-        base: Base,
+        mut base: Base,
         mut new: Value,
         how: Modification<'_>,
     ) -> ApiResult<Option<WrittenObject>> {
         let dry_run = how.options.dry_run;
+        if !base.is_whole() {
+            undecoded::clear(&mut new);
+        }
         if object::is_deleting(&new) && !is_held(kind.resource, &new) {
+            base.make_whole(&mut new)?;
             return self.finish_deletion(kind, key, base.revision, new, dry_run).await;
         }
         owners::keep_times(&mut new, &base.object);
@@ -38,22 +43,23 @@ impl ObjectStore {
             };
             // What is not written as it would be written now is written anew.
             if self.is_current(kind, &entry) {
+                base.make_whole(&mut new)?;
                 return Ok(Some(WrittenObject::of_packed(new)));
             }
         }
-        let revision = base.revision;
+        let (revision, status) = (base.revision, base.status.take());
         drop(base);
-        let update = async |new: Value| {
-            let prepared = self.encode(kind, key, &new)?;
+        let update = async |new: Value, status: Option<Undecoded>| {
+            let prepared = self.encode(kind, key, &new, status.as_deref())?;
             let draft = Draft::new(kind, new, &prepared.rendered);
             let write = self.store.update(key, revision, prepared.value.clone());
             ApiResult::Ok((self.send(key, prepared, write).await, draft))
         };
-        let (mut outcome, mut draft) = update(new).await?;
+        let (mut outcome, mut draft) = update(new, status).await?;
         if matches!(outcome, Err(StoreError::TooLarge { .. })) && how.origin == Origin::Sent {
             let mut smaller = draft.into_value()?;
             object::remove_meta(&mut smaller, "managedFields");
-            (outcome, draft) = update(smaller).await?;
+            (outcome, draft) = update(smaller, None).await?;
         }
         match outcome {
             Ok(revision) => Ok(Some(draft.at(revision))),

@@ -8,7 +8,7 @@ use super::base::Base;
 use super::others::Seen;
 use super::parts::{count_generation, keep_status, settle};
 use super::sent::{Replacement, patched, prepared};
-use super::{Kind, ObjectStore, Origin, WriteOptions, Written, create, identity};
+use super::{Kind, ObjectStore, Origin, WriteOptions, Written, create, identity, undecoded};
 use crate::metadata::{self, Before};
 use crate::object;
 use crate::patch::Patch;
@@ -48,6 +48,8 @@ pub(super) struct Modification<'a> {
     pub(super) origin: Origin,
     /// Whether what the change makes has its owners already.
     pub(super) owned: bool,
+    /// Whether the change neither reads nor writes the status.
+    pub(super) leaves_status: bool,
     pub(super) method: Method,
 }
 
@@ -84,6 +86,7 @@ impl ObjectStore {
             options: &options,
             origin: Origin::Sent,
             owned: false,
+            leaves_status: false,
             method: Method::Put,
         };
         let mut first = Some(first);
@@ -127,6 +130,7 @@ impl ObjectStore {
             options: &options,
             origin: Origin::Sent,
             owned: false,
+            leaves_status: patch.leaves_status(),
             method: Method::Patch,
         };
         let patched = self.modify(kind, namespace, name, modification, change).await;
@@ -142,20 +146,22 @@ impl ObjectStore {
         mut change: impl FnMut(&Value) -> ApiResult<Value> + Send,
     ) -> ApiResult<Written> {
         let key = self.key(kind, namespace, name)?;
-        let mut at_hand = self.at_hand(kind, &key).filter(|_| !how.options.dry_run);
+        let mut at_hand =
+            self.at_hand(kind, &key, undecoded::is_left(kind, how)).filter(|_| !how.options.dry_run);
         for _ in 0..ATTEMPTS {
             let base = match at_hand.take() {
                 Some(base) => base,
                 None => self.base(kind, &key, name).await?,
             };
-            let (is_stored, revision) = (base.is_stored(), base.revision);
+            let (is_stored, is_whole, revision) = (base.is_stored(), base.is_whole(), base.revision);
             match self.attempt(kind, &key, base, how, &mut change).await {
                 Ok(Some(written)) => return Ok(written),
                 Err(error) if is_stored || error.code >= 500 => return Err(error),
-                // What is wrong with what was at hand may be right with what is stored, if that is another.
+                // What is wrong with what was at hand may be right with what is stored, if that is another; and how it is
+                // wrong is said of all of it.
                 Err(error) => {
                     let stored = self.base(kind, &key, name).await?;
-                    if stored.revision == revision {
+                    if is_whole && stored.revision == revision {
                         return Err(error);
                     }
                     at_hand = Some(stored);

@@ -19,6 +19,10 @@ impl Strategy for MachineSetStrategy {
         true
     }
 
+    fn ignores_status(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         label_with_cluster(new);
         replicas::prepare(new, old);
