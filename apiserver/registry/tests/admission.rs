@@ -286,3 +286,35 @@ fn no_shape_of_an_object_makes_a_rule_panic() {
     }
     assert!(tried > 5000, "{tried}");
 }
+
+/// Their objects are shown to them without it.
+#[test]
+fn kinds_that_say_so_do_not_look_at_the_status() {
+    let (registry, objects) = (apiserver_registry::registry(), objects());
+    let stored = registry.resources().iter().filter(|resource| resource.conversion.is_none());
+    let ignoring: Vec<_> = stored.filter(|resource| resource.strategy.ignores_status()).collect();
+    assert!(ignoring.len() >= 10, "{}", ignoring.len());
+    for resource in ignoring {
+        let sample = objects.iter().find(|object| object["kind"] == *resource.kind).cloned();
+        let minimal = json!({"kind": resource.kind, "metadata": {"name": "a"}, "spec": {"replicas": 1}});
+        let whole = sample.unwrap_or(minimal);
+        let strategy = &resource.strategy;
+        let mut without = whole.clone();
+        without.as_object_mut().unwrap().remove("status");
+        for status in [whole["status"].clone(), json!({"phase": "Deleting", "version": "v1.0.0"}), json!("☃")]
+        {
+            let mut with = without.clone();
+            with["status"] = status.clone();
+            for (new, old) in [(None, None), (Some(&with), Some(&without))] {
+                let found = strategy.validate(&with, new);
+                assert_eq!(found, strategy.validate(&without, old), "{}", resource.kind);
+            }
+            let mut prepared = without.clone();
+            strategy.prepare(&mut prepared, Some(&without));
+            prepared["status"] = status;
+            let old = with.clone();
+            strategy.prepare(&mut with, Some(&old));
+            assert_eq!(with, prepared, "{}", resource.kind);
+        }
+    }
+}

@@ -172,6 +172,14 @@ impl Server {
         Self::of(kinds).await
     }
 
+    /// The same of a kind that does not say that it ignores the status of its objects.
+    pub(crate) async fn of_widgets_that_look_at_status() -> Self {
+        let mut kinds = tests_widget::resources().unwrap();
+        kinds.iter_mut().for_each(|kind| kind.strategy = Arc::new(Plain));
+        kinds.push(resource("", "Namespace", false));
+        Self::of(kinds).await
+    }
+
     async fn of(kinds: Vec<Resource>) -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());

@@ -46,7 +46,7 @@ impl Operation {
     /// Whether it reads or writes a field of the document, or the document as a whole.
     pub(super) fn is_of(&self, field: &str) -> bool {
         let paths = [&self.path, &self.from].into_iter().flatten();
-        // What has no slash in front is no path, or the document.
+        // What stands before the first slash is not looked at. Without one it is the document.
         paths.map(|path| path.split('/').nth(1)).any(|first| first.is_none_or(|first| first == field))
     }
 
