@@ -67,6 +67,49 @@ fn patched() -> Vec<Step> {
     ]
 }
 
+/// The same of the status.
+fn told() -> Vec<Step> {
+    let path = |path: &str| json!([{"op": "copy", "from": path, "path": "/status/selector"}]);
+    let whole = |status: Value| widget("v1", &json!({"spec": {"replicas": 9}, "status": status}));
+    vec![
+        ("PUT", "/a/status", JSON, whole(json!({"phase": "put", "selector": "s"})), 200),
+        ("PUT", "/a/status", JSON, whole(json!({"phase": "put", "selector": "s"})), 200),
+        ("PUT", "/a/status?dryRun=All", JSON, whole(json!({"phase": "dry"})), 200),
+        ("PUT", "/a/status", JSON, whole(json!({"replicas": "two"})), 422),
+        ("PUT", "/a/status?fieldValidation=Strict", JSON, whole(json!({"nope": "two"})), 400),
+        ("PATCH", "/a/status", MERGE, json!({"status": {"replicas": 4}, "spec": {"replicas": 9}}), 200),
+        (
+            "PATCH",
+            "/a/status",
+            MERGE,
+            json!({"status": {"replicas": 5}, "metadata": {"labels": {"d": "e"}}}),
+            200,
+        ),
+        ("PATCH", "/a/status", MERGE, json!({"status": {"replicas": true}}), 422),
+        ("PATCH", "/a/status", OPERATIONS, path("/spec/note"), 200),
+        ("PATCH", "/a/status", OPERATIONS, path("/spec/color"), 200),
+        ("PATCH", "/a/status", OPERATIONS, json!([{"op": "remove", "path": "/spec"}]), 200),
+        ("PATCH", "/a/status?fieldManager=m", APPLY, whole(json!({"replicas": 6})), 409),
+        ("PATCH", "/a/status?fieldManager=m&force=true", APPLY, whole(json!({"replicas": 6})), 200),
+        (
+            "PATCH",
+            "/a/status?fieldManager=m",
+            APPLY,
+            widget("v1", &json!({"status": {"replicas": 7, "conditions": [{"type": "Made"}]}})),
+            200,
+        ),
+        ("PATCH", "/a/status", MERGE, json!({"status": null}), 200),
+        (
+            "PATCH",
+            "/a/status",
+            MERGE,
+            json!({"status": {"phase": "<&>", "replicas": 2, "selector": "<&>",
+                "conditions": [{"type": "Ready", "status": "True"}]}}),
+            200,
+        ),
+    ]
+}
+
 fn applied() -> Vec<Step> {
     let configuration = |spec: Value| widget("v1", &json!({"spec": spec}));
     let with_status = widget("v1", &json!({"spec": {"color": "red"}, "status": {"phase": "mine"}}));
@@ -124,7 +167,11 @@ fn without_times(value: &mut Value) {
 }
 
 async fn answer(server: &Server, (method, path, form, body, _): &Step) -> (u16, Value) {
-    let path = format!("{WIDGETS}{path}");
+    let (path, mut body) = (format!("{WIDGETS}{path}"), body.clone());
+    if *method == "PUT" {
+        let (_, object) = server.get(&format!("{WIDGETS}/a")).await;
+        body["metadata"]["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
+    }
     let (code, mut answer) = server.send(method, &path, &[("content-type", form)], &body.to_string()).await;
     without_times(&mut answer);
     (code, answer)
@@ -134,7 +181,7 @@ async fn answer(server: &Server, (method, path, form, body, _): &Step) -> (u16, 
 async fn who_looks_at_the_status_and_who_does_not_are_answered_the_same() {
     let (ignoring, looking) = (Server::of_widgets().await, Server::of_widgets_that_look_at_status().await);
     let mut last = Value::Null;
-    for step in [made(), patched(), applied(), deleted()].concat() {
+    for step in [made(), patched(), told(), applied(), deleted()].concat() {
         let (found, wanted) = (answer(&ignoring, &step).await, answer(&looking, &step).await);
         assert_eq!(found, wanted, "{step:?}");
         assert_eq!(found.0, step.4, "{step:?}: {}", found.1);

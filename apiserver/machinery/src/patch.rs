@@ -135,11 +135,11 @@ impl Patch {
         }
     }
 
-    /// Whether it neither reads nor writes `status`.
-    pub(crate) fn leaves_status(&self) -> bool {
+    /// Whether it neither reads nor writes a field of the object.
+    pub(crate) fn leaves(&self, field: &str) -> bool {
         match &self.change {
-            Change::Operations(operations) => !operations.iter().any(|operation| operation.is_of("status")),
-            Change::Merge(fields) => !fields.contains_key("status"),
+            Change::Operations(operations) => !operations.iter().any(|operation| operation.is_of(field)),
+            Change::Merge(fields) => !fields.contains_key(field),
             Change::Whole(_) | Change::Refused(_) => false,
         }
     }

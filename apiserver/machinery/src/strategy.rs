@@ -106,7 +106,7 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     }
 
     /// Whether nothing here looks at the status of the object that is written. A write that leaves the status is shown
-    /// the object without it then, before and after: it is not even decoded.
+    /// the object without it then, before and after: it is not even decoded. Of a write of the status nothing is asked.
     fn ignores_status(&self) -> bool {
         false
     }

@@ -93,8 +93,8 @@ impl ObjectStore {
         creation: &Creation<'_>,
     ) -> ApiResult<Written> {
         let (origin, method) = (Origin::Applied, Method::Patch);
-        let leaves_status = configuration.fields.get("status").is_none();
-        let modification = Modification { target, options, origin, owned: true, leaves_status, method };
+        let leaves_rest = target.leaves().is_some_and(|field| configuration.fields.get(field).is_none());
+        let modification = Modification { target, options, origin, owned: true, leaves_rest, method };
         let mut warnings = Vec::new();
         let change = |live: &Value| {
             // Of a part this is asked when there is something to have it, and not before.

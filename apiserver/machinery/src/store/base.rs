@@ -9,7 +9,7 @@ use apiserver_structured_merge::pack;
 use serde_json::Value;
 use storage_contract::{Entry, Key, Revision};
 
-use super::undecoded::{self, Undecoded};
+use super::undecoded::Undecoded;
 use super::{Kind, ObjectStore};
 use crate::status::{ApiError, ApiResult};
 
@@ -18,8 +18,8 @@ use crate::status::{ApiError, ApiResult};
 #[derive(Debug)]
 pub(super) struct Base {
     pub(super) object: Value,
-    /// Its status, where the write leaves that and it is not part of the object.
-    pub(super) status: Option<Undecoded>,
+    /// What the write leaves of it, and is not in the object.
+    pub(super) left: Option<Undecoded>,
     /// What is swapped only if it is still the newest.
     pub(super) revision: Revision,
     /// As it was read from the store; none if the cache had it.
@@ -32,29 +32,36 @@ impl Base {
         self.entry.is_some()
     }
 
-    /// Whether it has its status.
+    /// Whether all of it is in the object.
     pub(super) fn is_whole(&self) -> bool {
-        self.status.is_none()
+        self.left.is_none()
     }
 
-    /// Gives what was made of it the status that it has not.
+    /// Takes out of what was made of it what stands where something was left.
+    pub(super) fn clear(&self, new: &mut Value) {
+        if let Some(left) = &self.left {
+            left.clear(new);
+        }
+    }
+
+    /// Puts into what was made of it what was left.
     ///
     /// # Errors
     /// 500 for JSON of our own that cannot be read.
     pub(super) fn make_whole(&self, new: &mut Value) -> ApiResult<()> {
-        let Some(status) = &self.status else { return Ok(()) };
-        undecoded::put_back(status, new).map_err(|error| ApiError::internal(error.to_string()))
+        let Some(left) = &self.left else { return Ok(()) };
+        left.put_back(new).map_err(|error| ApiError::internal(error.to_string()))
     }
 }
 
 impl ObjectStore {
-    /// What the cache shows, with its status or beside it. None if it has nothing, or nothing that can be read: that is
+    /// What the cache shows, but for a field that is left. None if it has nothing, or nothing that can be read: that is
     /// for the store to say.
-    pub(super) fn at_hand(&self, kind: Kind<'_>, key: &Key, leaves_status: bool) -> Option<Base> {
+    pub(super) fn at_hand(&self, kind: Kind<'_>, key: &Key, left: Option<&'static str>) -> Option<Base> {
         let snapshot = self.section(kind)?.snapshot();
         let item = snapshot.get(key.as_str())?;
-        let (object, status) = item.to_packed(leaves_status).ok()?;
-        Some(Base { object: kind.served(object).ok()?, status, revision: item.revision, entry: None })
+        let (object, left) = item.to_packed(left).ok()?;
+        Some(Base { object: kind.served(object).ok()?, left, revision: item.revision, entry: None })
     }
 
     /// What is stored.
@@ -66,6 +73,6 @@ impl ObjectStore {
             return Err(ApiError::not_found(kind.resource, name));
         };
         pack(&mut object);
-        Ok(Base { object, status: None, revision: entry.modified, entry: Some(entry) })
+        Ok(Base { object, left: None, revision: entry.modified, entry: Some(entry) })
     }
 }

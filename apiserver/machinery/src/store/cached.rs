@@ -208,9 +208,9 @@ impl CachedObject {
         parse(&self.json.as_ref().map_err(Clone::clone)?.to_vec())
     }
 
-    /// The same with packed owners, and with its status or beside it.
-    pub(super) fn to_packed(&self, leaves_status: bool) -> Result<(Value, Option<Undecoded>), String> {
-        self.json.as_ref().map_err(Clone::clone)?.to_packed(leaves_status)
+    /// The same with packed owners, but for a field that is left.
+    pub(super) fn to_packed(&self, left: Option<&'static str>) -> Result<(Value, Option<Undecoded>), String> {
+        self.json.as_ref().map_err(Clone::clone)?.to_packed(left)
     }
 }
 

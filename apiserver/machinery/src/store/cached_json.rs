@@ -87,24 +87,26 @@ impl CachedJson {
         json
     }
 
-    /// The object with packed owners: what is shared is taken over as it is. Its status is part of it, or beside it and
-    /// not decoded.
+    /// The object with packed owners: what is shared is taken over as it is. A field that is left is not decoded, and
+    /// beside the object.
     ///
     /// # Errors
     /// What is wrong with the JSON.
-    pub(super) fn to_packed(&self, leaves_status: bool) -> Result<(Value, Option<Undecoded>), String> {
+    pub(super) fn to_packed(&self, left: Option<&'static str>) -> Result<(Value, Option<Undecoded>), String> {
         let packed = |json: &[u8]| {
-            let (mut object, status) =
-                if leaves_status { undecoded::parse(json)? } else { (parse(json)?, None) };
+            let (mut object, left) = match left {
+                None => (parse(json)?, None),
+                Some(field) => undecoded::parse(json, field)?,
+            };
             pack(&mut object);
-            Ok::<_, String>((object, status))
+            Ok::<_, String>((object, left))
         };
-        let (mut object, status) = packed(&self.brief)?;
+        let (mut object, left) = packed(&self.brief)?;
         if self.fill(&mut object).is_none() {
             // Somebody owns nothing, so that it is not clear where what is shared belongs.
             return packed(&self.to_vec());
         }
-        Ok((object, status))
+        Ok((object, left))
     }
 
     /// The value of `metadata` with packed owners; null where there is none. Nothing else is read.
@@ -294,7 +296,7 @@ mod tests {
             prop_assert_eq!(metadata.len(), cached.metadata_size());
             prop_assert_eq!(&json.as_bytes()[cached.metadata()], &metadata[..]);
             prop_assert_eq!(String::from_utf8(metadata).unwrap(), object["metadata"].to_string());
-            let (mut packed, _) = cached.to_packed(false).unwrap();
+            let (mut packed, _) = cached.to_packed(None).unwrap();
             let mut expected = object.clone();
             pack(&mut expected);
             prop_assert_eq!(&packed, &expected);

@@ -130,7 +130,7 @@ impl ObjectStore {
         origin: Origin,
         dry_run: bool,
     ) -> ApiResult<Written> {
-        prepare_by_kind(kind, &mut object, None, origin)?;
+        prepare_by_kind(kind, &mut object, None, (Target::Object, origin))?;
         let others = Seen::by(self);
         others.prepare(kind, &mut object, None, Target::Object).await?;
         let name = object::name(&object).to_owned();
@@ -193,8 +193,9 @@ pub(super) fn prepare_by_kind(
     kind: Kind<'_>,
     new: &mut Value,
     old: Option<&Value>,
-    origin: Origin,
+    (target, origin): (Target, Origin),
 ) -> ApiResult<()> {
+    let is_asked = target != Target::Status || !kind.stored.strategy.ignores_status();
     let keeps_nulls = origin == Origin::Applied && !kind.stored.strategy.drops_nulls();
     let fill_in = |schema: &Schema, object: &mut Value| match keeps_nulls {
         false => schema.fill_in(object),
@@ -205,14 +206,18 @@ pub(super) fn prepare_by_kind(
         if origin == Origin::Applied && !keeps_nulls {
             kind.stored.schema.fill_in(new);
         }
-        kind.stored.strategy.prepare(new, old);
+        if is_asked {
+            kind.stored.strategy.prepare(new, old);
+        }
         fill_in(&kind.stored.schema, new);
         return Ok(());
     }
     fill_in(&kind.resource.schema, new);
     let mut stored = kind.as_stored(new)?.into_owned();
     let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
-    kind.stored.strategy.prepare(&mut stored, stored_old.as_deref());
+    if is_asked {
+        kind.stored.strategy.prepare(&mut stored, stored_old.as_deref());
+    }
     fill_in(&kind.stored.schema, &mut stored);
     *new = kind.served(stored)?;
     Ok(())
@@ -243,9 +248,10 @@ pub(super) fn check(
         let before = old.map(|old| conversion.validate(old)).unwrap_or_default();
         faults.extend(conversion.validate(new).into_iter().filter(|fault| !before.contains(fault)));
     }
-    let is_exempt = dry_run && old.is_some() && kind.stored.strategy.is_exempt_in_dry_run(new);
+    let strategy = &kind.stored.strategy;
+    let is_exempt = (dry_run && old.is_some() && strategy.is_exempt_in_dry_run(new))
+        || (target == Target::Status && strategy.ignores_status());
     if faults.is_empty() && !is_exempt {
-        let strategy = &kind.stored.strategy;
         let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
         faults = strategy.validate(kind.as_stored(new)?.as_ref(), stored_old.as_deref());
         if let Some(old) =

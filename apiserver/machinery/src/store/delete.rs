@@ -5,7 +5,7 @@ use serde_json::Value;
 use storage_contract::{Key, StoreError};
 
 use super::base::Base;
-use super::{DeleteOptions, Kind, ObjectStore, Origin, Propagation, create, is_held, now};
+use super::{DeleteOptions, Kind, ObjectStore, Origin, Propagation, Target, create, is_held, now};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 
@@ -59,7 +59,7 @@ impl ObjectStore {
         options: &DeleteOptions,
     ) -> ApiResult<Deletion> {
         let key = self.key(kind, namespace, name)?;
-        let mut at_hand = self.at_hand(kind, &key, false).filter(|_| !options.dry_run);
+        let mut at_hand = self.at_hand(kind, &key, None).filter(|_| !options.dry_run);
         for _ in 0..ATTEMPTS {
             let base = match at_hand.take() {
                 Some(base) => base,
@@ -168,7 +168,7 @@ fn marked(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> ApiR
                 object::at(old, "metadata.generation").and_then(Value::as_i64).unwrap_or_default();
             object::set_meta(&mut new, "generation", generation + 1);
         }
-        create::prepare_by_kind(kind, &mut new, Some(old), Origin::Sent)?;
+        create::prepare_by_kind(kind, &mut new, Some(old), (Target::Object, Origin::Sent))?;
     }
     Ok(new)
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use storage_contract::{Entry, Key, Revision, StoreResult};
 
 use super::expected::Prepared;
 use super::rendered::Rendered;
+use super::undecoded::Undecoded;
 use super::{CachedObject, Kind, ObjectStore, text};
 use crate::encryption::Encryption;
 use crate::object;
@@ -45,17 +45,17 @@ impl ObjectStore {
             && stored.is_ok_and(|stored| text(&stored, "apiVersion") == kind.stored.api_version())
     }
 
-    /// An object with packed owners, as it is to be stored. Its status may have been left undecoded.
+    /// An object with packed owners, as it is to be stored. What was left of it is put in.
     pub(super) fn encode(
         &self,
         kind: Kind<'_>,
         key: &Key,
         object: &Value,
-        status: Option<&RawValue>,
+        left: Option<&Undecoded>,
     ) -> ApiResult<Prepared> {
         let stored = kind.as_stored(object)?;
         let internal = |error: &dyn std::fmt::Display| ApiError::internal(error.to_string());
-        let rendered = Rendered::of_packed(&stored, status).map_err(|error| internal(&error))?;
+        let rendered = Rendered::of_packed(&stored, left).map_err(|error| internal(&error))?;
         let sealed =
             self.encryption.seal(&kind.resource.qualified_plural(), key.as_str(), rendered.json.clone());
         let value = sealed.map_err(|error| internal(&error))?;

@@ -7,11 +7,10 @@ use std::ops::Range;
 
 use apiserver_structured_merge::SET_FIELD;
 use bytes::Bytes;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use storage_contract::Revision;
 
-use super::undecoded::STATUS;
+use super::undecoded::Undecoded;
 
 /// The field that is put in.
 pub(super) const REVISION: &str = "resourceVersion";
@@ -41,16 +40,16 @@ impl Rendered {
         Self::written(object, None, false)
     }
 
-    /// Writes an object with packed owners, as it is when these are not, and with the status that was not decoded.
-    pub(super) fn of_packed(object: &Value, status: Option<&RawValue>) -> serde_json::Result<Self> {
-        Self::written(object, status, true)
+    /// Writes an object with packed owners, as it is when these are not, and with what was left of it.
+    pub(super) fn of_packed(object: &Value, left: Option<&Undecoded>) -> serde_json::Result<Self> {
+        Self::written(object, left, true)
     }
 
-    fn written(object: &Value, status: Option<&RawValue>, is_packed: bool) -> serde_json::Result<Self> {
+    fn written(object: &Value, left: Option<&Undecoded>, is_packed: bool) -> serde_json::Result<Self> {
         let sets = is_packed.then(Vec::new);
         let mut rendered = Writer { json: Vec::with_capacity(TYPICAL), metadata: 0..0, at: None, sets };
         match object {
-            Value::Object(fields) => rendered.object(fields, status)?,
+            Value::Object(fields) => rendered.object(fields, left)?,
             _ => serde_json::to_writer(&mut rendered.json, object)?,
         }
         let Writer { json, metadata, at, sets } = rendered;
@@ -129,14 +128,15 @@ impl Writer {
     fn object(
         &mut self,
         fields: &Map<String, Value>,
-        mut status: Option<&RawValue>,
+        mut left: Option<&Undecoded>,
     ) -> serde_json::Result<()> {
         self.json.push(b'{');
         let mut is_first = true;
         for (name, value) in fields {
             // Fields are sorted.
-            if name.as_str() > STATUS {
-                is_first &= !self.status(is_first, status.take())?;
+            if let Some(left) = left.take_if(|left| name.as_str() > left.field) {
+                self.left(is_first, left)?;
+                is_first = false;
             }
             self.name(is_first, name)?;
             is_first = false;
@@ -149,17 +149,18 @@ impl Writer {
                 self.metadata = start..self.json.len();
             }
         }
-        self.status(is_first, status)?;
+        if let Some(left) = left {
+            self.left(is_first, left)?;
+        }
         self.json.push(b'}');
         Ok(())
     }
 
-    /// Writes a status that was not decoded, if there is one; says whether.
-    fn status(&mut self, is_first: bool, status: Option<&RawValue>) -> serde_json::Result<bool> {
-        let Some(status) = status else { return Ok(false) };
-        self.name(is_first, STATUS)?;
-        self.json.extend_from_slice(status.get().as_bytes());
-        Ok(true)
+    /// Writes what was not decoded.
+    fn left(&mut self, is_first: bool, left: &Undecoded) -> serde_json::Result<()> {
+        self.name(is_first, left.field)?;
+        self.json.extend_from_slice(left.json.get().as_bytes());
+        Ok(())
     }
 
     fn metadata(&mut self, fields: &Map<String, Value>) -> serde_json::Result<()> {
@@ -295,9 +296,10 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_was_not_decoded_stands_where_it_would() {
+    fn what_was_not_decoded_stands_where_it_would() {
         let status = json!({"b": [1, "}"], "a": null});
-        let raw = serde_json::value::to_raw_value(&status).unwrap();
+        let json = serde_json::value::to_raw_value(&status).unwrap();
+        let left = Undecoded { field: "status", json };
         for rest in [
             json!({}),
             json!({"kind": "A", "metadata": {"name": "a"}}),
@@ -306,7 +308,7 @@ mod tests {
         ] {
             let mut whole = rest.clone();
             whole["status"] = status.clone();
-            let written = Rendered::of_packed(&rest, Some(&raw)).unwrap();
+            let written = Rendered::of_packed(&rest, Some(&left)).unwrap();
             assert_eq!(written.at(Revision::new(17)), Rendered::of(&whole).unwrap().at(Revision::new(17)));
         }
     }

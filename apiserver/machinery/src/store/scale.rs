@@ -125,7 +125,7 @@ impl ObjectStore {
             Ok(new)
         };
         let (target, origin) = (Target::Object, Origin::Sent);
-        let how = Modification { target, options, origin, owned: true, leaves_status: false, method };
+        let how = Modification { target, options, origin, owned: true, leaves_rest: false, method };
         let written = self.modify(kind, namespace, name, how, change).await?;
         let shown = scale::shown(scale, &written.object.into_value()?)?;
         Ok(Written { object: WrittenObject::Tree(shown), warnings: written.warnings })

@@ -4,7 +4,7 @@ use serde_json::Value;
 use storage_contract::{Key, Revision, StoreError};
 
 use super::base::Base;
-use super::undecoded::{self, Undecoded};
+use super::undecoded::Undecoded;
 use super::update::Modification;
 use super::written::Draft;
 use super::{Kind, ObjectStore, Origin, WrittenObject, is_held, owners};
@@ -22,9 +22,6 @@ impl ObjectStore {
         how: Modification<'_>,
     ) -> ApiResult<Option<WrittenObject>> {
         let dry_run = how.options.dry_run;
-        if !base.is_whole() {
-            undecoded::clear(&mut new);
-        }
         if object::is_deleting(&new) && !is_held(kind.resource, &new) {
             base.make_whole(&mut new)?;
             return self.finish_deletion(kind, key, base.revision, new, dry_run).await;
@@ -47,15 +44,15 @@ impl ObjectStore {
                 return Ok(Some(WrittenObject::of_packed(new)));
             }
         }
-        let (revision, status) = (base.revision, base.status.take());
+        let (revision, left) = (base.revision, base.left.take());
         drop(base);
-        let update = async |new: Value, status: Option<Undecoded>| {
-            let prepared = self.encode(kind, key, &new, status.as_deref())?;
+        let update = async |new: Value, left: Option<Undecoded>| {
+            let prepared = self.encode(kind, key, &new, left.as_ref())?;
             let draft = Draft::new(kind, new, &prepared.rendered);
             let write = self.store.update(key, revision, prepared.value.clone());
             ApiResult::Ok((self.send(key, prepared, write).await, draft))
         };
-        let (mut outcome, mut draft) = update(new, status).await?;
+        let (mut outcome, mut draft) = update(new, left).await?;
         if matches!(outcome, Err(StoreError::TooLarge { .. })) && how.origin == Origin::Sent {
             let mut smaller = draft.into_value()?;
             object::remove_meta(&mut smaller, "managedFields");

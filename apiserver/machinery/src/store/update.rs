@@ -38,6 +38,15 @@ impl Target {
             Self::Finalizers => "finalize",
         }
     }
+
+    /// The field that a write of it does not change, and may be large.
+    pub(super) fn leaves(self) -> Option<&'static str> {
+        match self {
+            Self::Object => Some("status"),
+            Self::Status => Some("spec"),
+            Self::Finalizers => None,
+        }
+    }
 }
 
 /// How an object is changed.
@@ -48,8 +57,8 @@ pub(super) struct Modification<'a> {
     pub(super) origin: Origin,
     /// Whether what the change makes has its owners already.
     pub(super) owned: bool,
-    /// Whether the change neither reads nor writes the status.
-    pub(super) leaves_status: bool,
+    /// Whether the change neither reads nor writes what its target [leaves](Target::leaves).
+    pub(super) leaves_rest: bool,
     pub(super) method: Method,
 }
 
@@ -86,7 +95,7 @@ impl ObjectStore {
             options: &options,
             origin: Origin::Sent,
             owned: false,
-            leaves_status: false,
+            leaves_rest: target == Target::Status,
             method: Method::Put,
         };
         let mut first = Some(first);
@@ -130,7 +139,7 @@ impl ObjectStore {
             options: &options,
             origin: Origin::Sent,
             owned: false,
-            leaves_status: patch.leaves_status(),
+            leaves_rest: target.leaves().is_some_and(|field| patch.leaves(field)),
             method: Method::Patch,
         };
         let patched = self.modify(kind, namespace, name, modification, change).await;
@@ -147,7 +156,7 @@ impl ObjectStore {
     ) -> ApiResult<Written> {
         let key = self.key(kind, namespace, name)?;
         let mut at_hand =
-            self.at_hand(kind, &key, undecoded::is_left(kind, how)).filter(|_| !how.options.dry_run);
+            self.at_hand(kind, &key, undecoded::left(kind, how)).filter(|_| !how.options.dry_run);
         for _ in 0..ATTEMPTS {
             let base = match at_hand.take() {
                 Some(base) => base,
@@ -205,6 +214,7 @@ impl ObjectStore {
         }
         warnings.extend(create::drop_twins(&mut new, how.method == Method::Patch));
         settle(kind, &mut new, old, how)?;
+        base.clear(&mut new);
         let others = Seen::by(self);
         if let Err(error) = others.prepare(kind, &mut new, Some(before), how.target).await {
             return Err(error.after(warnings));
