@@ -16,14 +16,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::giving_way::{SHORT_ANSWERS, ShortAnswers};
 
-/// Bytes that are gathered at most: four of TLS's largest records, and what a socket takes at a time.
+/// Bytes that are gathered at most: what TLS takes at a time. To copy them costs a fraction of what a system call for
+/// each frame does; of more, who reads them would have to wait longer for the first.
 const MOST: usize = 64 * 1024;
-
-/// What is as large as a record of TLS is not copied when nothing waits before it.
-const LARGE: usize = 16 * 1024;
 
 /// How much goes out in a turn: encrypting and sending it takes some 200 µs.
 const TURN: usize = 128 * 1024;
+
+/// An answer from which on others wait for it.
+const LONG: usize = 16 * 1024;
 
 /// A buffer that has grown is kept no larger than this while nothing is in it: most connections are idle.
 const KEPT: usize = 8 * 1024;
@@ -82,7 +83,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         if sent == 0 {
             return;
         }
-        let was_long = std::mem::replace(&mut self.was_long, sent >= LARGE);
+        let was_long = std::mem::replace(&mut self.was_long, sent >= LONG);
         if !was_long && !self.was_long {
             self.short_answers.sent();
         }
@@ -130,7 +131,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
             ready!(self.poll_hand_on(context))?;
         }
         self.is_fresh = true;
-        if length >= LARGE && self.buffer.is_empty() {
+        if length >= MOST && self.buffer.is_empty() {
             ready!(self.poll_turn(context));
             let count = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices))?;
             self.count(count);
@@ -236,8 +237,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_short_is_known_to_whoever_sends_what_is_long() {
-        let short = [(&[LARGE - 1][..], true), (&[5, 2 * MOST + 7, 5, 5], true)];
-        let long = [(&[LARGE][..], false), (&[2 * MOST + 7, 5], false)];
+        let short = [(&[LONG - 1][..], true), (&[5, 2 * MOST + 7, 5, 5], true)];
+        let long = [(&[LONG][..], false), (&[2 * MOST + 7, 5], false)];
         for (lengths, is_told) in short.into_iter().chain(long) {
             let (near, mut far) = tokio::io::duplex(512);
             let mut gathered = Gathered::new(near);

@@ -148,4 +148,8 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Plain;
 
-impl Strategy for Plain {}
+impl Strategy for Plain {
+    fn ignores_status(&self) -> bool {
+        true
+    }
+}

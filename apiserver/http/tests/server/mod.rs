@@ -11,7 +11,7 @@ use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
 use apiserver_machinery::schema::KindSchema;
 use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
-use apiserver_machinery::strategy::Plain;
+use apiserver_machinery::strategy::{Plain, Strategy};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
@@ -143,6 +143,12 @@ impl Default for Setup {
     }
 }
 
+/// Nothing is known of it.
+#[derive(Debug)]
+struct Looking;
+
+impl Strategy for Looking {}
+
 const PATCHER: &str = "patcher";
 
 #[derive(Debug)]
@@ -175,7 +181,7 @@ impl Server {
     /// The same of a kind that does not say that it ignores the status of its objects.
     pub(crate) async fn of_widgets_that_look_at_status() -> Self {
         let mut kinds = tests_widget::resources().unwrap();
-        kinds.iter_mut().for_each(|kind| kind.strategy = Arc::new(Plain));
+        kinds.iter_mut().for_each(|kind| kind.strategy = Arc::new(Looking));
         kinds.push(resource("", "Namespace", false));
         Self::of(kinds).await
     }
