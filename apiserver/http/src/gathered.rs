@@ -23,7 +23,7 @@ const MOST: usize = 64 * 1024;
 /// How much goes out in a turn: encrypting and sending it takes some 200 µs.
 const TURN: usize = 128 * 1024;
 
-/// An answer from which on others wait for it.
+/// From how many bytes at a time on an answer is none of the short ones that long ones give way to.
 const LONG: usize = 16 * 1024;
 
 /// A buffer that has grown is kept no larger than this while nothing is in it: most connections are idle.
@@ -131,6 +131,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
             ready!(self.poll_hand_on(context))?;
         }
         self.is_fresh = true;
+        // What is as much as is ever gathered is not copied.
         if length >= MOST && self.buffer.is_empty() {
             ready!(self.poll_turn(context));
             let count = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices))?;

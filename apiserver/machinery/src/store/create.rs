@@ -130,7 +130,7 @@ impl ObjectStore {
         origin: Origin,
         dry_run: bool,
     ) -> ApiResult<Written> {
-        prepare_by_kind(kind, &mut object, None, (Target::Object, origin))?;
+        prepare_by_kind(kind, &mut object, None, Target::Object, origin)?;
         let others = Seen::by(self);
         others.prepare(kind, &mut object, None, Target::Object).await?;
         let name = object::name(&object).to_owned();
@@ -193,7 +193,8 @@ pub(super) fn prepare_by_kind(
     kind: Kind<'_>,
     new: &mut Value,
     old: Option<&Value>,
-    (target, origin): (Target, Origin),
+    target: Target,
+    origin: Origin,
 ) -> ApiResult<()> {
     let is_asked = target != Target::Status || !kind.stored.strategy.ignores_status();
     let keeps_nulls = origin == Origin::Applied && !kind.stored.strategy.drops_nulls();

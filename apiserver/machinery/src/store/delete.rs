@@ -168,7 +168,7 @@ fn marked(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> ApiR
                 object::at(old, "metadata.generation").and_then(Value::as_i64).unwrap_or_default();
             object::set_meta(&mut new, "generation", generation + 1);
         }
-        create::prepare_by_kind(kind, &mut new, Some(old), (Target::Object, Origin::Sent))?;
+        create::prepare_by_kind(kind, &mut new, Some(old), Target::Object, Origin::Sent)?;
     }
     Ok(new)
 }

@@ -38,7 +38,7 @@ pub(super) fn settle(kind: Kind<'_>, new: &mut Value, old: &Value, how: Modifica
     if object::metadata_field(new, "selfLink").is_some() {
         object::remove_meta(new, "selfLink");
     }
-    create::prepare_by_kind(kind, new, Some(old), (how.target, how.origin))
+    create::prepare_by_kind(kind, new, Some(old), how.target, how.origin)
 }
 
 /// Restores what this write may not change.

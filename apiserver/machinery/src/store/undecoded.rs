@@ -16,7 +16,7 @@ use super::Kind;
 use super::update::Modification;
 
 /// A field of an object that is JSON still.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Undecoded {
     /// What it is called.
     pub(super) field: &'static str,
