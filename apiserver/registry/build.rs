@@ -1,5 +1,5 @@
 //! Makes the schemas of all kinds from their types and packs them, so that the server has the schemas and not what
-//! makes them: `docs/decisions/0040-schemas-are-packed-when-the-program-is-built.md`.
+//! makes them: `docs/decisions/0040-pack-schemas-at-build-time.md`.
 
 use std::error::Error;
 use std::fmt::Write as _;
