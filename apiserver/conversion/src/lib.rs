@@ -28,20 +28,20 @@ mod machine_health_check;
 mod machine_pool;
 mod machine_set;
 mod machine_spec;
-mod note;
-mod open_stack_cluster;
-mod open_stack_conditions;
-mod open_stack_machine;
+mod openstack_cluster;
+mod openstack_conditions;
+mod openstack_machine;
 mod references;
 mod replicas;
+mod round_trip;
 mod status;
 mod timeouts;
-mod unsayable;
+mod unconvertible;
 
 use serde_json::Value;
 
 pub use lossless::Lossless;
-pub use unsayable::Unsayable;
+pub use unconvertible::Unsayable;
 
 /// How the fields of one older version of a kind are called in the stored one.
 ///
@@ -78,10 +78,10 @@ const RULES: &[Rules] = &[
     ip_address::V1BETA1,
     ip_address::V1ALPHA1,
     extension_config::V1ALPHA1,
-    open_stack_cluster::CLUSTER,
-    open_stack_cluster::TEMPLATE,
-    open_stack_machine::MACHINE,
-    open_stack_machine::TEMPLATE,
+    openstack_cluster::CLUSTER,
+    openstack_cluster::TEMPLATE,
+    openstack_machine::MACHINE,
+    openstack_machine::TEMPLATE,
     cluster::V1BETA1,
     cluster_class::V1BETA1,
     machine::V1BETA1,

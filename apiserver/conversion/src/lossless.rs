@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::Rules;
 use crate::fields::put;
-use crate::note::{Note, merge};
-use crate::unsayable::{self, Unsayable};
+use crate::round_trip::{Note, merge};
+use crate::unconvertible::{self, Unsayable};
 
 /// Where clients of an older version find what only the stored one can say: Cluster API's own name.
 const STORED_DATA: &str = "cluster.x-k8s.io/conversion-data";
@@ -72,7 +72,7 @@ impl Lossless {
     /// What an object of the older version says that cannot be stored in any way that means the same.
     pub fn unsayable(&self, older: &Value) -> Vec<Unsayable> {
         match self.rules.version {
-            "v1beta1" => unsayable::unsayable(self.rules.kind, older),
+            "v1beta1" => unconvertible::unsayable(self.rules.kind, older),
             _ => Vec::new(),
         }
     }

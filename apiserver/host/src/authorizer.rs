@@ -11,8 +11,8 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use crate::answers::Answers;
-use crate::persistence;
+use crate::retry;
+use crate::ttl_cache::Answers;
 
 /// How long an answer is believed: upstream's default, the price of a revocation.
 const BELIEVED: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ impl Authorizer for HostAuthorizer {
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let parameters = PostParams::default();
-        match persistence::ask(|| api.create(&parameters, &review)).await {
+        match retry::ask(|| api.create(&parameters, &review)).await {
             Ok(answer) => {
                 let decided = decided(answer.status.unwrap_or_default());
                 if size(attributes) < LONGEST {

@@ -3,7 +3,6 @@
 //! whom it lets do what ([`HostAuthorizer`]), which namespaces it has ([`HostNamespaces`]), the
 //! Secrets its users made ([`HostSecrets`]), and the Events we show there ([`HostEvents`]).
 
-mod answers;
 mod authorizer;
 mod connection;
 mod crds;
@@ -13,9 +12,10 @@ mod fake;
 mod front_proxy;
 mod manifests;
 mod namespaces;
-mod persistence;
+mod retry;
 mod secrets;
 mod tokens;
+mod ttl_cache;
 
 pub use authorizer::HostAuthorizer;
 pub use connection::{ConnectError, connect, connect_to_watch};

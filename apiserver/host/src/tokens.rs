@@ -10,8 +10,8 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::Semaphore;
 
-use crate::answers::Answers;
-use crate::persistence;
+use crate::retry;
+use crate::ttl_cache::Answers;
 
 /// How long an answer is believed, good or bad: upstream's default, the price of a revocation.
 const BELIEVED: Duration = Duration::from_secs(10);
@@ -61,7 +61,7 @@ impl TokenSource for HostTokens {
         let review = TokenReview { spec, ..TokenReview::default() };
         let api: Api<TokenReview> = Api::all(self.client.clone());
         let parameters = PostParams::default();
-        match persistence::ask(|| api.create(&parameters, &review)).await {
+        match retry::ask(|| api.create(&parameters, &review)).await {
             Ok(answer) => {
                 let user = user(answer.status.unwrap_or_default());
                 self.answers.insert(hash, user.clone());

@@ -14,21 +14,21 @@ use bytes::Bytes;
 use http::{Request, Version};
 use http_body::Body;
 
-use crate::audit;
 use crate::connection::Connection;
-use crate::exchange::Exchange;
 use crate::filters::deadline::{self, Served};
 use crate::filters::limits::Turn;
 use crate::filters::{audit_id, authentication, authorization, availability, impersonation, limits};
 use crate::lifecycle::random_fraction;
-use crate::metrics::Asked;
-use crate::negotiation::OfErrors;
-use crate::query::Query;
+use crate::observe::audit;
+use crate::observe::metrics::Asked;
+use crate::observe::request_scope::Exchange;
 use crate::request::Call;
-use crate::request_info::RequestInfo;
+use crate::request::query::Query;
+use crate::request::request_info::RequestInfo;
+use crate::response::negotiation::OfErrors;
 use crate::response::{self, Answer};
-use crate::server::ApiServer;
-use crate::{body, compression};
+use crate::response::{body, compression};
+use crate::state::ApiServer;
 
 pub(crate) async fn run<B>(server: &Arc<ApiServer>, request: Request<B>, connection: &Connection) -> Answer
 where

@@ -12,9 +12,9 @@ use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use tower::Service;
 
-use crate::body::ResponseBody;
 use crate::connection::Connection;
-use crate::server::ApiServer;
+use crate::response::body::ResponseBody;
+use crate::state::ApiServer;
 
 /// A client's transport into the server, as one fixed user. Permission is checked as for anybody.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::AuditLog;
+use crate::observe::audit::AuditLog;
 
 /// Reading requests served at once: upstream's number, proved on control planes of every size.
 const READS_AT_ONCE: usize = 400;

@@ -3,8 +3,8 @@
 
 use async_trait::async_trait;
 
+use crate::action::Caller;
 use crate::status::ApiResult;
-use crate::verb::Caller;
 
 /// Something somebody may or may not do, as an authorizer is asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

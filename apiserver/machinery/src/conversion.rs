@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::field_errors::FieldError;
+use apiserver_schema::field_errors::FieldError;
 
 /// An object that cannot be shown in another version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::schema::complete::Text;
+use apiserver_schema::completeness::Text;
 
 /// Which fields are read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -4,6 +4,7 @@
 
 pub use storage_contract::Revision;
 
+pub mod action;
 pub mod admission;
 pub mod age;
 pub mod continue_token;
@@ -12,22 +13,18 @@ pub mod digest;
 pub mod discovery;
 pub mod encryption;
 mod excerpt;
-pub mod field_errors;
-pub mod go_text;
 pub mod json_path;
 pub mod metadata;
 pub mod object;
 pub mod open_api;
-pub mod others;
 pub mod patch;
 pub mod protobuf;
+pub mod related;
 pub mod resource;
 pub mod reviews;
 pub mod scale;
-pub mod schema;
 pub mod selectors;
 pub mod status;
 pub mod store;
 pub mod strategy;
 pub mod table;
-pub mod verb;

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use crate::action::Verb;
 use crate::conversion::Conversion;
-use crate::schema::KindSchema;
 use crate::strategy::Strategy;
-use crate::verb::Verb;
+use apiserver_schema::KindSchema;
 
 /// One column of `kubectl get`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,7 +239,7 @@ pub(crate) mod tests {
             hosted: true,
             columns: Vec::new(),
             selectable: Vec::new(),
-            schema: KindSchema::new(move || schema.clone()),
+            schema: KindSchema::new(crate::metadata::RULES, move || schema.clone()),
             strategy: Arc::new(Plain),
             verbs: Vec::new(),
         }

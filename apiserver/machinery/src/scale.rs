@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::field_errors::{FieldError, FieldPath};
 use crate::metadata;
 use crate::object;
 use crate::resource::{Resource, Scale};
-use crate::schema::Schema;
 use crate::status::{ApiError, ApiResult};
+use apiserver_schema::Schema;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
 
 /// What the API calls it.
 pub const GROUP: &str = "autoscaling";

@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::admission::Creation;
-use crate::field_errors::FieldError;
 use crate::metadata::subdomain_faults;
-use crate::others::{Judgement, Others};
 use crate::protobuf;
+use crate::related::{Judgement, Others};
 use crate::status::ApiResult;
 use crate::table::OwnTable;
+use apiserver_schema::field_errors::FieldError;
 
 /// A kind's own rules. The generic store calls them in the order they are written here, on the
 /// decoded, pruned and defaulted object; `old` is the stored object, absent on create.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apiserver_conversion::Lossless;
 use apiserver_machinery::conversion::{Conversion, ConversionError};
-use apiserver_machinery::field_errors::{FieldError, FieldPath};
+use apiserver_schema::field_errors::{FieldError, FieldPath};
 use apiserver_types::Descriptor;
 use serde_json::Value;
 

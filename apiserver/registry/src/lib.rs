@@ -1,53 +1,42 @@
 //! What the server does with each kind: one folder per kind, one list.
 
-mod cluster;
-mod cluster_class;
-mod cluster_resource_set;
-mod cluster_resource_set_binding;
 mod conversion;
-mod event;
-mod extension_config;
-mod handed_down;
-mod immutable;
-mod ip_address;
-mod ip_address_claim;
-mod kubeadm_config;
-mod kubeadm_config_template;
-mod kubeadm_control_plane;
-mod kubeadm_control_plane_template;
-mod label_selection;
-mod label_selector;
-mod lease;
-mod machine;
-mod machine_deployment;
-mod machine_drain_rule;
-mod machine_health_check;
-mod machine_operation;
-mod machine_owner;
-mod machine_pool;
-mod machine_set;
-mod machine_template;
-mod name_template;
-mod names;
-mod namespace;
-mod open_stack_cluster;
-mod open_stack_cluster_template;
-mod open_stack_machine;
-mod open_stack_machine_template;
-mod open_stack_server;
-mod replicas;
-mod rollout;
+mod kinds;
+mod rules;
 mod schemas;
-mod secret;
-mod semver;
-mod shape;
-mod version;
 
+use crate::kinds::cluster;
+use crate::kinds::cluster_class;
+use crate::kinds::cluster_resource_set;
+use crate::kinds::cluster_resource_set_binding;
+use crate::kinds::event;
+use crate::kinds::extension_config;
+use crate::kinds::ip_address;
+use crate::kinds::ip_address_claim;
+use crate::kinds::kubeadm_config;
+use crate::kinds::kubeadm_config_template;
+use crate::kinds::kubeadm_control_plane;
+use crate::kinds::kubeadm_control_plane_template;
+use crate::kinds::lease;
+use crate::kinds::machine;
+use crate::kinds::machine_deployment;
+use crate::kinds::machine_drain_rule;
+use crate::kinds::machine_health_check;
+use crate::kinds::machine_operation;
+use crate::kinds::machine_pool;
+use crate::kinds::machine_set;
+use crate::kinds::namespace;
+use crate::kinds::openstack_cluster;
+use crate::kinds::openstack_cluster_template;
+use crate::kinds::openstack_machine;
+use crate::kinds::openstack_machine_template;
+use crate::kinds::openstack_server;
+use crate::kinds::secret;
 use std::sync::{Arc, LazyLock};
 
 use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
-use apiserver_machinery::schema::KindSchema;
 use apiserver_machinery::strategy::{Plain, Strategy};
+use apiserver_schema::KindSchema;
 use apiserver_types::Descriptor;
 
 /// Every kind this server serves. To add one, write its type and its strategy, and add its line.
@@ -80,15 +69,15 @@ fn all() -> Registry {
         "IPAddressClaim" => served(descriptor, ip_address_claim::IPAddressClaimStrategy),
         "IPAddress" => served(descriptor, ip_address::IPAddressStrategy),
         "ExtensionConfig" => served(descriptor, extension_config::ExtensionConfigStrategy),
-        "OpenStackCluster" => served(descriptor, open_stack_cluster::OpenStackClusterStrategy),
+        "OpenStackCluster" => served(descriptor, openstack_cluster::OpenStackClusterStrategy),
         "OpenStackClusterTemplate" => {
-            served(descriptor, open_stack_cluster_template::OpenStackClusterTemplateStrategy)
+            served(descriptor, openstack_cluster_template::OpenStackClusterTemplateStrategy)
         }
-        "OpenStackMachine" => served(descriptor, open_stack_machine::OpenStackMachineStrategy),
+        "OpenStackMachine" => served(descriptor, openstack_machine::OpenStackMachineStrategy),
         "OpenStackMachineTemplate" => {
-            served(descriptor, open_stack_machine_template::OpenStackMachineTemplateStrategy)
+            served(descriptor, openstack_machine_template::OpenStackMachineTemplateStrategy)
         }
-        "OpenStackServer" => served(descriptor, open_stack_server::OpenStackServerStrategy),
+        "OpenStackServer" => served(descriptor, openstack_server::OpenStackServerStrategy),
         "OpenStackFloatingIPPool" | "OpenStackClusterIdentity" => served(descriptor, Plain),
         "MachineOperation" => served(descriptor, machine_operation::MachineOperationStrategy),
         "Namespace" => core(descriptor, namespace::NamespaceStrategy, &["status.phase"]),
@@ -167,7 +156,7 @@ fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Resource {
 }
 
 fn schema(descriptor: Descriptor) -> KindSchema {
-    KindSchema::of_typed(move || schemas::of(&descriptor))
+    KindSchema::of_typed(apiserver_machinery::metadata::RULES, move || schemas::of(&descriptor))
 }
 
 #[cfg(test)]

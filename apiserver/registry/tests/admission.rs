@@ -4,16 +4,16 @@
 
 use std::sync::Arc;
 
-use apiserver_machinery::field_errors::FieldPath;
 use apiserver_machinery::metadata;
 use apiserver_machinery::resource::Resource;
+use apiserver_schema::field_errors::FieldPath;
 use serde_json::{Value, json};
 
 const OBJECTS: [&str; 5] = [
     include_str!("../../types/tests/objects/cluster.json"),
     include_str!("../../types/tests/objects/machine.json"),
-    include_str!("../../types/tests/objects/open_stack_cluster.json"),
-    include_str!("../../types/tests/objects/open_stack_machine.json"),
+    include_str!("../../types/tests/objects/openstack_cluster.json"),
+    include_str!("../../types/tests/objects/openstack_machine.json"),
     include_str!("../../types/tests/objects/machine_operation.json"),
 ];
 

@@ -1,8 +1,8 @@
 //! The kinds that typed clients send in protobuf, from bytes made here by hand.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
-use apiserver_machinery::field_errors::FieldPath;
 use apiserver_machinery::protobuf;
+use apiserver_schema::field_errors::FieldPath;
 use serde_json::{Value, json};
 
 fn varint(mut number: u64) -> Vec<u8> {

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use apiserver_machinery::field_errors::FieldPath;
 use apiserver_machinery::metadata;
 use apiserver_machinery::resource::{Registry, Resource};
+use apiserver_schema::field_errors::FieldPath;
 use serde_json::{Value, json};
 
 const OBJECTS: [&str; 9] = [

@@ -12,8 +12,8 @@ use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_operations::{OperationContext, SystemClock};
 use controllers_reconcilers::{
-    CollectedKind, GarbageCollector, cluster, event_expiry, machine, namespace, open_stack_cluster,
-    open_stack_machine,
+    CollectedKind, GarbageCollector, cluster, event_expiry, machine, namespace, openstack_cluster,
+    openstack_machine,
 };
 use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, SecretSource, ServerLists};
 use k8s_openapi::api::core::v1::Secret;
@@ -58,8 +58,8 @@ fn start_controllers(
     running.spawn(event_expiry::run(clients.of("event-expiry"), term.clone()));
     running.spawn(cluster::run(around.context("cluster-controller"), term.clone()));
     running.spawn(machine::run(around.context("machine-controller"), term.clone()));
-    running.spawn(open_stack_cluster::run(around.context("openstackcluster-controller"), term.clone()));
-    running.spawn(open_stack_machine::run(around.context("openstackmachine-controller"), term.clone()));
+    running.spawn(openstack_cluster::run(around.context("openstackcluster-controller"), term.clone()));
+    running.spawn(openstack_machine::run(around.context("openstackmachine-controller"), term.clone()));
     running
         .spawn(controllers_operations::run(around.operations("machineoperation-controller"), term.clone()));
     match host {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::entries::{Entries, Entry};
-use crate::owner::{Operation, Owner};
+use crate::manager::{Operation, Owner};
 
 /// Update entries beyond this are brought together: without a bound, every client that ever wrote
 /// would be remembered in the object for ever.

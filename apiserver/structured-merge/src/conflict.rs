@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::element::Path;
-use crate::owner::Owner;
+use crate::manager::Owner;
 use crate::set::Set;
 
 /// One path that one other owner has.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::fields_v1;
-use crate::owner::{Operation, Owner};
-use crate::packed;
+use crate::manager::{Operation, Owner};
+use crate::serialized;
 use crate::set::Set;
 use crate::time;
 
@@ -207,9 +207,9 @@ fn decode(value: &Value) -> Result<Entry, String> {
         "" => None,
         given => Some(time::read(given).ok_or_else(|| format!("time: {given:?} is not an RFC 3339 time"))?),
     };
-    let fields = match value.get(packed::FIELD) {
+    let fields = match value.get(serialized::FIELD) {
         None | Some(Value::Null) => Arc::default(),
-        Some(Value::String(text)) => packed::set(text)?,
+        Some(Value::String(text)) => serialized::set(text)?,
         Some(fields) => Arc::new(fields_v1::read(fields).map_err(|error| error.to_string())?),
     };
     let owner = Owner {
@@ -233,7 +233,7 @@ fn encode(entry: &Entry) -> Value {
         map.insert("time".to_owned(), json!(time::write(time)));
     }
     map.insert("fieldsType".to_owned(), json!("FieldsV1"));
-    map.insert(packed::FIELD.to_owned(), packed::text(&entry.fields).into());
+    map.insert(serialized::FIELD.to_owned(), serialized::text(&entry.fields).into());
     if !owner.subresource.is_empty() {
         map.insert("subresource".to_owned(), json!(owner.subresource));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::element::Path;
 use crate::entries::{Entries, Entry};
-use crate::owner::Owner;
+use crate::manager::Owner;
 use crate::set::Set;
 
 /// The version of `Scale`.

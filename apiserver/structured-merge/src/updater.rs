@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::compare::Comparison;
 use crate::conflict::Conflicts;
 use crate::entries::{Entries, Entry};
+use crate::field_manager::ApplyError;
+use crate::manager::Owner;
 use crate::merge::merge;
 use crate::owned::owned;
-use crate::owner::Owner;
 use crate::prune::Pruning;
 use crate::reconcile::{is_outdated, reconcile};
 use crate::schema::Type;
 use crate::set::Set;
-use crate::tracker::ApplyError;
 use crate::versions::{Compared, ConversionFault, Versions};
 
 /// One write, in one version of the kind, through one endpoint.

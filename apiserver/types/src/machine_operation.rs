@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::descriptor::{AGE, Column, Descriptor, column};
 use crate::object::{kind, wire};
-use crate::open_stack_machine::ImageParam;
+use crate::openstack_machine::ImageParam;
 use crate::schema::{object, structural};
 use crate::shared::{Condition, Time, words};
 

@@ -129,25 +129,25 @@ fn every_field_is_as_upstream_has_it() {
     for (kind, version, list) in [
         ("Cluster", "v1beta2", include_str!("fields/cluster.txt")),
         ("Machine", "v1beta2", include_str!("fields/machine.txt")),
-        ("OpenStackCluster", "v1beta2", include_str!("fields/open_stack_cluster.txt")),
-        ("OpenStackCluster", "v1beta1", include_str!("fields/v1beta1/open_stack_cluster.txt")),
-        ("OpenStackClusterTemplate", "v1beta2", include_str!("fields/open_stack_cluster_template.txt")),
+        ("OpenStackCluster", "v1beta2", include_str!("fields/openstack_cluster.txt")),
+        ("OpenStackCluster", "v1beta1", include_str!("fields/v1beta1/openstack_cluster.txt")),
+        ("OpenStackClusterTemplate", "v1beta2", include_str!("fields/openstack_cluster_template.txt")),
         (
             "OpenStackClusterTemplate",
             "v1beta1",
-            include_str!("fields/v1beta1/open_stack_cluster_template.txt"),
+            include_str!("fields/v1beta1/openstack_cluster_template.txt"),
         ),
-        ("OpenStackMachine", "v1beta2", include_str!("fields/open_stack_machine.txt")),
-        ("OpenStackMachine", "v1beta1", include_str!("fields/v1beta1/open_stack_machine.txt")),
-        ("OpenStackMachineTemplate", "v1beta2", include_str!("fields/open_stack_machine_template.txt")),
+        ("OpenStackMachine", "v1beta2", include_str!("fields/openstack_machine.txt")),
+        ("OpenStackMachine", "v1beta1", include_str!("fields/v1beta1/openstack_machine.txt")),
+        ("OpenStackMachineTemplate", "v1beta2", include_str!("fields/openstack_machine_template.txt")),
         (
             "OpenStackMachineTemplate",
             "v1beta1",
-            include_str!("fields/v1beta1/open_stack_machine_template.txt"),
+            include_str!("fields/v1beta1/openstack_machine_template.txt"),
         ),
-        ("OpenStackServer", "v1alpha1", include_str!("fields/open_stack_server.txt")),
-        ("OpenStackFloatingIPPool", "v1alpha1", include_str!("fields/open_stack_floating_ip_pool.txt")),
-        ("OpenStackClusterIdentity", "v1alpha1", include_str!("fields/open_stack_cluster_identity.txt")),
+        ("OpenStackServer", "v1alpha1", include_str!("fields/openstack_server.txt")),
+        ("OpenStackFloatingIPPool", "v1alpha1", include_str!("fields/openstack_floating_ip_pool.txt")),
+        ("OpenStackClusterIdentity", "v1alpha1", include_str!("fields/openstack_cluster_identity.txt")),
     ] {
         found.extend(differences(kind, version, list));
     }

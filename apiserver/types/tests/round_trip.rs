@@ -24,13 +24,13 @@ fn read(text: &str) -> Value {
 fn every_kind_comes_back_as_it_was() {
     let cluster = read(include_str!("objects/cluster.json"));
     let machine = read(include_str!("objects/machine.json"));
-    let open_stack_cluster = read(include_str!("objects/open_stack_cluster.json"));
-    let open_stack_machine = read(include_str!("objects/open_stack_machine.json"));
+    let openstack_cluster = read(include_str!("objects/openstack_cluster.json"));
+    let openstack_machine = read(include_str!("objects/openstack_machine.json"));
     let operation = read(include_str!("objects/machine_operation.json"));
     assert_eq!(again::<Cluster>(&cluster), cluster);
     assert_eq!(again::<Machine>(&machine), machine);
-    assert_eq!(again::<OpenStackCluster>(&open_stack_cluster), open_stack_cluster);
-    assert_eq!(again::<OpenStackMachine>(&open_stack_machine), open_stack_machine);
+    assert_eq!(again::<OpenStackCluster>(&openstack_cluster), openstack_cluster);
+    assert_eq!(again::<OpenStackMachine>(&openstack_machine), openstack_machine);
     assert_eq!(again::<MachineOperation>(&operation), operation);
 }
 
@@ -80,8 +80,8 @@ fn the_schema_knows_every_field_of_the_objects() {
     for text in [
         include_str!("objects/cluster.json"),
         include_str!("objects/machine.json"),
-        include_str!("objects/open_stack_cluster.json"),
-        include_str!("objects/open_stack_machine.json"),
+        include_str!("objects/openstack_cluster.json"),
+        include_str!("objects/openstack_machine.json"),
         include_str!("objects/machine_operation.json"),
     ]
     .iter()
@@ -112,7 +112,7 @@ fn an_object_always_says_what_it_is() {
 #[test]
 fn conditions_are_found_by_type() {
     let cluster: OpenStackCluster =
-        serde_json::from_str(include_str!("objects/open_stack_cluster.json")).unwrap();
+        serde_json::from_str(include_str!("objects/openstack_cluster.json")).unwrap();
     assert!(cluster.condition("NetworkReady").unwrap().holds());
     assert!(!cluster.condition("Ready").unwrap().holds());
     assert_eq!(cluster.condition("RouterReady"), None);

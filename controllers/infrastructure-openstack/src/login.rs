@@ -16,12 +16,10 @@ use openstack_sdk_auth_oidcclientcredentials as _;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::{
-    catalog::Endpoints,
-    clouds_yaml::{self, Entry, Login, Method, invalid},
-    failure::{refused, root_cause, unanswered, unreadable},
-    session::Session,
-};
+use crate::catalog::Endpoints;
+use crate::clouds_yaml::{self, Entry, Login, Method, invalid};
+use crate::error_mapping::{refused, root_cause, unanswered, unreadable};
+use crate::session::Session;
 
 const OPERATION: &str = "log in";
 

@@ -13,12 +13,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use crate::{
-    catalog::Endpoints,
-    failure::{refused, request_id, unanswered, unreadable},
-    gate::{Gate, Verdict},
-    request::{Request, Service},
-};
+use crate::catalog::Endpoints;
+use crate::error_mapping::{refused, request_id, unanswered, unreadable};
+use crate::rate_limit::{Gate, Verdict};
+use crate::request::{Request, Service};
 
 /// The Nova microversion we are written for: 2.93 is the first that rebuilds a server that boots
 /// from a volume.

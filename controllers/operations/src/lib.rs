@@ -18,25 +18,9 @@
 //! (`memory`) only makes it faster: without it a pass waits for a while before it believes that
 //! a call it cannot see was never made.
 
-mod attempt;
-mod claim;
-mod context;
-mod controller;
-mod decision;
-mod events;
-mod image;
-mod memory;
-mod procedure;
-mod queue;
-mod reboot;
-mod report;
-mod retention;
-mod run;
-mod subject;
-mod upgrade;
-mod upgrade_rebuild;
-mod upgrade_replace;
+mod core;
+mod procedures;
 
-pub use context::{Clock, OperationContext, SystemClock};
-pub use controller::{Controller, Next};
-pub use run::run;
+pub use core::context::{Clock, OperationContext, SystemClock};
+pub use core::controller::{Controller, Next};
+pub use core::run::run;

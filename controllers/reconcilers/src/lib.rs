@@ -4,6 +4,7 @@
 //! Each has four parts. *Observe* reads. *Decide* is a pure, total function that returns one step.
 //! *Act* makes that step's effect. *Report* computes the whole status, which is written once.
 
+mod change_predicate;
 pub mod cluster;
 pub mod event_expiry;
 mod finalizers;
@@ -11,9 +12,8 @@ mod garbage_collector;
 pub mod machine;
 mod names;
 pub mod namespace;
-mod news;
-pub mod open_stack_cluster;
-pub mod open_stack_machine;
+pub mod openstack_cluster;
+pub mod openstack_machine;
 mod ownership;
 mod paused;
 mod queries;

@@ -5,29 +5,29 @@
 mod backoff;
 mod context;
 mod credentials;
+mod dedup;
+mod error;
 mod events;
 mod journal;
-mod mark;
 mod next;
-mod pace;
+mod ownership_tag;
 mod queues;
 mod reconcile_loop;
+mod requeue;
 mod secrets;
 mod servers;
-mod settled;
 mod status;
-mod trouble;
 
 pub use context::ControllerContext;
 pub use events::{Recorder, Severity};
 pub use journal::{ANNOTATION as JOURNAL_ANNOTATION, Entry, Journal};
-pub use mark::{Mark, PREFIX as MARK_PREFIX};
 pub use next::Next;
-pub use pace::Pace;
+pub use ownership_tag::{Mark, PREFIX as MARK_PREFIX};
 pub use queues::{Passes, Queue, Queues, Work};
 pub use reconcile_loop::ReconcileLoop;
+pub use requeue::Pace;
 pub use secrets::{ApiSecrets, SecretSource};
 pub use servers::ServerLists;
 
+pub use error::Trouble;
 pub use status::{now, paused, write_status};
-pub use trouble::Trouble;

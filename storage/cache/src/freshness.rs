@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use storage_contract::{Revision, Store, StoreError, StoreResult};
 use tokio::sync::{Notify, watch as signal};
 
-use crate::clock::Clock;
+use crate::micro_timer::Clock;
 
 /// How long a reader waits for the cache before progress is asked for: the news itself is usually
 /// there sooner. Then it is asked for as often.
@@ -94,7 +94,7 @@ impl Freshness {
             self.came.store(0, Ordering::Relaxed);
             let number = self.number(1);
             let asked = Instant::now();
-            let newest = store.current_revision().await.map_err(|error| crate::follower::chain(&error));
+            let newest = store.current_revision().await.map_err(|error| crate::reflector::chain(&error));
             took = asked.elapsed();
             self.answer.send_replace(Answer { number, newest });
         }

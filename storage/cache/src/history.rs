@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use storage_contract::{EventKind, Revision};
 
-use crate::section::Snapshot;
+use crate::resource_cache::Snapshot;
 
 /// How far back a watch can begin without asking the store: what loses its connection is back within that. Later ones
 /// are told from the store's own history, which is as long as clients are promised.

@@ -22,13 +22,13 @@
 //! the history holds the map as it was, copies the map's path to it: some 2 log2(n) nodes of about 100
 //! bytes, 3 KiB of 100 000 items.
 
-mod clock;
-mod follower;
 mod freshness;
 mod history;
+mod micro_timer;
+mod paged_scan;
+mod reflector;
 mod replay;
-mod section;
-mod walk;
+mod resource_cache;
 mod watch;
 
 use std::sync::Arc;
@@ -39,9 +39,9 @@ use tokio::sync::watch as signal;
 use tokio_util::sync::CancellationToken;
 
 pub use history::Change;
-pub use section::{Section, Snapshot};
+pub use resource_cache::{Section, Snapshot};
 
-use section::Extent;
+use resource_cache::Extent;
 pub use watch::{SectionWatch, WatchStep};
 
 /// Makes what the cache holds out of a stored entry. Called once per write, on the follower's task.
@@ -95,7 +95,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
         let extents = prefixes.iter().map(|_| signal::Sender::default()).collect();
         let freshness = freshness::Freshness::default();
         let cache = Arc::new(Self { store, sections, projection, position, extents, freshness });
-        let follower = follower::Follower::new(Arc::clone(&cache), KeyRange::prefix(root));
+        let follower = reflector::Follower::new(Arc::clone(&cache), KeyRange::prefix(root));
         let asking = Arc::clone(&cache);
         tokio::spawn(async move {
             tokio::select! {

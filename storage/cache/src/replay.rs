@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use storage_contract::{KeyRange, Revision, StoreError, StoreResult, WatchItem};
 
-use crate::{Cache, Change, Section, follower};
+use crate::{Cache, Change, Section, reflector};
 
 /// How long a store may take to tell its history: it is read at disk speed, so a store that needs
 /// longer is in trouble, and the client is better off listing again.
@@ -55,7 +55,7 @@ async fn read<T: Send + Sync + 'static>(
             WatchItem::Event(event) => event,
         };
         let previous = event.previous.as_ref().map(|entry| Arc::new(cache.projection.project(index, entry)));
-        let item = follower::item(cache.projection.as_ref(), index, &event, previous.as_ref());
+        let item = reflector::item(cache.projection.as_ref(), index, &event, previous.as_ref());
         let Some(item) = item else { continue };
         let key = Arc::from(event.key.as_str());
         found.push_back(Arc::new(Change { kind: event.kind, revision: event.revision, key, item, previous }));

@@ -7,7 +7,7 @@ use storage_contract::{Revision, StoreError};
 use tokio::sync::watch as signal;
 use tokio::task::coop;
 
-use crate::section::Extent;
+use crate::resource_cache::Extent;
 use crate::{Change, Position, Section};
 
 /// What a watcher is given next.

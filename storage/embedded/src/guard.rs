@@ -8,7 +8,7 @@ use storage_contract::{Key, Revision, StoreError, StoreResult, Unchanged};
 
 use crate::LARGEST_VALUE;
 use crate::journal::Record;
-use crate::recent::Shared;
+use crate::memtable::Shared;
 
 /// One guarded write.
 #[derive(Debug)]

@@ -16,13 +16,13 @@
 //! tries again; where the database cannot grow, that is such an error, and what was acknowledged is
 //! in the journal.
 
-mod forget;
+mod checkpoint;
+mod compaction;
 mod guard;
 mod journal;
 mod layout;
+mod memtable;
 mod read;
-mod recent;
-mod settle;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -40,8 +40,8 @@ use tokio::sync::watch as signal;
 
 use crate::guard::Change;
 use crate::journal::Journal;
+use crate::memtable::Shared;
 use crate::read::Base;
-use crate::recent::Shared;
 
 /// Largest value: etcd's default, so that what fits here fits there.
 pub const LARGEST_VALUE: usize = 1_500_000;
@@ -99,7 +99,7 @@ impl EmbeddedStore {
         let mut journal = Journal::open(path, store, was_open)?;
         let base = Base::of(&database).map_err(failed)?.revision;
         let left = journal.read(base).map_err(unusable)?;
-        settle::settle(&database, left.iter()).map_err(failed)?;
+        checkpoint::settle(&database, left.iter()).map_err(failed)?;
         layout::mark_open(&database, true).map_err(failed)?;
         journal.clear().map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
         let shared = Arc::new(Shared::new(database).map_err(failed)?);

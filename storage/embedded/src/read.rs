@@ -9,7 +9,7 @@ use storage_contract::{Entry, Key, KeyRange, ListOptions, Page, Revision, StoreE
 
 use crate::journal::Record;
 use crate::layout::{At, COMPACTED, CURRENT, HISTORY, LOG, META, REVISION, Written, key, unreadable};
-use crate::recent::Shared;
+use crate::memtable::Shared;
 
 /// The database as it was at one revision.
 pub(crate) struct Base {

@@ -11,8 +11,8 @@ use tokio::sync::watch as signal;
 
 use crate::journal::Record;
 use crate::layout::{key, unreadable};
+use crate::memtable::{Shared, State};
 use crate::read::Base;
-use crate::recent::{Shared, State};
 
 /// Log entries read at a time, which bounds what a watcher holds in memory.
 const BATCH: usize = 500;

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use storage_contract::{Revision, StoreError, StoreResult};
 use tokio::sync::{mpsc, oneshot, watch as signal};
 
+use crate::checkpoint::{self, Job};
 use crate::guard::{Change, Judged};
 use crate::journal::Journal;
 use crate::layout;
-use crate::recent::Shared;
-use crate::settle::{self, Job};
+use crate::memtable::Shared;
 
 /// Writes that wait for the thread. Beyond it callers wait to be queued.
 const QUEUE: usize = 1024;
@@ -69,7 +69,7 @@ impl Writer {
                 let _ = requests.try_send(Request::Settle);
             }
         };
-        let settling = settle::Thread {
+        let settling = checkpoint::Thread {
             shared: Arc::clone(&shared),
             jobs: taken,
             settled: done,

@@ -1,7 +1,7 @@
 //! The way to etcd's members.
 
+use apiserver_executor::{Group, Spawner};
 use etcd_client::{BalancedChannelBuilder, Channel};
-use task_group::{Group, Spawner};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Uri};
@@ -10,7 +10,7 @@ use tonic::transport::channel::Change;
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use crate::last_frame::Foreseen;
+use crate::eager_end_stream::Foreseen;
 
 /// A channel of which all parts are one task: what spreads requests over the members, and every connection with its
 /// requests. By themselves they are five tasks that wake each other for each request.

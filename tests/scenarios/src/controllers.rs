@@ -14,8 +14,8 @@ use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_operations::{Next, OperationContext};
 use controllers_reconcilers::cluster::ClusterReconciler;
 use controllers_reconcilers::machine::MachineReconciler;
-use controllers_reconcilers::open_stack_cluster::OpenStackClusterReconciler;
-use controllers_reconcilers::open_stack_machine::OpenStackMachineReconciler;
+use controllers_reconcilers::openstack_cluster::OpenStackClusterReconciler;
+use controllers_reconcilers::openstack_machine::OpenStackMachineReconciler;
 use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -41,8 +41,8 @@ pub struct Controllers {
     client: Client,
     cluster: ClusterReconciler,
     machine: MachineReconciler,
-    open_stack_cluster: OpenStackClusterReconciler,
-    open_stack_machine: OpenStackMachineReconciler,
+    openstack_cluster: OpenStackClusterReconciler,
+    openstack_machine: OpenStackMachineReconciler,
     operations: controllers_operations::Controller,
     clock: Arc<Clock>,
 }
@@ -86,8 +86,8 @@ impl Controllers {
             client: world.admin(),
             cluster: ClusterReconciler::new(context("cluster-controller")),
             machine: MachineReconciler::new(context("machine-controller")),
-            open_stack_cluster: OpenStackClusterReconciler::new(context("openstackcluster-controller")),
-            open_stack_machine: OpenStackMachineReconciler::new(context("openstackmachine-controller")),
+            openstack_cluster: OpenStackClusterReconciler::new(context("openstackcluster-controller")),
+            openstack_machine: OpenStackMachineReconciler::new(context("openstackmachine-controller")),
             operations: controllers_operations::Controller::new(operations),
             clock: Arc::clone(&world.clock),
         }
@@ -127,13 +127,13 @@ impl Controllers {
             self.cluster.reconcile(&object).await?;
         }
         for object in Api::<OpenStackCluster>::all(self.client.clone()).list(&all).await? {
-            self.open_stack_cluster.reconcile(&object).await?;
+            self.openstack_cluster.reconcile(&object).await?;
         }
         for object in Api::<Machine>::all(self.client.clone()).list(&all).await? {
             self.machine.reconcile(&object).await?;
         }
         for object in Api::<OpenStackMachine>::all(self.client.clone()).list(&all).await? {
-            self.open_stack_machine.reconcile(&object).await?;
+            self.openstack_machine.reconcile(&object).await?;
         }
         for object in Api::<MachineOperation>::all(self.client.clone()).list(&all).await? {
             self.operate(&object).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apiserver_access::User;
 use apiserver_http::InProcess;
 use controllers_infrastructure_openstack::OpenStackConnector;
-use controllers_reconcilers::{cluster, machine, open_stack_cluster, open_stack_machine};
+use controllers_reconcilers::{cluster, machine, openstack_cluster, openstack_machine};
 use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists};
 use kube::Client;
 use tokio::task::JoinSet;
@@ -33,7 +33,7 @@ pub fn run(world: &World, term: &CancellationToken) -> JoinSet<()> {
     let mut running = JoinSet::new();
     running.spawn(cluster::run(context("cluster-controller"), term.clone()));
     running.spawn(machine::run(context("machine-controller"), term.clone()));
-    running.spawn(open_stack_cluster::run(context("openstackcluster-controller"), term.clone()));
-    running.spawn(open_stack_machine::run(context("openstackmachine-controller"), term.clone()));
+    running.spawn(openstack_cluster::run(context("openstackcluster-controller"), term.clone()));
+    running.spawn(openstack_machine::run(context("openstackmachine-controller"), term.clone()));
     running
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use apiserver_machinery::conversion::{Conversion, ConversionError};
-use apiserver_machinery::field_errors::{FieldError, FieldPath};
 use apiserver_machinery::resource::{Resource, Scale};
-use apiserver_machinery::schema::{InvalidSchema, KindSchema};
 use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_schema::{InvalidSchema, KindSchema};
 use serde_json::{Value, json};
 
 /// The schema of both versions.
@@ -43,7 +43,7 @@ pub fn resources() -> Result<Vec<Resource>, InvalidSchema> {
 fn resource(version: &str) -> Result<Resource, InvalidSchema> {
     let mut open_api: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
     open_api["properties"]["metadata"] = json!({"type": "object"});
-    let schema = KindSchema::new(move || open_api.clone());
+    let schema = KindSchema::new(apiserver_machinery::metadata::RULES, move || open_api.clone());
     schema.check()?;
     Ok(Resource {
         group: GROUP.to_owned(),

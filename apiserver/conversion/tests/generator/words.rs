@@ -39,7 +39,7 @@ pub(super) fn known(schema: &Value, name: &str, width: Width) -> Option<BoxedStr
         (Some("string"), None, "kind") => return Some("[A-Z][a-z]{2,8}".prop_map(Value::from).boxed()),
         _ => {}
     }
-    if let Some(known) = open_stack(schema, name) {
+    if let Some(known) = openstack(schema, name) {
         return Some(known);
     }
     let properties = schema["properties"].as_object()?;
@@ -82,7 +82,7 @@ fn references() -> BoxedStrategy<Value> {
 }
 
 /// What rules, and not types, say of the OpenStack kinds.
-fn open_stack(schema: &Value, name: &str) -> Option<BoxedStrategy<Value>> {
+fn openstack(schema: &Value, name: &str) -> Option<BoxedStrategy<Value>> {
     let one_of = |words: &[&str]| {
         let words: Vec<Value> = words.iter().map(|word| Value::from(*word)).collect();
         Some(proptest::sample::select(words).boxed())

@@ -15,8 +15,8 @@ mod edit;
 mod generator;
 
 use apiserver_conversion::{Lossless, conversion};
-use apiserver_machinery::field_errors::FieldPath;
-use apiserver_machinery::schema::Schema;
+use apiserver_schema::Schema;
+use apiserver_schema::field_errors::FieldPath;
 use apiserver_types::{Descriptor, descriptors};
 use generator::{Width, objects};
 use proptest::prelude::*;

@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 
 use self::document::Document;
 use self::on_demand::OnDemand;
-use crate::encoding::Encoding;
-use crate::negotiation::{self, Aggregation, Discovery};
 use crate::request::Call;
+use crate::response::encoding::Encoding;
+use crate::response::negotiation::{self, Aggregation, Discovery};
 use crate::response::{self, Answer};
-use crate::server::Identity;
+use crate::state::Identity;
 
 /// Paths beside those of the API.
 const OTHER_PATHS: [&str; 8] =

@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::document::Document;
-use crate::negotiation;
-use crate::query::Query;
+use crate::request::query::Query;
+use crate::response::negotiation;
 use crate::response::{self, Answer};
 
 const JSON: &str = "application/json";

@@ -8,7 +8,7 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use http::HeaderMap;
 
 use crate::connection::Connection;
-use crate::server::ApiServer;
+use crate::state::ApiServer;
 
 pub(crate) async fn authenticate(
     server: &ApiServer,

@@ -8,9 +8,9 @@ use apiserver_machinery::admission::{Action, Permissions};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use async_trait::async_trait;
 
-use crate::query::Query;
-use crate::request_info::{RequestInfo, Subject, UNKNOWN};
-use crate::server::ApiServer;
+use crate::request::query::Query;
+use crate::request::request_info::{RequestInfo, Subject, UNKNOWN};
+use crate::state::ApiServer;
 
 /// What was decided, for the audit log, and what follows.
 #[derive(Debug)]

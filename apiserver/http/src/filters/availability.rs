@@ -7,11 +7,11 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use http::Version;
 
 use crate::connection::Connection;
-use crate::health;
-use crate::query::Query;
-use crate::request_info::{RequestInfo, Subject};
+use crate::handlers::health;
+use crate::request::query::Query;
+use crate::request::request_info::{RequestInfo, Subject};
 use crate::response::{self, Answer};
-use crate::server::ApiServer;
+use crate::state::ApiServer;
 
 /// Refuses what comes in when the server is about to end. Health goes on being told, and our own
 /// controllers put things in order.

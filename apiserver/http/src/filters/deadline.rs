@@ -12,11 +12,11 @@ use tokio::task::JoinError;
 
 use super::availability;
 use super::limits::Turn;
-use crate::fairness::Seat;
+use crate::flow_control::Seat;
+use crate::handlers;
 use crate::request::Call;
 use crate::response::{self, Answer};
-use crate::server::ApiServer;
-use crate::verbs;
+use crate::state::ApiServer;
 
 /// Longest any request but a watch may take: upstream's limit, which clients count on.
 pub(crate) const LONGEST: Duration = Duration::from_secs(60);
@@ -57,7 +57,7 @@ pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call, turn: Turn) -> (S
 async fn read(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
     let needs_storage =
         call.info.resource().is_some() && availability::needs_storage(&call.info, &call.query);
-    let reading = pin!(verbs::serve(server, call));
+    let reading = pin!(handlers::serve(server, call));
     availability::while_storage_answers(server, needs_storage, reading).await
 }
 
@@ -66,13 +66,13 @@ async fn change(server: &Arc<ApiServer>, call: Call, seat: Option<Seat>) -> Opti
     let server = Arc::clone(server);
     let change = tokio::spawn(async move {
         let _seat = seat;
-        let changing = pin!(verbs::serve(&server, call));
+        let changing = pin!(handlers::serve(&server, call));
         let done = tokio::time::timeout(LONGEST_CHANGE, changing).await;
         done.unwrap_or_else(|_| Err(ApiError::timeout()))
     });
     let done = change.await;
     // The store has most likely answered others with it.
-    task_group::others_follow();
+    apiserver_executor::others_follow();
     outcome(done)
 }
 

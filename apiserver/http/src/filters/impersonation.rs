@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apiserver_access::{Attributes, User};
-use apiserver_machinery::go_text::quoted;
 use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_schema::go_text::quoted;
 use http::{HeaderMap, HeaderValue};
 
 use super::authorization;
-use crate::server::ApiServer;
+use crate::state::ApiServer;
 
 const PREFIX: &str = "impersonate-";
 const USER: &str = "impersonate-user";
@@ -96,7 +96,7 @@ impl Wanted {
         };
         for (name, value) in headers {
             if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-                let key = crate::query::decode(key).to_lowercase();
+                let key = crate::request::query::decode(key).to_lowercase();
                 wanted.extra.entry(key).or_default().push(text(value)?);
             }
         }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use apiserver_access::User;
 
-use crate::fairness::{FairQueue, Seat};
-use crate::metrics::RequestSeries;
-use crate::query::Query;
-use crate::request_info::{RequestInfo, Subject};
+use crate::flow_control::{FairQueue, Seat};
+use crate::observe::metrics::RequestSeries;
+use crate::request::query::Query;
+use crate::request::request_info::{RequestInfo, Subject};
 use crate::response::{self, Answer};
-use crate::server::ApiServer;
+use crate::state::ApiServer;
 
 /// Objects that a list may read for one seat: upstream's number.
 const OBJECTS_PER_SEAT: usize = 100;

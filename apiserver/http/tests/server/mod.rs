@@ -9,9 +9,9 @@ use apiserver_http::{ApiServer, Check, Identity, InProcess, Parts, ResponseBody,
 use apiserver_machinery::conversion::{Conversion, ConversionError};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
-use apiserver_machinery::schema::KindSchema;
 use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
 use apiserver_machinery::strategy::{Plain, Strategy};
+use apiserver_schema::KindSchema;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn resource(group: &str, kind: &str, namespaced: bool) -> Resource {
         hosted: true,
         columns: vec![column("Size", "integer", ".spec.size")],
         selectable: Vec::new(),
-        schema: KindSchema::new(move || open_api.clone()),
+        schema: KindSchema::new(apiserver_machinery::metadata::RULES, move || open_api.clone()),
         strategy: Arc::new(Plain),
         verbs: Vec::new(),
     }
@@ -75,7 +75,7 @@ fn older_gadget() -> Resource {
     Resource {
         version: "v1beta1".to_owned(),
         conversion: Some(Arc::new(Renamed)),
-        schema: KindSchema::new(move || open_api.clone()),
+        schema: KindSchema::new(apiserver_machinery::metadata::RULES, move || open_api.clone()),
         ..gadget
     }
 }

@@ -6,13 +6,13 @@ use std::collections::{BTreeSet, HashSet};
 use serde_json::{Value, json};
 
 use super::{
-    field_owners, path_segment_faults, refuse, validate_annotations, validate_finalizers, validate_labels,
+    managed_fields, path_segment_faults, refuse, validate_annotations, validate_finalizers, validate_labels,
     validate_owners,
 };
-use crate::field_errors::{FieldError, FieldPath};
-use crate::go_text::quoted;
 use crate::object;
 use crate::resource::Resource;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_schema::go_text::quoted;
 
 /// What an update meets.
 #[derive(Debug, Clone, Copy)]
@@ -139,7 +139,7 @@ fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, faults
 
 fn validate_managers(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     if let Some(entries) = object::at(new, "metadata.managedFields").and_then(Value::as_array) {
-        field_owners::validate(entries, &path.child("managedFields"), faults);
+        managed_fields::validate(entries, &path.child("managedFields"), faults);
     }
 }
 

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::scan::{Token, scan};
-use crate::go_text::quoted;
 use crate::metadata::{is_label_value, label_key_faults};
 use crate::status::{ApiError, ApiResult};
+use apiserver_schema::go_text::quoted;
 
 /// One requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::ApiError;
-use crate::field_errors::FieldError;
-use crate::go_text::quoted;
 use crate::resource::Resource;
+use apiserver_schema::field_errors::FieldError;
+use apiserver_schema::go_text::quoted;
 
 /// What is said of a `generateName` beside that a name is taken.
 const NO_OTHER_NAME: &str = ", the server was not able to generate a unique name for the object";

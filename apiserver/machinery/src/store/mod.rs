@@ -3,39 +3,10 @@
 //! One file per verb, named as HTTP calls it. Reads are served from the watch cache as ready-made
 //! bytes; every write is one compare-and-swap of the key's revision.
 
-mod apply;
-mod base;
-mod cached;
-mod cached_json;
-mod create;
-mod decoded;
-mod delete;
-mod delete_collection;
-mod delete_options;
-mod encoded;
-mod expected;
-mod get;
-mod identity;
-mod insert;
+pub(crate) mod cached;
 mod kind;
-mod list;
-mod lock;
-mod namespaces;
-mod others;
-mod owners;
-mod parts;
-mod remaining;
-mod rendered;
-mod scale;
-mod selectable;
-mod sent;
-mod settle;
-mod skimmed;
-mod swap;
-mod undecoded;
-mod update;
-mod watch;
-mod written;
+pub(crate) mod read;
+pub(crate) mod write;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,26 +17,29 @@ use storage_cache::{Cache, Section};
 use storage_contract::{Key, Revision, Store};
 use tokio_util::sync::CancellationToken;
 
+use self::cached::own_writes;
+use self::read::remaining;
+use self::write::field_managers;
 use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{ROOT, Registry, Resource};
 use crate::status::{ApiError, ApiResult};
 
-pub use apply::{AppliedObject, Configuration};
-pub use cached::{CachedObject, EventKind};
-pub use cached_json::CachedJson;
-pub use decoded::{check_metadata, strictly_refused, unknown_field, unknown_fields};
-pub use delete::Deletion;
-pub use delete_options::{DeleteOptions, Propagation};
-pub use get::Freshness;
+pub use cached::json::CachedJson;
+pub use cached::object::{CachedObject, EventKind};
 pub use kind::Kind;
-pub use list::{ListRequest, Listing, RevisionMatch};
-pub use lock::Lock;
-pub use namespaces::{NamespaceSource, OwnNamespaces};
-pub use sent::Replacement;
-pub use update::{Method, Target};
-pub use watch::{ObjectEvent, ObjectWatch, WatchRequest, WatchStart};
-pub use written::{Written, WrittenObject};
+pub use read::get::Freshness;
+pub use read::list::{ListRequest, Listing, RevisionMatch};
+pub use read::watch::{ObjectEvent, ObjectWatch, WatchRequest, WatchStart};
+pub use write::apply::{AppliedObject, Configuration};
+pub use write::delete::Deletion;
+pub use write::delete_options::{DeleteOptions, Propagation};
+pub use write::lock::Lock;
+pub use write::namespaces::{NamespaceSource, OwnNamespaces};
+pub use write::outcome::{Written, WrittenObject};
+pub use write::replacement::Replacement;
+pub use write::strict_decoding::{check_metadata, strictly_refused, unknown_field, unknown_fields};
+pub use write::update::{Method, Target};
 
 /// How long a consistent read waits for the cache before it reads the store itself: the follower is
 /// a few milliseconds behind when all is well.
@@ -102,7 +76,7 @@ pub struct WriteOptions {
 
 /// What an object about to be stored was made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+pub(crate) enum Origin {
     /// What a client sent as the whole, or as a change to it. A null there means nothing.
     Sent,
     /// What a client applied. A null there means null.
@@ -117,8 +91,8 @@ pub struct ObjectStore {
     cache: Arc<Cache<CachedObject>>,
     encryption: Arc<Encryption>,
     namespaces: Arc<dyn NamespaceSource>,
-    owners: owners::Owners,
-    expected: Arc<expected::Expected>,
+    owners: field_managers::Owners,
+    expected: Arc<own_writes::Expected>,
     remaining: remaining::Remaining,
 }
 
@@ -132,12 +106,15 @@ impl ObjectStore {
         shutdown: CancellationToken,
     ) -> Self {
         let prefixes: Vec<String> = registry.stored().iter().map(|resource| resource.prefix()).collect();
-        let expected = Arc::<expected::Expected>::default();
-        let projection =
-            cached::ToBytes::new(Arc::clone(&registry), Arc::clone(&encryption), Arc::clone(&expected));
+        let expected = Arc::<own_writes::Expected>::default();
+        let projection = cached::object::ToBytes::new(
+            Arc::clone(&registry),
+            Arc::clone(&encryption),
+            Arc::clone(&expected),
+        );
         let projection = Arc::new(projection);
         let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, shutdown);
-        let owners = owners::Owners::new(&registry);
+        let owners = field_managers::Owners::new(&registry);
         let remaining = remaining::Remaining::default();
         Self { registry, store, cache, encryption, namespaces, owners, expected, remaining }
     }

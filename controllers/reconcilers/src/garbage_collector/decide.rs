@@ -82,8 +82,8 @@ fn for_owner(graph: &Graph, node: &Node) -> Step {
 mod tests {
     use kube::api::ApiResource;
 
-    use super::super::kind::CollectedKind;
     use super::*;
+    use crate::garbage_collector::kind::CollectedKind;
 
     fn node(uid: &str, owners: &[(&str, bool)], finalizers: &[&str]) -> Node {
         let owner = |(uid, blocks): &(&str, bool)| Owner {

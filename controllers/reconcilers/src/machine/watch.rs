@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::MachineReconciler;
-use crate::news::News;
+use crate::change_predicate::News;
 
 /// Machines worked on at the same time; a pass is a few calls inside the process.
 const CONCURRENCY: u16 = 32;

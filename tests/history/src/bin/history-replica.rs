@@ -7,9 +7,9 @@ use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
 use apiserver_http::{ApiServer, Identity, InProcess, Parts};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::resource::{Registry, Resource};
-use apiserver_machinery::schema::KindSchema;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
 use apiserver_machinery::strategy::Plain;
+use apiserver_schema::KindSchema;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -42,7 +42,7 @@ fn gadgets() -> Resource {
         hosted: true,
         columns: Vec::new(),
         selectable: Vec::new(),
-        schema: KindSchema::new(move || open_api.clone()),
+        schema: KindSchema::new(apiserver_machinery::metadata::RULES, move || open_api.clone()),
         strategy: Arc::new(Plain),
         verbs: Vec::new(),
     }

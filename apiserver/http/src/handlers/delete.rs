@@ -1,0 +1,97 @@
+//! Delete and deletecollection.
+
+use apiserver_machinery::protobuf;
+use apiserver_machinery::status::ApiResult;
+use apiserver_machinery::store::{DeleteOptions, Deletion, Kind};
+use apiserver_machinery::{object, resource::Resource};
+use http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+
+use super::{list, view};
+use crate::request::Call;
+use crate::request::query;
+use crate::request::request_info::ResourcePath;
+use crate::response::body;
+use crate::response::{self, Answer, Told};
+use crate::state::ApiServer;
+
+pub(super) async fn one(
+    server: &ApiServer,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    let form = call.form()?;
+    let options = options(call)?;
+    match server.parts.objects.delete(kind, &path.namespace, &path.name, &options).await? {
+        Deletion::Gone(gone) => {
+            let status = success(kind.resource, &gone);
+            let mut answer = response::value(200, &status, form.encoding)?;
+            let details = status["details"].clone();
+            answer.extensions_mut().insert(Told { status: "Success", details, ..Told::default() });
+            Ok(answer)
+        }
+        Deletion::Pending(pending) => {
+            let code = if options.cascades { 202 } else { 200 };
+            view::object(code, kind.resource, &pending, form, &call.query)
+        }
+    }
+}
+
+pub(super) async fn collection(
+    server: &ApiServer,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    let form = call.form()?;
+    let options = options(call)?;
+    let request = list::request(&call.query, kind, path)?;
+    let deleted = server.parts.objects.delete_collection(kind, &request, &options).await?;
+    view::list(kind.resource, deleted, form, &call.query)
+}
+
+/// From the body when there is one, else from the query. A dry run is one whichever of them says so: it is no
+/// guess to delete nothing.
+fn options(call: &Call) -> ApiResult<DeleteOptions> {
+    let from_query =
+        DeleteOptions::from_value(&json!({"dryRun": call.query.all("dryRun").collect::<Vec<_>>()}))?;
+    if call.body.is_empty() {
+        return DeleteOptions::from_value(&query(call)?);
+    }
+    let fields = Some(protobuf::DELETE_OPTIONS);
+    let value = body::decode(call.header(&CONTENT_TYPE), &call.body, "DeleteOptions", fields)?.value;
+    let options = DeleteOptions::from_value(&value)?;
+    Ok(DeleteOptions { dry_run: from_query.dry_run || options.dry_run, ..options })
+}
+
+/// The options that a query can say, as a body says them. Preconditions are there without their parent.
+fn query(call: &Call) -> ApiResult<Value> {
+    let query = &call.query;
+    let mut value = json!({"dryRun": query.all("dryRun").collect::<Vec<_>>(), "preconditions": {}});
+    if query.has("gracePeriodSeconds") {
+        value["gracePeriodSeconds"] = json!(query::integer(query.text("gracePeriodSeconds"))?);
+    }
+    if query.has("propagationPolicy") {
+        value["propagationPolicy"] = json!(query.text("propagationPolicy"));
+    }
+    if query.has("orphanDependents") {
+        value["orphanDependents"] = json!(query.flag("orphanDependents"));
+    }
+    for name in ["uid", "resourceVersion"] {
+        match query.text(name) {
+            "" => {}
+            text => value["preconditions"][name] = json!(text),
+        }
+    }
+    Ok(value)
+}
+
+fn success(resource: &Resource, gone: &Value) -> Value {
+    let mut details =
+        json!({"name": object::name(gone), "kind": resource.plural, "uid": object::meta(gone, "uid")});
+    if !resource.group.is_empty() {
+        details["group"] = json!(resource.group);
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}

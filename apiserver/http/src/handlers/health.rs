@@ -1,0 +1,108 @@
+//! `/livez`, `/readyz`, `/healthz`: answered from memory, whatever storage does.
+
+use std::sync::Arc;
+
+use apiserver_schema::go_text::quoted;
+
+use crate::request::query::Query;
+use crate::response::{self, Answer};
+use crate::state::ApiServer;
+
+/// One thing that must be well before the server is ready, beyond what it checks itself.
+#[derive(Clone)]
+pub struct Check {
+    /// Its name in the path and the answer.
+    pub name: &'static str,
+    /// Whether it is. Asked on every look, so it must not take time.
+    pub is_well: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl std::fmt::Debug for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Check").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+const KINDS: [&str; 3] = ["healthz", "livez", "readyz"];
+
+/// The kind of a health path, and what follows.
+fn parts(path: &str) -> Option<(&'static str, Option<&str>)> {
+    let path = path.strip_prefix('/')?;
+    let (first, check) = path.split_once('/').map_or((path, None), |(first, check)| (first, Some(check)));
+    KINDS.into_iter().find(|kind| *kind == first).map(|kind| (kind, check))
+}
+
+/// Whether a path is one of these: they are served to everybody at any time.
+pub(crate) fn is_health(path: &str) -> bool {
+    parts(path).is_some()
+}
+
+/// Every health path there is.
+pub(crate) fn paths(server: &ApiServer) -> Vec<String> {
+    let of = |kind: &'static str| {
+        let checks = results(server, kind).into_iter().map(move |(name, _)| format!("/{kind}/{name}"));
+        std::iter::once(format!("/{kind}")).chain(checks)
+    };
+    KINDS.into_iter().flat_map(of).collect()
+}
+
+/// Answers a health path, whatever the method; `None` when it is none.
+pub(crate) fn serve(server: &ApiServer, path: &str, query: &Query) -> Option<Answer> {
+    let (kind, check) = parts(path)?;
+    let results = results(server, kind);
+    if let Some(name) = check {
+        return Some(match results.iter().find(|(check, _)| *check == name) {
+            Some((_, true)) => response::bytes(200, "text/plain; charset=utf-8", "ok"),
+            Some((name, false)) => {
+                response::text(500, format!("internal server error: {name} failed: reason withheld\n"))
+            }
+            None => response::not_found(),
+        });
+    }
+    Some(summary(kind, &results, query))
+}
+
+/// Upstream's log is flushed by a task that may hang. There is none here; who looks for the check finds it.
+const LOG: (&str, bool) = ("log", true);
+
+fn results(server: &ApiServer, kind: &str) -> Vec<(&'static str, bool)> {
+    let storage = &server.storage;
+    if kind == "livez" {
+        return vec![("ping", true), LOG, ("etcd", !storage.is_hopeless())];
+    }
+    let mut results = vec![("ping", true), LOG, ("etcd", storage.answers())];
+    if kind == "readyz" {
+        results.push(("etcd-readiness", storage.answers()));
+        results.push(("informer-sync", server.parts.objects.is_ready()));
+        results.extend(server.parts.checks.iter().map(|check| (check.name, (check.is_well)())));
+        results.push(("shutdown", !server.lifecycle.is_stopping()));
+    }
+    results
+}
+
+fn summary(kind: &str, results: &[(&'static str, bool)], query: &Query) -> Answer {
+    let excluded: Vec<&str> = query.all("exclude").collect();
+    let mut lines = String::new();
+    let mut well = true;
+    for (name, result) in results {
+        if excluded.contains(name) {
+            lines.push_str(&format!("[+]{name} excluded: ok\n"));
+        } else if *result {
+            lines.push_str(&format!("[+]{name} ok\n"));
+        } else {
+            well = false;
+            lines.push_str(&format!("[-]{name} failed: reason withheld\n"));
+        }
+    }
+    let unknown = excluded.iter().filter(|name| !results.iter().any(|(check, _)| check == *name));
+    let unknown: Vec<String> = unknown.map(|name| quoted(name)).collect();
+    if !unknown.is_empty() {
+        let names = unknown.join(",");
+        lines.push_str(&format!("warn: some health checks cannot be excluded: no matches for {names}\n"));
+    }
+    match (well, query.has("verbose")) {
+        (true, false) => response::text(200, "ok"),
+        (true, true) => response::text(200, format!("{lines}{kind} check passed\n")),
+        (false, _) => response::text(500, format!("{lines}{kind} check failed\n")),
+    }
+}

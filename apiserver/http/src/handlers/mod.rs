@@ -1,0 +1,178 @@
+//! From a resolved, permitted request to the generic store and back.
+
+mod apply;
+mod built_in;
+mod create;
+mod delete;
+mod get;
+pub(crate) mod health;
+mod idle_release;
+pub(crate) mod index;
+mod list;
+mod list_options;
+mod objects;
+mod patch;
+mod reviews;
+mod scale;
+mod subresource;
+mod update;
+mod view;
+mod watch;
+mod watch_encoder;
+mod web_socket;
+
+use std::sync::Arc;
+
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::store::Kind;
+use apiserver_schema::go_text::quoted;
+use http::Method;
+
+use crate::request::Call;
+use crate::request::request_info::{ResourcePath, Subject};
+use crate::response::negotiation;
+use crate::response::{self, Answer};
+use crate::state::ApiServer;
+
+/// Serves a request that has passed all filters.
+pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
+    // Permission is asked for what it would be about, and then there is nothing: upstream takes no two for one.
+    if call.info.path.starts_with("//") || call.info.path.starts_with("/apis//") {
+        return Ok(response::not_found());
+    }
+    match &call.info.subject {
+        Subject::Path => path(server, &call).await,
+        Subject::Resource(resource) => self::resource(server, &call, resource).await,
+    }
+}
+
+async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
+    if call.info.path.trim_end_matches('/') == "/version" && call.info.method != Method::GET {
+        return Err(ApiError::method_not_allowed_here());
+    }
+    if let Some(answer) = health::serve(server, &call.info.path, &call.query) {
+        return Ok(answer);
+    }
+    match call.info.path.as_str() {
+        "/" => return Ok(index::serve(server, call.proxied)),
+        "/metrics" => return Ok(server.metrics.serve(server)),
+        _ => {}
+    }
+    match server.documents.serve(call).await? {
+        Some(answer) => Ok(answer),
+        // Versions of these groups are told apart from pages that do not exist.
+        None if built_in::has_path(server.registry(), &call.info.path) && !call.proxied => {
+            Err(ApiError::no_such_resource())
+        }
+        None => Ok(response::not_found()),
+    }
+}
+
+/// What becomes part of a key must not lead out of it: the namespace, and the name of an object that is read or written.
+/// A name that is selected by is looked for, and not found.
+fn check_segments(path: &ResourcePath, verb: &str) -> ApiResult<()> {
+    let is_of_one = !matches!(verb, "list" | "watch" | "deletecollection");
+    let name = if is_of_one { path.name.as_str() } else { "" };
+    for (part, segment) in [("Namespace", path.namespace.as_str()), ("Name", name)] {
+        let fault = match segment {
+            ".." => "may not be '..'",
+            "." => "may not be '.'",
+            _ if segment.contains('/') => "may not contain '/'",
+            _ if segment.contains('%') && part == "Name" => "may not contain '%'",
+            _ => continue,
+        };
+        return Err(ApiError::bad_request(format!("{part} parameter invalid: {}: {fault}", quoted(segment))));
+    }
+    Ok(())
+}
+
+async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> ApiResult<Answer> {
+    let objects = Arc::clone(&server.parts.objects);
+    let kind = objects.kind(&path.group, &path.version, &path.resource);
+    let is_built_in = kind.map_or_else(
+        || built_in::has_path(objects.registry(), &call.info.path),
+        |kind| !kind.resource.hosted,
+    );
+    if is_built_in && !call.proxied {
+        built_in::check(objects.registry(), &call.info, path)?;
+    }
+    if let Some(review) = apiserver_machinery::reviews::find(&path.group, &path.version, &path.resource)
+        .filter(|_| !call.proxied)
+    {
+        return Box::pin(reviews::serve(server, call, review, path)).await;
+    }
+    let Some(kind) = kind else { return Ok(response::not_found()) };
+    // Core kinds are the host's own on its face.
+    if call.proxied && !kind.resource.hosted {
+        return Ok(response::not_found());
+    }
+    let deprecation = kind.resource.deprecation.clone();
+    let mut answer = match of_kind(server, call, kind, path).await {
+        Ok(answer) => answer,
+        Err(error) => response::error(&error, negotiation::of_errors(&call.headers, &call.query)),
+    };
+    // Whatever becomes of the request, but where there is nothing: who sends it should move on.
+    if let Some(text) = deprecation.filter(|_| !response::is_no_page(&answer)) {
+        response::warn_first(&mut answer, &text);
+        answer.extensions_mut().insert(response::Deprecated);
+    }
+    Ok(answer)
+}
+
+/// What serves a verb has a place of its own in memory, but for the smallest: a request's way is one value that is moved
+/// several times, and would else be as large as the largest verb's part of it, for every request.
+async fn of_kind(
+    server: &Arc<ApiServer>,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    if !path.subresource.is_empty() {
+        return Box::pin(subresource::serve(server, call, kind, path)).await;
+    }
+    if !is_addressed_rightly(kind, path, call.info.verb) {
+        return Ok(response::not_found());
+    }
+    if is_served(kind, path, call.info.verb) {
+        check_segments(path, call.info.verb)?;
+    }
+    match call.info.verb {
+        "get" => get::serve(server, call, kind, path).await,
+        "list" => Box::pin(list::serve(server, call, kind, path)).await,
+        "watch" => Box::pin(watch::serve(server, call, kind, path)).await,
+        "create" => Box::pin(create::serve(server, call, kind, path)).await,
+        "update" | "patch" if path.name.is_empty() => Err(ApiError::bad_request("name must be provided")),
+        "update" => Box::pin(update::serve(server, call, kind, path)).await,
+        "patch" => Box::pin(patch::serve(server, call, kind, path)).await,
+        "delete" => Box::pin(delete::one(server, call, kind, path)).await,
+        "deletecollection" if kind.resource.strategy.deletes_collections() => {
+            Box::pin(delete::collection(server, call, kind, path)).await
+        }
+        other => Err(ApiError::method_not_allowed(kind.resource, other)),
+    }
+}
+
+/// Whether a kind has such a resource or subresource, with such a verb: whether the answer comes from the
+/// object, and is not that there is nothing at this path.
+pub(crate) fn is_served(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool {
+    let resource = kind.resource;
+    let is_part = || matches!(verb, "get" | "update" | "patch");
+    is_addressed_rightly(kind, path, verb)
+        && match path.subresource.as_str() {
+            "" if verb == "deletecollection" => resource.strategy.deletes_collections(),
+            "" => matches!(verb, "get" | "list" | "watch" | "create" | "update" | "patch" | "delete"),
+            "status" if resource.status_subresource => is_part(),
+            "scale" if resource.scale.is_some() => is_part(),
+            "finalize" if resource.strategy.has_spec_finalizers() => verb == "update",
+            name => verb == "create" && resource.verb(name).is_some(),
+        }
+}
+
+/// A namespaced kind is read and written in a namespace; only lists and watches span them all.
+fn is_addressed_rightly(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool {
+    match (kind.resource.namespaced, path.namespace.is_empty()) {
+        (true, true) => matches!(verb, "list" | "watch"),
+        (false, false) => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,80 @@
+//! What a kind's own verb sees of the other objects.
+
+use std::sync::Arc;
+
+use apiserver_machinery::action::Objects;
+use apiserver_machinery::resource::Resource;
+use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::store::{
+    FieldValidation, Freshness, Kind, ListRequest, Lock, ObjectStore, RevisionMatch, SERVER, WriteOptions,
+};
+use async_trait::async_trait;
+use serde_json::Value;
+
+/// The generic store, by group and plural.
+#[derive(Debug)]
+pub(super) struct ThroughStore(pub(super) Arc<ObjectStore>);
+
+impl ThroughStore {
+    fn kind(&self, group: &str, plural: &str) -> ApiResult<Kind<'_>> {
+        self.0
+            .kind_of(group, plural)
+            .ok_or_else(|| ApiError::internal(format!("{plural}.{group} is not served")))
+    }
+}
+
+#[async_trait]
+impl Objects for ThroughStore {
+    fn resource(&self, group: &str, plural: &str) -> Option<&Resource> {
+        self.0.kind_of(group, plural).map(|kind| kind.resource.as_ref())
+    }
+
+    async fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
+        match self.0.get(self.kind(group, plural)?, namespace, name, Freshness::Consistent).await {
+            Ok(item) => item.to_value().map(Some).map_err(ApiError::internal),
+            Err(error) if error.code == 404 => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn list(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        selector: &str,
+    ) -> ApiResult<Vec<Value>> {
+        let request = ListRequest {
+            namespace: namespace.to_owned(),
+            labels: LabelSelector::parse(selector)?,
+            fields: FieldSelector::default(),
+            limit: 0,
+            token: None,
+            revision: RevisionMatch::AtLeast(Freshness::Consistent),
+        };
+        let listing = self.0.list(self.kind(group, plural)?, &request).await?;
+        listing.items.iter().map(|item| item.to_value().map_err(ApiError::internal)).collect()
+    }
+
+    async fn create(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        object: Value,
+        dry_run: bool,
+    ) -> ApiResult<Value> {
+        let options =
+            WriteOptions { dry_run, field_validation: FieldValidation::Strict, manager: SERVER.to_owned() };
+        self.0.create(self.kind(group, plural)?, namespace, object, options).await?.object.into_value()
+    }
+
+    async fn lock(&self, name: &str) -> ApiResult<Lock> {
+        self.0.lock(name).await
+    }
+
+    async fn unlock(&self, lock: Lock) {
+        self.0.unlock(lock).await;
+    }
+}

@@ -1,0 +1,90 @@
+//! Patch.
+
+use apiserver_machinery::patch::Patch;
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::store::{FieldValidation, Kind, Target, WriteOptions};
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use http::header::CONTENT_TYPE;
+
+use super::{apply, view};
+use crate::request::Call;
+use crate::request::json as decoder;
+use crate::request::request_info::ResourcePath;
+use crate::response::{self, Answer};
+use crate::state::ApiServer;
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+pub(super) async fn serve(
+    server: &ApiServer,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    part(server, call, kind, path, Target::Object).await
+}
+
+/// Patches the object or its status.
+pub(super) async fn part(
+    server: &ApiServer,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+    target: Target,
+) -> ApiResult<Answer> {
+    if apply::is_meant(call) {
+        return apply::serve(server, call, kind, path, target).await;
+    }
+    let form = call.form()?;
+    let options = options(call)?;
+    let patch = read(call, kind, options.field_validation)?;
+    let written =
+        server.parts.objects.patch(kind, &path.namespace, &path.name, &patch, target, options).await?;
+    let mut answer = view::written(200, kind.resource, written.object, form, &call.query)?;
+    response::warn(&mut answer, &written.warnings);
+    Ok(answer)
+}
+
+/// The options of a patch that is no configuration.
+///
+/// # Errors
+/// 422 naming those that it may not have.
+pub(super) fn options(call: &Call) -> ApiResult<WriteOptions> {
+    let mut faults = Vec::new();
+    if call.query.has("force") {
+        let detail = "may not be specified for non-apply patch";
+        faults.push(FieldError::forbidden(FieldPath::new("force"), detail));
+    }
+    call.checked_options("PatchOptions", faults)
+}
+
+/// Decodes a patch as its content type says. Whether it is one is told when it is carried out.
+///
+/// # Errors
+/// 415 for another content type.
+pub(super) fn read(call: &Call, kind: Kind<'_>, validation: FieldValidation) -> ApiResult<Patch> {
+    let media = call.header(&CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
+    let take = match media {
+        JSON => Patch::json,
+        MERGE => Patch::merge,
+        // kubectl sends this for the kinds that are compiled into it, and for no others.
+        STRATEGIC if !kind.resource.hosted => Patch::strategic,
+        _ => return Err(ApiError::unsupported_media_type(&[JSON, MERGE, apply::MEDIA_TYPE])),
+    };
+    Ok(match decoder::parse_exactly(&call.body) {
+        Ok((document, duplicates)) => take(document, &duplicates, validation),
+        Err(error) => Patch::refused(undecodable(&error, media, validation)),
+    })
+}
+
+/// The words are those of the decoder that upstream asks first, which is another one without validation.
+fn undecodable(error: &serde_json::Error, media: &str, validation: FieldValidation) -> ApiError {
+    let fault = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
+    match (validation, media) {
+        (FieldValidation::Ignore, JSON) => ApiError::bad_request(fault),
+        (FieldValidation::Ignore, MERGE) => ApiError::bad_request("Invalid JSON Patch"),
+        _ => ApiError::bad_request(format!("error decoding patch: {fault}")),
+    }
+}

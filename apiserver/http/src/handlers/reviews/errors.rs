@@ -1,0 +1,104 @@
+//! What is wrong with a question about permission, in upstream's words.
+
+use apiserver_machinery::reviews::Review;
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+/// The parts that say what is asked.
+const ATTRIBUTES: [(&str, &str); 2] =
+    [("resourceAttributes", "ResourceAttributes"), ("nonResourceAttributes", "NonResourceAttributes")];
+
+/// Refuses parts of another type than they have.
+///
+/// # Errors
+/// 400, as a decoder says it.
+pub(super) fn check_types(review: &Review, spec: &Value) -> ApiResult<()> {
+    for (field, type_) in ATTRIBUTES {
+        let found = match spec.get(field) {
+            None | Some(Value::Null | Value::Object(_)) => continue,
+            Some(Value::Bool(_)) => "bool",
+            Some(Value::Number(_)) => "number",
+            Some(Value::String(_)) => "string",
+            Some(Value::Array(_)) => "array",
+        };
+        let kind = review.kind;
+        return Err(ApiError::bad_request(format!(
+            "{kind} in version \"v1\" cannot be handled as a {kind}: json: cannot unmarshal {found} into Go struct \
+             field {kind}Spec.spec.{field} of type v1.{type_}"
+        )));
+    }
+    Ok(())
+}
+
+/// What is wrong with it whoever asks.
+pub(super) fn of_attributes(resource: Option<&Value>, other: Option<&Value>) -> Option<FieldError> {
+    match (resource, other) {
+        (Some(_), Some(other)) => {
+            let detail = "cannot be specified in combination with resourceAttributes";
+            Some(FieldError::invalid(other_path(), &shown(other), detail))
+        }
+        (None, None) => {
+            let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            Some(FieldError::invalid(FieldPath::new("spec.resourceAttributes"), &Value::Null, detail))
+        }
+        (Some(resource), None) => {
+            ["fieldSelector", "labelSelector"].iter().find_map(|field| of_selector(resource, field))
+        }
+        (None, Some(_)) => None,
+    }
+}
+
+fn of_selector(resource: &Value, field: &str) -> Option<FieldError> {
+    let selector = resource.get(field).filter(|selector| selector.is_object())?;
+    let raw = selector.get("rawSelector").and_then(Value::as_str).unwrap_or_default();
+    let has_terms =
+        selector.get("requirements").and_then(Value::as_array).is_some_and(|terms| !terms.is_empty());
+    let path = format!("spec.resourceAttributes.{field}");
+    match (raw.is_empty(), has_terms) {
+        (false, true) => {
+            let detail = "may not specified at the same time as requirements";
+            Some(FieldError::invalid(FieldPath::new(format!("{path}.rawSelector")), &json!(raw), detail))
+        }
+        (true, false) => {
+            let detail = format!("when {path} is specified, requirements or rawSelector is required");
+            Some(FieldError::required(FieldPath::new(format!("{path}.requirements")), &detail))
+        }
+        _ => None,
+    }
+}
+
+/// A question is about nothing that is stored, so it says nothing of itself; a local one says where.
+pub(super) fn of_metadata(review: &Review, metadata: &Value) -> Option<FieldError> {
+    let says_more = metadata.as_object()?.iter().any(|(field, value)| {
+        let is_known = field == "namespace" && review.namespaced;
+        let is_empty = value.is_null() || value == "" || value == &json!({}) || value == &json!([]);
+        !is_known && !is_empty
+    });
+    let detail = if review.namespaced { "must be empty except for namespace" } else { "must be empty" };
+    says_more.then(|| FieldError::invalid(FieldPath::new("metadata"), metadata, detail))
+}
+
+/// A local question is about the namespace it is asked in.
+pub(super) fn of_namespace(
+    resource: Option<&Value>,
+    other: Option<&Value>,
+    namespace: &str,
+) -> Option<FieldError> {
+    if let Some(other) = other {
+        return Some(FieldError::invalid(other_path(), &shown(other), "disallowed on this kind of request"));
+    }
+    let given = resource?.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    let field = FieldPath::new("spec.resourceAttributes.namespace");
+    (given != namespace).then(|| FieldError::invalid(field, &json!(given), "must match metadata.namespace"))
+}
+
+fn other_path() -> FieldPath {
+    FieldPath::new("spec.nonResourceAttributes")
+}
+
+/// As upstream prints its own struct.
+fn shown(other: &Value) -> Value {
+    let text = |field: &str| other.get(field).and_then(Value::as_str).unwrap_or_default();
+    json!({"Path": text("path"), "Verb": text("verb")})
+}

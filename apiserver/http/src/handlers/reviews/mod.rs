@@ -1,0 +1,257 @@
+//! Who am I, and may I: answered from the server's own authorizer, on the direct face alone. A host
+//! answers these questions itself.
+
+mod errors;
+
+use std::sync::Arc;
+
+use apiserver_access::{Attributes, Decision, Rules, User};
+use apiserver_machinery::object;
+use apiserver_machinery::protobuf::{Field, METADATA, Shape};
+use apiserver_machinery::reviews::{self, Review};
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use http::header::CONTENT_TYPE;
+use serde_json::{Map, Value, json};
+
+use crate::request::Call;
+use crate::request::request_info::ResourcePath;
+use crate::response::body;
+use crate::response::negotiation::{ACCEPTED, View};
+use crate::response::{self, Answer};
+use crate::state::ApiServer;
+
+const RESOURCE: Field = Field::pointer(
+    1,
+    "resourceAttributes",
+    Shape::Message(&[
+        Field::new(1, "namespace", Shape::Text),
+        Field::new(2, "verb", Shape::Text),
+        Field::new(3, "group", Shape::Text),
+        Field::new(4, "version", Shape::Text),
+        Field::new(5, "resource", Shape::Text),
+        Field::new(6, "subresource", Shape::Text),
+        Field::new(7, "name", Shape::Text),
+    ]),
+);
+
+const PATH: Field = Field::pointer(
+    2,
+    "nonResourceAttributes",
+    Shape::Message(&[Field::new(1, "path", Shape::Text), Field::new(2, "verb", Shape::Text)]),
+);
+
+/// The messages of all questions: what one does not have is never in its bytes.
+const ACCESS: &[Field] = &[
+    METADATA,
+    Field::new(
+        2,
+        "spec",
+        Shape::Message(&[
+            RESOURCE,
+            PATH,
+            Field::new(3, "user", Shape::Text),
+            Field::list(4, "groups", Shape::Text),
+            Field::new(5, "extra", Shape::TextLists),
+            Field::new(6, "uid", Shape::Text),
+        ]),
+    ),
+];
+
+const RULES: &[Field] =
+    &[METADATA, Field::new(2, "spec", Shape::Message(&[Field::new(1, "namespace", Shape::Text)]))];
+
+const SELF: &[Field] = &[METADATA];
+
+/// Answers a question.
+pub(super) async fn serve(
+    server: &ApiServer,
+    call: &Call,
+    review: &Review,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    let form = call.form()?;
+    call.query.write_options("CreateOptions", Vec::new())?;
+    let mut question = decode(call, review)?;
+    let status = match review.kind {
+        "SelfSubjectReview" => json!({"userInfo": shown(&call.user)}),
+        "SelfSubjectRulesReview" => {
+            let namespace = text(&question["spec"], "namespace");
+            if namespace.is_empty() {
+                return Err(ApiError::bad_request("no namespace on request"));
+            }
+            listed(server.parts.authorizer.rules(&call.user, &namespace).await)
+        }
+        _ => {
+            let attributes = attributes(call, review, &question, path)?;
+            decided(server.parts.authorizer.authorize(&attributes).await)
+        }
+    };
+    answered(&mut question, review, path);
+    question["status"] = status;
+    match form.view {
+        View::Whole => response::value(201, &question, form.encoding),
+        View::Metadata(version) => {
+            response::value(201, &super::view::partial(&question, version), form.encoding)
+        }
+        View::MetadataList(_) => Err(super::view::no_list(&format!("*authorization.{}", review.kind))),
+        View::Table(_) => Err(ApiError::not_acceptable(ACCEPTED)),
+    }
+}
+
+/// Makes of a question what is echoed of it.
+fn answered(question: &mut Value, review: &Review, path: &ResourcePath) {
+    if review.namespaced {
+        question["metadata"]["namespace"] = json!(path.namespace);
+    }
+    match review.kind {
+        "SelfSubjectReview" => {
+            let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            question["metadata"]["creationTimestamp"] = json!(now);
+            if let Some(root) = question.as_object_mut() {
+                root.remove("spec");
+            }
+        }
+        "SelfSubjectRulesReview" => question["spec"] = json!({}),
+        _ => {
+            let parts = question["spec"].as_object_mut().into_iter().flat_map(|spec| spec.values_mut());
+            for part in parts.filter_map(Value::as_object_mut) {
+                part.retain(|_, value| value != "");
+            }
+        }
+    }
+}
+
+fn decode(call: &Call, review: &Review) -> ApiResult<Value> {
+    let fields = match review.kind {
+        "SelfSubjectReview" => SELF,
+        "SelfSubjectRulesReview" => RULES,
+        _ => ACCESS,
+    };
+    let (kind, group) = (review.kind, review.group);
+    let mut question = body::decode(call.header(&CONTENT_TYPE), &call.body, kind, Some(fields))?.value;
+    let api_version = format!("{group}/{}", reviews::VERSION);
+    let Some(root) = question.as_object_mut() else {
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): it is not a JSON object"
+        )));
+    };
+    for (field, wanted) in [("kind", kind), ("apiVersion", api_version.as_str())] {
+        let given = root.entry(field).or_insert_with(|| json!(wanted));
+        if given != wanted && given != "" {
+            return Err(ApiError::bad_request(format!("{kind}: {field} must be {wanted:?}, not {given}")));
+        }
+        *given = json!(wanted);
+    }
+    for field in ["metadata", "spec"] {
+        let part = root.entry(field).or_insert_with(|| json!({}));
+        if !part.is_object() {
+            return Err(ApiError::bad_request(format!("{kind}: {field} must be an object")));
+        }
+    }
+    for field in ["creationTimestamp", "managedFields"] {
+        object::remove_meta(&mut question, field);
+    }
+    Ok(question)
+}
+
+/// What is asked, about the caller or about whom the question names.
+fn attributes(call: &Call, review: &Review, question: &Value, path: &ResourcePath) -> ApiResult<Attributes> {
+    let (metadata, spec) = (&question["metadata"], &question["spec"]);
+    errors::check_types(review, spec)?;
+    let refuse = |fault| ApiError::invalid_kind(&format!(".{}", review.group), "", &[fault]);
+    let (resource, other) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
+    let (resource, other) = (resource.filter(|it| it.is_object()), other.filter(|it| it.is_object()));
+    if let Some(fault) = errors::of_attributes(resource, other) {
+        return Err(refuse(fault));
+    }
+    let user = if review.kind == "SelfSubjectAccessReview" {
+        Arc::clone(&call.user)
+    } else {
+        Arc::new(subject(spec))
+    };
+    if user.name.is_empty() && user.groups.is_empty() {
+        let detail = "at least one of user or group must be specified";
+        return Err(refuse(FieldError::invalid(FieldPath::new("spec.user"), &json!(""), detail)));
+    }
+    if let Some(fault) = errors::of_metadata(review, metadata) {
+        return Err(refuse(fault));
+    }
+    let local = review.namespaced.then(|| errors::of_namespace(resource, other, &path.namespace));
+    if let Some(fault) = local.flatten() {
+        return Err(refuse(fault));
+    }
+    let mut attributes = Attributes { user, ..Attributes::default() };
+    if let Some(resource) = resource {
+        let part = |name: &str| text(resource, name);
+        (attributes.verb, attributes.group, attributes.version) =
+            (part("verb"), part("group"), part("version"));
+        (attributes.resource, attributes.subresource) = (part("resource"), part("subresource"));
+        (attributes.namespace, attributes.name) = (part("namespace"), part("name"));
+    }
+    if let Some(other) = other {
+        (attributes.verb, attributes.path) = (text(other, "verb"), text(other, "path"));
+    }
+    Ok(attributes)
+}
+
+fn subject(spec: &Value) -> User {
+    let list = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let extra = spec.get("extra").and_then(Value::as_object).into_iter().flatten();
+    User {
+        name: text(spec, "user"),
+        uid: Some(text(spec, "uid")).filter(|uid| !uid.is_empty()),
+        groups: spec.get("groups").map(list).unwrap_or_default(),
+        extra: extra.map(|(key, values)| (key.clone(), list(values))).collect(),
+    }
+}
+
+fn text(value: &Value, name: &str) -> String {
+    value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn shown(user: &User) -> Value {
+    let mut info = json!({"username": user.name, "groups": user.groups});
+    if let Some(uid) = &user.uid {
+        info["uid"] = json!(uid);
+    }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
+    }
+    info
+}
+
+fn decided(decision: Decision) -> Value {
+    let (mut status, reason) = match decision {
+        Decision::Allow => (json!({"allowed": true}), String::new()),
+        Decision::Deny(reason) => (json!({"allowed": false, "denied": true}), reason),
+        Decision::NoOpinion(reason) => (json!({"allowed": false}), reason),
+        Decision::Error(why) => (json!({"allowed": false, "evaluationError": why}), String::new()),
+    };
+    if !reason.is_empty() {
+        status["reason"] = json!(reason);
+    }
+    status
+}
+
+fn listed(Rules { rules, unknown }: Rules) -> Value {
+    let (mut resources, mut paths) = (Vec::new(), Vec::new());
+    for rule in rules {
+        if rule.paths.is_empty() {
+            resources
+                .push(json!({"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources}));
+        } else {
+            paths.push(json!({"verbs": rule.verbs, "nonResourceURLs": rule.paths}));
+        }
+    }
+    let mut status = Map::new();
+    status.insert("resourceRules".to_owned(), json!(resources));
+    status.insert("nonResourceRules".to_owned(), json!(paths));
+    status.insert("incomplete".to_owned(), json!(!unknown.is_empty()));
+    if !unknown.is_empty() {
+        status.insert("evaluationError".to_owned(), json!(unknown));
+    }
+    Value::Object(status)
+}

@@ -1,0 +1,187 @@
+//! `scale`: how many replicas of an object there should be.
+
+use apiserver_machinery::age::age;
+use apiserver_machinery::patch::invalid;
+use apiserver_machinery::resource::Scale;
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::store::{FieldValidation, Freshness, Kind, Method, WriteOptions, unknown_field};
+use apiserver_machinery::table::IncludeObject;
+use apiserver_machinery::{object, scale};
+use apiserver_schema::field_errors::FieldPath;
+use http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+
+use super::{apply, list_options, patch, view};
+use crate::request::Call;
+use crate::request::request_info::ResourcePath;
+use crate::response::body::{self, Decoded};
+use crate::response::negotiation::{Form, View};
+use crate::response::{self, Answer};
+use crate::state::ApiServer;
+
+/// Which Scale of which object.
+#[derive(Clone, Copy)]
+struct Of<'a> {
+    kind: Kind<'a>,
+    scale: &'a Scale,
+    path: &'a ResourcePath,
+}
+
+pub(super) async fn serve(
+    server: &ApiServer,
+    call: &Call,
+    kind: Kind<'_>,
+    scale: &Scale,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    let of = Of { kind, scale, path };
+    match call.info.verb {
+        "get" => get(server, call, of).await,
+        "update" => update(server, call, of).await,
+        "patch" => patch(server, call, of).await,
+        other => Err(ApiError::method_not_allowed(kind.resource, other)),
+    }
+}
+
+async fn get(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
+    let form = call.form()?;
+    let freshness = match list_options::single_revision(call.query.text("resourceVersion"))? {
+        None => Freshness::Consistent,
+        Some(revision) if revision.number() == 0 => Freshness::Any,
+        Some(revision) => Freshness::AtLeast(revision),
+    };
+    let item = server.parts.objects.get(of.kind, &of.path.namespace, &of.path.name, freshness).await?;
+    let value = item.to_value().map_err(ApiError::internal)?;
+    show(call, &scale::shown(of.scale, &value)?, form)
+}
+
+async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
+    let form = call.form()?;
+    let options = call.write_options("UpdateOptions")?;
+    let (fields, media) = (None, call.header(&CONTENT_TYPE));
+    let Decoded { value: mut wanted, duplicates } = body::decode(media, &call.body, scale::KIND, fields)?;
+    let mut faults = body::duplicate_texts(&duplicates);
+    faults.extend(check(&mut wanted, of)?);
+    if options.field_validation == FieldValidation::Strict && !faults.is_empty() {
+        return Err(undecodable(&format!("strict decoding error: {}", faults.join(", "))));
+    }
+    let (written, mut answer) =
+        write(server, call, of, (options.clone(), Method::Put), form, |_| Ok(wanted.clone())).await?;
+    response::warn(&mut answer, &[told(&options, faults), written].concat());
+    Ok(answer)
+}
+
+async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
+    let form = call.form()?;
+    if apply::is_meant(call) {
+        let (configuration, options) = apply::read(call)?;
+        let (namespace, name) = (&of.path.namespace, &of.path.name);
+        let objects = &server.parts.objects;
+        let written =
+            objects.apply_scale(of.kind, of.scale, namespace, name, &configuration, &options).await?;
+        let mut answer = show(call, &written.object.into_value()?, form)?;
+        response::warn(&mut answer, &written.warnings);
+        return Ok(answer);
+    }
+    let options = patch::options(call)?;
+    let patch = patch::read(call, of.kind, options.field_validation)?;
+    let strict = options.field_validation == FieldValidation::Strict;
+    let mut faults = Vec::new();
+    let change = |old: &Value| {
+        let mut new = patch.apply(old)?;
+        let patched = new.clone();
+        faults = [patch.faults(), &check(&mut new, of)?].concat();
+        if strict && !faults.is_empty() {
+            return Err(invalid(&patched, &format!("strict decoding error: {}", faults.join(", "))));
+        }
+        Ok(new)
+    };
+    let (written, mut answer) =
+        write(server, call, of, (options.clone(), Method::Patch), form, change).await?;
+    response::warn(&mut answer, &[told(&options, faults), written].concat());
+    Ok(answer)
+}
+
+/// Stores what `change` makes of the Scale; what the writer is told, and the answer.
+async fn write(
+    server: &ApiServer,
+    call: &Call,
+    of: Of<'_>,
+    how: (WriteOptions, Method),
+    form: Form,
+    change: impl FnMut(&Value) -> ApiResult<Value> + Send,
+) -> ApiResult<(Vec<String>, Answer)> {
+    let objects = &server.parts.objects;
+    let (namespace, name) = (&of.path.namespace, &of.path.name);
+    let written = objects.scale(of.kind, of.scale, namespace, name, how, change).await?;
+    Ok((written.warnings, show(call, &written.object.into_value()?, form)?))
+}
+
+fn told(options: &WriteOptions, faults: Vec<String>) -> Vec<String> {
+    if options.field_validation == FieldValidation::Warn { faults } else { Vec::new() }
+}
+
+/// Checks that a body or a patched Scale is one, of the object that the URL names; returns what is
+/// said of the fields it does not have.
+fn check(value: &mut Value, of: Of<'_>) -> ApiResult<Vec<String>> {
+    let api_version = format!("{}/{}", scale::GROUP, scale::VERSION);
+    for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", scale::KIND)] {
+        let given = value.get(field).and_then(Value::as_str).unwrap_or(wanted);
+        if !given.is_empty() && given != wanted {
+            return Err(ApiError::bad_request(format!(
+                "{field}: must be {wanted:?} for this subresource, not {given:?}"
+            )));
+        }
+    }
+    let schema = scale::compiled()?;
+    let unknown = schema.prune(value, &FieldPath::default());
+    schema.fill_in(value);
+    if let Some(fault) = schema.validate(value, None, &FieldPath::default()).first() {
+        return Err(undecodable(&fault.to_string()));
+    }
+    if object::name(value).is_empty() {
+        let name = &of.path.name;
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    Ok(unknown.iter().map(|path| unknown_field(path)).collect())
+}
+
+fn undecodable(why: &str) -> ApiError {
+    let (kind, version) = (scale::KIND, scale::VERSION);
+    ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+}
+
+fn show(call: &Call, value: &Value, form: Form) -> ApiResult<Answer> {
+    match form.view {
+        View::Whole => response::value(200, value, form.encoding),
+        View::Metadata(version) => response::value(200, &view::partial(value, version), form.encoding),
+        View::MetadataList(_) => Err(view::no_list("*v1.Scale")),
+        View::Table(version) => {
+            let shown = match view::include(form, &call.query)? {
+                IncludeObject::None => Value::Null,
+                IncludeObject::Metadata => view::partial(value, version),
+                IncludeObject::Object => value.clone(),
+            };
+            response::value(200, &in_table(value, version, &shown), form.encoding)
+        }
+    }
+}
+
+/// Name, wanted, there, age.
+fn in_table(value: &Value, version: &str, shown: &Value) -> Value {
+    let column = |name: &str, kind: &str, format: &str, description: &str| json!({"name": name, "type": kind, "format": format, "description": description, "priority": 0});
+    let count = |pointer: &str| value.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
+    let age = age(object::meta(value, "creationTimestamp"), jiff::Timestamp::now());
+    let columns = json!([
+        column("Name", "string", "name", "Name of the object that is scaled."),
+        column("Desired", "integer", "", "Number of replicas that there should be."),
+        column("Available", "integer", "", "Number of replicas that there are."),
+        column("Age", "date", "", "When the object was made.")
+    ]);
+    json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": {"resourceVersion": object::meta(value, "resourceVersion")}, "columnDefinitions": columns,
+        "rows": [{"cells": [object::name(value), count("/spec/replicas"), count("/status/replicas"), age],
+            "object": shown}]})
+}

@@ -1,0 +1,115 @@
+//! `status`, `finalize`, and the kind's own verbs.
+
+use std::sync::Arc;
+
+use apiserver_machinery::action::{Verb, VerbCall};
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::store::{Kind, Target, unknown_field};
+use apiserver_schema::Schema;
+use apiserver_schema::field_errors::FieldPath;
+use http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+
+use super::{check_segments, get, is_served, objects::ThroughStore, patch, scale, update};
+use crate::request::Call;
+use crate::request::request_info::ResourcePath;
+use crate::response::body::{self, Decoded};
+use crate::response::{self, Answer};
+use crate::state::ApiServer;
+
+pub(super) async fn serve(
+    server: &Arc<ApiServer>,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    let not_found = || ApiError::not_found(kind.resource, &path.name);
+    if kind.resource.namespaced == path.namespace.is_empty() {
+        return Ok(response::not_found());
+    }
+    if is_served(kind, path, call.info.verb) {
+        check_segments(path, call.info.verb)?;
+    }
+    if path.subresource == "status" && kind.resource.status_subresource {
+        return match call.info.verb {
+            "get" => get::serve(server, call, kind, path).await,
+            "update" => update::part(server, call, kind, path, Target::Status).await,
+            "patch" => patch::part(server, call, kind, path, Target::Status).await,
+            other => Err(ApiError::method_not_allowed(kind.resource, other)),
+        };
+    }
+    if let Some(numbers) = kind.resource.scale.as_ref().filter(|_| path.subresource == "scale") {
+        return scale::serve(server, call, kind, numbers, path).await;
+    }
+    if path.subresource == "finalize" && kind.resource.strategy.has_spec_finalizers() {
+        return match call.info.verb {
+            "update" => update::part(server, call, kind, path, Target::Finalizers).await,
+            other => Err(ApiError::method_not_allowed(kind.resource, other)),
+        };
+    }
+    let verb = kind.resource.verb(&path.subresource).ok_or_else(not_found)?;
+    if call.info.verb != "create" {
+        return Err(ApiError::method_not_allowed(kind.resource, call.info.verb));
+    }
+    invoke(server, call, verb, path).await
+}
+
+async fn invoke(
+    server: &Arc<ApiServer>,
+    call: &Call,
+    verb: &Arc<dyn Verb>,
+    path: &ResourcePath,
+) -> ApiResult<Answer> {
+    let form = call.form()?;
+    let options = call.write_options("CreateOptions")?;
+    let body = body_of(call, verb.as_ref())?;
+    let objects = ThroughStore(Arc::clone(&server.parts.objects));
+    let (verb, caller, dry_run) = (Arc::clone(verb), call.caller(), options.dry_run);
+    let ResourcePath { namespace, name, .. } = path.clone();
+    // A verb that has begun is carried through, whether or not the client waits for it.
+    let work = tokio::spawn(async move {
+        let (namespace, name, objects) = (&namespace, &name, &objects);
+        verb.invoke(VerbCall { namespace, name, body, caller, dry_run, objects }).await
+    });
+    let answer = work.await.map_err(|error| ApiError::internal(error.to_string()))??;
+    response::value(if answer.created { 201 } else { 200 }, &answer.object, form.encoding)
+}
+
+/// The body, checked strictly: a verb acts at once, so a misspelt field must not be dropped.
+fn body_of(call: &Call, verb: &dyn Verb) -> ApiResult<Value> {
+    let (group, version, kind) = verb.request_kind();
+    let Decoded { value: mut body, duplicates } = if call.body.is_empty() {
+        Decoded { value: json!({}), duplicates: Vec::new() }
+    } else {
+        body::decode(call.header(&CONTENT_TYPE), &call.body, kind, None)?
+    };
+    let api_version = format!("{group}/{version}");
+    for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", kind)] {
+        match body.get(field).map(|given| given.as_str().unwrap_or_default()) {
+            None | Some("") => {}
+            Some(given) if given == wanted => {}
+            Some(given) => {
+                return Err(ApiError::bad_request(format!(
+                    "{field}: must be {wanted:?} for this subresource, not {given:?}"
+                )));
+            }
+        }
+    }
+    let schema =
+        Schema::compile(&verb.request_schema()).map_err(|error| ApiError::internal(error.to_string()))?;
+    let mut faults = body::duplicate_texts(&duplicates);
+    let unknown = schema.prune(&mut body, &FieldPath::default());
+    faults.extend(unknown.iter().map(|path| unknown_field(path)));
+    if !faults.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
+            faults.join(", ")
+        )));
+    }
+    schema.fill_in(&mut body);
+    let faults = schema.validate(&body, None, &FieldPath::default());
+    if !faults.is_empty() {
+        return Err(ApiError::invalid_kind(&format!("{kind}.{group}"), "", &faults));
+    }
+    Ok(body)
+}

@@ -1,0 +1,255 @@
+//! The form in which objects and lists go out: whole, as metadata, or as a table.
+
+use std::sync::Arc;
+
+use apiserver_machinery::resource::Resource;
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::store::{CachedObject, Listing, WrittenObject};
+use apiserver_machinery::table::{self, IncludeObject};
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use crate::request::query::Query;
+use crate::response::body::ResponseBody;
+use crate::response::chunked::Chunked;
+use crate::response::cooperative_yield::GivingWay;
+use crate::response::encoding::Encoding;
+use crate::response::negotiation::{Form, View};
+use crate::response::streamed::indented;
+use crate::response::streamed::list::{Items, Shown};
+use crate::response::streamed::metadata::MetadataItems;
+use crate::response::streamed::table::TableRows;
+use crate::response::{self, Answer};
+
+/// One object that was just written: its bytes as they are, where they are at hand and that is what was asked for.
+pub(super) fn written(
+    code: u16,
+    resource: &Resource,
+    written: WrittenObject,
+    form: Form,
+    query: &Query,
+) -> ApiResult<Answer> {
+    match written {
+        WrittenObject::Json(json) if form == Form::JSON => {
+            Ok(line(code, json.len(), |body| body.extend_from_slice(&json)))
+        }
+        written => object(code, resource, &written.into_value()?, form, query),
+    }
+}
+
+/// One object that is decoded.
+pub(super) fn object(
+    code: u16,
+    resource: &Resource,
+    object: &Value,
+    form: Form,
+    query: &Query,
+) -> ApiResult<Answer> {
+    match form.view {
+        View::Table(version) => {
+            let table = one_row(resource, object, version, include(form, query)?);
+            response::value(code, &table, form.encoding)
+        }
+        View::Metadata(version) => response::value(code, &partial(object, version), form.encoding),
+        View::MetadataList(_) if resource.hosted => Err(ApiError::untyped(500, "content is not a list")),
+        View::MetadataList(_) => Err(no_list(&format!("*core.{}", resource.kind))),
+        View::Whole => response::value(code, object, form.encoding),
+    }
+}
+
+/// One object from the cache: its bytes as they are, where that is what was asked for.
+pub(super) fn cached(
+    resource: &Resource,
+    item: &CachedObject,
+    form: Form,
+    query: &Query,
+) -> ApiResult<Answer> {
+    if form == Form::JSON {
+        let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
+        return Ok(line(200, json.size(), |body| json.write(body)));
+    }
+    let value = item.to_value().map_err(ApiError::internal)?;
+    object(200, resource, &value, form, query)
+}
+
+/// JSON of this size as it is written, with the end of a line.
+fn line(code: u16, size: usize, write: impl FnOnce(&mut Vec<u8>)) -> Answer {
+    let mut body = Vec::with_capacity(size + 1);
+    write(&mut body);
+    body.push(b'\n');
+    response::bytes(code, "application/json", body)
+}
+
+/// A list.
+pub(super) fn list(resource: &Resource, listing: Listing, form: Form, query: &Query) -> ApiResult<Answer> {
+    if form.encoding == Encoding::PrettyJson {
+        let compact = Form { encoding: Encoding::Json, ..form };
+        return list(resource, listing, compact, query).map(indented::indent);
+    }
+    match form.view {
+        View::Whole if form.encoding == Encoding::Json => {
+            let (api_version, metadata) = (resource.api_version(), list_metadata(&listing));
+            from_cache(&api_version, &resource.list_kind(), &metadata, listing.items, Shown::Whole)
+        }
+        View::Whole => {
+            let items = values(&listing.items)?;
+            let list = json!({"apiVersion": resource.api_version(), "kind": resource.list_kind(),
+                "metadata": list_metadata(&listing), "items": items});
+            response::value(200, &list, form.encoding)
+        }
+        View::Metadata(_) => {
+            let found = if resource.hosted {
+                "*unstructured.UnstructuredList".to_owned()
+            } else {
+                format!("*core.{}", resource.list_kind())
+            };
+            Err(ApiError::not_acceptable(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({found})"
+            )))
+        }
+        View::MetadataList(version) if form.encoding == Encoding::Json => {
+            let api_version = format!("meta.k8s.io/{version}");
+            let head = format!(
+                "{{\"apiVersion\":\"{api_version}\",\"kind\":\"PartialObjectMetadata\",\"metadata\":"
+            );
+            let metadata = typed_list_metadata(&listing);
+            from_cache(
+                &api_version,
+                "PartialObjectMetadataList",
+                &metadata,
+                listing.items,
+                Shown::Metadata(head),
+            )
+        }
+        View::MetadataList(version) if form.encoding == Encoding::Protobuf => {
+            metadata_in_protobuf(listing, version)
+        }
+        View::MetadataList(version) => {
+            let items: Vec<Value> =
+                values(&listing.items)?.iter().map(|value| partial(value, version)).collect();
+            let list = json!({"apiVersion": format!("meta.k8s.io/{version}"),
+                "kind": "PartialObjectMetadataList", "metadata": typed_list_metadata(&listing), "items": items});
+            response::value(200, &list, form.encoding)
+        }
+        View::Table(version) if form.encoding == Encoding::Json => {
+            table(resource, listing, version, include(form, query)?)
+        }
+        View::Table(version) => {
+            let rows = table::Rows::new(resource, include(form, query)?, jiff::Timestamp::now());
+            let values = values(&listing.items)?;
+            let rows: Vec<Value> = values.iter().map(|value| rows.row(value, version)).collect();
+            let table = json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
+                "metadata": typed_list_metadata(&listing), "columnDefinitions": table::columns(resource), "rows": rows});
+            response::value(200, &table, form.encoding)
+        }
+    }
+}
+
+/// The object's metadata alone, in the version asked for.
+pub(super) fn partial(object: &Value, version: &str) -> Value {
+    let mut partial = table::partial(object);
+    partial["apiVersion"] = json!(format!("meta.k8s.io/{version}"));
+    partial
+}
+
+/// A table with one row and its columns.
+pub(super) fn one_row(resource: &Resource, object: &Value, version: &str, include: IncludeObject) -> Value {
+    let metadata = json!({"resourceVersion": apiserver_machinery::object::meta(object, "resourceVersion")});
+    let rows = table::Rows::new(resource, include, jiff::Timestamp::now());
+    json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
+        "columnDefinitions": table::columns(resource), "rows": [rows.row(object, version)]})
+}
+
+/// The refusal to show one thing in the form of a list.
+pub(super) fn no_list(found: &str) -> ApiError {
+    ApiError::not_acceptable(format!(
+        "you requested PartialObjectMetadataList, but the requested object is not a list ({found})"
+    ))
+}
+
+/// How much of the objects a table carries; whoever does not want one may ask for anything.
+pub(super) fn include(form: Form, query: &Query) -> ApiResult<IncludeObject> {
+    if !matches!(form.view, View::Table(_)) {
+        return Ok(IncludeObject::Metadata);
+    }
+    match query.text("includeObject") {
+        "" | "Metadata" => Ok(IncludeObject::Metadata),
+        "None" => Ok(IncludeObject::None),
+        "Object" => Ok(IncludeObject::Object),
+        other => {
+            let detail = "must be 'Metadata', 'Object', 'None', or empty";
+            let fault = FieldError::invalid(FieldPath::new("includeObject"), &json!(other), detail);
+            Err(ApiError::bad_request(format!("Unable to convert to Table as requested: {fault}")))
+        }
+    }
+}
+
+fn values(items: &[Arc<CachedObject>]) -> ApiResult<Vec<Value>> {
+    items.iter().map(|item| item.to_value().map_err(ApiError::internal)).collect()
+}
+
+fn list_metadata(listing: &Listing) -> Value {
+    let mut metadata = json!({"continue": listing.next, "resourceVersion": listing.revision.to_string()});
+    if let Some(remaining) = listing.remaining.filter(|_| !listing.next.is_empty()) {
+        metadata["remainingItemCount"] = json!(remaining);
+    }
+    metadata
+}
+
+/// The metadata of the lists that upstream writes from a type of its own: what is empty is left out.
+fn typed_list_metadata(listing: &Listing) -> Value {
+    let mut metadata = list_metadata(listing);
+    if let Some(map) = metadata.as_object_mut().filter(|_| listing.next.is_empty()) {
+        map.remove("continue");
+    }
+    metadata
+}
+
+/// The list put together from ready-made bytes. Nothing is decoded or encoded but the frame around the items; every
+/// byte of an item is copied once, from the cache's encoding into the chunk that is sent.
+fn from_cache(
+    api_version: &str,
+    kind: &str,
+    metadata: &Value,
+    items: Vec<Arc<CachedObject>>,
+    shown: Shown,
+) -> ApiResult<Answer> {
+    let head = format!("{{\"apiVersion\":{},\"items\":[", json!(api_version));
+    let tail = format!("],\"kind\":{},\"metadata\":{metadata}}}\n", json!(kind));
+    let items = GivingWay::new(Items::new(head, items, tail, shown)?);
+    Ok(response::body(200, Encoding::Json.content_type(), ResponseBody::Items(Box::new(items))))
+}
+
+/// Metadata in protobuf.
+fn metadata_in_protobuf(listing: Listing, version: &str) -> ApiResult<Answer> {
+    let list = MetadataItems::new(&typed_list_metadata(&listing), listing.items, version)?;
+    let body = if list.is_small() {
+        ResponseBody::full(list.flatten().collect::<Vec<u8>>())
+    } else {
+        ResponseBody::Chunked(Box::new(Chunked::new(None, list)))
+    };
+    Ok(response::body(200, Encoding::Protobuf.content_type(), body))
+}
+
+/// A table, a row at a time. Of an object no more is read than the columns show; its metadata are copied as they are.
+fn table(
+    resource: &Resource,
+    listing: Listing,
+    version: &'static str,
+    include: IncludeObject,
+) -> ApiResult<Answer> {
+    let rows = table::Rows::new(resource, include, jiff::Timestamp::now());
+    let head = format!(
+        "{{\"apiVersion\":\"meta.k8s.io/{version}\",\"columnDefinitions\":{},\"kind\":\"Table\",\"metadata\":{},\"rows\":[",
+        table::columns(resource),
+        typed_list_metadata(&listing)
+    );
+    let mut rows = TableRows::new(head, listing.items, rows, version)?;
+    let first = rows.chunk()?;
+    let body = if rows.is_done() {
+        ResponseBody::full(first)
+    } else {
+        ResponseBody::Chunked(Box::new(Chunked::new(Some(first), rows)))
+    };
+    Ok(response::body(200, Encoding::Json.content_type(), body))
+}

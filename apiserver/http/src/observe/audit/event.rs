@@ -1,0 +1,346 @@
+//! One event.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use apiserver_access::User;
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderName};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::Stage;
+use crate::request::request_info::RequestInfo;
+use crate::response::Told;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+
+/// Longest user agent that is written: the caller chooses it.
+const LONGEST_AGENT: usize = 1024;
+
+/// How it ended.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) code: u16,
+    /// What was said instead of an object.
+    pub(crate) told: Option<Told>,
+}
+
+/// What is known of a request, gathered on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    id: String,
+    uri: String,
+    verb: &'static str,
+    received: Timestamp,
+    source_ips: Vec<String>,
+    user_agent: String,
+    object: Option<Map<String, Value>>,
+    user: Arc<User>,
+    impersonated: Option<Arc<User>>,
+    decision: Option<(&'static str, String)>,
+    is_deprecated: bool,
+    is_quiet: bool,
+}
+
+impl Record {
+    /// What the request shows before anybody has looked at it.
+    pub(crate) fn new(
+        id: &str,
+        uri: &http::Uri,
+        headers: &HeaderMap,
+        from: Option<IpAddr>,
+        info: &RequestInfo,
+    ) -> Self {
+        let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        Self {
+            id: id.to_owned(),
+            uri: uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string),
+            verb: info.verb,
+            received: Timestamp::now(),
+            source_ips: source_ips(headers, from),
+            user_agent: agent.chars().take(LONGEST_AGENT).collect(),
+            object: object(info),
+            user: Arc::default(),
+            impersonated: None,
+            decision: None,
+            is_deprecated: false,
+            is_quiet: false,
+        }
+    }
+
+    /// The same, worth a line only when it is refused.
+    pub(crate) fn quiet(mut self, is_quiet: bool) -> Self {
+        self.is_quiet = is_quiet;
+        self
+    }
+
+    /// Whether there is a line for a stage with this end.
+    pub(crate) fn is_told(&self, outcome: Option<&Outcome>) -> bool {
+        !self.is_quiet || outcome.is_some_and(|outcome| matches!(outcome.code, 401 | 403))
+    }
+
+    pub(crate) fn set_user(&mut self, user: &Arc<User>) {
+        self.user = Arc::clone(user);
+    }
+
+    /// Whom the user acts as, when that is somebody else.
+    pub(crate) fn set_impersonated(&mut self, user: &Arc<User>) {
+        self.impersonated = (*user != self.user).then(|| Arc::clone(user));
+    }
+
+    /// What was decided of permission: `allow` or `forbid`, and why.
+    pub(crate) fn set_decision(&mut self, decision: &'static str, reason: &str) {
+        self.decision = Some((decision, reason.to_owned()));
+    }
+
+    /// It was about a version that goes: by this mark one finds who still uses it.
+    pub(crate) fn set_deprecated(&mut self) {
+        self.is_deprecated = true;
+    }
+
+    /// What the body of a request says of the object, as far as the path does not.
+    pub(crate) fn set_body(&mut self, body: &[u8]) {
+        let Some(object) = &mut self.object else { return };
+        // What is no JSON says nothing here: this is what a line tells in addition.
+        let Ok(Named { metadata }) = serde_json::from_slice::<Named>(body) else { return };
+        let fields =
+            [("name", metadata.name), ("uid", metadata.uid), ("resourceVersion", metadata.resource_version)];
+        for (field, value) in fields {
+            if let Some(value) = value.filter(|value| !value.is_empty() && !object.contains_key(field)) {
+                object.insert(field.to_owned(), json!(value));
+            }
+        }
+    }
+
+    /// The line for a stage, with its end.
+    pub(crate) fn line(&self, stage: Stage, outcome: Option<&Outcome>) -> String {
+        let mut event = json!({
+            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "auditID": self.id,
+            "stage": stage.word(), "requestURI": self.uri, "verb": self.verb, "user": user(&self.user),
+            "requestReceivedTimestamp": micro_time(self.received),
+            "stageTimestamp": micro_time(Timestamp::now()),
+        });
+        let mut add = |field: &str, value: Value| {
+            if let Some(event) = event.as_object_mut() {
+                event.insert(field.to_owned(), value);
+            }
+        };
+        if let Some(impersonated) = &self.impersonated {
+            add("impersonatedUser", user(impersonated));
+        }
+        if !self.source_ips.is_empty() {
+            add("sourceIPs", json!(self.source_ips));
+        }
+        if !self.user_agent.is_empty() {
+            add("userAgent", json!(self.user_agent));
+        }
+        if let Some(object) = &self.object {
+            add("objectRef", Value::Object(object.clone()));
+        }
+        if let Some(outcome) = outcome {
+            add("responseStatus", self.status(outcome));
+        }
+        let annotations = self.annotations();
+        if !annotations.is_empty() {
+            add("annotations", Value::Object(annotations));
+        }
+        format!("{event}\n")
+    }
+
+    fn annotations(&self) -> Map<String, Value> {
+        let mut annotations = Map::new();
+        if let Some((decision, reason)) = &self.decision {
+            annotations.insert("authorization.k8s.io/decision".to_owned(), json!(decision));
+            annotations.insert("authorization.k8s.io/reason".to_owned(), json!(reason));
+        }
+        if self.is_deprecated {
+            annotations.insert("k8s.io/deprecated".to_owned(), json!("true"));
+        }
+        annotations
+    }
+
+    fn status(&self, outcome: &Outcome) -> Value {
+        let mut answer = json!({"metadata": {}, "code": outcome.code});
+        let Some(Told { status, reason, message, details }) = &outcome.told else { return answer };
+        answer["status"] = json!(status);
+        if !reason.is_empty() {
+            answer["reason"] = json!(reason);
+        }
+        // What is wrong with a body may be quoted, and in a Secret that is the secret.
+        if self.is_about("secrets") && matches!(outcome.code, 400 | 422) {
+            return answer;
+        }
+        if !message.is_empty() {
+            answer["message"] = json!(message);
+        }
+        if details.is_object() {
+            answer["details"] = details.clone();
+        }
+        answer
+    }
+
+    fn is_about(&self, resource: &str) -> bool {
+        let object = self.object.as_ref();
+        object.and_then(|object| object.get("resource")).is_some_and(|found| found == resource)
+    }
+}
+
+/// As much of a body as a line tells.
+#[derive(Deserialize)]
+struct Named {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+fn object(info: &RequestInfo) -> Option<Map<String, Value>> {
+    let path = info.resource()?;
+    let fields = [
+        ("resource", path.resource.as_str()),
+        ("namespace", path.namespace_of_permission()),
+        ("name", &path.name),
+        ("apiGroup", &path.group),
+        ("apiVersion", &path.version),
+        ("subresource", &path.subresource),
+    ];
+    let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    Some(given.map(|(field, value)| (field.to_owned(), json!(value))).collect())
+}
+
+fn user(user: &User) -> Value {
+    let mut shown = Map::new();
+    if !user.name.is_empty() {
+        shown.insert("username".to_owned(), json!(user.name));
+    }
+    if let Some(uid) = &user.uid {
+        shown.insert("uid".to_owned(), json!(uid));
+    }
+    if !user.groups.is_empty() {
+        shown.insert("groups".to_owned(), json!(user.groups));
+    }
+    if !user.extra.is_empty() {
+        shown.insert("extra".to_owned(), json!(user.extra));
+    }
+    Value::Object(shown)
+}
+
+/// The addresses the request went through, the client's first. Whoever connects directly can claim
+/// any but the last, which is where the connection comes from.
+fn source_ips(headers: &HeaderMap, from: Option<IpAddr>) -> Vec<String> {
+    let forwarded = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
+    let claimed = forwarded.flat_map(|value| value.split(',')).map(str::trim);
+    let mut found: Vec<String> =
+        claimed.filter_map(|text| text.parse::<IpAddr>().ok()).map(|ip| ip.to_string()).collect();
+    let real = headers.get(REAL_IP).and_then(|value| value.to_str().ok());
+    let real = real.and_then(|text| text.parse::<IpAddr>().ok()).map(|ip| ip.to_string());
+    found.extend(real.filter(|real| !found.contains(real)));
+    if let Some(from) = from.map(|ip| ip.to_string()).filter(|from| found.last() != Some(from)) {
+        found.push(from);
+    }
+    found
+}
+
+/// As Kubernetes writes a `MicroTime`.
+fn micro_time(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+
+    fn record(method: &Method, uri: &str, headers: &[(&str, &str)]) -> Record {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
+        }
+        let uri: http::Uri = uri.parse().unwrap();
+        let info = RequestInfo::resolve(method, uri.path(), false, None);
+        Record::new("id-1", &uri, &map, "192.0.2.9".parse().ok(), &info)
+    }
+
+    fn event(record: &Record, stage: Stage, outcome: Option<&Outcome>) -> Value {
+        let line = record.line(stage, outcome);
+        assert!(line.ends_with("}\n") && line.matches('\n').count() == 1, "{line}");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    #[test]
+    fn an_event_says_who_did_what_to_which_object_and_how_it_ended() {
+        let headers = [("user-agent", "kubectl/v1.36"), ("x-forwarded-for", "192.0.2.1, 192.0.2.2")];
+        let uri = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machines/m1/reboot?dryRun=All";
+        let mut record = record(&Method::POST, uri, &headers);
+        let mut alice = User::authenticated("alice", ["dev".to_owned()]);
+        alice.extra.insert("scopes".to_owned(), vec!["a".to_owned()]);
+        record.set_user(&Arc::new(alice));
+        record.set_decision("allow", "RBAC: allowed by RoleBinding");
+        record.set_body(br#"{"metadata": {"name": "other", "uid": "7", "labels": {}}}"#);
+        let outcome = Outcome { code: 201, told: None };
+        let mut found = event(&record, Stage::ResponseComplete, Some(&outcome));
+        for field in ["requestReceivedTimestamp", "stageTimestamp"] {
+            let time = found[field].as_str().unwrap().to_owned();
+            assert_eq!((time.len(), time.as_bytes()[19]), (27, b'.'), "{time}");
+            assert!(time.parse::<Timestamp>().is_ok(), "{time}");
+            found[field] = json!("");
+        }
+        let expected = json!({"kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata",
+            "auditID": "id-1", "stage": "ResponseComplete", "requestURI": uri, "verb": "create",
+            "user": {"username": "alice", "groups": ["dev", "system:authenticated"], "extra": {"scopes": ["a"]}},
+            "sourceIPs": ["192.0.2.1", "192.0.2.2", "192.0.2.9"], "userAgent": "kubectl/v1.36",
+            "objectRef": {"resource": "machines", "namespace": "team", "name": "m1", "uid": "7",
+                "apiGroup": "cluster.x-k8s.io", "apiVersion": "v1beta2", "subresource": "reboot"},
+            "responseStatus": {"metadata": {}, "code": 201},
+            "requestReceivedTimestamp": "", "stageTimestamp": "",
+            "annotations": {"authorization.k8s.io/decision": "allow",
+                "authorization.k8s.io/reason": "RBAC: allowed by RoleBinding"}});
+        assert_eq!(found, expected);
+        record.set_deprecated();
+        let found = event(&record, Stage::ResponseComplete, Some(&outcome));
+        assert_eq!(found["annotations"]["k8s.io/deprecated"], "true");
+    }
+
+    #[test]
+    fn a_refusal_is_told_but_not_what_it_quotes_of_a_secret() {
+        let message = "data: Invalid value: \"hunter2\"".to_owned();
+        let details = json!({"causes": [{"message": "Invalid value: \"hunter2\""}]});
+        let invalid = Told { status: "Failure", reason: "Invalid", message, details };
+        let outcome = Outcome { code: 422, told: Some(invalid) };
+        let machine = record(&Method::PUT, "/apis/g/v1/namespaces/n/machines/m", &[]);
+        let found = event(&machine, Stage::ResponseComplete, Some(&outcome));
+        assert_eq!(found["responseStatus"]["reason"], "Invalid");
+        assert!(found["responseStatus"]["message"].as_str().unwrap().contains("hunter2"));
+        assert!(found["responseStatus"]["details"]["causes"].is_array());
+        let secret = record(&Method::PUT, "/api/v1/namespaces/n/secrets/s", &[]);
+        let line = secret.line(Stage::ResponseComplete, Some(&outcome));
+        assert!(line.contains("\"Invalid\"") && !line.contains("hunter2"), "{line}");
+        let missing =
+            Told { status: "Failure", reason: "NotFound", message: "none".into(), ..Told::default() };
+        let line = secret.line(Stage::ResponseComplete, Some(&Outcome { code: 404, told: Some(missing) }));
+        assert!(line.contains("\"none\""), "nothing secret is in a name: {line}");
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_not_taken_for_one() {
+        let found = |headers: &[(&str, &str)]| record(&Method::GET, "/", headers).source_ips;
+        assert_eq!(found(&[]), ["192.0.2.9"]);
+        assert_eq!(found(&[("x-forwarded-for", "evil\" , 192.0.2.9")]), ["192.0.2.9"]);
+        assert_eq!(found(&[("x-real-ip", "2001:db8::1")]), ["2001:db8::1", "192.0.2.9"]);
+        let forwarded = ("x-forwarded-for", "192.0.2.1, 192.0.2.2");
+        assert_eq!(
+            found(&[forwarded, ("x-real-ip", "192.0.2.3")]),
+            ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.9"]
+        );
+        assert_eq!(found(&[forwarded, ("x-real-ip", "192.0.2.1")]), ["192.0.2.1", "192.0.2.2", "192.0.2.9"]);
+    }
+}

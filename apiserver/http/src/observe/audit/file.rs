@@ -1,0 +1,137 @@
+//! The file, and the older ones beside it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+/// A file that is put aside when it has grown large, with a bounded number of older ones.
+#[derive(Debug)]
+pub struct AuditFile {
+    path: PathBuf,
+    /// Bytes after which it is put aside.
+    largest: u64,
+    /// Older ones that are kept.
+    kept: usize,
+    file: BufWriter<File>,
+    written: u64,
+}
+
+impl AuditFile {
+    /// Opens the file, which grows to `largest` bytes; `kept` older ones stay. Nobody but the owner
+    /// may read them.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn open(path: &Path, largest: u64, kept: usize) -> std::io::Result<Self> {
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        let file = append(path)?;
+        let written = file.metadata()?.len();
+        Ok(Self { path: path.to_owned(), largest: largest.max(1), kept, file: BufWriter::new(file), written })
+    }
+
+    /// Puts the file aside and begins a new one.
+    fn rotate(&mut self) -> std::io::Result<()> {
+        self.file.flush()?;
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S%.6f").to_string();
+        std::fs::rename(&self.path, self.aside(&now))?;
+        self.file = BufWriter::new(append(&self.path)?);
+        self.written = 0;
+        let older = self.older()?;
+        for path in older.iter().take(older.len().saturating_sub(self.kept)) {
+            std::fs::remove_file(path)?;
+        }
+        Ok(())
+    }
+
+    fn aside(&self, when: &str) -> PathBuf {
+        let (stem, extension) = self.name();
+        self.path.with_file_name(format!("{stem}-{when}{extension}"))
+    }
+
+    /// `audit` and `.log`.
+    fn name(&self) -> (String, String) {
+        let text = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+        let extension = text(self.path.extension()).map(|extension| format!(".{extension}"));
+        (text(self.path.file_stem()).unwrap_or_default(), extension.unwrap_or_default())
+    }
+
+    /// Those put aside, the oldest first: their names sort by time.
+    fn older(&self) -> std::io::Result<Vec<PathBuf>> {
+        let (stem, extension) = self.name();
+        let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let mut older = Vec::new();
+        for entry in std::fs::read_dir(directory.unwrap_or_else(|| Path::new(".")))? {
+            let path = entry?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let when = name.strip_prefix(&format!("{stem}-")).and_then(|rest| rest.strip_suffix(&extension));
+            if when.is_some_and(|when| when.starts_with(|first: char| first.is_ascii_digit())) {
+                older.push(path);
+            }
+        }
+        older.sort();
+        Ok(older)
+    }
+}
+
+fn append(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+impl Write for AuditFile {
+    /// Takes one line at a time: a file ends with a whole one.
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        if self.written > 0 && self.written.saturating_add(length) > self.largest {
+            self.rotate()?;
+        }
+        self.file.write_all(line)?;
+        self.written = self.written.saturating_add(length);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::observe::audit::{AuditLog, Stage};
+
+    #[test]
+    fn no_line_is_lost_or_cut_and_old_files_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log/audit.log");
+        let open = || AuditFile::open(&path, 1000, 2).unwrap();
+        let log = AuditLog::to_file(open(), vec![Stage::RequestReceived]).unwrap();
+        assert!(log.takes(Stage::ResponseComplete) && !log.takes(Stage::RequestReceived));
+        let line = |number: usize| format!("{{\"number\": {number:03}}}\n");
+        for number in 0..100 {
+            assert!(log.write(line(number)));
+        }
+        assert_eq!(log.take_failed(), 0);
+        log.flush();
+        let log = AuditLog::to_file(open(), Vec::new()).unwrap();
+        for number in 100..180 {
+            assert!(log.write(line(number)));
+        }
+        log.flush();
+        let mut files = open().older().unwrap();
+        assert_eq!(files.len(), 2, "{files:?}");
+        files.push(path.clone());
+        let text: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        assert!(files.iter().all(|file| file.metadata().unwrap().len() <= 1000));
+        assert!(files.iter().all(|file| file.metadata().unwrap().permissions().mode() & 0o77 == 0));
+        let last: String = (180 - text.lines().count()..180).map(line).collect();
+        assert_eq!(text, last, "the newest, whole and in order");
+        assert!(text.lines().count() > 110, "{}", text.lines().count());
+    }
+}

@@ -1,0 +1,214 @@
+//! What series are told apart by. Whatever a client can make up is no label: series stay for ever.
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+use super::request_labels::{Asked, COMPONENT};
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct RequestLabels {
+    pub(crate) verb: &'static str,
+    pub(crate) dry_run: &'static str,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) scope: &'static str,
+    pub(crate) component: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct CodeLabels {
+    verb: &'static str,
+    dry_run: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: &'static str,
+    component: &'static str,
+    code: u32,
+}
+
+impl CodeLabels {
+    pub(super) fn new(request: &RequestLabels, code: u16) -> Self {
+        let RequestLabels { verb, dry_run, group, version, resource, subresource, scope, component } =
+            request.clone();
+        Self { verb, dry_run, group, version, resource, subresource, scope, component, code: u32::from(code) }
+    }
+
+    /// Of a request that got no turn. Paths that are no resources are one, as upstream.
+    pub(super) fn dropped(request: &Asked, code: u16) -> Self {
+        let is_path = request.labels.resource.is_empty();
+        let subresource = if is_path { String::new() } else { request.labels.subresource.clone() };
+        let labels = Self::new(&request.labels, code);
+        Self { verb: request.at_first, subresource, component: COMPONENT, ..labels }
+    }
+}
+
+/// What a request was for, whatever came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ScopeLabels {
+    verb: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: &'static str,
+    component: &'static str,
+}
+
+impl ScopeLabels {
+    pub(super) fn new(request: &RequestLabels) -> Self {
+        let RequestLabels { verb, group, version, resource, subresource, scope, component, .. } =
+            request.clone();
+        Self { verb, group, version, resource, subresource, scope, component }
+    }
+
+    /// While it is not answered yet.
+    pub(super) fn at_first(request: &Asked) -> Self {
+        Self { verb: request.at_first, ..Self::new(&request.labels) }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct DeprecatedLabels {
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    /// The release of Kubernetes that has it no more: none is planned for ours.
+    removed_release: &'static str,
+}
+
+impl DeprecatedLabels {
+    pub(super) fn new(request: &RequestLabels) -> Self {
+        let RequestLabels { group, version, resource, subresource, .. } = request.clone();
+        Self { group, version, resource, subresource, removed_release: "" }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct TerminationLabels {
+    verb: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: &'static str,
+    component: &'static str,
+    code: u32,
+}
+
+impl TerminationLabels {
+    pub(super) fn new(request: &Asked, code: u16) -> Self {
+        let ScopeLabels { verb, group, version, resource, mut subresource, scope, component: _ } =
+            ScopeLabels::at_first(request);
+        // Here a path is called what it is.
+        if resource.is_empty() && !subresource.is_empty() && !subresource.starts_with('/') {
+            subresource.insert(0, '/');
+        }
+        let (component, code) = (COMPONENT, u32::from(code));
+        Self { verb, group, version, resource, subresource, scope, component, code }
+    }
+}
+
+/// A body that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct BodyLabels {
+    group: String,
+    resource: String,
+    verb: &'static str,
+}
+
+impl BodyLabels {
+    pub(super) fn new(request: &RequestLabels, verb: &'static str) -> Self {
+        let RequestLabels { group, resource, .. } = request.clone();
+        Self { group, resource, verb }
+    }
+}
+
+/// What a watch tells of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct WatchedLabels {
+    group: String,
+    version: String,
+    resource: String,
+}
+
+impl WatchedLabels {
+    pub(super) fn new(request: &RequestLabels) -> Self {
+        let RequestLabels { group, version, resource, .. } = request.clone();
+        Self { group, version, resource }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct KindLabels {
+    pub(super) group: String,
+    pub(super) resource: String,
+}
+
+impl KindLabels {
+    /// Of `machines.cluster.x-k8s.io`.
+    pub(super) fn of(qualified: &str) -> Self {
+        let (resource, group) = qualified.split_once('.').unwrap_or((qualified, ""));
+        Self { group: group.to_owned(), resource: resource.to_owned() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ResourceLabels {
+    pub(super) resource: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct RequestKindLabels {
+    pub(super) request_kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct PluginLabels {
+    pub(super) plugin: &'static str,
+}
+
+/// There is one flow schema: every user is a flow.
+const FLOWS: &str = "users";
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct LevelLabels {
+    priority_level: &'static str,
+    flow_schema: &'static str,
+}
+
+impl LevelLabels {
+    pub(super) fn new(priority_level: &'static str) -> Self {
+        Self { priority_level, flow_schema: FLOWS }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct WaitLabels {
+    priority_level: &'static str,
+    flow_schema: &'static str,
+    /// Whether the request was served in the end.
+    execute: &'static str,
+}
+
+impl WaitLabels {
+    pub(super) fn new(priority_level: &'static str) -> Self {
+        Self { priority_level, flow_schema: FLOWS, execute: "true" }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct RefusalLabels {
+    priority_level: &'static str,
+    flow_schema: &'static str,
+    reason: &'static str,
+}
+
+impl RefusalLabels {
+    pub(super) fn new(priority_level: &'static str, reason: &'static str) -> Self {
+        Self { priority_level, flow_schema: FLOWS, reason }
+    }
+}

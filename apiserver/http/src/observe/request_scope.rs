@@ -1,0 +1,236 @@
+//! One request and its answer, as metrics and the audit log tell of it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use apiserver_access::User;
+use bytes::Bytes;
+use http_body::{Body, Frame};
+
+use crate::filters::authorization::Decided;
+use crate::flow_control::Seat;
+use crate::observe::audit::{Outcome, Record, Stage};
+use crate::observe::metrics::{Asked, RequestSeries};
+use crate::request::request_info::RequestInfo;
+use crate::response::body::ResponseBody;
+use crate::response::{Answer, Deprecated, Told};
+use crate::state::ApiServer;
+
+/// What is gathered until the answer goes out.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    server: Arc<ApiServer>,
+    series: Arc<RequestSeries>,
+    record: Option<Record>,
+    is_known: bool,
+    is_admitted: bool,
+    outcome: Outcome,
+    panicked: bool,
+    is_stopped_early: bool,
+    waited: Duration,
+    /// The body of a write: its verb in upstream's words, and how many bytes there are.
+    brought: Option<(&'static str, usize)>,
+    seat: Option<Seat>,
+}
+
+impl Exchange {
+    pub(crate) fn open(server: &Arc<ApiServer>, asked: &Asked, record: Option<Record>) -> Self {
+        Self {
+            server: Arc::clone(server),
+            series: server.metrics.series(asked),
+            record,
+            is_known: false,
+            is_admitted: false,
+            outcome: Outcome::default(),
+            panicked: false,
+            is_stopped_early: false,
+            waited: Duration::ZERO,
+            brought: None,
+            seat: None,
+        }
+    }
+
+    pub(crate) fn series(&self) -> &RequestSeries {
+        &self.series
+    }
+
+    /// Whether it is known who asks.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// It is known who asks. As upstream, the log tells of no request before that.
+    pub(crate) fn known_as(&mut self, user: &Arc<User>) {
+        self.is_known = !user.is_anonymous();
+        if let Some(record) = &mut self.record {
+            record.set_user(user);
+        }
+        self.write(Stage::RequestReceived, None);
+    }
+
+    /// Whom the user is taken for; the user, where it is nobody else.
+    pub(crate) fn acts_as(&mut self, user: &Arc<User>) {
+        if let Some(record) = &mut self.record {
+            record.set_impersonated(user);
+        }
+    }
+
+    pub(crate) fn decided(&mut self, decided: &Decided) {
+        if let (Some(record), Some(word)) = (&mut self.record, decided.word) {
+            record.set_decision(word, &decided.reason);
+        }
+    }
+
+    /// It has passed all filters. As upstream, no request is counted before that.
+    pub(crate) fn admitted(&mut self) {
+        self.is_admitted = true;
+    }
+
+    /// It has waited for its turn.
+    pub(crate) fn waited(&mut self, waited: Duration) {
+        self.waited = waited;
+    }
+
+    /// Holds a place until the answer goes out.
+    pub(crate) fn keep(&mut self, seat: Option<Seat>) {
+        self.seat = seat;
+    }
+
+    /// Refused before it was known who asks.
+    pub(crate) fn stopped_early(&mut self) {
+        self.is_stopped_early = true;
+    }
+
+    /// The body has come, which may name what the path does not.
+    pub(crate) fn brought(&mut self, info: &RequestInfo, body: &[u8]) {
+        let is_named = info.resource().is_some_and(|path| !path.name.is_empty());
+        let verb = match info.verb {
+            "create" => Some("create"),
+            "update" if is_named => Some("update"),
+            "patch" if is_named => Some("patch"),
+            "delete" => Some("delete"),
+            "deletecollection" => Some("delete_collection"),
+            _ => None,
+        };
+        self.brought = verb.map(|verb| (verb, body.len()));
+        if let Some(record) = self.record.as_mut().filter(|_| matches!(info.verb, "create" | "update")) {
+            record.set_body(body);
+        }
+    }
+
+    pub(crate) fn panicked(&mut self) {
+        self.panicked = true;
+    }
+
+    /// The answer goes out.
+    pub(crate) fn finish(mut self, mut answer: Answer, took: Duration) -> Answer {
+        self.seat = None;
+        let code = answer.status().as_u16();
+        self.outcome = Outcome { code, told: answer.extensions_mut().remove::<Told>() };
+        if answer.extensions().get::<Deprecated>().is_some() {
+            self.series.deprecated();
+            if let Some(record) = &mut self.record {
+                record.set_deprecated();
+            }
+        }
+        if code == 504 {
+            self.series.terminated(code);
+        }
+        let size = answer.body().size_hint().exact();
+        let asked = self.series.asked();
+        tracing::debug!(verb = asked.labels.verb, resource = asked.labels.resource, code, "request");
+        if size.is_none() && asked.is_watch() {
+            self.write(Stage::ResponseStarted, Some(&self.outcome));
+            self.series.watch_opened();
+            let (head, body) = answer.into_parts();
+            let watched = Watched { body, exchange: self, opened: Instant::now(), opening: took };
+            return Answer::from_parts(head, ResponseBody::Watch(Box::new(watched)));
+        }
+        self.measure(took, size);
+        if let ResponseBody::Chunked(chunked) = answer.body_mut()
+            && self.is_counted()
+        {
+            chunked.count(Arc::clone(&self.series));
+        }
+        if self.panicked {
+            self.write(Stage::Panic, Some(&self.outcome));
+            return answer;
+        }
+        // One stage, as upstream: nothing of it was begun.
+        if self.is_stopped_early {
+            self.write(Stage::ResponseStarted, Some(&self.outcome));
+            return answer;
+        }
+        if self.series.asked().is_watch() {
+            self.write(Stage::ResponseStarted, Some(&self.outcome));
+        }
+        self.write(Stage::ResponseComplete, Some(&self.outcome));
+        answer
+    }
+
+    fn is_counted(&self) -> bool {
+        self.is_admitted && self.series.asked().is_counted()
+    }
+
+    fn measure(&self, took: Duration, size: Option<u64>) {
+        let code = self.outcome.code;
+        if !self.is_counted() {
+            return;
+        }
+        self.series.answered(code, took, self.waited, size);
+        // What is in a form that is not known, or is to be answered in one, is not read.
+        if let Some((verb, size)) = self.brought.filter(|_| !matches!(code, 406 | 415)) {
+            self.series.body_read(verb, size);
+        }
+    }
+
+    fn write(&self, stage: Stage, outcome: Option<&Outcome>) {
+        let (Some(record), Some(log)) = (&self.record, &self.server.settings.audit) else { return };
+        if !log.takes(stage) || !record.is_told(outcome) {
+            return;
+        }
+        if log.write(record.line(stage, outcome)) {
+            self.server.metrics.audited();
+        } else {
+            self.server.metrics.audit_lost();
+        }
+        for _ in 0..log.take_failed() {
+            self.server.metrics.audit_lost();
+        }
+    }
+}
+
+/// The body of a watch: each of its frames is an event.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    body: ResponseBody,
+    exchange: Exchange,
+    opened: Instant,
+    /// How long it took until then.
+    opening: Duration,
+}
+
+impl Watched {
+    pub(crate) fn poll_frame(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            let size = frame.data_ref().map_or(0, Bytes::len);
+            self.exchange.series.watch_event(size);
+        }
+        polled
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let exchange = &self.exchange;
+        exchange.series.watch_closed();
+        exchange.measure(self.opening + self.opened.elapsed(), None);
+        exchange.write(Stage::ResponseComplete, Some(&exchange.outcome));
+    }
+}

@@ -1,0 +1,102 @@
+//! A request on its way through the chain.
+
+pub(crate) mod json;
+pub(crate) mod query;
+pub(crate) mod request_info;
+pub(crate) mod yaml;
+
+use std::sync::Arc;
+
+use apiserver_access::User;
+use apiserver_machinery::action::Caller;
+use apiserver_machinery::status::ApiResult;
+use apiserver_machinery::store::WriteOptions;
+use apiserver_schema::field_errors::FieldError;
+use apiserver_schema::go_text::is_printable;
+use bytes::Bytes;
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue};
+use hyper::upgrade::OnUpgrade;
+
+use crate::request::query::Query;
+use crate::request::request_info::RequestInfo;
+use crate::response::negotiation::{self, Form};
+
+/// Everything a verb needs to know.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) headers: HeaderMap,
+    pub(crate) query: Query,
+    pub(crate) info: RequestInfo,
+    pub(crate) user: Arc<User>,
+    /// Whether it came through a host's front proxy.
+    pub(crate) proxied: bool,
+    pub(crate) body: Bytes,
+    /// The connection, for who wants to speak another protocol on it.
+    pub(crate) upgrade: Option<OnUpgrade>,
+}
+
+impl Call {
+    /// Who asks, as objects record it.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller { username: self.user.name.clone(), groups: self.user.groups.clone() }
+    }
+
+    /// The form of an answer that is one object, or a list of them.
+    ///
+    /// # Errors
+    /// 406 when there is none that the client takes.
+    pub(crate) fn form(&self) -> ApiResult<Form> {
+        negotiation::form(&self.headers, &self.query)
+    }
+
+    /// How a write is to be done, and who does it: the field manager, or what the client calls itself.
+    /// `options` names the options' kind in errors.
+    pub(crate) fn write_options(&self, options: &str) -> ApiResult<WriteOptions> {
+        self.checked_options(options, Vec::new())
+    }
+
+    /// The same for who has found faults in the options already: all of them are told at once.
+    pub(crate) fn checked_options(&self, options: &str, faults: Vec<FieldError>) -> ApiResult<WriteOptions> {
+        let mut write = self.query.write_options(options, faults)?;
+        if write.manager.is_empty() {
+            let agent = self.headers.get(USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
+            write.manager = manager_of(&String::from_utf8_lossy(agent));
+        }
+        Ok(write)
+    }
+
+    /// A header as text; empty when absent.
+    pub(crate) fn header(&self, name: &http::header::HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// The program in a user agent, without its version: at most 128 bytes that can be printed.
+fn manager_of(user_agent: &str) -> String {
+    const LONGEST: usize = 128;
+    let program = user_agent.split('/').next().unwrap_or_default();
+    let mut manager = String::new();
+    for character in program.chars().filter(|character| is_printable(*character)) {
+        if manager.len() + character.len_utf8() > LONGEST {
+            break;
+        }
+        manager.push(character);
+    }
+    if manager.is_empty() { "unknown".to_owned() } else { manager }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::manager_of;
+
+    #[test]
+    fn a_client_without_a_manager_is_called_by_its_program() {
+        assert_eq!(manager_of("kubectl/v1.36.3 (linux/amd64) kubernetes/abc"), "kubectl");
+        assert_eq!(manager_of("curl"), "curl");
+        assert_eq!(manager_of(""), "unknown");
+        assert_eq!(manager_of("/1.0"), "unknown");
+        assert_eq!(manager_of("a\tb\u{200b}\u{a0}c d"), "abc d");
+        assert_eq!(manager_of(&"\u{e9}".repeat(100)).len(), 128);
+    }
+}

@@ -1,0 +1,266 @@
+//! What a request is about, resolved from its method and path before anything else happens.
+
+use http::Method;
+
+use crate::request::query::percent_decode;
+
+/// What a path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A kind's collection, object or subresource.
+    Resource(ResourcePath),
+    /// Anything else: discovery, health, documents.
+    Path,
+}
+
+/// The parts of a resource path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResourcePath {
+    /// Empty for core.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Empty for all namespaces and for cluster-scoped kinds.
+    pub namespace: String,
+    /// Plural.
+    pub resource: String,
+    /// Empty for a collection.
+    pub name: String,
+    /// Empty for the object itself.
+    pub subresource: String,
+}
+
+impl ResourcePath {
+    /// The namespace that permission is asked for in: a namespace is itself in the one of its name,
+    /// so that a Role there may allow to read it.
+    pub fn namespace_of_permission(&self) -> &str {
+        if self.resource == "namespaces" && self.namespace.is_empty() { &self.name } else { &self.namespace }
+    }
+}
+
+/// A resolved request: what authorization, metrics and routing go by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for
+    /// other paths the method in lower case.
+    pub verb: &'static str,
+    /// The method that the verb is made of.
+    pub method: Method,
+    /// The path, decoded.
+    pub path: String,
+    /// What it names.
+    pub subject: Subject,
+}
+
+impl RequestInfo {
+    /// Resolves a request. `watch` says that the query asks for a watch; `named` is the one name a
+    /// field selector asks for, which is that of what is listed or watched, and not of what is
+    /// deleted: who may delete an object may not for that reason delete a collection. Nor, as upstream,
+    /// of what is watched in the old form, which has a path of its own for one object.
+    pub fn resolve(method: &Method, path: &str, watch: bool, named: Option<&str>) -> Self {
+        let path = percent_decode(path);
+        let (verb, subject) = match resource_path(&path) {
+            Some((mut resource, special)) => {
+                let verb = special.unwrap_or_else(|| verb(method, &resource, watch));
+                if resource.name.is_empty() && special.is_none() && matches!(verb, "list" | "watch") {
+                    named.unwrap_or_default().clone_into(&mut resource.name);
+                }
+                (verb, Subject::Resource(resource))
+            }
+            None => (method_verb(method), Subject::Path),
+        };
+        Self { verb, method: method.clone(), path, subject }
+    }
+
+    /// Whether the path has the word for a verb and nothing that it is done to.
+    pub(crate) fn is_unclear(&self) -> bool {
+        let path = self.path.trim_matches('/');
+        let Some((rest, "watch" | "proxy")) = path.rsplit_once('/') else { return false };
+        let parts: Vec<&str> = rest.split('/').collect();
+        matches!(parts.as_slice(), ["api", _] | ["apis", _, _])
+    }
+
+    /// The resource path, when it is one.
+    pub fn resource(&self) -> Option<&ResourcePath> {
+        match &self.subject {
+            Subject::Resource(path) => Some(path),
+            Subject::Path => None,
+        }
+    }
+
+    /// The one object that the path itself, in its old form, asks to watch.
+    pub fn watched_name(&self) -> Option<String> {
+        let (resource, special) = resource_path(&self.path)?;
+        (special == Some("watch") && !resource.name.is_empty()).then_some(resource.name)
+    }
+
+    /// Whether it is the path that says to watch, in its old form.
+    pub(crate) fn is_watched_by_path(&self) -> bool {
+        resource_path(&self.path).is_some_and(|(_, special)| special == Some("watch"))
+    }
+
+    /// Whether it may last: a watch.
+    pub fn is_long_running(&self) -> bool {
+        self.verb == "watch"
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.verb, "get" | "list" | "watch" | "head")
+    }
+}
+
+fn verb(method: &Method, path: &ResourcePath, watch: bool) -> &'static str {
+    let collection = path.name.is_empty();
+    match *method {
+        Method::GET | Method::HEAD if collection && watch => "watch",
+        Method::GET | Method::HEAD if collection => "list",
+        Method::DELETE if collection => "deletecollection",
+        Method::GET | Method::HEAD => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "",
+    }
+}
+
+/// The verb of a method that is none of HTTP's usual ones, on a path that is no resource.
+pub(crate) const UNKNOWN: &str = "unknown";
+
+fn method_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET | Method::HEAD => "get",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => UNKNOWN,
+    }
+}
+
+/// `/apis/<g>/<v>/…` and `/api/<v>/…`, as far as they name a resource; and the verb, where the path says it:
+/// `…/<v>/watch/…`, as it did before there was a parameter to say it, and `…/<v>/proxy/…`, which no kind has any
+/// more, but which is another permission.
+fn resource_path(path: &str) -> Option<(ResourcePath, Option<&'static str>)> {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let (group, version, rest) = match parts.as_slice() {
+        ["api", version, rest @ ..] => ("", *version, rest),
+        ["apis", group, version, rest @ ..] => (*group, *version, rest),
+        _ => return None,
+    };
+    let (special, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (Some("watch"), rest),
+        ["proxy", rest @ ..] if !rest.is_empty() => (Some("proxy"), rest),
+        rest => (None, rest),
+    };
+    let (namespace, rest) = match rest {
+        // The namespace object itself and its subresources are not inside it.
+        ["namespaces", _] | ["namespaces", _, "status" | "finalize"] | ["namespaces"] => ("", rest),
+        ["namespaces", namespace, rest @ ..] => (*namespace, rest),
+        other => ("", other),
+    };
+    let (resource, name, subresource) = match rest {
+        [resource] => (*resource, "", String::new()),
+        [resource, name] => (*resource, *name, String::new()),
+        [resource, name, ..] if special == Some("proxy") => (*resource, *name, String::new()),
+        // What follows a subresource is nobody's.
+        [resource, name, subresource, ..] => (*resource, *name, (*subresource).to_owned()),
+        [] => return None,
+    };
+    if resource.is_empty() {
+        return None;
+    }
+    let path = ResourcePath {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        namespace: namespace.to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        subresource,
+    };
+    Some((path, special))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(method: &Method, path: &str, watch: bool) -> String {
+        let info = RequestInfo::resolve(method, path, watch, None);
+        match info.subject {
+            Subject::Path => format!("{} path", info.verb),
+            Subject::Resource(r) => {
+                format!(
+                    "{} {}|{}|{}|{}|{}|{}",
+                    info.verb, r.group, r.version, r.namespace, r.resource, r.name, r.subresource
+                )
+            }
+        }
+    }
+
+    #[test]
+    fn paths_resolve_to_what_they_name() {
+        let table = [
+            (Method::GET, "/apis/g/v1/watch/machines", false, "watch g|v1||machines||"),
+            (Method::GET, "/apis/g/v1/watch/namespaces/ns/machines/m", false, "watch g|v1|ns|machines|m|"),
+            (Method::GET, "/api/v1/watch/namespaces/ns", false, "watch |v1||namespaces|ns|"),
+            (Method::GET, "/apis/g/v1/proxy/namespaces/ns/machines/m/x", false, "proxy g|v1|ns|machines|m|"),
+            (Method::GET, "/apis/g/v1/watch", false, "list g|v1||watch||"),
+            (Method::GET, "/apis/g/v1/machines", false, "list g|v1||machines||"),
+            (Method::GET, "/apis/g/v1/machines", true, "watch g|v1||machines||"),
+            (Method::GET, "/apis/g/v1/namespaces/ns/machines", false, "list g|v1|ns|machines||"),
+            (Method::GET, "/apis/g/v1/namespaces/ns/machines/m", true, "get g|v1|ns|machines|m|"),
+            (
+                Method::POST,
+                "/apis/g/v1/namespaces/ns/machines/m/reboot",
+                false,
+                "create g|v1|ns|machines|m|reboot",
+            ),
+            (
+                Method::PATCH,
+                "/apis/g/v1/namespaces/ns/machines/m/status",
+                false,
+                "patch g|v1|ns|machines|m|status",
+            ),
+            (
+                Method::DELETE,
+                "/apis/g/v1/namespaces/ns/machines",
+                false,
+                "deletecollection g|v1|ns|machines||",
+            ),
+            (Method::GET, "/api/v1/namespaces", false, "list |v1||namespaces||"),
+            (Method::DELETE, "/api/v1/namespaces/ns", false, "delete |v1||namespaces|ns|"),
+            (Method::GET, "/api/v1/namespaces/ns/secrets/s", false, "get |v1|ns|secrets|s|"),
+            (Method::GET, "/apis/g/v1", false, "get path"),
+            (Method::GET, "/api", false, "get path"),
+            (Method::POST, "/", false, "post path"),
+        ];
+        for (method, path, watch, expected) in table {
+            assert_eq!(show(&method, path, watch), expected, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn a_verb_of_nothing_is_unclear() {
+        let unclear = |path: &str| RequestInfo::resolve(&Method::GET, path, false, None).is_unclear();
+        assert!(unclear("/apis/g/v1/watch"));
+        assert!(unclear("/apis/g/v1/proxy/"));
+        assert!(unclear("/api/v1/watch"));
+        assert!(!unclear("/apis/g/v1/watch/machines"));
+        assert!(!unclear("/apis/g/v1/namespaces/watch"));
+        assert!(!unclear("/apis/g/watch"));
+    }
+
+    #[test]
+    fn the_name_that_a_selector_asks_for_is_that_of_what_is_read_in_the_usual_form() {
+        let name = |path: &str, watch: bool| {
+            let info = RequestInfo::resolve(&Method::GET, path, watch, Some("m"));
+            info.resource().unwrap().name.clone()
+        };
+        assert_eq!(name("/apis/g/v1/namespaces/ns/machines", false), "m");
+        assert_eq!(name("/apis/g/v1/namespaces/ns/machines", true), "m");
+        assert_eq!(name("/apis/g/v1/watch/namespaces/ns/machines", true), "");
+        assert_eq!(name("/apis/g/v1/watch/namespaces/ns/machines/a", false), "a");
+    }
+}

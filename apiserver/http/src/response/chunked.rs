@@ -1,0 +1,173 @@
+//! A body that takes time to make: a chunk at a time, on threads of its own, while it is sent.
+//!
+//! The items of a list are there as they go out, and are copied by what writes to the client. The rows of a table, metadata
+//! in protobuf, and what is indented or compressed take several times as long, which others would wait for. All such bodies take turns, a chunk each, and
+//! hold no more than the chunk that is sent and the next.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
+use std::task::{Context, Poll, ready};
+use std::thread;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use crate::observe::metrics::RequestSeries;
+use crate::response::cooperative_yield::GivingWay;
+
+/// What makes the chunks. It tells by its `size_hint` that there are no more, where it knows.
+pub(crate) type Chunks = Box<dyn Iterator<Item = Bytes> + Send>;
+
+/// What a thread has made, and what makes the rest.
+type Made = (Option<Bytes>, Option<Chunks>);
+
+/// A chunk that is to be made, and who waits for it.
+type Job = (Chunks, oneshot::Sender<Made>);
+
+/// The way to the threads: as many as there are processors, since more would take them from everybody else. A thread goes
+/// on with the next chunk that somebody waits for, and nobody has to be woken in between.
+static JOBS: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
+    let (jobs, waiting) = mpsc::channel();
+    let waiting = Arc::new(Mutex::new(waiting));
+    for _ in 0..thread::available_parallelism().map_or(1, std::num::NonZero::get) {
+        let waiting = Arc::clone(&waiting);
+        let thread = thread::Builder::new().name("http-chunks".to_owned()).spawn(move || work(&waiting));
+        // The others do its part; where there is none, bodies are cut off.
+        let _ = thread.inspect_err(|error| tracing::error!(%error, "a thread for large answers"));
+    }
+    jobs
+});
+
+/// Such a body on its way.
+pub(crate) struct Chunked {
+    first: Option<Bytes>,
+    rest: Option<Chunks>,
+    making: Option<oneshot::Receiver<Made>>,
+    sent: usize,
+    /// Where its length is told once it is known.
+    series: Option<Arc<RequestSeries>>,
+}
+
+impl Chunked {
+    /// A body of which the first chunk may be made already.
+    pub(crate) fn new(first: Option<Bytes>, rest: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
+        Self { first, rest: Some(Box::new(GivingWay::new(rest))), making: None, sent: 0, series: None }
+    }
+
+    /// All chunks, for who makes something else of them before any was sent.
+    pub(crate) fn into_chunks(mut self) -> impl Iterator<Item = Bytes> + Send {
+        self.first.take().into_iter().chain(self.rest.take().into_iter().flatten())
+    }
+
+    /// Tells its length there when it has been sent, or nobody takes it any more.
+    pub(crate) fn count(&mut self, series: Arc<RequestSeries>) {
+        self.series = Some(series);
+    }
+
+    /// The next chunk. The one after it is begun: it is made while this one is sent.
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.making.is_none() {
+            self.making = self.rest.take().map(begin);
+        }
+        let chunk = match self.first.take() {
+            Some(first) => Some(first),
+            None => ready!(self.poll_made(context)),
+        };
+        self.sent += chunk.as_ref().map_or(0, Bytes::len);
+        Poll::Ready(chunk)
+    }
+
+    fn poll_made(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(making) = &mut self.making else { return Poll::Ready(None) };
+        // After a panic it is cut off.
+        let (chunk, rest) = ready!(Pin::new(making).poll(context)).unwrap_or_default();
+        self.making = rest.map(begin);
+        Poll::Ready(chunk)
+    }
+}
+
+impl Drop for Chunked {
+    fn drop(&mut self) {
+        if let Some(series) = &self.series {
+            series.sized(u64::try_from(self.sent).unwrap_or(u64::MAX));
+        }
+    }
+}
+
+impl std::fmt::Debug for Chunked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chunked").field("sent", &self.sent).finish_non_exhaustive()
+    }
+}
+
+/// Has the next chunk made when its turn comes.
+fn begin(rest: Chunks) -> oneshot::Receiver<Made> {
+    let (told, made) = oneshot::channel();
+    // Without a thread nothing is told.
+    let _ = JOBS.send((rest, told));
+    made
+}
+
+/// Makes one chunk after the other.
+fn work(waiting: &Mutex<mpsc::Receiver<Job>>) {
+    loop {
+        // It is held by one thread that waits, and the others wait for that.
+        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((mut rest, told)) = next else { return };
+        if told.is_closed() {
+            continue;
+        }
+        let made = std::panic::catch_unwind(AssertUnwindSafe(move || {
+            let chunk = rest.next();
+            (chunk, Some(rest).filter(|rest| rest.size_hint().1 != Some(0)))
+        }));
+        match made {
+            // Whoever has gone needs it no more.
+            Ok(made) => drop(told.send(made)),
+            Err(_) => tracing::error!("a large answer made the server panic"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    async fn parts(chunked: &mut Chunked) -> Vec<Bytes> {
+        let mut parts = Vec::new();
+        while let Some(part) = poll_fn(|context| chunked.poll_next(context)).await {
+            parts.push(part);
+        }
+        parts
+    }
+
+    #[tokio::test]
+    async fn chunks_come_in_their_order() {
+        let chunks = |from: u8| (from..100).map(|number| Bytes::from(vec![number]));
+        let all: Vec<Bytes> = chunks(0).collect();
+        assert_eq!(parts(&mut Chunked::new(None, chunks(0))).await, all);
+        assert_eq!(parts(&mut Chunked::new(all.first().cloned(), chunks(1))).await, all);
+        assert_eq!(Chunked::new(all.first().cloned(), chunks(1)).into_chunks().collect::<Vec<_>>(), all);
+    }
+
+    /// More panics than there can be threads, and bodies that nobody takes.
+    #[tokio::test]
+    async fn a_panic_cuts_off_one_body_and_ends_no_thread() {
+        let bad = || {
+            Chunked::new(
+                None,
+                (0..9).map(|number| if number == 1 { panic!("on purpose") } else { Bytes::new() }),
+            )
+        };
+        for _ in 0..2 * thread::available_parallelism().unwrap().get() {
+            assert_eq!(parts(&mut bad()).await.len(), 1);
+            let _ = poll_fn(|context| Poll::Ready(bad().poll_next(context))).await;
+        }
+        let good = std::iter::repeat_n(Bytes::from_static(b"x"), 3);
+        assert_eq!(parts(&mut Chunked::new(None, good)).await.len(), 3);
+    }
+}

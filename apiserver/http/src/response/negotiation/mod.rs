@@ -1,0 +1,300 @@
+//! In which form an answer goes out: what of the object, and how it is written.
+//!
+//! The rules are upstream's: the clauses of `Accept` in the order of their weight, for each of them
+//! the first encoding that it names and that can carry what it asks for. Parameters may ask for
+//! another view of the object (`as`, `g`, `v`), for a stream, and for indentation.
+
+use apiserver_machinery::status::{ApiError, ApiResult};
+use http::header::{ACCEPT, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
+
+use crate::request::query::Query;
+use crate::response::encoding::Encoding;
+
+/// What is said to those who accept nothing of it.
+pub(crate) const ACCEPTED: &str = "only the following media types are accepted: application/json, \
+                                   application/yaml, application/vnd.kubernetes.protobuf";
+
+/// The same of watches.
+const ACCEPTED_STREAMS: &str = "only the following media types are accepted: application/json;stream=watch, \
+                                application/vnd.kubernetes.protobuf;stream=watch";
+
+/// The media types of answers.
+pub(crate) const MEDIA_TYPES: [&str; 3] =
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// What of an object or list is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    /// All of it.
+    Whole,
+    /// `Table` of `meta.k8s.io`, in this version.
+    Table(&'static str),
+    /// `PartialObjectMetadata`, in this version of `meta.k8s.io`.
+    Metadata(&'static str),
+    /// `PartialObjectMetadataList`, likewise.
+    MetadataList(&'static str),
+}
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) view: View,
+    pub(crate) encoding: Encoding,
+}
+
+impl Form {
+    /// Whole objects in one line of JSON: what the cache holds ready.
+    pub(crate) const JSON: Self = Self { view: View::Whole, encoding: Encoding::Json };
+}
+
+/// One clause of `Accept`.
+#[derive(Debug, Clone, PartialEq)]
+struct Clause<'h> {
+    media: (&'h str, &'h str),
+    parameters: Vec<(&'h str, &'h str)>,
+    quality: f32,
+}
+
+impl<'h> Clause<'h> {
+    fn parse(text: &'h str) -> Option<Self> {
+        // Spaces alone are passed over, and a parameter that says nothing is none.
+        let trim = |text: &'h str| text.trim_matches(' ');
+        let mut parts = text.split(';').map(trim);
+        let media = match parts.next()? {
+            "*" => ("*", "*"),
+            media => media.split_once('/').map(|(kind, subtype)| (trim(kind), trim(subtype)))?,
+        };
+        let pairs = parts.filter_map(|part| part.split_once('='));
+        let pairs = pairs.map(|(key, value)| (trim(key), trim(value)));
+        let parameters: Vec<_> = pairs.filter(|(_, value)| !value.is_empty()).collect();
+        let mut clause = Self { media, parameters, quality: 1.0 };
+        if clause.has("q") {
+            // What is no number is wanted least.
+            clause.quality = clause.parameter("q").parse().unwrap_or_default();
+        }
+        Some(clause)
+    }
+
+    /// The last of a name counts.
+    fn parameter(&self, name: &str) -> &'h str {
+        self.parameters.iter().rfind(|(key, _)| *key == name).map_or("", |(_, value)| value)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.parameters.iter().any(|(key, _)| *key == name)
+    }
+
+    fn names(&self, encoding: Encoding) -> bool {
+        let (kind, subtype) = self.media;
+        let own = encoding.content_type().strip_prefix("application/");
+        matches!((kind, subtype), ("*" | "application", "*"))
+            || (kind == "application" && Some(subtype) == own)
+    }
+
+    /// Whether the parameters ask for something that this encoding does not have.
+    fn excludes(&self, encoding: Encoding) -> bool {
+        let stream = self.parameter("stream");
+        !(stream.is_empty() || (stream == "watch" && encoding != Encoding::Yaml))
+    }
+
+    /// The view asked for; `None` when there is no such view.
+    fn view(&self) -> Option<View> {
+        if !["as", "g", "v"].iter().any(|name| self.has(name)) {
+            return Some(View::Whole);
+        }
+        let version = match (self.parameter("g"), self.parameter("v")) {
+            ("meta.k8s.io", "v1") => "v1",
+            ("meta.k8s.io", "v1beta1") => "v1beta1",
+            _ => return None,
+        };
+        match self.parameter("as") {
+            "Table" => Some(View::Table(version)),
+            "PartialObjectMetadata" => Some(View::Metadata(version)),
+            "PartialObjectMetadataList" => Some(View::MetadataList(version)),
+            _ => None,
+        }
+    }
+}
+
+/// The clauses of the first `Accept`, the most wanted first; of those wanted alike, the most precise.
+fn clauses(accept: Option<&HeaderValue>) -> Vec<Clause<'_>> {
+    let accept = accept.and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).unwrap_or_default();
+    let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
+    let vague = |clause: &Clause<'_>| (clause.media.0 == "*", clause.media.1 == "*");
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then_with(|| vague(a).cmp(&vague(b))));
+    clauses
+}
+
+fn is_silent(accept: Option<&HeaderValue>) -> bool {
+    accept.is_none_or(|value| value.is_empty())
+}
+
+/// In the order in which they are offered to whoever takes any.
+const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
+
+/// Picks the form of an object or a list. Whether what is found can be shown in it is seen when it is there.
+///
+/// # Errors
+/// 406 when none of the forms asked for can be had.
+pub(crate) fn form(headers: &HeaderMap, query: &Query) -> ApiResult<Form> {
+    let accept = headers.get(ACCEPT);
+    let pretty = is_for_people(headers.get(USER_AGENT), query.text("pretty"));
+    if is_silent(accept) {
+        return Ok(Form { view: View::Whole, encoding: indented(Encoding::Json, pretty) });
+    }
+    for clause in clauses(accept) {
+        for encoding in ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding)) {
+            let Some(view) = clause.view().filter(|_| !clause.excludes(encoding)) else { continue };
+            // Protobuf has no form of whole objects of kinds it does not know, nor of tables.
+            if encoding == Encoding::Protobuf && matches!(view, View::Whole | View::Table(_)) {
+                continue;
+            }
+            let encoding = indented(encoding, pretty || clause.parameter("pretty") == "1");
+            return Ok(Form { view, encoding });
+        }
+    }
+    Err(ApiError::not_acceptable(ACCEPTED))
+}
+
+/// The form of a watch's events, of the one that was agreed on.
+///
+/// # Errors
+/// 406; there are no streams of YAML.
+pub(crate) fn stream(form: Form) -> ApiResult<Form> {
+    match form.encoding {
+        Encoding::Yaml => Err(ApiError::not_acceptable(ACCEPTED_STREAMS)),
+        // An event is a line.
+        Encoding::PrettyJson => Ok(Form { encoding: Encoding::Json, ..form }),
+        Encoding::Json | Encoding::Protobuf => Ok(form),
+    }
+}
+
+/// How a `Status` is written, which any encoding can carry; what cannot be agreed on is JSON for people.
+pub(crate) fn of_errors(headers: &HeaderMap, query: &Query) -> Encoding {
+    OfErrors::new(headers, query).encoding()
+}
+
+/// The same for a request that may have gone by the time there is an error: most have none.
+#[derive(Debug)]
+pub(crate) struct OfErrors {
+    accept: Option<HeaderValue>,
+    agent: Option<HeaderValue>,
+    pretty: String,
+}
+
+impl OfErrors {
+    pub(crate) fn new(headers: &HeaderMap, query: &Query) -> Self {
+        let (accept, agent) = (headers.get(ACCEPT).cloned(), headers.get(USER_AGENT).cloned());
+        Self { accept, agent, pretty: query.text("pretty").to_owned() }
+    }
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        let (accept, pretty) = (self.accept.as_ref(), is_for_people(self.agent.as_ref(), &self.pretty));
+        if is_silent(accept) {
+            return indented(Encoding::Json, pretty);
+        }
+        for clause in clauses(accept) {
+            let plain = clause.view() == Some(View::Whole);
+            let mut named = ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding));
+            if let Some(encoding) = named.find(|encoding| plain && !clause.excludes(*encoding)) {
+                return indented(encoding, pretty || clause.parameter("pretty") == "1");
+            }
+        }
+        Encoding::PrettyJson
+    }
+}
+
+/// Whether somebody is going to read it: they say so, or use what people use.
+fn is_for_people(agent: Option<&HeaderValue>, pretty: &str) -> bool {
+    match pretty {
+        "" => {}
+        said => return matches!(said, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+    }
+    let agent = agent.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|reader| agent.starts_with(reader))
+}
+
+fn indented(encoding: Encoding, pretty: bool) -> Encoding {
+    if pretty && encoding == Encoding::Json { Encoding::PrettyJson } else { encoding }
+}
+
+/// Whether a document of discovery can be had as one for everything that there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Aggregation {
+    Offered,
+    /// Each version of a group has but a list of its own.
+    None,
+}
+
+/// In which form discovery is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Discovery {
+    /// `APIGroupDiscoveryList` v2.
+    Aggregated(Encoding),
+    /// One document per path.
+    Legacy(Encoding),
+}
+
+/// Picks the form of discovery: aggregated wherever a clause asks for it, however little it is wanted.
+///
+/// # Errors
+/// 406 when neither can be had, e.g. for aggregated discovery of an older version alone.
+pub(crate) fn discovery(
+    headers: &HeaderMap,
+    query: &Query,
+    aggregation: Aggregation,
+) -> ApiResult<Discovery> {
+    let accept = headers.get(ACCEPT);
+    let pretty = is_for_people(headers.get(USER_AGENT), query.text("pretty"));
+    if is_silent(accept) {
+        return Ok(Discovery::Legacy(indented(Encoding::Json, pretty)));
+    }
+    let clauses = clauses(accept);
+    let first = |wanted: [&str; 3]| {
+        let mut clauses = clauses.iter();
+        clauses.find_map(|clause| {
+            let asked = ["g", "v", "as"].map(|name| clause.parameter(name));
+            let mut named = ENCODINGS.into_iter().filter(|encoding| clause.names(*encoding));
+            let encoding = named.find(|encoding| asked == wanted && !clause.excludes(*encoding))?;
+            Some(indented(encoding, pretty || clause.parameter("pretty") == "1"))
+        })
+    };
+    let aggregated = match aggregation {
+        Aggregation::Offered => first(["apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"]),
+        Aggregation::None => None,
+    };
+    let legacy = || first(["", "", ""]).map(Discovery::Legacy);
+    aggregated.map(Discovery::Aggregated).or_else(legacy).ok_or_else(|| ApiError::not_acceptable(ACCEPTED))
+}
+
+/// Checks that a client takes one of these, as upstream's router does before anything is negotiated: by the
+/// names of the types alone, and without an understanding of `application/*`.
+///
+/// # Errors
+/// 406 with what there is.
+pub(crate) fn check_offered(headers: &HeaderMap, offers: &[&str]) -> ApiResult<()> {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut named = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
+    if is_silent(headers.get(ACCEPT)) || named.any(|named| named == "*/*" || offers.contains(&named)) {
+        return Ok(());
+    }
+    Err(ApiError::no_representation(offers))
+}
+
+/// The first of `offers`, media types without parameters, that the client takes; `None` for none.
+pub(crate) fn first(headers: &HeaderMap, offers: &[&'static str]) -> Option<&'static str> {
+    if is_silent(headers.get(ACCEPT)) {
+        return offers.first().copied();
+    }
+    clauses(headers.get(ACCEPT)).iter().find_map(|clause| {
+        let (kind, subtype) = clause.media;
+        offers.iter().copied().find(|offer| {
+            let Some((own_kind, own_subtype)) = offer.split_once('/') else { return false };
+            (kind == "*" || kind == own_kind) && (subtype == "*" || subtype == own_subtype)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! JSON for people, from JSON for programs: as it is sent, without a tree of it.
+
+use bytes::Bytes;
+
+use crate::response::Answer;
+use crate::response::body::ResponseBody;
+use crate::response::chunked::Chunked;
+use crate::response::compression::WORTHWHILE;
+
+/// One level.
+const INDENT: &[u8] = b"  ";
+
+/// Indents the JSON of an answer. What is large is indented while it is sent.
+pub(crate) fn indent(answer: Answer) -> Answer {
+    let (head, body) = answer.into_parts();
+    let is_small = body.length().is_some_and(|length| length <= WORTHWHILE);
+    let body = match body.into_chunks() {
+        Ok(chunks) if is_small => ResponseBody::full(Indented::new(chunks).flatten().collect::<Vec<u8>>()),
+        Ok(chunks) => ResponseBody::Chunked(Box::new(Chunked::new(None, Indented::new(chunks)))),
+        Err(stream) => stream,
+    };
+    Answer::from_parts(head, body)
+}
+
+/// Where in the JSON the next byte stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Outside,
+    /// After what opens an object or a list, which may be empty.
+    Opened,
+    Text,
+    /// In a text, after a backslash.
+    Escape,
+}
+
+/// Chunks of JSON, indented: in the form of Go's `MarshalIndent` with two spaces, which ends without the end of a line.
+struct Indented<I> {
+    plain: I,
+    place: Place,
+    depth: usize,
+}
+
+impl<I> Indented<I> {
+    fn new(plain: I) -> Self {
+        Self { plain, place: Place::Outside, depth: 0 }
+    }
+
+    fn write(&mut self, mut plain: &[u8], to: &mut Vec<u8>) {
+        loop {
+            if self.place == Place::Text {
+                let end = memchr::memchr2(b'"', b'\\', plain).unwrap_or(plain.len());
+                let (text, rest) = plain.split_at(end);
+                to.extend_from_slice(text);
+                plain = rest;
+            }
+            let Some((byte, rest)) = plain.split_first() else { return };
+            self.byte(*byte, to);
+            plain = rest;
+        }
+    }
+
+    fn byte(&mut self, byte: u8, to: &mut Vec<u8>) {
+        let place = std::mem::replace(&mut self.place, Place::Outside);
+        match (place, byte) {
+            (Place::Text, b'\\') => self.place = Place::Escape,
+            (Place::Text, b'"') => {}
+            (Place::Text | Place::Escape, _) => self.place = Place::Text,
+            (_, b' ' | b'\n' | b'\r' | b'\t') => {
+                self.place = place;
+                return;
+            }
+            (Place::Opened, b'}' | b']') => {}
+            (Place::Opened, _) => {
+                self.depth += 1;
+                self.line(to);
+                self.outside(byte, to);
+            }
+            (Place::Outside, _) => self.outside(byte, to),
+        }
+        to.push(byte);
+        match (place, byte) {
+            (Place::Outside, b',') => self.line(to),
+            (Place::Outside, b':') => to.push(b' '),
+            _ => {}
+        }
+    }
+
+    /// What stands before a byte outside of texts, and what it begins.
+    fn outside(&mut self, byte: u8, to: &mut Vec<u8>) {
+        match byte {
+            b'"' => self.place = Place::Text,
+            b'{' | b'[' => self.place = Place::Opened,
+            b'}' | b']' => {
+                self.depth = self.depth.saturating_sub(1);
+                self.line(to);
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins a line.
+    fn line(&self, to: &mut Vec<u8>) {
+        to.push(b'\n');
+        (0..self.depth).for_each(|_| to.extend_from_slice(INDENT));
+    }
+}
+
+impl<I: Iterator<Item = Bytes>> Iterator for Indented<I> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let plain = self.plain.next()?;
+        // A Machine's JSON becomes twice as long.
+        let mut indented = Vec::with_capacity(2 * plain.len());
+        self.write(&plain, &mut indented);
+        Some(Bytes::from(indented))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, self.plain.size_hint().1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn indented(compact: &[u8], cut: usize) -> Vec<u8> {
+        let chunks: Vec<Bytes> = compact.chunks(cut).map(Bytes::copy_from_slice).collect();
+        Indented::new(chunks.into_iter()).flatten().collect()
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+            r#"[{}\[\]",:\\ a]{0,8}"#.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::btree_map(any::<String>(), inner, 0..5)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_as_a_tree_is_written_wherever_it_is_cut(value in any_json(), cut in 1_usize..40) {
+            let mut compact = serde_json::to_vec(&value).unwrap();
+            compact.push(b'\n');
+            prop_assert_eq!(indented(&compact, cut), serde_json::to_vec_pretty(&value).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_is_empty_stays_on_its_line() {
+        let value = json!({"a": {}, "b": [], "c": [{}, [1, "x\\\"y"]]});
+        assert_eq!(indented(value.to_string().as_bytes(), 1), serde_json::to_vec_pretty(&value).unwrap());
+    }
+}

@@ -1,0 +1,6 @@
+//! Streamed bodies: lists, tables and metadata that are encoded while they are sent.
+
+pub(crate) mod indented;
+pub(crate) mod list;
+pub(crate) mod metadata;
+pub(crate) mod table;

@@ -1,0 +1,98 @@
+//! The rules of `metadata.managedFields` that are no matter of merging.
+
+use serde_json::Value;
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_schema::go_text::{is_printable, quoted};
+
+/// Longest name of a manager. Unit: bytes.
+const LONGEST_MANAGER: u16 = 128;
+
+/// Longest name of a subresource. Unit: bytes.
+const LONGEST_SUBRESOURCE: u16 = 256;
+
+/// From so many on nobody reads them: each repeats a name, and a body may hold many thousands.
+const MOST_FAULTS: usize = 100;
+
+/// Every fault of the entries at `path`, as long as they are not too many.
+pub(super) fn validate(entries: &[Value], path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let most = faults.len().saturating_add(MOST_FAULTS);
+    for (index, entry) in entries.iter().enumerate() {
+        if faults.len() > most {
+            break;
+        }
+        faults.extend(manager_faults(text(entry, "manager"), || path.index(index).child("manager")));
+        if is_longer(text(entry, "subresource"), LONGEST_SUBRESOURCE) {
+            let path = path.index(index).child("subresource");
+            faults.push(FieldError::too_long(path, u64::from(LONGEST_SUBRESOURCE)));
+        }
+    }
+}
+
+/// Everything that keeps a text from being the name of a manager. Of one that is too long nothing else is told: each
+/// fault would repeat it. The path is made where there is a fault.
+pub fn manager_faults(manager: &str, field: impl FnOnce() -> FieldPath) -> Vec<FieldError> {
+    if is_longer(manager, LONGEST_MANAGER) {
+        return vec![FieldError::too_long(field(), u64::from(LONGEST_MANAGER))];
+    }
+    let mut unseen = manager.char_indices().filter(|(_, character)| !is_printable(*character)).peekable();
+    if unseen.peek().is_none() {
+        return Vec::new();
+    }
+    let (mut faults, shown, field) = (Vec::new(), quoted(manager), field());
+    for (at, character) in unseen {
+        let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
+        faults.push(FieldError::invalid_text(field.clone(), &shown, &detail));
+    }
+    faults
+}
+
+fn is_longer(text: &str, most: u16) -> bool {
+    text.len() > usize::from(most)
+}
+
+fn text<'a>(entry: &'a Value, field: &str) -> &'a str {
+    entry.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_manager_is_short_and_can_be_read() {
+        let faults = |entry: Value| {
+            let mut faults = Vec::new();
+            validate(&[entry], &FieldPath::new("metadata.managedFields"), &mut faults);
+            faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(faults(json!({"manager": "x".repeat(128), "subresource": "s".repeat(256)})), [""; 0]);
+        assert_eq!(
+            faults(json!({"manager": "x".repeat(129), "subresource": "s".repeat(257)})),
+            [
+                "metadata.managedFields[0].manager: Too long: may not be more than 128 bytes",
+                "metadata.managedFields[0].subresource: Too long: may not be more than 256 bytes",
+            ]
+        );
+        let unseen =
+            "metadata.managedFields[0].manager: Invalid value: \"a\\x01\\u200b\": invalid character U+";
+        assert_eq!(
+            faults(json!({"manager": "a\u{1}\u{200b}"})),
+            [format!("{unseen}0001 (at position 1)"), format!("{unseen}200B (at position 2)")]
+        );
+    }
+
+    #[test]
+    fn faults_are_not_many_times_what_was_sent() {
+        let faults = |entries: &[Value]| {
+            let mut faults = Vec::new();
+            validate(entries, &FieldPath::new("metadata.managedFields"), &mut faults);
+            faults.len()
+        };
+        assert_eq!(faults(&[json!({"manager": "\u{1}".repeat(1 << 20)})]), 1);
+        let entries = vec![json!({"manager": "\u{1}".repeat(128)}); 10_000];
+        assert!(faults(&entries) <= MOST_FAULTS + 128 + 1);
+    }
+}

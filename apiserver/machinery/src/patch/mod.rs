@@ -1,0 +1,362 @@
+//! JSON patch and JSON merge patch.
+
+mod effort;
+mod merge;
+mod operation;
+
+use serde_json::{Map, Value, json};
+
+use self::effort::{Effort, TooMuch};
+use self::operation::Operation;
+use crate::metadata::{unknowable_kind, word};
+use crate::object;
+use crate::status::{ApiError, ApiResult};
+use crate::store::FieldValidation;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+
+/// Most operations of one JSON patch: upstream's limit.
+const MOST_OPERATIONS: usize = 10_000;
+
+/// Most faults that are told of one patch: likewise.
+const MOST_FAULTS: usize = 100;
+
+/// The fields of an operation.
+const FIELDS: [&str; 4] = ["op", "path", "from", "value"];
+
+/// A patch that was decoded, or could not be: that is told when it is carried out, after whether there
+/// is anything to carry it out on.
+#[derive(Debug, Clone)]
+pub struct Patch {
+    change: Change,
+    faults: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    /// RFC 6902.
+    Operations(Vec<Operation>),
+    /// RFC 7386.
+    Merge(Map<String, Value>),
+    /// A merge patch that puts something else in the object's place.
+    Whole(Value),
+    Refused(ApiError),
+}
+
+impl Patch {
+    /// Takes an RFC 6902 document, and the paths of the fields that occur twice in it.
+    ///
+    /// Carrying it out is refused with 400 when it is none, with 413 when it has too many operations.
+    pub fn json(document: Value, duplicates: &[String], validation: FieldValidation) -> Self {
+        let is_checked = validation != FieldValidation::Ignore;
+        let operations = match document {
+            Value::Array(operations) => operations,
+            Value::Null => Vec::new(),
+            other if is_checked => {
+                return Self::refused(unfit(&other, "value of type []handlers.jsonPatchOp"));
+            }
+            other => return Self::refused(unfit_unchecked(&other, "jsonpatch.Patch")),
+        };
+        let faults = if is_checked { faults(&operations, duplicates) } else { Vec::new() };
+        let count = operations.len();
+        let mut decoded = Vec::with_capacity(count.min(MOST_OPERATIONS));
+        for operation in operations {
+            match decode(operation, is_checked) {
+                Ok(operation) => decoded.push(operation),
+                Err(error) => return Self::refused(error),
+            }
+        }
+        if count > MOST_OPERATIONS {
+            return Self::refused(ApiError::too_large(format!(
+                "Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {count}"
+            )));
+        }
+        Self { change: Change::Operations(decoded), faults }
+    }
+
+    /// Takes an RFC 7386 document, and the paths of the fields that occur twice in it.
+    ///
+    /// Carrying it out is refused with 400 when it is no object.
+    pub fn merge(document: Value, duplicates: &[String], validation: FieldValidation) -> Self {
+        let is_checked = validation != FieldValidation::Ignore;
+        let change = match document {
+            Value::Object(fields) => Change::Merge(fields),
+            Value::Array(_) if !is_checked => Change::Whole(merge::without_nulls(&document)),
+            other if is_checked && !other.is_null() => {
+                Change::Refused(unfit(&other, "value of type map[string]interface {}"))
+            }
+            _ => Change::Refused(ApiError::bad_request("Invalid JSON Patch")),
+        };
+        let faults = if is_checked { duplicates } else { &[] };
+        Self { change, faults: faults.iter().map(|path| format!("duplicate field {path:?}")).collect() }
+    }
+
+    /// Takes a strategic merge patch that says what a merge patch would say: without directives,
+    /// and without the lists of metadata that it would merge by key.
+    ///
+    /// Carrying it out is refused with 400 when it is no object; with 422 when it needs more than merging.
+    pub fn strategic(document: Value, duplicates: &[String], validation: FieldValidation) -> Self {
+        let merged_by_key = ["finalizers", "ownerReferences"];
+        let lists = document
+            .get("metadata")
+            .is_some_and(|meta| merged_by_key.iter().any(|list| meta.get(list).is_some()));
+        if lists || has_directive(&document) {
+            let message = "only strategic merge patches without directives and without metadata.finalizers and \
+                           metadata.ownerReferences are read here; use a merge patch (--type=merge)";
+            return Self::refused(ApiError::untyped(422, message));
+        }
+        Self::merge(document, duplicates, validation)
+    }
+
+    /// What could not be read.
+    pub fn refused(error: ApiError) -> Self {
+        Self { change: Change::Refused(error), faults: Vec::new() }
+    }
+
+    /// What its writer should be told, or refused for where fields are validated strictly.
+    pub fn faults(&self) -> &[String] {
+        &self.faults
+    }
+
+    /// The object with the patch carried out.
+    ///
+    /// # Errors
+    /// 422 when an operation cannot be carried out, or what it makes is no object; else as the patch was read.
+    pub fn apply(&self, object: &Value) -> ApiResult<Value> {
+        self.carry_out(object.clone())
+    }
+
+    /// Whether it neither reads nor writes `metadata.managedFields`.
+    pub(crate) fn leaves_owners(&self) -> bool {
+        let Change::Merge(fields) = &self.change else { return false };
+        match fields.get("metadata") {
+            None => true,
+            Some(Value::Object(metadata)) => !metadata.contains_key("managedFields"),
+            Some(_) => false,
+        }
+    }
+
+    /// Whether it neither reads nor writes a field of the object.
+    pub(crate) fn leaves(&self, field: &str) -> bool {
+        match &self.change {
+            Change::Operations(operations) => !operations.iter().any(|operation| operation.is_of(field)),
+            Change::Merge(fields) => !fields.contains_key(field),
+            Change::Whole(_) | Change::Refused(_) => false,
+        }
+    }
+
+    /// The same for an object that need not be kept.
+    pub(crate) fn carry_out(&self, mut patched: Value) -> ApiResult<Value> {
+        match &self.change {
+            Change::Operations(operations) => {
+                let mut effort = Effort::default();
+                for operation in operations {
+                    operation.weigh(&mut patched, &mut effort).map_err(refused)?;
+                    operation.carry_out(&mut patched).ok_or_else(ApiError::unprocessable_patch)?;
+                }
+            }
+            Change::Merge(patch) => {
+                if let Value::Object(fields) = &mut patched {
+                    merge::merge(fields, patch);
+                }
+            }
+            Change::Whole(value) => patched = value.clone(),
+            Change::Refused(error) => return Err(error.clone()),
+        }
+        if object::is_too_deep(&patched) {
+            return Err(refused(TooMuch::Deep));
+        }
+        check_kind(&patched)?;
+        Ok(patched)
+    }
+}
+
+/// Upstream has a limit for copies, and answers so; it has none for the others.
+fn refused(why: TooMuch) -> ApiError {
+    let detail = match why {
+        TooMuch::Copied => return ApiError::unprocessable_patch(),
+        TooMuch::Deep => format!("it nests the object more than {} deep", object::DEEPEST),
+        TooMuch::Touched => "it moves too much about: send several patches".to_owned(),
+    };
+    ApiError::invalid_kind("", "", &[FieldError::forbidden(FieldPath::new("patch"), &detail)])
+}
+
+/// The refusal of what a patch has made of an object, which is shown.
+pub fn invalid(patched: &Value, why: &str) -> ApiError {
+    let fault = FieldError::invalid(FieldPath::new("patch"), &json!(patched.to_string()), why);
+    ApiError::invalid_kind("", "", &[fault])
+}
+
+/// A patch may not leave behind what does not say what it is.
+fn check_kind(patched: &Value) -> ApiResult<()> {
+    if let Some(why) = unknowable_kind(patched) {
+        return Err(invalid(patched, &why));
+    }
+    if patched.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        return Err(invalid(patched, &format!("Object 'Kind' is missing in '{patched}'")));
+    }
+    Ok(())
+}
+
+/// Takes one operation. One that cannot be one is a fault of the patch, and not of its encoding.
+fn decode(operation: Value, is_checked: bool) -> ApiResult<Operation> {
+    let fields = match operation {
+        Value::Object(fields) => fields,
+        Value::Null => Map::new(),
+        other if is_checked => return Err(unfit(&other, "value of type handlers.jsonPatchOp")),
+        other => return Err(unfit_unchecked(&other, "jsonpatch.Operation")),
+    };
+    let is_wrong =
+        |name: &&str| fields.get(*name).is_some_and(|value| !value.is_string() && !value.is_null());
+    let texts = ["op", "path", "from"];
+    match texts
+        .iter()
+        .find(|name| is_checked && is_wrong(name))
+        .and_then(|name| Some((name, fields.get(*name)?)))
+    {
+        Some((name, value)) => Err(unfit(value, &format!("struct field jsonPatchOp.{name} of type string"))),
+        None => Ok(Operation::new(fields)),
+    }
+}
+
+/// What is said of fields that occur twice, or that operations do not have.
+fn faults(operations: &[Value], duplicates: &[String]) -> Vec<String> {
+    let unknown = operations.iter().enumerate().flat_map(|(index, operation)| {
+        let names = operation.as_object().into_iter().flat_map(Map::keys);
+        names.filter(|name| !FIELDS.contains(&name.as_str())).map(move |name| format!("[{index}].{name}"))
+    });
+    let unknown: Vec<String> = unknown.take(MOST_FAULTS).collect();
+    let twice = duplicates.iter().filter(|path| !unknown.contains(path));
+    let twice = twice.map(|path| format!("json patch duplicate field {path:?}"));
+    twice
+        .chain(unknown.iter().map(|path| format!("json patch unknown field {path:?}")))
+        .take(MOST_FAULTS)
+        .collect()
+}
+
+fn unfit(value: &Value, target: &str) -> ApiError {
+    let message = "error decoding patch: json: cannot unmarshal";
+    ApiError::bad_request(format!("{message} {} into Go {target}", word(value)))
+}
+
+/// The same in the words of upstream's second decoder, which is met when the first is not asked.
+fn unfit_unchecked(value: &Value, target: &str) -> ApiError {
+    ApiError::bad_request(format!("json: cannot unmarshal {} into Go value of type {target}", word(value)))
+}
+
+/// Whether a `$patch`, `$setElementOrder/…` or the like stands anywhere.
+fn has_directive(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.iter().any(|(key, value)| key.starts_with('$') || has_directive(value)),
+        Value::Array(items) => items.iter().any(has_directive),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WARN: FieldValidation = FieldValidation::Warn;
+
+    #[test]
+    fn patches_do_what_their_documents_say() {
+        let object = json!({"kind": "K", "a": 1, "l": [1], "m": {"x": 1}});
+        let merge = Patch::merge(json!({"a": null, "m": {"y": 2}}), &[], WARN);
+        assert_eq!(merge.apply(&object), Ok(json!({"kind": "K", "l": [1], "m": {"x": 1, "y": 2}})));
+        let operations =
+            json!([{"op": "test", "path": "/a", "value": 1}, {"op": "add", "path": "/l/-", "value": 2}]);
+        let patched = Patch::json(operations, &[], WARN).apply(&object);
+        assert_eq!(patched, Ok(json!({"kind": "K", "a": 1, "l": [1, 2], "m": {"x": 1}})));
+        assert_eq!(Patch::json(Value::Null, &[], WARN).apply(&object), Ok(object));
+    }
+
+    #[test]
+    fn a_strategic_patch_is_read_as_far_as_it_merges() {
+        let object = json!({"kind": "K", "data": {"c": "d"}, "metadata": {"labels": {"x": "y"}}});
+        let patch = json!({"data": {"a": "b"}, "metadata": {"labels": {"x": null}}});
+        assert_eq!(
+            Patch::strategic(patch, &[], WARN).apply(&object),
+            Ok(json!({"kind": "K", "data": {"a": "b", "c": "d"}, "metadata": {"labels": {}}}))
+        );
+        for patch in [json!({"data": {"$patch": "replace"}}), json!({"metadata": {"finalizers": ["a"]}})] {
+            assert_eq!(Patch::strategic(patch, &[], WARN).apply(&object).unwrap_err().code, 422);
+        }
+    }
+
+    #[test]
+    fn a_patch_cannot_make_much_of_little() {
+        let object = json!({"kind": "K", "l": [], "d": {}});
+        let many = |prefix: &str, often: &str, times: usize| {
+            let patch = format!("[{prefix}{}]", vec![often; times].join(","));
+            Patch::json(serde_json::from_str(&patch).unwrap(), &[], WARN).apply(&object)
+        };
+        let double = r#"{"op":"copy","from":"/l","path":"/l/-"}"#;
+        assert!(many("", double, 15).is_ok());
+        assert_eq!(many("", double, 40), Err(ApiError::unprocessable_patch()));
+        let nest = r#"{"op":"move","from":"/d","path":"/l/0"},{"op":"add","path":"/d","value":{}},
+            {"op":"move","from":"/l/0","path":"/d/d"}"#;
+        assert!(many("", nest, 90).is_ok());
+        let deep = many("", nest, 3000).unwrap_err();
+        assert_eq!(
+            deep.message,
+            r#" "" is invalid: patch: Forbidden: it nests the object more than 100 deep"#
+        );
+        let long = format!(r#"{{"op":"add","path":"/l","value":[{}0]}},"#, "0,".repeat(100_000));
+        let shift = r#"{"op":"add","path":"/l/0","value":0}"#;
+        assert!(many(&long, shift, 100).is_ok());
+        assert_eq!(many(&long, shift, 9000).unwrap_err().code, 422);
+    }
+
+    #[test]
+    fn a_merge_patch_does_not_nest_deeper_than_is_read() {
+        let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!({"a": inner}));
+        let merged = |depth| Patch::merge(nested(depth), &[], WARN).apply(&json!({"kind": "K"}));
+        assert!(merged(100).is_ok());
+        assert_eq!(merged(101).unwrap_err().code, 422);
+    }
+
+    #[test]
+    fn faults_have_the_codes_clients_know() {
+        let object = json!({"kind": "K", "a": 1});
+        let json =
+            |document: Value, validation| Patch::json(document, &[], validation).apply(&object).unwrap_err();
+        let many = json!(vec![json!({"op": "test", "path": "/a", "value": 1}); 10_001]);
+        let table = [
+            (json!([{"op": "test", "path": "/a", "value": 2}]), 422, 422),
+            (json!([{"op": "remove", "path": "/b"}]), 422, 422),
+            (json!([{"op": "zap", "path": "/b"}]), 422, 422),
+            (json!([null]), 422, 422),
+            (json!([{"op": 1}]), 400, 422),
+            (json!([{"op": "test", "path": "/a", "from": []}]), 400, 422),
+            (json!([1]), 400, 400),
+            (json!({}), 400, 400),
+            (json!([{"op": "replace", "path": "", "value": []}]), 422, 422),
+            (json!([{"op": "remove", "path": "/kind"}]), 422, 422),
+            (many, 413, 413),
+        ];
+        for (document, checked, unchecked) in table {
+            assert_eq!(json(document.clone(), WARN).code, checked, "{document}");
+            assert_eq!(json(document.clone(), FieldValidation::Ignore).code, unchecked, "{document}");
+        }
+        let merge =
+            |document: Value, validation| Patch::merge(document, &[], validation).apply(&object).unwrap_err();
+        assert_eq!(merge(json!([]), WARN).code, 400);
+        assert_eq!(merge(json!([]), FieldValidation::Ignore).code, 422);
+        assert_eq!(merge(json!(1), FieldValidation::Ignore).message, "Invalid JSON Patch");
+        assert_eq!(merge(Value::Null, WARN).message, "Invalid JSON Patch");
+    }
+
+    #[test]
+    fn what_is_said_twice_or_not_known_is_told() {
+        let document = json!([{"op": "test", "path": "/kind", "value": "K", "foo": 1}]);
+        let duplicates = ["[0].op".to_owned(), "[0].foo".to_owned()];
+        let patch = Patch::json(document.clone(), &duplicates, WARN);
+        assert_eq!(
+            patch.faults(),
+            [r#"json patch duplicate field "[0].op""#, r#"json patch unknown field "[0].foo""#]
+        );
+        assert!(Patch::json(document, &duplicates, FieldValidation::Ignore).faults().is_empty());
+        let patch = Patch::merge(json!({"a": 1}), &["a".to_owned()], WARN);
+        assert_eq!(patch.faults(), [r#"duplicate field "a""#]);
+    }
+}

@@ -1,0 +1,113 @@
+//! Objects as bytes, and back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+use storage_contract::{Entry, Key, Revision, StoreResult};
+
+use super::own_writes::Prepared;
+use crate::encryption::Encryption;
+use crate::object;
+use crate::resource::{Registry, Resource};
+use crate::status::{ApiError, ApiResult};
+use crate::store::write::object_json::Rendered;
+use crate::store::write::raw_field::Undecoded;
+use crate::store::{CachedObject, Kind, ObjectStore, text};
+
+impl ObjectStore {
+    /// A stored entry as the cache holds it, in the request's version.
+    pub(crate) fn project(&self, kind: Kind<'_>, entry: &Entry) -> Arc<CachedObject> {
+        Arc::new(CachedObject::of_entry(&self.registry, kind.stored, &self.encryption, entry))
+            .view(kind.resource)
+    }
+
+    /// The stored object now, decoded and defaulted, with its entry.
+    pub(crate) async fn read(&self, kind: Kind<'_>, key: &Key) -> ApiResult<Option<(Value, Entry)>> {
+        let entry = self.store.get(key).await.map_err(|error| ApiError::storage(&error))?;
+        let Some(entry) = entry else { return Ok(None) };
+        let object = self.decode(kind, &entry)?;
+        Ok(Some((object, entry)))
+    }
+
+    /// The object behind an entry, in the request's version.
+    pub(crate) fn decode(&self, kind: Kind<'_>, entry: &Entry) -> ApiResult<Value> {
+        let plain = open(kind.stored, &self.encryption, entry);
+        let object = plain.and_then(|plain| decode(&self.registry, kind.stored, entry, &plain));
+        let object = object.map_err(ApiError::internal)?;
+        kind.served(object)
+    }
+
+    /// Whether an entry is written as it would be written now: in this version, with this key.
+    pub(crate) fn is_current(&self, kind: Kind<'_>, entry: &Entry) -> bool {
+        let stored = open(kind.stored, &self.encryption, entry).and_then(|plain| parse(entry, &plain));
+        self.encryption.is_current(&kind.resource.qualified_plural(), &entry.value)
+            && stored.is_ok_and(|stored| text(&stored, "apiVersion") == kind.stored.api_version())
+    }
+
+    /// An object with packed owners, as it is to be stored. What was left of it is put in.
+    pub(crate) fn encode(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        object: &Value,
+        left: Option<&Undecoded>,
+    ) -> ApiResult<Prepared> {
+        let stored = kind.as_stored(object)?;
+        let internal = |error: &dyn std::fmt::Display| ApiError::internal(error.to_string());
+        let rendered = Rendered::of_packed(&stored, left).map_err(|error| internal(&error))?;
+        let sealed =
+            self.encryption.seal(&kind.resource.qualified_plural(), key.as_str(), rendered.json.clone());
+        let value = sealed.map_err(|error| internal(&error))?;
+        Ok(Prepared::new(kind.stored, &stored, rendered, value))
+    }
+
+    /// Sends a write, of which the cache will hear.
+    pub(crate) async fn send(
+        &self,
+        key: &Key,
+        prepared: Prepared,
+        write: impl Future<Output = StoreResult<Revision>> + Send,
+    ) -> StoreResult<Revision> {
+        let announced = self.expected.announce(key, prepared);
+        let revision = write.await?;
+        announced.happened();
+        Ok(revision)
+    }
+}
+
+/// A stored entry's bytes, decrypted. The error names the key.
+pub(crate) fn open(resource: &Resource, encryption: &Encryption, entry: &Entry) -> Result<Bytes, String> {
+    let plain = encryption.open(&resource.qualified_plural(), entry.key.as_str(), &entry.value);
+    plain.map_err(|error| error.to_string())
+}
+
+/// What they say. The error names the key.
+fn parse(entry: &Entry, plain: &Bytes) -> Result<Value, String> {
+    serde_json::from_slice(plain).map_err(|error| format!("{} cannot be decoded: {error}", entry.key))
+}
+
+/// The object behind a stored entry, in the version that is stored now, defaulted, with its
+/// revision. It may have been written when another version was. The error names the key.
+pub(crate) fn decode(
+    registry: &Registry,
+    resource: &Resource,
+    entry: &Entry,
+    plain: &Bytes,
+) -> Result<Value, String> {
+    let mut object = parse(entry, plain)?;
+    let version = text(&object, "apiVersion");
+    if version != resource.api_version() {
+        let of_then = |other: &&Arc<Resource>| {
+            other.group == resource.group && other.plural == resource.plural && other.api_version() == version
+        };
+        let then = registry.resources().iter().find(of_then).and_then(|then| then.conversion.as_ref());
+        let conversion = then.ok_or_else(|| {
+            format!("{} is stored as {version:?}, which is no version of {} here", entry.key, resource.kind)
+        })?;
+        object = conversion.stored(object).map_err(|error| format!("{}: {error}", entry.key))?;
+    }
+    resource.schema.fill_in(&mut object);
+    object::set_revision(&mut object, entry.modified);
+    Ok(object)
+}

@@ -1,0 +1,8 @@
+//! Objects in the watch cache: ready-made bytes and the fields that selectors need.
+
+pub(crate) mod encoded;
+pub(crate) mod fast_path;
+pub(crate) mod json;
+pub(crate) mod object;
+pub(crate) mod own_writes;
+pub(crate) mod selectable;

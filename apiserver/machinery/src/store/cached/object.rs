@@ -1,0 +1,275 @@
+//! What the watch cache holds of an object: its bytes as they go out, and what selectors need.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use serde_json::Value;
+use storage_cache::Projection;
+use storage_contract::{Entry, Revision};
+
+use super::encoded;
+use super::fast_path;
+use super::json::{CachedJson, parse};
+use super::own_writes::Expected;
+use super::selectable::Selectable;
+use crate::encryption::Encryption;
+use crate::object;
+use crate::resource::{Registry, Resource};
+use crate::selectors::{FieldSelector, LabelSelector};
+use crate::store::write::object_json::{self, Rendered};
+use crate::store::write::raw_field::Undecoded;
+
+/// What a watch event says happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// New to the watcher.
+    Added,
+    /// Changed.
+    Modified,
+    /// Gone, or no longer selected.
+    Deleted,
+}
+
+impl EventKind {
+    /// The word on the wire.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// One object as of one revision.
+#[derive(Debug)]
+pub struct CachedObject {
+    /// The JSON that clients read, or why there is none: a damaged object must be named, never
+    /// silently left out.
+    pub json: Result<CachedJson, String>,
+    /// Its revision.
+    pub revision: Revision,
+    selectable: Selectable,
+    kept: Mutex<Option<Box<Kept>>>,
+}
+
+/// What was made of an object for those who ask at about the same time.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The events that were encoded, by [`EventKind`].
+    frames: [Option<Bytes>; 3],
+    /// The object in other versions than the stored one.
+    views: Vec<(String, Arc<CachedObject>)>,
+    /// Whether somebody asked since it was last put in order.
+    is_used: bool,
+}
+
+impl CachedObject {
+    pub(crate) fn new(resource: &Resource, object: &Value, revision: Revision) -> Self {
+        let selectable = Selectable::of(resource, object);
+        match Rendered::of(object) {
+            Ok(rendered) => Self::of_rendered(&rendered, revision, selectable),
+            Err(error) => Self::damaged(object::name(object), error.to_string(), revision),
+        }
+    }
+
+    /// An object whose JSON has been written.
+    pub(crate) fn of_rendered(rendered: &Rendered, revision: Revision, selectable: Selectable) -> Self {
+        let (json, metadata) = rendered.at(revision);
+        let json = match rendered.sets() {
+            Some(sets) => CachedJson::with_sets(&json, metadata, sets),
+            None => CachedJson::new(&json, metadata),
+        };
+        Self { json: Ok(json), revision, selectable, kept: Mutex::default() }
+    }
+
+    /// What is there and cannot be read. Of what it says only the name is known, from its key.
+    fn damaged(name: &str, why: String, revision: Revision) -> Self {
+        Self { json: Err(why), revision, selectable: Selectable::named(name), kept: Mutex::default() }
+    }
+
+    /// The object behind a stored entry.
+    pub(crate) fn of_entry(
+        registry: &Registry,
+        resource: &Resource,
+        encryption: &Encryption,
+        entry: &Entry,
+    ) -> Self {
+        let plain = encoded::open(resource, encryption, entry);
+        if let Some(skimmed) =
+            plain.as_ref().ok().and_then(|plain| fast_path::read(resource, plain, entry.modified))
+        {
+            return skimmed;
+        }
+        match plain.and_then(|plain| encoded::decode(registry, resource, entry, &plain)) {
+            Ok(object) => Self::new(resource, &object, entry.modified),
+            Err(why) => {
+                let name = entry.key.as_str().rsplit('/').next().unwrap_or_default();
+                Self::damaged(name, why, entry.modified)
+            }
+        }
+    }
+
+    /// The same at a later revision: so what was deleted, or is selected no more, is shown.
+    pub(crate) fn at(&self, revision: Revision) -> Self {
+        let json = self.json.as_ref().map_err(Clone::clone).map(|json| {
+            let (moved, metadata) = object_json::moved(json.to_vec(), json.metadata(), revision);
+            CachedJson::new(&moved, metadata)
+        });
+        Self { json, revision, selectable: self.selectable.clone(), kept: Mutex::default() }
+    }
+
+    /// Whether both selectors select it. What cannot be read may be what is looked for, and is not
+    /// left out in silence.
+    pub fn is_selected(&self, labels: &LabelSelector, fields: &FieldSelector) -> bool {
+        if self.json.is_err() {
+            return fields.name().is_none_or(|name| self.selectable.name() == Some(name));
+        }
+        self.selectable.is_selected(labels, fields)
+    }
+
+    /// The object in the version of `resource`. Converted and encoded once, however many ask.
+    pub(crate) fn view(self: &Arc<Self>, resource: &Resource) -> Arc<Self> {
+        let Some(conversion) = &resource.conversion else { return Arc::clone(self) };
+        if self.json.is_err() {
+            return Arc::clone(self);
+        }
+        let mut kept = self.kept();
+        let Kept { views, is_used, .. } = &mut **kept.get_or_insert_default();
+        *is_used = true;
+        if let Some((_, view)) = views.iter().find(|(version, _)| *version == resource.version) {
+            return Arc::clone(view);
+        }
+        let served =
+            self.to_value().and_then(|object| conversion.served(object).map_err(|error| error.to_string()));
+        let view = Arc::new(match served {
+            Ok(object) => Self::new(resource, &object, self.revision),
+            Err(why) => {
+                let name = self.selectable.name().unwrap_or_default();
+                Self::damaged(name, format!("{} {name}: {why}", resource.kind), self.revision)
+            }
+        });
+        views.push((resource.version.clone(), Arc::clone(&view)));
+        view
+    }
+
+    /// What is kept of it, to be looked at or added to by one at a time.
+    fn kept(&self) -> MutexGuard<'_, Option<Box<Kept>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops what nobody asked for since the last time.
+    fn rest(&self) {
+        let mut kept = self.kept();
+        if kept.as_mut().is_some_and(|kept| !std::mem::take(&mut kept.is_used)) {
+            *kept = None;
+        }
+    }
+
+    /// The watch event with this object, one line. Encoded once for all that watch.
+    pub fn frame(&self, kind: EventKind) -> Bytes {
+        let mut kept = self.kept();
+        let Kept { frames: [added, modified, deleted], is_used, .. } = &mut **kept.get_or_insert_default();
+        *is_used = true;
+        let slot = match kind {
+            EventKind::Added => added,
+            EventKind::Modified => modified,
+            EventKind::Deleted => deleted,
+        };
+        slot.get_or_insert_with(|| {
+            let json = self.json.as_ref().ok();
+            let mut frame = Vec::with_capacity(json.map_or(0, CachedJson::size) + 40);
+            frame.extend_from_slice(b"{\"type\":\"");
+            frame.extend_from_slice(kind.word().as_bytes());
+            frame.extend_from_slice(b"\",\"object\":");
+            match json {
+                Some(json) => json.write(&mut frame),
+                None => frame.extend_from_slice(b"null"),
+            }
+            frame.extend_from_slice(b"}\n");
+            Bytes::from(frame)
+        })
+        .clone()
+    }
+
+    /// Its `metadata` alone, decoded, with sets of fields as text: as they go out in protobuf. Null where there is none.
+    ///
+    /// # Errors
+    /// What is wrong with the stored value.
+    pub fn to_packed_metadata(&self) -> Result<Value, String> {
+        self.json.as_ref().map_err(Clone::clone)?.to_packed_metadata()
+    }
+
+    /// The object, decoded again: for forms that are not copied, and rare events.
+    ///
+    /// # Errors
+    /// What is wrong with the stored value.
+    pub fn to_value(&self) -> Result<Value, String> {
+        parse(&self.json.as_ref().map_err(Clone::clone)?.to_vec())
+    }
+
+    /// The same with packed owners, but for a field that is left.
+    pub(crate) fn to_packed(&self, left: Option<&'static str>) -> Result<(Value, Option<Undecoded>), String> {
+        self.json.as_ref().map_err(Clone::clone)?.to_packed(left)
+    }
+}
+
+/// Turns stored entries into cached objects.
+#[derive(Debug)]
+pub(crate) struct ToBytes {
+    registry: Arc<Registry>,
+    encryption: Arc<Encryption>,
+    expected: Arc<Expected>,
+}
+
+impl ToBytes {
+    pub(crate) fn new(registry: Arc<Registry>, encryption: Arc<Encryption>, expected: Arc<Expected>) -> Self {
+        Self { registry, encryption, expected }
+    }
+}
+
+impl Projection<CachedObject> for ToBytes {
+    fn project(&self, section: usize, entry: &Entry) -> CachedObject {
+        if let Some(known) = self.expected.take(&entry.key, &entry.value, entry.modified) {
+            return known;
+        }
+        match self.registry.stored().get(section) {
+            Some(resource) => CachedObject::of_entry(&self.registry, resource, &self.encryption, entry),
+            None => CachedObject::damaged("", format!("{} belongs to no kind", entry.key), entry.modified),
+        }
+    }
+
+    fn deleted(&self, last: &CachedObject, revision: Revision) -> CachedObject {
+        last.at(revision)
+    }
+
+    fn rest(&self, item: &CachedObject) {
+        item.rest();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object() -> CachedObject {
+        let json = Bytes::from_static(br#"{"metadata":{"name":"a"}}"#);
+        let rendered = Rendered::of_json(json, 12..24, 23);
+        CachedObject::of_rendered(&rendered, Revision::new(1), Selectable::default())
+    }
+
+    #[test]
+    fn an_event_is_kept_for_as_long_as_somebody_asks_for_it() {
+        let object = object();
+        let first = object.frame(EventKind::Added);
+        let shown = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}"#;
+        assert_eq!(first, format!("{shown}\n"));
+        object.rest();
+        let second = object.frame(EventKind::Added);
+        assert_eq!(first.as_ptr(), second.as_ptr(), "it was asked for a moment ago");
+        object.rest();
+        object.rest();
+        assert!(object.kept().is_none());
+        assert_eq!(object.frame(EventKind::Added), first);
+    }
+}

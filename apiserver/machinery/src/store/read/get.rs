@@ -1,0 +1,64 @@
+//! Get.
+
+use std::sync::Arc;
+
+use storage_contract::Revision;
+
+use crate::status::{ApiError, ApiResult};
+use crate::store::{CATCH_UP, CachedObject, Kind, ObjectStore, WAIT_FOR_REVISION};
+
+/// How fresh a read must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// Not older than anything acknowledged before the read began.
+    Consistent,
+    /// Whatever is at hand.
+    Any,
+    /// Not older than this.
+    AtLeast(Revision),
+}
+
+impl ObjectStore {
+    /// One object.
+    ///
+    /// # Errors
+    /// 404; 503; 504 when the revision asked for has not happened.
+    pub async fn get(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        name: &str,
+        freshness: Freshness,
+    ) -> ApiResult<Arc<CachedObject>> {
+        let key = self.key(kind, namespace, name)?;
+        let not_found = || ApiError::not_found(kind.resource, name);
+        if self.freshen(freshness).await? {
+            let snapshot = self.section(kind).ok_or_else(not_found)?.snapshot();
+            return snapshot.get(key.as_str()).map(|item| item.view(kind.resource)).ok_or_else(not_found);
+        }
+        let entry =
+            self.store.get(&key).await.map_err(|error| ApiError::storage(&error))?.ok_or_else(not_found)?;
+        Ok(self.project(kind, &entry))
+    }
+
+    /// Waits until the cache is as fresh as asked; `false` when the store must be read instead.
+    pub(crate) async fn freshen(&self, freshness: Freshness) -> ApiResult<bool> {
+        match freshness {
+            Freshness::Any if self.cache.is_ready() => Ok(true),
+            Freshness::Any => Ok(self.cache.wait_for(Revision::NONE, WAIT_FOR_REVISION).await),
+            Freshness::Consistent => {
+                self.cache.catch_up(CATCH_UP).await.map_err(|error| ApiError::storage(&error))
+            }
+            Freshness::AtLeast(revision) => {
+                if self.cache.wait_for(revision, WAIT_FOR_REVISION).await {
+                    return Ok(true);
+                }
+                let current = self.ping().await?;
+                if current >= revision {
+                    return Ok(false);
+                }
+                Err(ApiError::revision_too_large(revision.number(), current.number()))
+            }
+        }
+    }
+}

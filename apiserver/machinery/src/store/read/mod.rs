@@ -1,0 +1,6 @@
+//! Reads: get, list and watch, answered from the watch cache.
+
+pub(crate) mod get;
+pub(crate) mod list;
+pub(crate) mod remaining;
+pub(crate) mod watch;

@@ -1,0 +1,290 @@
+//! Create.
+
+use serde_json::Value;
+
+use super::namespaces::Place;
+use super::related_objects::Seen;
+use super::strict_decoding::{check_known_fields, check_version_and_metadata};
+use super::{identity, insert};
+use crate::metadata::{self, Before};
+use crate::object;
+use crate::status::{ApiError, ApiResult};
+use crate::store::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, WrittenObject, now, text};
+use apiserver_schema::Schema;
+
+/// Tries for a free name out of a `generateName`: upstream's number. With 27^5 suffixes more means
+/// something else is wrong.
+const NAME_ATTEMPTS: usize = 8;
+
+/// Longest prefix of a generated name: 63 less the suffix.
+const LONGEST_PREFIX: usize = 58;
+
+/// No vowels, no look-alikes, so that no words are spelled and none misread.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+impl ObjectStore {
+    /// Creates `object` in `namespace` (empty for cluster-scoped kinds).
+    ///
+    /// # Errors
+    /// 400, 404 (namespace), 409, 413, 422, 503, as the API answers them.
+    pub async fn create(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        mut object: Value,
+        options: WriteOptions,
+    ) -> ApiResult<Written> {
+        check_version_and_metadata(kind.resource, &object)?;
+        if let Some(fault) = identity::wrong_kind(kind.resource, &object) {
+            return Err(identity::refuse_kind(kind.resource, &object, &[fault]));
+        }
+        let mut warnings = check_known_fields(kind.resource, &mut object, options.field_validation)?;
+        if let Err(error) = set_namespace(kind, namespace, &mut object) {
+            return Err(error.after(warnings));
+        }
+        metadata::normalize(&mut object);
+        warnings.extend(drop_twins(&mut object, false));
+        let created = self.create_decoded(kind, namespace, object, &options).await;
+        Written::told(created, warnings)
+    }
+
+    async fn create_decoded(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> ApiResult<Written> {
+        let place = self.place(kind, namespace, object::name(&object)).await?;
+        // What is no number says no version.
+        let versioned =
+            object::meta(&object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0);
+        object::remove_meta(&mut object, "resourceVersion");
+        kind.resource.schema.fill_in(&mut object);
+        kind.resource.strategy.decoded(&mut object);
+        // Whoever moves an object from elsewhere sends these along, and does not come to own them.
+        forget_deletion(&mut object);
+        self.own(kind, None, &mut object, Target::Object, options);
+        prepare(kind, &mut object);
+        // What else is wrong with the object is said first.
+        let dry_run = options.dry_run || versioned;
+        let created = self.create_named(kind, &place, object, dry_run).await?;
+        if versioned && !options.dry_run {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(ApiError::untyped(500, why));
+        }
+        Ok(created)
+    }
+
+    /// Creates it under its name, or under one that is free and begins as it wants.
+    async fn create_named(
+        &self,
+        kind: Kind<'_>,
+        place: &Place<'_>,
+        mut object: Value,
+        dry_run: bool,
+    ) -> ApiResult<Written> {
+        let generate = object::meta(&object, "generateName").to_owned();
+        if !object::name(&object).is_empty() || generate.is_empty() {
+            let created = self.create_once(kind, place, object, Origin::Sent, dry_run).await;
+            // Upstream takes it for a name that it made itself.
+            return created
+                .map_err(|error| if generate.is_empty() { error } else { error.of_generated_name() });
+        }
+        for _ in 0..NAME_ATTEMPTS {
+            object::set_meta(&mut object, "name", generate_name(&generate));
+            match self.create_once(kind, place, object.clone(), Origin::Sent, dry_run).await {
+                Err(error) if error.code == 409 => {}
+                other => return other,
+            }
+        }
+        Err(ApiError::name_exhausted(kind.resource, object::name(&object)))
+    }
+
+    /// Creates what an apply makes of nothing.
+    pub(crate) async fn create_applied(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> ApiResult<Written> {
+        object::remove_meta(&mut object, "resourceVersion");
+        set_namespace(kind, namespace, &mut object)?;
+        let place = self.place(kind, namespace, object::name(&object)).await?;
+        metadata::normalize(&mut object);
+        let warnings = drop_twins(&mut object, true);
+        kind.resource.strategy.decoded(&mut object);
+        prepare(kind, &mut object);
+        let created = self.create_once(kind, &place, object, Origin::Applied, options.dry_run).await;
+        Written::told(created, warnings)
+    }
+
+    /// Tries it under one name; the answer is the object and what the writer should know.
+    async fn create_once(
+        &self,
+        kind: Kind<'_>,
+        place: &Place<'_>,
+        mut object: Value,
+        origin: Origin,
+        dry_run: bool,
+    ) -> ApiResult<Written> {
+        prepare_by_kind(kind, &mut object, None, Target::Object, origin)?;
+        let others = Seen::by(self);
+        others.prepare(kind, &mut object, None, Target::Object).await?;
+        let name = object::name(&object).to_owned();
+        check(kind, &object, None, Target::Object, dry_run)?;
+        let mut warnings = metadata::finalizer_warnings(&object, None);
+        warnings.extend(others.judge(kind, &object, None, Target::Object).await?);
+        let key = self.key(kind, place.namespace, &name)?;
+        let created = if dry_run {
+            match self.read(kind, &key).await? {
+                Some((existing, _)) => Err(insert::exists(kind, &existing)),
+                None => Ok(WrittenObject::of_packed(object)),
+            }
+        } else {
+            self.insert(kind, &key, place, object, origin).await
+        };
+        Written::told(created.map(|object| Written { object, warnings: Vec::new() }), warnings)
+    }
+}
+
+/// A new object is not being deleted.
+fn forget_deletion(object: &mut Value) {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        object::remove_meta(object, field);
+    }
+}
+
+/// What the server sets on every new object, and what it takes away.
+fn prepare(kind: Kind<'_>, object: &mut Value) {
+    forget_deletion(object);
+    for field in ["selfLink", "generation"] {
+        object::remove_meta(object, field);
+    }
+    object::set_meta(object, "uid", uuid::Uuid::new_v4().to_string());
+    object::set_meta(object, "creationTimestamp", now());
+    if kind.resource.generation {
+        object::set_meta(object, "generation", 1);
+    }
+    if let Some(root) = object.as_object_mut().filter(|_| kind.resource.status_subresource) {
+        root.remove("status");
+    }
+}
+
+/// Drops owners that are named twice, and returns what the writer should know of that. Upstream finds those of a patch
+/// late, and says so.
+pub(crate) fn drop_twins(object: &mut Value, patched: bool) -> Vec<String> {
+    let dropped = metadata::dedup_owners(object);
+    if dropped.is_empty() {
+        return Vec::new();
+    }
+    let when = if patched { " after mutating admission happens" } else { "" };
+    vec![format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and \
+         may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        dropped.join(", ")
+    )]
+}
+
+/// What the kind itself sets, and the defaults. The kind's own rules know its stored version alone.
+pub(crate) fn prepare_by_kind(
+    kind: Kind<'_>,
+    new: &mut Value,
+    old: Option<&Value>,
+    target: Target,
+    origin: Origin,
+) -> ApiResult<()> {
+    let is_asked = target != Target::Status || !kind.stored.strategy.ignores_status();
+    let keeps_nulls = origin == Origin::Applied && !kind.stored.strategy.drops_nulls();
+    let fill_in = |schema: &Schema, object: &mut Value| match keeps_nulls {
+        false => schema.fill_in(object),
+        true => schema.fill_in_defaults(object),
+    };
+    if kind.resource.conversion.is_none() {
+        // Before the kind's own defaults, which fill in what is not there.
+        if origin == Origin::Applied && !keeps_nulls {
+            kind.stored.schema.fill_in(new);
+        }
+        if is_asked {
+            kind.stored.strategy.prepare(new, old);
+        }
+        fill_in(&kind.stored.schema, new);
+        return Ok(());
+    }
+    fill_in(&kind.resource.schema, new);
+    let mut stored = kind.as_stored(new)?.into_owned();
+    let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
+    if is_asked {
+        kind.stored.strategy.prepare(&mut stored, stored_old.as_deref());
+    }
+    fill_in(&kind.stored.schema, &mut stored);
+    *new = kind.served(stored)?;
+    Ok(())
+}
+
+/// Everything that can be wrong with an object about to be stored.
+pub(crate) fn check(
+    kind: Kind<'_>,
+    new: &Value,
+    before: Option<Before<'_>>,
+    target: Target,
+    dry_run: bool,
+) -> ApiResult<()> {
+    let resource = kind.resource;
+    let old = before.map(|before| before.object);
+    let mut faults = match before {
+        None => metadata::validate_new(resource, new),
+        Some(before) => metadata::validate_update(new, before),
+    };
+    match target {
+        Target::Status => resource.schema.add_part_faults("status", new, old, &mut faults),
+        Target::Object | Target::Finalizers => resource.schema.add_faults(new, old, &mut faults),
+    }
+    faults.extend(crate::scale::validate(resource, new));
+    resource.schema.add_rule_faults(new, old, &mut faults);
+    if let Some(conversion) = &resource.conversion {
+        // What is there already is not held against an update.
+        let before = old.map(|old| conversion.validate(old)).unwrap_or_default();
+        faults.extend(conversion.validate(new).into_iter().filter(|fault| !before.contains(fault)));
+    }
+    let strategy = &kind.stored.strategy;
+    let is_exempt = (dry_run && old.is_some() && strategy.is_exempt_in_dry_run(new))
+        || (target == Target::Status && strategy.ignores_status());
+    if faults.is_empty() && !is_exempt {
+        let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
+        faults = strategy.validate(kind.as_stored(new)?.as_ref(), stored_old.as_deref());
+        if let Some(old) =
+            stored_old.filter(|_| !faults.is_empty() && before.is_some_and(|before| before.keeps_spec))
+        {
+            let there = strategy.validate(&old, Some(&old));
+            faults.retain(|fault| !there.contains(fault));
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(new), &faults)) }
+}
+
+/// The URL says the namespace; the body may repeat it.
+pub(crate) fn set_namespace(kind: Kind<'_>, namespace: &str, object: &mut Value) -> ApiResult<()> {
+    let given = object.get("metadata").map(|meta| text(meta, "namespace")).unwrap_or_default();
+    if !kind.resource.namespaced {
+        object::remove_meta(object, "namespace");
+    } else if !given.is_empty() && given != namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    } else {
+        object::set_meta(object, "namespace", namespace);
+    }
+    Ok(())
+}
+
+fn generate_name(prefix: &str) -> String {
+    let prefix: String = prefix.chars().take(LONGEST_PREFIX).collect();
+    let random = uuid::Uuid::new_v4();
+    let letter =
+        |byte: &u8| ALPHABET.get(usize::from(*byte) % ALPHABET.len()).map(|letter| char::from(*letter));
+    // The first bytes of a v4 UUID are all random.
+    let suffix: String = random.as_bytes().iter().take(5).filter_map(letter).collect();
+    format!("{prefix}{suffix}")
+}

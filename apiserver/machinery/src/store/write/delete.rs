@@ -1,0 +1,175 @@
+//! Delete.
+
+use apiserver_structured_merge::unpack;
+use serde_json::Value;
+use storage_contract::{Key, StoreError};
+
+use super::create;
+use super::current_object::Base;
+use crate::object;
+use crate::status::{ApiError, ApiResult};
+use crate::store::{DeleteOptions, Kind, ObjectStore, Origin, Propagation, Target, is_held, now};
+
+/// Lost races in a row before a deletion gives up, see the same number for patches.
+const ATTEMPTS: usize = 200;
+
+impl DeleteOptions {
+    fn check(&self, kind: Kind<'_>, object: &Value) -> ApiResult<()> {
+        let name = object::name(object);
+        if let Some(why) = kind.resource.strategy.refuse_deletion(object) {
+            return Err(ApiError::forbidden(&kind.resource.group, &kind.resource.plural, name, why));
+        }
+        let (uid, revision) = (object::meta(object, "uid"), object::meta(object, "resourceVersion"));
+        if let Some(wanted) = self.uid.as_deref().filter(|wanted| *wanted != uid) {
+            let why = format!(
+                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). \
+                 The object might have been deleted and then recreated"
+            );
+            return Err(ApiError::precondition(kind.resource, name, &why));
+        }
+        if let Some(wanted) = self.resource_version.as_deref().filter(|wanted| *wanted != revision) {
+            let why = format!(
+                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
+                 ({revision}). The object might have been modified"
+            );
+            return Err(ApiError::precondition(kind.resource, name, &why));
+        }
+        Ok(())
+    }
+}
+
+/// How a deletion ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Deletion {
+    /// The object is gone; this was it.
+    Gone(Value),
+    /// Finalizers hold it; this is it now.
+    Pending(Value),
+}
+
+impl ObjectStore {
+    /// Deletes an object, or marks it when finalizers hold it.
+    ///
+    /// # Errors
+    /// 403, 404, 409, 503.
+    pub async fn delete(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> ApiResult<Deletion> {
+        let key = self.key(kind, namespace, name)?;
+        let mut at_hand = self.at_hand(kind, &key, None).filter(|_| !options.dry_run);
+        for _ in 0..ATTEMPTS {
+            let base = match at_hand.take() {
+                Some(base) => base,
+                None => self.base(kind, &key, name).await?,
+            };
+            let is_stored = base.is_stored();
+            match self.attempt_deletion(kind, &key, base, options).await {
+                Ok(Some(mut deletion)) => {
+                    let (Deletion::Gone(object) | Deletion::Pending(object)) = &mut deletion;
+                    unpack(object);
+                    return Ok(deletion);
+                }
+                // What is wrong with what was at hand may be right with what is stored.
+                Err(error) if is_stored || error.code >= 500 => return Err(error),
+                Ok(None) | Err(_) => {}
+            }
+        }
+        Err(ApiError::modified(kind.resource, name))
+    }
+
+    /// Deletes or marks `base`; `None` when it must be done again on what is stored by now.
+    async fn attempt_deletion(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        base: Base,
+        options: &DeleteOptions,
+    ) -> ApiResult<Option<Deletion>> {
+        let is_stored = base.is_stored();
+        let Base { object: old, revision, .. } = base;
+        options.check(kind, &old)?;
+        self.check_undeletable(kind, &old).await?;
+        let mut new = marked(kind, &old, options.propagation)?;
+        if !is_held(kind.resource, &new) {
+            if options.dry_run {
+                return Ok(Some(Deletion::Gone(old)));
+            }
+            return match self.store.delete(key, revision).await {
+                Ok(_) => Ok(Some(Deletion::Gone(old))),
+                Err(StoreError::Conflict { .. }) => Ok(None),
+                Err(unknown @ StoreError::Unknown { .. }) => {
+                    let is_gone = self.look_after(kind, key, &unknown).await?.is_none();
+                    Ok(is_gone.then_some(Deletion::Gone(old)))
+                }
+                Err(error) => Err(ApiError::storage(&error)),
+            };
+        }
+        if options.dry_run || new == old {
+            return Ok(is_stored.then_some(Deletion::Pending(new)));
+        }
+        let prepared = self.encode(kind, key, &new, None)?;
+        let write = self.store.update(key, revision, prepared.value.clone());
+        match self.send(key, prepared, write).await {
+            Ok(revision) => {
+                object::set_revision(&mut new, revision);
+                Ok(Some(Deletion::Pending(new)))
+            }
+            Err(StoreError::Conflict { .. }) => Ok(None),
+            // The mark is found, or made again.
+            Err(unknown @ StoreError::Unknown { .. }) => {
+                self.look_after(kind, key, &unknown).await.map(|_| None)
+            }
+            Err(error) => Err(ApiError::storage(&error)),
+        }
+    }
+}
+
+/// The finalizers of an object that is deleted in the way asked for. Where no way is asked for, it is the one that they
+/// say already.
+fn finalizers(old: &Value, propagation: Option<Propagation>) -> Vec<&str> {
+    let found = object::finalizers(old);
+    let wanted = match propagation {
+        Some(Propagation::Foreground) => "foregroundDeletion",
+        Some(Propagation::Orphan) => "orphan",
+        Some(Propagation::Background) => "",
+        None => return found,
+    };
+    let (of_policy, mut others): (Vec<&str>, Vec<&str>) =
+        found.iter().partition(|finalizer| matches!(**finalizer, "orphan" | "foregroundDeletion"));
+    if !wanted.is_empty() {
+        if of_policy == [wanted] {
+            return found;
+        }
+        others.push(wanted);
+    }
+    others
+}
+
+/// The object with its deletion asked for, in the way asked for.
+fn marked(kind: Kind<'_>, old: &Value, propagation: Option<Propagation>) -> ApiResult<Value> {
+    let mut new = old.clone();
+    let finalizers = finalizers(old, propagation);
+    if finalizers.is_empty() {
+        object::remove_meta(&mut new, "finalizers");
+    } else {
+        object::set_meta(&mut new, "finalizers", finalizers);
+    }
+    if !object::is_deleting(old) {
+        object::set_meta(&mut new, "deletionTimestamp", now());
+        // Namespaces go when they are empty: nobody speaks of seconds there.
+        if !kind.stored.strategy.has_spec_finalizers() {
+            object::set_meta(&mut new, "deletionGracePeriodSeconds", 0);
+        }
+        if kind.resource.generation {
+            let generation =
+                object::at(old, "metadata.generation").and_then(Value::as_i64).unwrap_or_default();
+            object::set_meta(&mut new, "generation", generation + 1);
+        }
+        create::prepare_by_kind(kind, &mut new, Some(old), Target::Object, Origin::Sent)?;
+    }
+    Ok(new)
+}

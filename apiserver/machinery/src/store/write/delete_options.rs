@@ -1,0 +1,202 @@
+//! What a client says of a deletion.
+
+use serde_json::{Value, json};
+
+use crate::metadata::word;
+use crate::status::{ApiError, ApiResult};
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+
+/// What becomes of what the object owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// Deleted afterwards.
+    Background,
+    /// Deleted first.
+    Foreground,
+    /// Left, without the owner.
+    Orphan,
+}
+
+/// `metav1.DeleteOptions`, decoded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// What becomes of what the object owns; `None` is background.
+    pub propagation: Option<Propagation>,
+    /// Asked for by the old `orphanDependents: false`, whose clients are told of a deletion that is not over by 202.
+    pub cascades: bool,
+    /// Delete only this very object.
+    pub uid: Option<String>,
+    /// Delete only this very version.
+    pub resource_version: Option<String>,
+    /// Everything but the deleting.
+    pub dry_run: bool,
+}
+
+/// Go's name of a field's type, which clients find in the error.
+#[derive(Clone, Copy)]
+struct Type {
+    name: &'static str,
+    is: fn(&Value) -> bool,
+}
+
+const TEXT: Type = Type { name: "string", is: Value::is_string };
+const UID: Type = Type { name: "types.UID", is: Value::is_string };
+const POLICY: Type = Type { name: "v1.DeletionPropagation", is: Value::is_string };
+const FLAG: Type = Type { name: "bool", is: Value::is_boolean };
+const NUMBER: Type = Type { name: "int64", is: Value::is_i64 };
+const TEXTS: Type = Type { name: "[]string", is: Value::is_array };
+const PRECONDITIONS: Type = Type { name: "v1.Preconditions", is: Value::is_object };
+
+impl DeleteOptions {
+    /// Reads a decoded body, or what the query has of the same names.
+    ///
+    /// # Errors
+    /// 400 for another kind and for a value of another type, 422 for one that is not supported: a guard that cannot be
+    /// understood must not be dropped.
+    pub fn from_value(value: &Value) -> ApiResult<Self> {
+        if value.is_null() {
+            return Ok(Self::default());
+        }
+        check_kind(value)?;
+        let field = |name, wanted| typed(value, "DeleteOptions", name, wanted);
+        field("gracePeriodSeconds", NUMBER)?;
+        field("ignoreStoreReadErrorWithClusterBreakingPotential", FLAG)?;
+        let policy = field("propagationPolicy", POLICY)?;
+        let orphan = field("orphanDependents", FLAG)?.and_then(Value::as_bool);
+        let dry_run = field("dryRun", TEXTS)?.and_then(Value::as_array);
+        for each in dry_run.into_iter().flatten() {
+            check_type(each, "DeleteOptions.dryRun", TEXT)?;
+        }
+        let preconditions = field("preconditions", PRECONDITIONS)?.unwrap_or(&Value::Null);
+        let precondition = |name, wanted| {
+            let found = typed(preconditions, "Preconditions.preconditions", name, wanted)?;
+            Ok::<_, ApiError>(found.and_then(Value::as_str).map(str::to_owned))
+        };
+        let (uid, resource_version) = (precondition("uid", UID)?, precondition("resourceVersion", TEXT)?);
+        let mut faults = Vec::new();
+        let propagation = propagation(policy, orphan, &mut faults);
+        if let Some(list) = dry_run.filter(|list| list.iter().any(|each| each != "All")) {
+            faults.push(FieldError::not_supported(FieldPath::new("dryRun"), &json!(list), &["All"]));
+        }
+        if !faults.is_empty() {
+            return Err(ApiError::invalid_kind("DeleteOptions.meta.k8s.io", "", &faults));
+        }
+        let dry_run = dry_run.is_some_and(|list| !list.is_empty());
+        Ok(Self { propagation, cascades: orphan == Some(false), uid, resource_version, dry_run })
+    }
+}
+
+fn check_kind(value: &Value) -> ApiResult<()> {
+    if !value.is_object() {
+        return Err(ApiError::bad_request(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion \
+             string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            word(value)
+        )));
+    }
+    let Some(kind) = value.get("kind") else {
+        return Ok(());
+    };
+    match kind.as_str() {
+        Some("" | "DeleteOptions") => Ok(()),
+        Some(_) => {
+            Err(ApiError::bad_request("the object provided is unrecognized (must be of type DeleteOptions)"))
+        }
+        None => Err(ApiError::bad_request(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .kind of type \
+             string",
+            word(kind)
+        ))),
+    }
+}
+
+fn propagation(
+    policy: Option<&Value>,
+    orphan: Option<bool>,
+    faults: &mut Vec<FieldError>,
+) -> Option<Propagation> {
+    let Some(policy) = policy else {
+        return orphan.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background });
+    };
+    let field = || FieldPath::new("propagationPolicy");
+    if orphan.is_some() {
+        let detail = "orphanDependents and deletionPropagation cannot be both set";
+        faults.push(FieldError::invalid(field(), policy, detail));
+    }
+    match policy.as_str() {
+        Some("Background") => Some(Propagation::Background),
+        Some("Foreground") => Some(Propagation::Foreground),
+        Some("Orphan") => Some(Propagation::Orphan),
+        _ => {
+            let supported = ["Foreground", "Background", "Orphan", "nil"];
+            faults.push(FieldError::not_supported(field(), policy, &supported));
+            None
+        }
+    }
+}
+
+/// The field when it is there and not null.
+fn typed<'a>(value: &'a Value, within: &str, name: &str, wanted: Type) -> ApiResult<Option<&'a Value>> {
+    let Some(found) = value.get(name).filter(|found| !found.is_null()) else {
+        return Ok(None);
+    };
+    check_type(found, &format!("{within}.{name}"), wanted)?;
+    Ok(Some(found))
+}
+
+fn check_type(found: &Value, field: &str, wanted: Type) -> ApiResult<()> {
+    if (wanted.is)(found) {
+        return Ok(());
+    }
+    let found = match found {
+        Value::Number(number) if wanted.name == NUMBER.name => format!("number {number}"),
+        other => word(other).to_owned(),
+    };
+    Err(ApiError::bad_request(format!(
+        "json: cannot unmarshal {found} into Go struct field {field} of type {}",
+        wanted.name
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_understood_is_refused() {
+        let cases = [
+            (
+                json!({"preconditions": "x"}),
+                "string into Go struct field DeleteOptions.preconditions of type v1.Preconditions",
+            ),
+            (
+                json!({"preconditions": {"uid": 5}}),
+                "number into Go struct field Preconditions.preconditions.uid of type types.UID",
+            ),
+            (
+                json!({"gracePeriodSeconds": 5.5}),
+                "number 5.5 into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+            ),
+            (
+                json!({"orphanDependents": "x"}),
+                "string into Go struct field DeleteOptions.orphanDependents of type bool",
+            ),
+            (json!({"dryRun": "All"}), "string into Go struct field DeleteOptions.dryRun of type []string"),
+        ];
+        for (value, expected) in cases {
+            let error = DeleteOptions::from_value(&value).unwrap_err();
+            assert_eq!((error.code, error.message), (400, format!("json: cannot unmarshal {expected}")));
+        }
+        for value in [json!({"propagationPolicy": ""}), json!({"dryRun": ["All", "x"]})] {
+            assert_eq!(DeleteOptions::from_value(&value).unwrap_err().code, 422, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_null_is_not_said() {
+        let nothing = json!({"propagationPolicy": null, "preconditions": null, "dryRun": null, "zz": 1});
+        assert_eq!(DeleteOptions::from_value(&nothing).unwrap(), DeleteOptions::default());
+        let old = DeleteOptions::from_value(&json!({"orphanDependents": false})).unwrap();
+        assert!(old.cascades && old.propagation == Some(Propagation::Background));
+    }
+}

@@ -1,0 +1,120 @@
+//! Who owns which field of what is written.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use apiserver_structured_merge::{ConversionFault, Path, Set, Tracker, Type, Versions, is_same, same_owners};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::object;
+use crate::resource::{Registry, Resource};
+use crate::store::{Kind, Target};
+
+/// What nobody owns through the object itself, where `status` is a subresource.
+static STATUS: LazyLock<Set> = LazyLock::new(|| Set::of([Path::of_fields(["status"])]));
+
+/// What nobody owns through `status`.
+static ALL_BUT_STATUS: LazyLock<Set> =
+    LazyLock::new(|| Set::of([Path::of_fields(["spec"]), Path::of_fields(["metadata"])]));
+
+/// Where nothing is exempt.
+static NOTHING: LazyLock<Set> = LazyLock::new(Set::default);
+
+/// How the objects of every kind are merged, in every version.
+#[derive(Debug, Default)]
+pub(crate) struct Owners(HashMap<(String, String), KindVersions>);
+
+/// One kind in all its versions.
+#[derive(Debug, Default)]
+struct KindVersions(Vec<Version>);
+
+#[derive(Debug)]
+struct Version {
+    /// Its group and version as objects name them.
+    api_version: String,
+    resource: Arc<Resource>,
+    /// Compiled by the first write that needs it.
+    merged_as: OnceLock<Arc<Type>>,
+}
+
+impl Owners {
+    pub(crate) fn new(registry: &Registry) -> Self {
+        let mut kinds: HashMap<(String, String), KindVersions> = HashMap::new();
+        for resource in registry.resources() {
+            let versions = kinds.entry((resource.group.clone(), resource.plural.clone())).or_default();
+            versions.0.push(Version {
+                api_version: resource.api_version(),
+                resource: Arc::clone(resource),
+                merged_as: OnceLock::new(),
+            });
+        }
+        Self(kinds)
+    }
+
+    /// A write of `manager`; `None` for a kind that is not registered.
+    pub(crate) fn write<'a>(
+        &'a self,
+        kind: Kind<'_>,
+        api_version: &'a str,
+        manager: &'a str,
+        target: Target,
+    ) -> Option<Tracker<'a>> {
+        let resource = kind.resource;
+        let versions = self.0.get(&(resource.group.clone(), resource.plural.clone()))?;
+        let reset: &Set = match target {
+            Target::Status => &ALL_BUT_STATUS,
+            _ if resource.status_subresource => &STATUS,
+            _ => &NOTHING,
+        };
+        let now = Timestamp::now().as_second();
+        Some(Tracker { versions, api_version, manager, subresource: target.subresource(), reset, now })
+    }
+}
+
+impl KindVersions {
+    fn find(&self, api_version: &str) -> Option<&Version> {
+        self.0.iter().find(|version| version.api_version == api_version)
+    }
+}
+
+impl Versions for KindVersions {
+    fn of_version(&self, api_version: &str) -> Option<Arc<Type>> {
+        let version = self.find(api_version)?;
+        let compile = || {
+            // A schema that does not say how its objects are merged leaves that to the objects.
+            let free = || Type::of_object(&json!({"type": "object"}));
+            let compiled = Type::of_object(&version.resource.schema.published()).or_else(|_| free());
+            Arc::new(compiled.unwrap_or(Type::Deduced))
+        };
+        Some(Arc::clone(version.merged_as.get_or_init(compile)))
+    }
+
+    fn convert(&self, object: Value, from: &str, to: &str) -> Result<Value, ConversionFault> {
+        let conversion = |name: &str| {
+            let version = self.find(name).ok_or_else(|| ConversionFault(format!("{name} is not served")))?;
+            Ok::<_, ConversionFault>(version.resource.conversion.as_ref())
+        };
+        let fault = |error: &dyn std::fmt::Display| ConversionFault(format!("from {from} to {to}: {error}"));
+        let stored = match conversion(from)? {
+            None => object,
+            Some(conversion) => conversion.stored(object).map_err(|error| fault(&error))?,
+        };
+        match conversion(to)? {
+            None => Ok(stored),
+            Some(conversion) => conversion.served(stored).map_err(|error| fault(&error)),
+        }
+    }
+}
+
+/// A write that changes nothing but the times at which owners wrote is no write: gives `new` the
+/// owners of `old` then.
+pub(crate) fn keep_times(new: &mut Value, old: &Value) {
+    if !is_same(new, old) || !same_owners(new, old) {
+        return;
+    }
+    match object::at(old, "metadata.managedFields") {
+        Some(owners) => object::set_meta(new, "managedFields", owners.clone()),
+        None => object::remove_meta(new, "managedFields"),
+    }
+}

@@ -1,0 +1,139 @@
+//! Whether a write is to the object that is there: its names, its revision, its uid, and what of its metadata nobody
+//! may change.
+
+use serde_json::Value;
+
+use crate::metadata::Before;
+use crate::object;
+use crate::resource::Resource;
+use crate::status::{ApiError, ApiResult};
+use crate::store::{Kind, Target};
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+
+/// Checks that `new` is a version of `old` and not another object, and that nobody was faster. Returns what it would
+/// change that may not be changed: that is told together with all else that is wrong.
+pub(crate) fn check(kind: Kind<'_>, new: &Value, old: &Value, target: Target) -> ApiResult<Vec<FieldError>> {
+    check_names(new, object::namespace(old), object::name(old))?;
+    check_revision(kind, new, old)?;
+    // What is written through a part leaves the metadata alone, whatever it says.
+    Ok(if target == Target::Object { immutable(new, old) } else { Vec::new() })
+}
+
+/// Checks that an object has the names that it was sent to.
+pub(crate) fn check_names(object: &Value, namespace: &str, name: &str) -> ApiResult<()> {
+    let given = object::namespace(object);
+    if !given.is_empty() && given != namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let given = object::name(object);
+    if given.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if given != name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    Ok(())
+}
+
+fn check_revision(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
+    let name = object::name(old);
+    let revision = object::meta(new, "resourceVersion");
+    if !revision.is_empty() && revision.parse::<u64>().is_err() {
+        let message = format!("strconv.ParseUint: parsing {revision:?}: invalid syntax");
+        return Err(ApiError::untyped(500, message));
+    }
+    if matches!(revision, "" | "0") && !kind.stored.strategy.updates_blindly() {
+        let field = FieldPath::new("metadata.resourceVersion");
+        let fault = FieldError::invalid(field, &Value::from(0), "must be specified for an update");
+        // Here, and nowhere else, upstream names the plural.
+        return Err(ApiError::invalid_kind(&kind.resource.qualified_plural(), name, &[fault]));
+    }
+    if !revision.is_empty() && revision != object::meta(old, "resourceVersion") {
+        return Err(ApiError::modified(kind.resource, name));
+    }
+    Ok(())
+}
+
+/// Whoever replaces an object and names a uid means that very object.
+pub(crate) fn check_uid(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
+    let (uid, given) = (object::meta(old, "uid"), object::meta(new, "uid"));
+    if given.is_empty() || given == uid {
+        return Ok(());
+    }
+    let key = format!("{}{}/{}", kind.resource.prefix(), object::namespace(old), object::name(old));
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID \
+         in precondition: {given}, UID in object meta: {uid}",
+        key.replace("//", "/")
+    );
+    Err(ApiError::conflict(kind.resource, object::name(old), &why))
+}
+
+/// What `new` has otherwise that stays as it is: deletion is asked for with DELETE, and once begun goes on.
+fn immutable(new: &Value, old: &Value) -> Vec<FieldError> {
+    let of = |object: &Value, field: &str| {
+        object.get("metadata")?.get(field).filter(|value| !value.is_null()).cloned()
+    };
+    let mut faults = Vec::new();
+    for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let (given, there) = (of(new, field).filter(|given| *given != ""), of(old, field));
+        // When it is to go is not asked again, and so is nobody refused for another moment.
+        let is_settled = field == "deletionTimestamp" && there.is_some();
+        if let Some(given) = given.filter(|given| !is_settled && Some(given) != there.as_ref()) {
+            let field = FieldPath::new("metadata").child(field);
+            faults.push(FieldError::invalid(field, &given, "field is immutable"));
+        }
+    }
+    faults
+}
+
+/// Checks that an object which is to be another's new version is of its kind. Where it is not, no schema says what else
+/// it is to be, and its metadata alone are looked at.
+pub(crate) fn check_kind(kind: Kind<'_>, new: &Value, before: Before<'_>) -> ApiResult<()> {
+    match wrong_kind(kind.resource, new) {
+        None => Ok(()),
+        Some(fault) => {
+            let mut faults = crate::metadata::validate_update_once(new, before);
+            faults.push(fault);
+            Err(refuse_kind(kind.resource, new, &faults))
+        }
+    }
+}
+
+/// What is wrong with the kind that an object says to be of.
+pub(crate) fn wrong_kind(resource: &Resource, object: &Value) -> Option<FieldError> {
+    let given = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let detail = || format!("must be {}", resource.kind);
+    (given != resource.kind)
+        .then(|| FieldError::invalid(FieldPath::new("kind"), &Value::from(given), &detail()))
+}
+
+/// Refuses an object as what it says to be.
+pub(crate) fn refuse_kind(resource: &Resource, object: &Value, faults: &[FieldError]) -> ApiError {
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let qualified =
+        if resource.group.is_empty() { kind.to_owned() } else { format!("{kind}.{}", resource.group) };
+    ApiError::invalid_kind(&qualified, object::name(object), faults)
+}
+
+/// A patch may not lead to another version.
+pub(crate) fn check_version(kind: Kind<'_>, new: &Value) -> ApiResult<()> {
+    let wanted = kind.resource.api_version();
+    let given = new.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if given == wanted {
+        return Ok(());
+    }
+    let detail = format!("must be {wanted}");
+    let fault = FieldError::invalid(FieldPath::new("apiVersion"), &Value::from(given), &detail);
+    // The kind is named as the patch has it.
+    let named = new.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let qualified =
+        given.split_once('/').map_or_else(|| named.to_owned(), |(group, _)| format!("{named}.{group}"));
+    Err(ApiError::invalid_kind(&qualified, object::name(new), &[fault]))
+}

@@ -1,0 +1,90 @@
+//! The last step of a create: the object is stored, if there is none of its name and its namespace is as it was.
+
+use serde_json::Value;
+use storage_contract::{Key, Revision, StoreError, StoreResult, Unchanged};
+
+use super::namespaces::Place;
+use super::outcome::Draft;
+use crate::object;
+use crate::status::{ApiError, ApiResult};
+use crate::store::{Kind, ObjectStore, Origin, WrittenObject};
+
+/// Changes of a namespace in a row, each just before the object was stored, before a create gives up. Nobody changes
+/// namespaces so often.
+const ATTEMPTS: usize = 8;
+
+impl ObjectStore {
+    /// Stores a new object; the answer has its revision.
+    pub(crate) async fn insert(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        place: &Place<'_>,
+        mut object: Value,
+        origin: Origin,
+    ) -> ApiResult<WrittenObject> {
+        let mut unchanged = place.unchanged.clone();
+        for _ in 0..ATTEMPTS {
+            let (outcome, draft) = self.try_insert(kind, key, object, origin, unchanged.as_ref()).await?;
+            match outcome {
+                Ok(revision) => return Ok(draft.at(revision)),
+                Err(StoreError::Exists { .. }) => {
+                    return Err(self.refuse_second(kind, key, &draft.into_value()?).await);
+                }
+                Err(StoreError::Conflict { .. }) => {
+                    object = draft.into_value()?;
+                    let name = object::name(&object);
+                    unchanged = self.place_as_stored(kind, place.namespace, name).await?.unchanged;
+                }
+                Err(unknown @ StoreError::Unknown { .. }) => {
+                    let settled = self.settle_create(kind, key, &draft.into_value()?, &unknown).await;
+                    return settled.map(WrittenObject::Tree);
+                }
+                Err(error) => return Err(ApiError::storage(&error)),
+            }
+        }
+        Err(ApiError::unavailable(format!(
+            "namespace {:?} changes all the time; nothing was created",
+            place.namespace
+        )))
+    }
+
+    /// An object that a client sent is stored without its owners when it is too large with them.
+    async fn try_insert(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        object: Value,
+        origin: Origin,
+        unchanged: Option<&Unchanged>,
+    ) -> ApiResult<(StoreResult<Revision>, Draft)> {
+        let create = async |object: Value| {
+            let prepared = self.encode(kind, key, &object, None)?;
+            let draft = Draft::new(kind, object, &prepared.rendered);
+            let write = self.store.create_while(key, prepared.value.clone(), unchanged);
+            ApiResult::Ok((self.send(key, prepared, write).await, draft))
+        };
+        let (outcome, draft) = create(object).await?;
+        if !matches!(outcome, Err(StoreError::TooLarge { .. })) || origin != Origin::Sent {
+            return Ok((outcome, draft));
+        }
+        let mut smaller = draft.into_value()?;
+        object::remove_meta(&mut smaller, "managedFields");
+        create(smaller).await
+    }
+
+    /// What to say when there is an object of that name.
+    async fn refuse_second(&self, kind: Kind<'_>, key: &Key, object: &Value) -> ApiError {
+        match self.read(kind, key).await {
+            Ok(Some((existing, _))) => exists(kind, &existing),
+            // Gone since; it was there, and nothing was created.
+            Ok(None) => ApiError::already_exists(kind.resource, object::name(object), false),
+            Err(error) => error,
+        }
+    }
+}
+
+/// The refusal to create what is there.
+pub(crate) fn exists(kind: Kind<'_>, existing: &Value) -> ApiError {
+    ApiError::already_exists(kind.resource, object::name(existing), object::is_deleting(existing))
+}

@@ -1,0 +1,167 @@
+//! Locks by name, for what one compare-and-swap cannot decide: one holder at a time, across all
+//! servers on the same store, for the length of one request.
+//!
+//! A lock is a key that exists. A holder that dies leaves it behind; whoever waits then takes it
+//! over once it has seen it unchanged for [`ABANDONED`], by its own clock alone. The holder, by its
+//! own clock, stops trusting its lock long before that.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use storage_contract::{Key, Revision, StoreError};
+
+use crate::resource::ROOT;
+use crate::status::{ApiError, ApiResult};
+use crate::store::ObjectStore;
+
+/// How long a holder may count on its lock. What is done under one is two reads and a write.
+const HELD: Duration = Duration::from_secs(5);
+
+/// How long a waiter must see a lock unchanged before it takes it over: [`HELD`], and time for a
+/// write that was on its way then to arrive.
+const ABANDONED: Duration = Duration::from_secs(15);
+
+/// How long a waiter waits in all: it must live to see an abandoned lock, and answer in time.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Between two looks at a lock: about as long as one is held.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A lock that was taken. To be given to [`ObjectStore::unlock`] in the end.
+#[derive(Debug)]
+pub struct Lock {
+    key: Key,
+    revision: Revision,
+    taken: Instant,
+}
+
+impl Lock {
+    /// Passes while the lock can be counted on. To be asked right before the write it guards.
+    ///
+    /// # Errors
+    /// 503 when the work took so long that somebody else may think the holder dead.
+    pub fn check(&self) -> ApiResult<()> {
+        if self.taken.elapsed() < HELD {
+            return Ok(());
+        }
+        Err(ApiError::unavailable("storage is too slow to decide this safely; nothing was changed"))
+    }
+}
+
+impl ObjectStore {
+    /// Takes the lock of this name (a path of one or more segments), after whoever has it now.
+    ///
+    /// # Errors
+    /// 503 when it cannot be had in time or storage does not answer.
+    pub async fn lock(&self, name: &str) -> ApiResult<Lock> {
+        let key =
+            Key::new(format!("{ROOT}locks/{name}")).map_err(|error| ApiError::internal(error.to_string()))?;
+        let begun = Instant::now();
+        let mut seen: Option<(Revision, Instant)> = None;
+        while begun.elapsed() < PATIENCE {
+            let taken = Instant::now();
+            let holder = seen.filter(|(_, since)| since.elapsed() >= ABANDONED).map(|(holder, _)| holder);
+            if let Some(revision) = self.try_lock(&key, holder).await? {
+                return Ok(Lock { key, revision, taken });
+            }
+            let entry = self.store.get(&key).await.map_err(|error| ApiError::storage(&error))?;
+            seen = entry.map(|entry| match seen {
+                Some((revision, since)) if revision == entry.modified => (revision, since),
+                _ => (entry.modified, Instant::now()),
+            });
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(ApiError::unavailable("others are changing the same thing, please try again"))
+    }
+
+    /// One try: for a free lock, or for the one that a dead `holder` left. An answer that got lost
+    /// leaves a lock of nobody's, which is taken over like any other.
+    async fn try_lock(&self, key: &Key, holder: Option<Revision>) -> ApiResult<Option<Revision>> {
+        let answer = match holder {
+            None => self.store.create(key, Bytes::new()).await,
+            Some(holder) => self.store.update(key, holder, Bytes::new()).await,
+        };
+        match answer {
+            Ok(revision) => Ok(Some(revision)),
+            Err(StoreError::Exists { .. } | StoreError::Conflict { .. } | StoreError::Unknown { .. }) => {
+                Ok(None)
+            }
+            Err(error) => Err(ApiError::storage(&error)),
+        }
+    }
+
+    /// Gives a lock back. If that fails it is taken over in time.
+    pub async fn unlock(&self, lock: Lock) {
+        // There is nobody to tell, and nothing to be done.
+        let _ = self.store.delete(&lock.key, lock.revision).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use storage_embedded::EmbeddedStore;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::encryption::Encryption;
+    use crate::resource::Registry;
+    use crate::store::OwnNamespaces;
+
+    /// Two servers on one store.
+    fn servers(directory: &tempfile::TempDir) -> [Arc<ObjectStore>; 2] {
+        let store = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+        [(), ()].map(|()| {
+            Arc::new(ObjectStore::open(
+                Arc::new(Registry::default()),
+                store.clone(),
+                Arc::new(Encryption::default()),
+                Arc::new(OwnNamespaces),
+                CancellationToken::new(),
+            ))
+        })
+    }
+
+    #[tokio::test]
+    async fn one_has_it_at_a_time_and_all_get_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let servers = servers(&directory);
+        let inside = Arc::new(AtomicUsize::new(0));
+        let tasks: Vec<_> = (0..10)
+            .map(|index| {
+                let (objects, inside) = (Arc::clone(&servers[index % 2]), Arc::clone(&inside));
+                tokio::spawn(async move {
+                    let lock = objects.lock("machines/a").await.unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "somebody else is inside");
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    assert_eq!(lock.check(), Ok(()));
+                    objects.unlock(lock).await;
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let other = servers[0].lock("machines/b").await.unwrap();
+        let same_time = servers[1].lock("machines/c").await.unwrap();
+        servers[0].unlock(other).await;
+        servers[1].unlock(same_time).await;
+    }
+
+    #[tokio::test]
+    async fn what_a_dead_holder_left_is_taken_over_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let [objects, _] = servers(&directory);
+        let dead = objects.lock("a").await.unwrap();
+        assert_eq!(objects.try_lock(&dead.key, None).await, Ok(None));
+        let next = objects.try_lock(&dead.key, Some(dead.revision)).await.unwrap();
+        assert!(next.is_some());
+        assert_eq!(objects.try_lock(&dead.key, Some(dead.revision)).await, Ok(None));
+        let key = dead.key.clone();
+        objects.unlock(dead).await;
+        assert_eq!(objects.try_lock(&key, None).await, Ok(None), "only the holder gives it back");
+    }
+}

@@ -1,0 +1,125 @@
+//! Nothing is created in a namespace that does not exist or is going away.
+
+use std::sync::LazyLock;
+
+use async_trait::async_trait;
+use memchr::memmem::Finder;
+use serde_json::{Value, json};
+use storage_contract::Unchanged;
+
+use crate::excerpt::Excerpt;
+use crate::object;
+use crate::status::{ApiError, ApiResult};
+use crate::store::{CachedObject, Kind, ObjectStore};
+
+/// Where a namespace may be known that is not in our own store: the host cluster.
+#[async_trait]
+pub trait NamespaceSource: Send + Sync + std::fmt::Debug + 'static {
+    /// The namespace object, if it is known without asking anybody.
+    fn known(&self, _name: &str) -> Option<Value> {
+        None
+    }
+
+    /// The namespace object, or `None` when it does not exist there either.
+    ///
+    /// # Errors
+    /// 503 when the source cannot be asked.
+    async fn namespace(&self, name: &str) -> ApiResult<Option<Value>>;
+}
+
+/// There is no other place.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OwnNamespaces;
+
+#[async_trait]
+impl NamespaceSource for OwnNamespaces {
+    async fn namespace(&self, _name: &str) -> ApiResult<Option<Value>> {
+        Ok(None)
+    }
+}
+
+/// Where an object is created: a namespace that was there and alive when it was looked at.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) namespace: &'a str,
+    /// What has to be as it was for a creation to happen; none where that is not ours to say.
+    pub(crate) unchanged: Option<Unchanged>,
+}
+
+impl ObjectStore {
+    /// The namespace as a place to create an object in. What is known is taken for what is: the creation happens only
+    /// if the namespace is still as it was.
+    ///
+    /// # Errors
+    /// 403 when it is going away; 404 when there is none; 503.
+    pub(crate) async fn place<'a>(
+        &self,
+        kind: Kind<'_>,
+        namespace: &'a str,
+        name: &str,
+    ) -> ApiResult<Place<'a>> {
+        let Some(namespaces) = self.kind_of("", "namespaces").filter(|_| kind.resource.namespaced) else {
+            return Ok(Place { namespace, unchanged: None });
+        };
+        let key = self.key(namespaces, "", namespace)?;
+        let shown =
+            self.section(namespaces).and_then(|section| section.snapshot().get(key.as_str()).cloned());
+        if let Some(shown) = shown.filter(|shown| is_shown_alive(shown)) {
+            let unchanged = Some(Unchanged { key, modified: shown.revision });
+            return Ok(Place { namespace, unchanged });
+        }
+        if self.namespaces.known(namespace).is_some_and(|found| is_alive(&found)) {
+            return Ok(Place { namespace, unchanged: None });
+        }
+        self.place_as_stored(kind, namespace, name).await
+    }
+
+    /// The same, for a namespace that is not known, or has changed since.
+    pub(crate) async fn place_as_stored<'a>(
+        &self,
+        kind: Kind<'_>,
+        namespace: &'a str,
+        name: &str,
+    ) -> ApiResult<Place<'a>> {
+        let Some(namespaces) = self.kind_of("", "namespaces") else {
+            return Ok(Place { namespace, unchanged: None });
+        };
+        let key = self.key(namespaces, "", namespace)?;
+        let (found, unchanged) = match self.read(namespaces, &key).await? {
+            Some((found, entry)) => (found, Some(Unchanged { key, modified: entry.modified })),
+            None => match self.namespaces.namespace(namespace).await? {
+                Some(found) => (found, None),
+                None => return Err(ApiError::not_found(namespaces.resource, namespace)),
+            },
+        };
+        match is_alive(&found) {
+            true => Ok(Place { namespace, unchanged }),
+            false => Err(ApiError::namespace_terminating(kind.resource, name, namespace)),
+        }
+    }
+}
+
+/// What tells whether a namespace is going away.
+static LIFE: LazyLock<Excerpt> = LazyLock::new(|| {
+    let mut excerpt = Excerpt::default();
+    excerpt.add(["metadata", "deletionTimestamp"].into_iter());
+    excerpt.add(["status", "phase"].into_iter());
+    excerpt
+});
+
+/// Words of which at least one is in the JSON of a namespace that is going away. The last begins what may be any word.
+static SIGNS: LazyLock<[Finder<'static>; 3]> =
+    LazyLock::new(|| ["\"deletionTimestamp\"", "\"Terminating\"", "\\u"].map(Finder::new));
+
+/// Whether a namespace that is shown is not going away. Every create asks: most need not read the JSON.
+fn is_shown_alive(shown: &CachedObject) -> bool {
+    let Ok(json) = &shown.json else { return false };
+    SIGNS.iter().all(|sign| sign.find(json.brief()).is_none())
+        || LIFE.of(json.brief()).is_ok_and(|found| is_alive(&found))
+}
+
+/// Whether a namespace is not going away.
+fn is_alive(namespace: &Value) -> bool {
+    let terminating = object::at(namespace, "status.phase") == Some(&json!("Terminating"));
+    !object::is_deleting(namespace) && !terminating
+}

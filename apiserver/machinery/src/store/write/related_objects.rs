@@ -1,0 +1,136 @@
+//! The store as strategies see it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::metadata::Before;
+use crate::object;
+use crate::related::Others;
+use crate::status::{ApiError, ApiResult};
+use crate::store::{Freshness, Kind, ListRequest, ObjectStore, RevisionMatch, Target};
+
+#[async_trait]
+impl Others for ObjectStore {
+    async fn find(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
+        let Some(kind) = self.kind_of(group, plural) else { return Ok(None) };
+        let key = self.key(kind, namespace, name)?;
+        Ok(self.read(kind, &key).await?.map(|(object, _)| object))
+    }
+
+    async fn all(&self, group: &str, plural: &str, namespace: &str) -> ApiResult<Vec<Value>> {
+        let Some(kind) = self.kind_of(group, plural) else { return Ok(Vec::new()) };
+        let request = ListRequest {
+            namespace: namespace.to_owned(),
+            labels: Default::default(),
+            fields: Default::default(),
+            limit: 0,
+            token: None,
+            revision: RevisionMatch::AtLeast(Freshness::Consistent),
+        };
+        let items = self.list(kind, &request).await?.items;
+        items.iter().map(|item| item.to_value().map_err(ApiError::internal)).collect()
+    }
+}
+
+/// The store as one write sees it. An object is read once: what is filled in and what is judged go by
+/// the same, and a large one is not decoded twice.
+#[derive(Debug)]
+pub(crate) struct Seen<'a> {
+    store: &'a ObjectStore,
+    found: Mutex<HashMap<[String; 4], Option<Value>>>,
+}
+
+#[async_trait]
+impl Others for Seen<'_> {
+    async fn find(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
+        let path = [group, plural, namespace, name].map(ToOwned::to_owned);
+        let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let found = self.store.find(group, plural, namespace, name).await?;
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).insert(path, found.clone());
+        Ok(found)
+    }
+
+    async fn all(&self, group: &str, plural: &str, namespace: &str) -> ApiResult<Vec<Value>> {
+        self.store.all(group, plural, namespace).await
+    }
+}
+
+impl<'a> Seen<'a> {
+    /// Nothing has been read yet.
+    pub(crate) fn by(store: &'a ObjectStore) -> Self {
+        Self { store, found: Mutex::default() }
+    }
+
+    /// Lets other objects fill in what a write leaves open. Whoever sent it does not own that.
+    pub(crate) async fn prepare(
+        &self,
+        kind: Kind<'_>,
+        new: &mut Value,
+        before: Option<Before<'_>>,
+        target: Target,
+    ) -> ApiResult<()> {
+        if target != Target::Object || !kind.stored.strategy.is_prepared_among() {
+            return Ok(());
+        }
+        let mut stored = kind.as_stored(new)?.into_owned();
+        let stored_old = before.map(|before| kind.as_stored(before.object)).transpose()?;
+        let faults = kind.stored.strategy.prepare_among(&mut stored, stored_old.as_deref(), self).await?;
+        let is_kept = before.is_some_and(|before| before.keeps_spec);
+        if !faults.is_empty() && !is_kept {
+            return Err(ApiError::invalid(kind.resource, object::name(new), &faults));
+        }
+        *new = if kind.resource.conversion.is_some() { kind.served(stored)? } else { stored };
+        Ok(())
+    }
+
+    /// What other objects say about a write; the answer is what the writer should know.
+    pub(crate) async fn judge(
+        &self,
+        kind: Kind<'_>,
+        new: &Value,
+        before: Option<Before<'_>>,
+        target: Target,
+    ) -> ApiResult<Vec<String>> {
+        if target != Target::Object {
+            return Ok(Vec::new());
+        }
+        let stored = kind.as_stored(new)?;
+        let strategy = &kind.stored.strategy;
+        let stored_old = before.map(|before| kind.as_stored(before.object)).transpose()?;
+        let mut judgement = strategy.judge_among(&stored, stored_old.as_deref(), self).await?;
+        let is_kept = before.is_some_and(|before| before.keeps_spec);
+        if let Some(old) = stored_old.filter(|_| is_kept && !judgement.faults.is_empty()) {
+            let there = strategy.judge_among(&old, Some(&old), self).await?.faults;
+            judgement.faults.retain(|fault| !there.contains(fault));
+        }
+        match judgement.faults.as_slice() {
+            [] => Ok(judgement.warnings),
+            faults => {
+                let error = ApiError::invalid(kind.resource, object::name(new), faults);
+                Err(error.after(judgement.warnings))
+            }
+        }
+    }
+}
+
+impl ObjectStore {
+    /// Whether other objects keep one from being deleted.
+    pub(crate) async fn check_undeletable(&self, kind: Kind<'_>, object: &Value) -> ApiResult<()> {
+        let stored = kind.as_stored(object)?;
+        let why = kind.stored.strategy.refuse_deletion_among(&stored, self).await?;
+        match why {
+            None => Ok(()),
+            Some(why) => {
+                let resource = kind.resource;
+                // Upstream's webhook names the kind where others name the plural.
+                Err(ApiError::forbidden(&resource.group, &resource.kind, object::name(object), &why))
+            }
+        }
+    }
+}

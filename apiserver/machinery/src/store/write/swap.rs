@@ -1,0 +1,99 @@
+//! The last step of a change: compare-and-swap.
+
+use serde_json::Value;
+use storage_contract::{Key, Revision, StoreError};
+
+use super::current_object::Base;
+use super::field_managers;
+use super::outcome::Draft;
+use super::raw_field::Undecoded;
+use super::update::Modification;
+use crate::object;
+use crate::status::{ApiError, ApiResult};
+use crate::store::{Kind, ObjectStore, Origin, WrittenObject, is_held};
+
+impl ObjectStore {
+    /// Stores `new` if nobody was faster; `None` when somebody was, and when only what is stored can tell.
+    pub(crate) async fn swap(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        mut base: Base,
+        mut new: Value,
+        how: Modification<'_>,
+    ) -> ApiResult<Option<WrittenObject>> {
+        let dry_run = how.options.dry_run;
+        if object::is_deleting(&new) && !is_held(kind.resource, &new) {
+            base.make_whole(&mut new)?;
+            return self.finish_deletion(kind, key, base.revision, new, dry_run).await;
+        }
+        field_managers::keep_times(&mut new, &base.object);
+        if dry_run {
+            return Ok(Some(WrittenObject::of_packed(new)));
+        }
+        if new == base.object {
+            let entry = match &base.entry {
+                Some(entry) => entry.clone(),
+                None => match self.read(kind, key).await? {
+                    Some((_, entry)) if entry.modified == base.revision => entry,
+                    _ => return Ok(None),
+                },
+            };
+            // What is not written as it would be written now is written anew.
+            if self.is_current(kind, &entry) {
+                base.make_whole(&mut new)?;
+                return Ok(Some(WrittenObject::of_packed(new)));
+            }
+        }
+        let (revision, left) = (base.revision, base.left.take());
+        drop(base);
+        let update = async |new: Value, left: Option<Undecoded>| {
+            let prepared = self.encode(kind, key, &new, left.as_ref())?;
+            let draft = Draft::new(kind, new, &prepared.rendered);
+            let write = self.store.update(key, revision, prepared.value.clone());
+            ApiResult::Ok((self.send(key, prepared, write).await, draft))
+        };
+        let (mut outcome, mut draft) = update(new, left).await?;
+        if matches!(outcome, Err(StoreError::TooLarge { .. })) && how.origin == Origin::Sent {
+            let mut smaller = draft.into_value()?;
+            object::remove_meta(&mut smaller, "managedFields");
+            (outcome, draft) = update(smaller, None).await?;
+        }
+        match outcome {
+            Ok(revision) => Ok(Some(draft.at(revision))),
+            Err(StoreError::Conflict { .. }) => Ok(None),
+            Err(unknown @ StoreError::Unknown { .. }) => {
+                let settled = self.settle_swap(kind, key, draft.into_value()?, &unknown).await?;
+                Ok(settled.map(WrittenObject::Tree))
+            }
+            Err(error) => Err(ApiError::storage(&error)),
+        }
+    }
+
+    /// The last finalizer is gone: so is the object.
+    async fn finish_deletion(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        revision: Revision,
+        new: Value,
+        dry_run: bool,
+    ) -> ApiResult<Option<WrittenObject>> {
+        if dry_run {
+            return Ok(Some(WrittenObject::of_packed(new)));
+        }
+        match self.store.delete(key, revision).await {
+            Ok(_) => Ok(Some(WrittenObject::of_packed(new))),
+            // Gone, by us or somebody else, is what was wanted.
+            Err(StoreError::Conflict { .. }) => {
+                Ok(self.read(kind, key).await?.is_none().then(|| WrittenObject::of_packed(new)))
+            }
+            Err(unknown @ StoreError::Unknown { .. }) => Ok(self
+                .look_after(kind, key, &unknown)
+                .await?
+                .is_none()
+                .then(|| WrittenObject::of_packed(new))),
+            Err(error) => Err(ApiError::storage(&error)),
+        }
+    }
+}

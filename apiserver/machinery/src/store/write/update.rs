@@ -1,0 +1,261 @@
+//! Update and patch: read, change, check, compare-and-swap; again when somebody was faster.
+
+use apiserver_structured_merge::{pack, unpack};
+use serde_json::Value;
+use storage_contract::Key;
+
+use super::current_object::Base;
+use super::immutable_parts::{count_generation, keep_status, settle};
+use super::related_objects::Seen;
+use super::replacement::{Replacement, patched, prepared};
+use super::{create, identity, raw_field};
+use crate::metadata::{self, Before};
+use crate::object;
+use crate::patch::Patch;
+use crate::status::{ApiError, ApiResult};
+use crate::store::{Kind, ObjectStore, Origin, WriteOptions, Written};
+
+/// Lost races in a row before a patch gives up. Each loss means that somebody else won, so this is
+/// reached only under a storm; the request's deadline usually ends it first.
+const ATTEMPTS: usize = 200;
+
+/// Which part of an object a write may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Everything but `status` where that is a subresource.
+    Object,
+    /// `status` alone.
+    Status,
+    /// `spec.finalizers` alone, where those are.
+    Finalizers,
+}
+
+impl Target {
+    /// The subresource it is written through; empty for the object itself.
+    pub fn subresource(self) -> &'static str {
+        match self {
+            Self::Object => "",
+            Self::Status => "status",
+            Self::Finalizers => "finalize",
+        }
+    }
+
+    /// The field that a write of it does not change, and may be large.
+    pub(crate) fn leaves(self) -> Option<&'static str> {
+        match self {
+            Self::Object => Some("status"),
+            Self::Status => Some("spec"),
+            Self::Finalizers => None,
+        }
+    }
+}
+
+/// How an object is changed.
+#[derive(Clone, Copy)]
+pub(crate) struct Modification<'a> {
+    pub(crate) target: Target,
+    pub(crate) options: &'a WriteOptions,
+    pub(crate) origin: Origin,
+    /// Whether what the change makes has its owners already.
+    pub(crate) owned: bool,
+    /// Whether the change neither reads nor writes what its target [leaves](Target::leaves).
+    pub(crate) leaves_rest: bool,
+    pub(crate) method: Method,
+}
+
+/// Whether a client says what the object is to be, or what is to be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// What it is to be.
+    Put,
+    /// What is to be changed.
+    Patch,
+}
+
+impl ObjectStore {
+    /// Replaces an object with what was sent, which names the revision it was made from.
+    ///
+    /// # Errors
+    /// 400, 404, 409, 413, 422, 503.
+    pub async fn update(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        name: &str,
+        sent: Replacement<'_>,
+        target: Target,
+        options: WriteOptions,
+    ) -> ApiResult<Written> {
+        let Replacement { object, again } = sent;
+        let (first, warnings) = prepared(kind, object, target, options.field_validation)?;
+        if let Err(error) = identity::check_names(&first, namespace, name) {
+            return Err(error.after(warnings));
+        }
+        let modification = Modification {
+            target,
+            options: &options,
+            origin: Origin::Sent,
+            owned: false,
+            leaves_rest: target == Target::Status,
+            method: Method::Put,
+        };
+        let mut first = Some(first);
+        let change = |old: &Value| {
+            let new = match first.take() {
+                Some(new) => new,
+                None => prepared(kind, again()?, target, options.field_validation)?.0,
+            };
+            identity::check_uid(kind, &new, old)?;
+            Ok(new)
+        };
+        let updated = self.modify(kind, namespace, name, modification, change).await;
+        Written::told(updated, warnings)
+    }
+
+    /// Patches an object; tried again on the newest object when somebody else was faster, unless
+    /// the patch itself names a revision.
+    ///
+    /// # Errors
+    /// 400, 404, 409, 413, 422, 503.
+    pub async fn patch(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        name: &str,
+        patch: &Patch,
+        target: Target,
+        options: WriteOptions,
+    ) -> ApiResult<Written> {
+        let mut warnings = Vec::new();
+        let change = |old: &Value| {
+            let checked = |base: Value| patched(kind, base, patch, target, options.field_validation);
+            // A refusal shows all of the object.
+            let brief = patch.leaves_owners().then(|| checked(object::without(old, &[])).ok()).flatten();
+            let new = brief.map_or_else(|| checked(unpacked(old)), Ok)?;
+            warnings = new.1;
+            Ok(new.0)
+        };
+        let modification = Modification {
+            target,
+            options: &options,
+            origin: Origin::Sent,
+            owned: false,
+            leaves_rest: target.leaves().is_some_and(|field| patch.leaves(field)),
+            method: Method::Patch,
+        };
+        let patched = self.modify(kind, namespace, name, modification, change).await;
+        Written::told(patched, warnings)
+    }
+
+    pub(crate) async fn modify(
+        &self,
+        kind: Kind<'_>,
+        namespace: &str,
+        name: &str,
+        how: Modification<'_>,
+        mut change: impl FnMut(&Value) -> ApiResult<Value> + Send,
+    ) -> ApiResult<Written> {
+        let key = self.key(kind, namespace, name)?;
+        let mut at_hand =
+            self.at_hand(kind, &key, raw_field::left(kind, how)).filter(|_| !how.options.dry_run);
+        for _ in 0..ATTEMPTS {
+            let base = match at_hand.take() {
+                Some(base) => base,
+                None => self.base(kind, &key, name).await?,
+            };
+            let (is_stored, is_whole, revision) = (base.is_stored(), base.is_whole(), base.revision);
+            match self.attempt(kind, &key, base, how, &mut change).await {
+                Ok(Some(written)) => return Ok(written),
+                Err(error) if is_stored || error.code >= 500 => return Err(error),
+                // What is wrong with what was at hand may be right with what is stored, if that is another; and how it is
+                // wrong is said of all of it.
+                Err(error) => {
+                    let stored = self.base(kind, &key, name).await?;
+                    if is_whole && stored.revision == revision {
+                        return Err(error);
+                    }
+                    at_hand = Some(stored);
+                }
+                Ok(None) => {}
+            }
+        }
+        Err(ApiError::modified(kind.resource, name))
+    }
+
+    /// Changes `base` and stores what that makes; `None` when it must be done again on what is stored by now.
+    async fn attempt(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        base: Base,
+        how: Modification<'_>,
+        change: &mut (impl FnMut(&Value) -> ApiResult<Value> + Send),
+    ) -> ApiResult<Option<Written>> {
+        let old = &base.object;
+        let mut new = change(old)?;
+        let immutable = identity::check(kind, &new, old, how.target)?;
+        let keeps_spec = how.target == Target::Status || new.get("spec") == old.get("spec");
+        let before = Before { object: old, immutable: &immutable, keeps_spec };
+        identity::check_kind(kind, &new, before)?;
+        let mut warnings = Vec::new();
+        if how.target == Target::Status {
+            // What is wrong with what was sent is told, also where it does not count.
+            metadata::normalize(&mut new);
+            warnings.extend(create::drop_twins(&mut new, how.method == Method::Patch));
+            keep_status(kind, &mut new, old);
+        }
+        metadata::normalize(&mut new);
+        if how.owned {
+            // Whoever applied owns what was said, and not the form that it takes.
+            kind.resource.strategy.decoded(&mut new);
+        } else {
+            kind.resource.schema.fill_in(&mut new);
+            kind.resource.strategy.decoded(&mut new);
+            self.own(kind, Some(old), &mut new, how.target, how.options);
+        }
+        warnings.extend(create::drop_twins(&mut new, how.method == Method::Patch));
+        settle(kind, &mut new, old, how)?;
+        base.clear(&mut new);
+        let others = Seen::by(self);
+        if let Err(error) = others.prepare(kind, &mut new, Some(before), how.target).await {
+            return Err(error.after(warnings));
+        }
+        count_generation(kind, &mut new, old);
+        if let Err(error) = create::check(kind, &new, Some(before), how.target, how.options.dry_run) {
+            return Err(error.after(warnings));
+        }
+        warnings.extend(metadata::finalizer_warnings(&new, Some(old)));
+        match others.judge(kind, &new, Some(before), how.target).await {
+            Ok(told) => warnings.extend(told),
+            Err(error) => return Err(error.after(warnings)),
+        }
+        let swapped = self.swap(kind, key, base, new, how).await?;
+        Ok(swapped.map(|object| Written { object, warnings }))
+    }
+
+    /// Gives `new` its owners: those of `old`, but for what the writer has changed.
+    pub(crate) fn own(
+        &self,
+        kind: Kind<'_>,
+        old: Option<&Value>,
+        new: &mut Value,
+        target: Target,
+        options: &WriteOptions,
+    ) {
+        let api_version = kind.resource.api_version();
+        match self.owners.write(kind, &api_version, &options.manager, target) {
+            Some(tracker) => tracker.update(old, new),
+            // What was changed may have been a copy without them.
+            None => match old.and_then(|old| object::at(old, "metadata.managedFields")) {
+                Some(owners) => object::set_meta(new, "managedFields", owners.clone()),
+                None => pack(new),
+            },
+        }
+    }
+}
+
+fn unpacked(object: &Value) -> Value {
+    let mut object = object.clone();
+    unpack(&mut object);
+    object
+}

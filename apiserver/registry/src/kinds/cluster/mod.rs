@@ -1,0 +1,190 @@
+//! Cluster.
+
+mod class;
+mod class_validation;
+mod health;
+mod topology;
+mod upgrade;
+mod variables;
+
+pub(crate) use class::{ClassKey, GROUP};
+pub(crate) use health::is_defined as is_check_defined;
+pub(crate) use topology::validate_autoscaled;
+
+use std::net::IpAddr;
+
+use apiserver_machinery::object;
+use apiserver_machinery::related::{Judgement, Others};
+use apiserver_machinery::status::ApiResult;
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use class::Definitions;
+
+use crate::rules::json_fields::text;
+use crate::rules::machine_template::prepare_version;
+use crate::rules::names;
+
+/// Cluster's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClusterStrategy;
+
+#[async_trait]
+impl Strategy for ClusterStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
+    fn ignores_status(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
+        prepare_version(new, "spec.topology");
+    }
+
+    fn is_prepared_among(&self) -> bool {
+        true
+    }
+
+    async fn prepare_among(
+        &self,
+        new: &mut Value,
+        old: Option<&Value>,
+        others: &dyn Others,
+    ) -> ApiResult<Vec<FieldError>> {
+        // What is going is filled in no more, and so is as it was when it is judged.
+        let Some(key) = ClassKey::of(new).filter(|_| !object::is_deleting(new)) else {
+            return Ok(Vec::new());
+        };
+        let class = key.find(others).await?;
+        let definitions = class.as_ref().map_or(Definitions::Unknown, Definitions::of);
+        if matches!(definitions, Definitions::Unknown) {
+            return Ok(Vec::new());
+        }
+        Ok(variables::settle(new, old, &definitions))
+    }
+
+    async fn judge_among(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        others: &dyn Others,
+    ) -> ApiResult<Judgement> {
+        class_validation::judge(new, old, others).await
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = validate_name(new);
+        for part in ["pods", "services"] {
+            validate_ranges(new, part, &mut faults);
+        }
+        validate_removals(new, old, &mut faults);
+        topology::validate(new, &mut faults);
+        faults
+    }
+}
+
+/// The name becomes the value of a label on everything that belongs to the cluster.
+fn validate_name(new: &Value) -> Vec<FieldError> {
+    let name = text(new, "metadata.name").unwrap_or_default();
+    let path = FieldPath::new("metadata.name");
+    let fault = |fault: String| {
+        FieldError::invalid(path.clone(), &json!(name), &format!("must be a valid label value {fault}"))
+    };
+    names::label_value(name).into_iter().map(fault).collect()
+}
+
+fn validate_ranges(new: &Value, part: &str, faults: &mut Vec<FieldError>) {
+    let path = FieldPath::new(format!("spec.clusterNetwork.{part}.cidrBlocks"));
+    let blocks = new.pointer(&format!("/spec/clusterNetwork/{part}/cidrBlocks")).and_then(Value::as_array);
+    for (index, block) in blocks.into_iter().flatten().enumerate() {
+        if !block.as_str().is_some_and(is_cidr) {
+            let text = block.as_str().unwrap_or_default();
+            let detail = format!("invalid CIDR address: {text}");
+            faults.push(FieldError::invalid(path.index(index), block, &detail));
+        }
+    }
+}
+
+/// What a cluster is made of may be exchanged but not taken away: nobody would clean it up.
+fn validate_removals(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
+    let rules = [
+        ("infrastructureRef", "cannot be removed"),
+        ("controlPlaneRef", "cannot be removed"),
+        ("topology", "cannot be removed from an existing Cluster"),
+    ];
+    for (field, detail) in rules {
+        let has = |object: &Value| object.pointer(&format!("/spec/{field}")).is_some_and(Value::is_object);
+        if old.is_some_and(has) && !has(new) {
+            faults.push(FieldError::forbidden(FieldPath::new("spec").child(field), detail));
+        }
+    }
+}
+
+/// Whether `text` is an address with a prefix length that its family has.
+pub(crate) fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    // Rust reads `+8` as a number, too.
+    let Some(length) = length.parse::<u8>().ok().filter(|_| !length.starts_with('+')) else { return false };
+    match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => length <= 32,
+        Ok(IpAddr::V6(_)) => length <= 128,
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_must_do_for_a_label() {
+        let found = |name: &str| ClusterStrategy.validate(&json!({"metadata": {"name": name}}), None);
+        assert_eq!(found("a.b"), []);
+        let long = "a".repeat(64);
+        let expected = format!(
+            "metadata.name: Invalid value: \"{long}\": must be a valid label value must be no more than 63 bytes"
+        );
+        assert_eq!(found(&long).iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+    }
+
+    #[test]
+    fn ranges_must_be_cidrs() {
+        for (text, expected) in [
+            ("10.0.0.0/16", true),
+            ("fd00::/64", true),
+            ("10.0.0.0", false),
+            ("10.0.0.0/33", false),
+            ("10.0.0.0/+8", false),
+            ("x/8", false),
+        ] {
+            assert_eq!(is_cidr(text), expected, "{text}");
+        }
+        let cluster = json!({"spec": {"clusterNetwork": {"pods": {"cidrBlocks": ["10.0.0.0/16", "nope"]}}}});
+        let faults = ClusterStrategy.validate(&cluster, None);
+        assert_eq!(faults.len(), 1);
+        assert_eq!(faults[0].field.as_str(), "spec.clusterNetwork.pods.cidrBlocks[1]");
+    }
+
+    #[test]
+    fn references_may_be_exchanged_but_not_removed() {
+        let with = |name: &str| json!({"spec": {"infrastructureRef": {"name": name}, "controlPlaneRef": {"name": "c"}}});
+        assert_eq!(ClusterStrategy.validate(&with("b"), Some(&with("a"))), []);
+        assert_eq!(ClusterStrategy.validate(&with("a"), Some(&json!({"spec": {}}))), []);
+        let found: Vec<String> = ClusterStrategy
+            .validate(&json!({"spec": {"paused": true}}), Some(&with("a")))
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "spec.infrastructureRef: Forbidden: cannot be removed",
+                "spec.controlPlaneRef: Forbidden: cannot be removed"
+            ]
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! Rules of a Cluster's topology that need no ClusterClass.
+
+use apiserver_machinery::object;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use crate::rules::json_fields::{annotation, items, text};
+use crate::rules::semver::Semver;
+use crate::rules::{machine_template, replicas, rollout, template_metadata, version};
+
+/// Who sets this annotation answers for the order of versions.
+pub(super) const SKIP_ORDER: &str = "unsafe.topology.cluster.x-k8s.io/disable-update-version-check";
+
+/// How many pools are upgraded at once.
+const UPGRADE_CONCURRENCY: &str = "topology.cluster.x-k8s.io/upgrade-concurrency";
+
+/// Who sets this annotation lets an existing cluster be taken over by a class.
+pub(super) const ALLOW_CLASS: &str = "unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check";
+
+/// Lists of pools.
+pub(super) const POOLS: [&str; 2] = ["machineDeployments", "machinePools"];
+
+/// Adds every fault of the topology.
+pub(super) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
+    let Some(topology) = object::at(new, "spec.topology").filter(|topology| topology.is_object()) else {
+        return;
+    };
+    let path = FieldPath::new("spec.topology");
+    validate_version(new, &path.child("version"), faults);
+    validate_concurrency(new, faults);
+    let control_plane = &topology["controlPlane"];
+    template_metadata::metadata(control_plane.get("metadata"), &path.child("controlPlane.metadata"), faults);
+    machine_template::validate_taints(control_plane, &path.child("controlPlane"), false, faults);
+    for list in POOLS {
+        let pools = topology.pointer(&format!("/workers/{list}")).and_then(Value::as_array);
+        for pool in pools.into_iter().flatten() {
+            let name = pool.get("name").and_then(Value::as_str).unwrap_or_default();
+            let at = path.child("workers").child(list).key(name);
+            template_metadata::metadata(pool.get("metadata"), &at.child("metadata"), faults);
+            machine_template::validate_taints(pool, &at, false, faults);
+            // Pools of Machines have none.
+            let bounds = object::at(pool, "rollout.strategy.rollingUpdate");
+            rollout::validate_bounds(bounds, &at.child("rollout.strategy.rollingUpdate"), faults);
+        }
+    }
+}
+
+/// Where an autoscaler says how many there are to be, nobody else does: its bounds may stand with the
+/// workers, or in their class.
+pub(crate) fn validate_autoscaled(cluster: &Value, class: Option<&Value>, faults: &mut Vec<FieldError>) {
+    for (_, pool) in items(cluster, "spec.topology.workers.machineDeployments") {
+        let Some(replicas) = pool.get("replicas") else { continue };
+        let part = |field: &str| pool.get(field).and_then(Value::as_str).unwrap_or_default();
+        let at = FieldPath::new("spec.topology.workers.machineDeployments").key(part("name"));
+        let mut refuse = |owner: &str| {
+            let (name, namespace) = (object::name(cluster), object::namespace(cluster));
+            let detail = format!(
+                "cannot be set for cluster {name:?} in namespace {namespace:?} if the {owner} has autoscaler annotations"
+            );
+            faults.push(FieldError::invalid(at.child("replicas"), replicas, &detail));
+        };
+        if replicas::is_autoscaled(pool) {
+            refuse("same MachineDeploymentTopology");
+        }
+        let classes = class.into_iter().flat_map(|class| items(class, "spec.workers.machineDeployments"));
+        let mut own = classes.map(|(_, class)| class).filter(|class| class.get("class") == pool.get("class"));
+        if own.any(replicas::is_autoscaled) {
+            refuse(&format!("source class {:?} of this MachineDeploymentTopology", part("class")));
+        }
+    }
+}
+
+fn validate_version(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let Some(wanted) = text(new, "spec.topology.version") else { return };
+    let shown = json!(wanted);
+    if !wanted.starts_with('v') {
+        faults.push(FieldError::invalid(path.clone(), &shown, "must start with v"));
+    }
+    if Semver::parse(wanted.strip_prefix('v').unwrap_or(wanted)).is_none() {
+        let detail = "version must be a valid semantic version";
+        faults.push(FieldError::invalid(path.clone(), &shown, detail));
+    }
+}
+
+fn validate_concurrency(new: &Value, faults: &mut Vec<FieldError>) {
+    let Some(text) = annotation(new, UPGRADE_CONCURRENCY) else { return };
+    let detail = match text.parse::<i64>() {
+        Ok(number) if number >= 1 => return,
+        Ok(_) => "value cannot be less than 1".to_owned(),
+        Err(error) => format!(
+            "could not parse the value of the annotation: strconv.Atoi: parsing {text:?}: {}",
+            version::go_number_fault(&error)
+        ),
+    };
+    let path = FieldPath::new("metadata.annotations").child(UPGRADE_CONCURRENCY);
+    faults.push(FieldError::invalid(path, &json!(text), &detail));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(new: &Value) -> Vec<String> {
+        let mut faults = Vec::new();
+        validate(new, &mut faults);
+        validate_autoscaled(new, None, &mut faults);
+        faults.iter().map(|fault| fault.field.to_string()).collect()
+    }
+
+    #[test]
+    fn a_version_is_one() {
+        let at = |version: &str| json!({"spec": {"topology": {"version": version}}});
+        for (version, count) in
+            [("v1.31.0", 0), ("v1.31.0-rc.1+x", 0), ("v1.31", 1), ("v1.31.0.1", 1), ("1.31.0", 1), ("new", 2)]
+        {
+            assert_eq!(faults(&at(version)).len(), count, "{version}");
+        }
+    }
+
+    #[test]
+    fn what_is_handed_down_must_be_legal_where_it_arrives() {
+        let cluster = json!({
+            "metadata": {"annotations": {UPGRADE_CONCURRENCY: "0"}},
+            "spec": {"topology": {"version": "v1.30.0",
+                "controlPlane": {"metadata": {"labels": {"a b": "c"}}},
+                "workers": {"machineDeployments": [
+                    {"name": "a", "metadata": {"labels": {"ok": "no good"}, "annotations": {"ok": "any thing"}}},
+                    {"name": "b", "rollout": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}}},
+                    {"name": "c", "rollout": {"strategy": {"rollingUpdate": {"maxSurge": "many", "maxUnavailable": 1}}}},
+                    {"name": "d", "replicas": 3, "metadata": {"annotations":
+                        {"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "1"}}},
+                    {"rollout": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}}]}}}});
+        assert_eq!(
+            faults(&cluster),
+            [
+                "metadata.annotations.topology.cluster.x-k8s.io/upgrade-concurrency",
+                "spec.topology.controlPlane.metadata.labels",
+                "spec.topology.workers.machineDeployments[a].metadata.labels",
+                "spec.topology.workers.machineDeployments[b].rollout.strategy.rollingUpdate",
+                "spec.topology.workers.machineDeployments[c].rollout.strategy.rollingUpdate.maxSurge",
+                "spec.topology.workers.machineDeployments[d].replicas",
+            ]
+        );
+    }
+}

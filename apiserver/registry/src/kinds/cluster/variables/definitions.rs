@@ -1,0 +1,119 @@
+//! What a class defines, variable by variable.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_schema::{InvalidSchema, Schema};
+use serde_json::{Value, json};
+
+use crate::kinds::cluster::class::Definitions;
+use crate::kinds::cluster_class::schema;
+use crate::rules::json_fields::get;
+
+/// How a value is called where it stands for itself.
+pub(super) const ROOT: &str = "variableValue";
+
+/// One variable.
+pub(super) struct Definition<'a> {
+    pub(super) name: &'a str,
+    pub(super) is_required: bool,
+    /// As it is written in the class.
+    pub(super) schema: &'a Value,
+    /// The schema, compiled when the first value of it comes.
+    compiled: OnceCell<Result<Schema, InvalidSchema>>,
+    /// The same around a value called [`ROOT`]: defaults are put into objects.
+    around: OnceCell<Result<Schema, InvalidSchema>>,
+}
+
+impl<'a> Definition<'a> {
+    /// Reads what has `required` and `schema`.
+    fn read(name: &'a str, found: &'a Value) -> Self {
+        let schema = get(found, "schema.openAPIV3Schema").unwrap_or(&Value::Null);
+        let is_required = found.get("required") == Some(&Value::Bool(true));
+        Self { name, is_required, schema, compiled: OnceCell::new(), around: OnceCell::new() }
+    }
+
+    pub(super) fn compiled(&self) -> Result<&Schema, &InvalidSchema> {
+        self.compiled.get_or_init(|| schema::compile(self.schema)).as_ref()
+    }
+
+    pub(super) fn around(&self) -> Result<&Schema, &InvalidSchema> {
+        let whole = || json!({"type": "object", "properties": {ROOT: schema::known(self.schema)}});
+        self.around.get_or_init(|| Schema::compile(&whole())).as_ref()
+    }
+}
+
+/// All variables, in order.
+pub(super) struct Index<'a> {
+    all: Vec<Definition<'a>>,
+    /// Where each is among them.
+    places: HashMap<&'a str, usize>,
+}
+
+/// What is wrong with the definitions, wherever variables are set.
+pub(super) struct Contradiction {
+    names: Value,
+    detail: String,
+}
+
+impl Contradiction {
+    /// The fault of the variables at `path`.
+    pub(super) fn at(&self, path: &FieldPath) -> FieldError {
+        FieldError::type_invalid(path.clone(), &self.names, &self.detail)
+    }
+}
+
+impl<'a> Index<'a> {
+    /// The definitions of a class, one of each variable: they do not contradict each other.
+    ///
+    /// # Errors
+    /// [`Contradiction`] where they do, or where there is a variable without any.
+    pub(super) fn of(definitions: &Definitions<'a>) -> Result<Self, Contradiction> {
+        let name = |variable: &'a Value| variable.get("name").and_then(Value::as_str).unwrap_or_default();
+        let variables = match definitions {
+            Definitions::Unknown => return Ok(Self::new(Vec::new())),
+            Definitions::Own(own) => {
+                let read = |variable: &&'a Value| Definition::read(name(variable), variable);
+                return Ok(Self::new(own.iter().map(read).collect()));
+            }
+            Definitions::Collected(variables) => variables,
+        };
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
+        for variable in variables {
+            let name = name(variable);
+            match variable.get("definitions").and_then(Value::as_array).and_then(|list| list.first()) {
+                Some(first) => found.push(Definition::read(name, first)),
+                None => problems.push(format!("variable {name:?} has no definitions")),
+            }
+            if variable.get("definitionsConflict") == Some(&Value::Bool(true)) {
+                problems.push(format!("variable {name:?} has conflicting definitions"));
+            }
+        }
+        let problems = match problems.as_slice() {
+            [] => return Ok(Self::new(found)),
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let names: Vec<String> =
+            variables.iter().map(|variable| format!("Name: {}", name(variable))).collect();
+        let names = Value::from(format!("[{}]", names.join(",")));
+        let detail = format!("variable definitions in the ClusterClass not valid: {problems}");
+        Err(Contradiction { names, detail })
+    }
+
+    fn new(all: Vec<Definition<'a>>) -> Self {
+        // The first of a name counts.
+        let places =
+            all.iter().enumerate().rev().map(|(place, definition)| (definition.name, place)).collect();
+        Self { all, places }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Definition<'a>> {
+        self.all.get(*self.places.get(name)?)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Definition<'a>> {
+        self.all.iter()
+    }
+}

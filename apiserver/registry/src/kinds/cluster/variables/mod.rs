@@ -1,0 +1,191 @@
+//! The variables of a topology: filled in, and held against what the class defines.
+
+mod definitions;
+mod value;
+
+use std::collections::{HashMap, HashSet};
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Map, Value, json};
+
+use super::class::Definitions;
+use super::topology::POOLS;
+use crate::rules::json_fields::{get, items};
+use definitions::{Definition, Index};
+
+/// How many values a list may have, and how many lists of workers: what the schema of Clusters says, which is asked
+/// only later. So much is looked at here, and of more the schema tells.
+const MOST_VALUES: usize = 1000;
+const MOST_POOLS: usize = 2000;
+
+/// Fills in the variables of a cluster with a topology, and says what is wrong with them then.
+/// Nothing is done where the shape is wrong: the schema says that.
+pub(super) fn settle(new: &mut Value, old: Option<&Value>, definitions: &Definitions<'_>) -> Vec<FieldError> {
+    let places = places(new, old);
+    let is_readable = |place: &Place<'_>| place.values(new).is_some_and(|values| values.len() <= MOST_VALUES);
+    if places.len() > 2 + POOLS.len() * MOST_POOLS || !places.iter().all(is_readable) {
+        return Vec::new();
+    }
+    let index = match Index::of(definitions) {
+        Ok(index) => index,
+        Err(contradiction) => {
+            // Neither can they be filled in, nor judged.
+            return places.iter().chain(&places).map(|place| contradiction.at(&place.path)).collect();
+        }
+    };
+    let mut faults = Vec::new();
+    for place in &places {
+        match place.filled_in(new, &index) {
+            Ok(values) => place.set(new, values),
+            Err(found) => faults.extend(found),
+        }
+    }
+    for place in &places {
+        place.validate(new, &index, &mut faults);
+    }
+    faults
+}
+
+/// A list of values of variables.
+struct Place<'a> {
+    pointer: String,
+    path: FieldPath,
+    /// Whether all variables have their values here, and not only those that differ from the others'.
+    is_whole: bool,
+    /// What was there before.
+    old: Option<&'a Value>,
+}
+
+/// The values of the whole cluster, and each list of others that is not empty.
+fn places<'a>(new: &Value, old: Option<&'a Value>) -> Vec<Place<'a>> {
+    let overrides =
+        |holder: &Value| get(holder, "variables.overrides").is_some_and(|list| *list != json!([]));
+    let path = FieldPath::new("spec.topology.variables");
+    let before = old.and_then(|old| get(old, "spec.topology.variables"));
+    let mut found =
+        vec![Place { pointer: "/spec/topology/variables".to_owned(), path, is_whole: true, old: before }];
+    if get(new, "spec.topology.controlPlane").is_some_and(overrides) {
+        let path = "spec.topology.controlPlane.variables.overrides";
+        found.push(Place {
+            pointer: format!("/{}", path.replace('.', "/")),
+            path: FieldPath::new(path),
+            is_whole: false,
+            old: old.and_then(|old| get(old, path)),
+        });
+    }
+    for list in POOLS {
+        let path = format!("spec.topology.workers.{list}");
+        for (index, pool) in items(new, &path).filter(|(_, pool)| overrides(pool)) {
+            let name = pool.get("name").and_then(Value::as_str).unwrap_or_default();
+            let mut before = old.into_iter().flat_map(|old| items(old, &path));
+            let before = before.find(|(_, other)| other.get("name") == pool.get("name"));
+            found.push(Place {
+                pointer: format!("/spec/topology/workers/{list}/{index}/variables/overrides"),
+                path: FieldPath::new(path.clone()).key(name).child("variables.overrides"),
+                is_whole: false,
+                old: before.and_then(|(_, pool)| get(pool, "variables.overrides")),
+            });
+        }
+    }
+    found
+}
+
+impl<'a> Place<'a> {
+    /// The values, each with its name; `None` when there is something else.
+    fn values<'v>(&self, cluster: &'v Value) -> Option<Vec<(&'v str, &'v Map<String, Value>)>> {
+        let Some(list) = cluster.pointer(&self.pointer) else { return Some(Vec::new()) };
+        let named = |entry: &'v Value| Some((entry.get("name")?.as_str()?, entry.as_object()?));
+        list.as_array()?.iter().map(named).collect()
+    }
+
+    fn set(&self, cluster: &mut Value, values: Vec<Value>) {
+        if let Some(list) = cluster.pointer_mut(&self.pointer) {
+            *list = Value::Array(values);
+        } else if let Some(topology) = cluster.pointer_mut("/spec/topology").and_then(Value::as_object_mut)
+            && !values.is_empty()
+        {
+            topology.insert("variables".to_owned(), Value::Array(values));
+        }
+    }
+
+    /// The values with defaults, in the order they have, and then those that are new.
+    fn filled_in(&self, cluster: &Value, index: &Index<'_>) -> Result<Vec<Value>, Vec<FieldError>> {
+        let values = self.values(cluster).unwrap_or_default();
+        self.refuse_repetition(&values)?;
+        let (mut found, mut faults) = (Vec::new(), Vec::new());
+        for (name, entry) in &values {
+            let at = self.path.key(name);
+            let Some(definition) = index.get(name) else {
+                faults.push(value::undefined(at, entry.get("value")));
+                continue;
+            };
+            match value::fill_in(entry.get("value").unwrap_or(&Value::Null), definition, &at) {
+                Ok(value) => {
+                    let mut entry = (*entry).clone();
+                    entry.insert("value".to_owned(), value);
+                    found.push(Value::Object(entry));
+                }
+                Err(fault) => faults.push(fault),
+            }
+        }
+        for definition in self.missing(&values, index) {
+            if definition.schema.get("default").is_some_and(|default| !default.is_null()) {
+                match value::fill_in(&Value::Null, definition, &self.path.key(definition.name)) {
+                    Ok(value) => found.push(json!({"name": definition.name, "value": value})),
+                    Err(fault) => faults.push(fault),
+                }
+            }
+        }
+        if faults.is_empty() { Ok(found) } else { Err(faults) }
+    }
+
+    fn refuse_repetition(&self, values: &[(&str, &Map<String, Value>)]) -> Result<(), Vec<FieldError>> {
+        let mut before = HashSet::new();
+        let repeated = values.iter().filter(|(name, _)| !before.insert(*name));
+        let faults: Vec<FieldError> = repeated
+            .map(|(name, entry)| {
+                let detail = format!("variable {name:?} is set more than once");
+                value::refuse(self.path.key(name), entry.get("value"), &detail)
+            })
+            .collect();
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+
+    /// The variables that have to have a value here, and have none.
+    fn missing<'i, 'd>(
+        &self,
+        values: &[(&str, &Map<String, Value>)],
+        index: &'i Index<'d>,
+    ) -> Vec<&'i Definition<'d>> {
+        let given: HashSet<&str> = values.iter().map(|(name, _)| *name).collect();
+        index.iter().filter(|definition| self.is_whole && !given.contains(definition.name)).collect()
+    }
+
+    fn validate(&self, cluster: &Value, index: &Index<'_>, faults: &mut Vec<FieldError>) {
+        let values = self.values(cluster).unwrap_or_default();
+        if let Err(found) = self.refuse_repetition(&values) {
+            return faults.extend(found);
+        }
+        for definition in self.missing(&values, index) {
+            if definition.is_required {
+                let detail = format!("required variable {:?} must be set", definition.name);
+                faults.push(FieldError::required(self.path.clone(), &detail));
+            }
+        }
+        let old = self.old.and_then(Value::as_array).into_iter().flatten();
+        let named = |old: &'a Value| Some((old.get("name")?.as_str()?, old.get("value")?));
+        let old: HashMap<&str, &Value> = old.filter_map(named).collect();
+        for (name, entry) in values {
+            let (at, now) = (self.path.key(name), entry.get("value"));
+            let Some(definition) = index.get(name) else {
+                faults.push(value::undefined(at, now));
+                continue;
+            };
+            let before = old.get(name).copied();
+            faults.extend(value::validate(now.unwrap_or(&Value::Null), before, definition, &at));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! One value of a variable.
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use super::definitions::{Definition, ROOT};
+
+/// The field that faults of no field in particular name.
+const NO_FIELD: &str = "<nil>";
+
+/// The fault of a value that stands at `at`, which is repeated as it was written.
+pub(super) fn refuse(at: FieldPath, value: Option<&Value>, detail: &str) -> FieldError {
+    FieldError::invalid_unshown(at, detail).showing(&written(value))
+}
+
+/// The fault of a value that the class knows nothing of.
+pub(super) fn undefined(at: FieldPath, value: Option<&Value>) -> FieldError {
+    refuse(at, value, "variable is not defined")
+}
+
+/// The value with its defaults; null where there is none yet.
+pub(super) fn fill_in(
+    value: &Value,
+    definition: &Definition<'_>,
+    at: &FieldPath,
+) -> Result<Value, FieldError> {
+    let compiled = definition.around().map_err(|problem| {
+        let detail = format!("failed defaulting variable {:?}: {problem}", definition.name);
+        FieldError::invalid(at.clone(), &Value::from(""), &detail)
+    })?;
+    let mut whole = json!({ROOT: value});
+    compiled.fill_in_defaults(&mut whole);
+    Ok(whole.get_mut(ROOT).map(Value::take).unwrap_or_default())
+}
+
+/// What is wrong with a value: its shape, or else fields that are not defined, or else broken rules.
+/// Rules may look at the value before; what is as before is not let through for that.
+pub(super) fn validate(
+    value: &Value,
+    old: Option<&Value>,
+    definition: &Definition<'_>,
+    at: &FieldPath,
+) -> Vec<FieldError> {
+    let compiled = match definition.compiled() {
+        Ok(compiled) => compiled,
+        Err(problem) => {
+            let detail = format!(
+                "failed to create schema validator for variable {:?}; ClusterClass should be checked: {problem}",
+                definition.name
+            );
+            return vec![FieldError::internal(at.clone(), &detail)];
+        }
+    };
+    let (value_at, shown) = (at.child("value"), written(Some(value)));
+    let told = |fault: FieldError| {
+        let fault = fault.without_prefix(" in body ").showing(&shown);
+        if fault.field.as_str() == NO_FIELD { fault } else { fault.within(value_at.as_str()) }
+    };
+    let misshapen: Vec<FieldError> = compiled.shape_faults(value).into_iter().map(told).collect();
+    if !misshapen.is_empty() {
+        return misshapen;
+    }
+    let unknown = compiled.prune(&mut value.clone(), &FieldPath::new(ROOT));
+    if !unknown.is_empty() {
+        let prefix = format!("{ROOT}.");
+        let names: Vec<&str> =
+            unknown.iter().map(|name| name.strip_prefix(&prefix).unwrap_or(name)).collect();
+        let detail = format!(
+            "failed validation: {:?} field(s) are not specified in the variable schema of variable {:?}",
+            names.join(","),
+            definition.name
+        );
+        return vec![refuse(at.clone(), Some(value), &detail)];
+    }
+    compiled.rule_faults(value, old).into_iter().map(told).collect()
+}
+
+/// A value as Go writes it.
+fn written(value: Option<&Value>) -> String {
+    let text = value.map(Value::to_string).unwrap_or_default();
+    text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}

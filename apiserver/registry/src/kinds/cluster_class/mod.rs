@@ -1,0 +1,252 @@
+//! ClusterClass.
+
+mod parts;
+mod patches;
+pub(crate) mod schema;
+mod selectors;
+mod templates;
+mod users;
+mod variables;
+
+use std::cmp::Ordering;
+
+use apiserver_machinery::related::{Judgement, Others};
+use apiserver_machinery::status::ApiResult;
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
+use serde_json::Value;
+
+pub(crate) use templates::validate_change;
+
+use crate::rules::json_fields::items;
+use crate::rules::semver::Semver;
+
+/// Lists of worker classes, what one makes, and how one topology's name is called in a name's template.
+pub(crate) const WORKERS: [(&str, &str, &str); 2] = [
+    ("machineDeployments", "MachineDeployment", "{{ .machineDeployment.topologyName }}"),
+    ("machinePools", "MachinePool", "{{ .machinePool.topologyName }}"),
+];
+
+/// ClusterClass's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClusterClassStrategy;
+
+#[async_trait]
+impl Strategy for ClusterClassStrategy {
+    async fn judge_among(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        others: &dyn Others,
+    ) -> ApiResult<Judgement> {
+        let faults = match old {
+            Some(old) => users::validate(new, old, others).await?,
+            None => Vec::new(),
+        };
+        Ok(Judgement { faults, warnings: Vec::new() })
+    }
+
+    async fn refuse_deletion_among(&self, object: &Value, others: &dyn Others) -> ApiResult<Option<String>> {
+        users::refuse_deletion(object, others).await
+    }
+
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        templates::validate(new, &mut faults);
+        parts::validate(new, &mut faults);
+        variables::validate(new, &mut faults);
+        patches::validate(new, &mut faults);
+        parts::validate_metadata(new, &mut faults);
+        validate_versions(new, &mut faults);
+        if let Some(old) = old {
+            validate_change(new, old, &mut faults);
+        }
+        faults
+    }
+}
+
+/// Versions go up, by one minor version at most. The path is upstream's.
+fn validate_versions(new: &Value, faults: &mut Vec<FieldError>) {
+    let mut before: Option<Semver> = None;
+    for (index, value) in items(new, "spec.kubernetesVersions") {
+        let path = FieldPath::new("spec.kubernetesVersion").index(index);
+        let Some(now) = value.as_str().and_then(Semver::parse_tolerant) else {
+            faults.push(FieldError::invalid(path, value, "version must be a valid semantic version"));
+            continue;
+        };
+        if let Some(before) = before {
+            // Builds without an order may follow each other.
+            if matches!(now.compare_with_builds(&before), Some(Ordering::Less | Ordering::Equal)) {
+                let detail = format!("version must be greater than v{before}");
+                faults.push(FieldError::invalid(path.clone(), value, &detail));
+            }
+            let (minor, next) = (before.numbers.1, before.numbers.1.saturating_add(1));
+            if now.numbers.1 != minor && now.numbers.1 != next {
+                let detail = format!("expecting a version with minor {minor} or {next}, found version {now}");
+                faults.push(FieldError::invalid(path, value, &detail));
+            }
+        }
+        before = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn template(kind: &str) -> Value {
+        json!({"apiVersion": "g.x-k8s.io/v1beta2", "kind": kind, "name": "t"})
+    }
+
+    fn class() -> Value {
+        json!({"spec": {
+            "infrastructure": {"templateRef": template("OpenStackClusterTemplate")},
+            "controlPlane": {"templateRef": template("KubeadmControlPlaneTemplate")},
+            "kubernetesVersions": ["v1.32.4", "v1.33.1"],
+            "variables": [{"name": "image"}],
+            "patches": [{"name": "image", "definitions": [{
+                "selector": {"apiVersion": "g.x-k8s.io/v1beta2", "kind": "KubeadmControlPlaneTemplate",
+                    "matchResources": {"controlPlane": true}},
+                "jsonPatches": [{"op": "replace", "path": "/spec/template", "valueFrom": {"variable": "image"}}]}]}],
+            "workers": {"machineDeployments": [{"class": "w", "naming": {"template": "{{ .cluster.name }}-{{ .machineDeployment.topologyName }}"},
+                "bootstrap": {"templateRef": template("KubeadmConfigTemplate")},
+                "infrastructure": {"templateRef": template("OpenStackMachineTemplate")}}]}}})
+    }
+
+    /// Each is a place in a good class, a value for it, and a part of what is said then.
+    fn assert_refused(table: Vec<(&str, Value, &str)>) {
+        let old = class();
+        assert_eq!(ClusterClassStrategy.validate(&old, Some(&old)), []);
+        for (pointer, value, expected) in table {
+            let mut new = old.clone();
+            let (parent, name) = pointer.rsplit_once('/').unwrap();
+            let parent = new.pointer_mut(parent).unwrap();
+            match (parent, name.parse::<usize>()) {
+                (Value::Array(items), Ok(index)) => items[index] = value,
+                (parent, _) => parent[name] = value,
+            }
+            let faults: Vec<String> =
+                ClusterClassStrategy.validate(&new, Some(&old)).iter().map(ToString::to_string).collect();
+            assert!(faults.iter().any(|fault| fault.contains(expected)), "{pointer}: {faults:?}");
+        }
+    }
+
+    #[test]
+    fn a_class_is_refused_for_what_is_wrong_with_it() {
+        assert_refused(vec![
+            (
+                "/spec/infrastructure/templateRef/kind",
+                json!("OpenStackCluster"),
+                "spec.infrastructure.ref.kind: Invalid value: \"OpenStackCluster\": template kind must be of form \"<name>Template\"",
+            ),
+            (
+                "/spec/infrastructure/templateRef/kind",
+                json!("AzureClusterTemplate"),
+                "spec.infrastructure.templateRef.kind: Forbidden: kind cannot be changed from",
+            ),
+            (
+                "/spec/controlPlane/templateRef/apiVersion",
+                json!("h.x-k8s.io/v1beta2"),
+                "group of apiVersion cannot be changed",
+            ),
+            (
+                "/spec/workers/machineDeployments/0/infrastructure/templateRef/kind",
+                json!("AzureMachineTemplate"),
+                "kind cannot be changed",
+            ),
+            (
+                "/spec/workers/machineDeployments/0/naming/template",
+                json!("A"),
+                "spec.workers.machineDeployments[w].naming.template: Invalid value: \"A\": a lowercase RFC 1123 subdomain",
+            ),
+            (
+                "/spec/workers/machineDeployments/0/taints",
+                json!([{"key": "node.kubernetes.io/x"}]),
+                "machineDeployments[w].taints[0].key",
+            ),
+            (
+                "/spec/controlPlane/healthCheck",
+                json!({"checks": {"nodeStartupTimeoutSeconds": 1}}),
+                "spec.controlPlane.healthCheck: Forbidden: can be only set if spec.controlPlane.machineInfrastructure is set",
+            ),
+            (
+                "/spec/kubernetesVersions/1",
+                json!("v1.34.0"),
+                "spec.kubernetesVersion[1]: Invalid value: \"v1.34.0\": expecting a version with minor 32 or 33, found version 1.34.0",
+            ),
+            ("/spec/kubernetesVersions/1", json!("v1.31.0"), "version must be greater than v1.32.4"),
+            ("/spec/variables", json!([{"name": "a"}, {"name": "a"}]), "spec.variables[a].name"),
+            ("/spec/variables/0/name", json!("builtin"), "reserved variable name"),
+            ("/spec/variables/0/name", json!("a.b"), "cannot contain \".\""),
+        ]);
+    }
+
+    #[test]
+    fn a_class_is_refused_for_its_patches() {
+        assert_refused(vec![
+            (
+                "/spec/patches/0/external",
+                json!({"generatePatchesExtension": "e"}),
+                "only one of definitions or external",
+            ),
+            (
+                "/spec/patches/0/definitions/0/jsonPatches/0/path",
+                json!("/metadata"),
+                "must start with \"/spec\"",
+            ),
+            (
+                "/spec/patches/0/definitions/0/jsonPatches/0/value",
+                json!(1),
+                "can not define both value and valueFrom",
+            ),
+            ("/spec/patches/0/definitions/0/selector/matchResources", json!({}), "no selector enabled"),
+            (
+                "/spec/patches/0/definitions/0/selector/kind",
+                json!("X"),
+                "selector.matchResources.controlPlane: Invalid value: true: selector is enabled but matches neither the controlPlane ref",
+            ),
+            (
+                "/spec/patches/0/definitions/0/selector/matchResources",
+                json!({"machineDeploymentClass": {"names": ["a*b", "c"]}}),
+                "names[0]: Invalid value: \"a*b\": \"*\" rune can only appear at the beginning, or ending of the selector",
+            ),
+            (
+                "/spec/patches/0/definitions/0/selector/matchResources",
+                json!({"machineDeploymentClass": {"names": ["w*"]}}),
+                "names[0]: Invalid value: \"w*\": selector is enabled but matches neither the bootstrap ref nor the infrastructure ref of a MachineDeployment class",
+            ),
+            (
+                "/spec/patches/0/definitions/0/jsonPatches/0/path",
+                json!("/spec/a/0"),
+                "jsonPatches[0].path: Invalid value: \"/spec/a/0\": elements in arrays can not be accessed in a replace operation",
+            ),
+            (
+                "/spec/patches/0/definitions/0/jsonPatches/0/valueFrom",
+                json!({"variable": "builtin.cluster.color"}),
+                "valueFrom.variable: Invalid value: \"builtin.cluster.color\": not a defined builtin variable",
+            ),
+            (
+                "/spec/patches/0/definitions/0/jsonPatches/0/valueFrom",
+                json!({"variable": "none.a"}),
+                "variable with name none.a cannot be found",
+            ),
+            (
+                "/spec/patches/0/definitions/0/jsonPatches/0/valueFrom",
+                json!({"template": "{{ .a"}),
+                "template can not be parsed: template: valueFrom.template:1: unclosed action",
+            ),
+            (
+                "/spec/patches/0/definitions/0/jsonPatches/0/valueFrom",
+                json!({}),
+                "valueFrom: Invalid value: \"{}\": valueFrom must set either template or variable",
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,116 @@
+//! The parts of a class: control plane, infrastructure and workers, each as far as it has these things.
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use super::WORKERS;
+use crate::kinds::cluster::is_check_defined;
+use crate::kinds::machine_health_check::validate_check;
+use crate::rules::json_fields::{get, items, text};
+use crate::rules::{machine_template, names, rollout, template_metadata};
+
+/// Longest generated name; of longer ones so much is kept, and a random end put to it.
+const LONGEST_NAME: usize = 63;
+const KEPT_OF_NAME: usize = 58;
+
+/// How long the random end of a name is does not matter here, what is in it neither.
+const RANDOM: &str = "x1y2z";
+
+/// A class of workers: its list, the list's kind and name's word, its path by its class, and itself.
+fn workers(class: &Value) -> Vec<(&'static str, &'static str, &'static str, FieldPath, &Value)> {
+    let mut found = Vec::new();
+    for (list, kind, word) in WORKERS {
+        for (_, worker) in items(class, &format!("spec.workers.{list}")) {
+            let name = worker.get("class").and_then(Value::as_str).unwrap_or_default();
+            found.push((list, kind, word, FieldPath::new("spec.workers").child(list).key(name), worker));
+        }
+    }
+    found
+}
+
+/// Adds what is wrong with rollouts, health checks, names and taints.
+pub(super) fn validate(class: &Value, faults: &mut Vec<FieldError>) {
+    let workers = workers(class);
+    for (_, _, _, at, worker) in &workers {
+        let bounds = get(worker, "rollout.strategy.rollingUpdate");
+        rollout::validate_bounds(bounds, &at.child("rollout.strategy.rollingUpdate"), faults);
+    }
+    validate_checks(class, faults);
+    for (part, kind) in [("infrastructure", "InfraCluster"), ("controlPlane", "ControlPlane")] {
+        let found = get(class, &format!("spec.{part}")).unwrap_or(&Value::Null);
+        validate_name(found, &FieldPath::new("spec").child(part), kind, None, faults);
+    }
+    for (_, kind, word, at, worker) in &workers {
+        validate_name(worker, at, kind, Some(word), faults);
+    }
+    let plane = get(class, "spec.controlPlane").unwrap_or(&Value::Null);
+    machine_template::validate_taints(plane, &FieldPath::new("spec.controlPlane"), false, faults);
+    for (_, _, _, at, worker) in &workers {
+        machine_template::validate_taints(worker, at, false, faults);
+    }
+}
+
+/// Adds what is wrong with metadata. Where workers have theirs is called as in the version before.
+pub(super) fn validate_metadata(class: &Value, faults: &mut Vec<FieldError>) {
+    let at = "spec.controlPlane.metadata";
+    template_metadata::metadata(get(class, at), &FieldPath::new(at), faults);
+    for (_, _, _, at, worker) in workers(class) {
+        template_metadata::metadata(worker.get("metadata"), &at.child("template.metadata"), faults);
+    }
+}
+
+fn validate_checks(class: &Value, faults: &mut Vec<FieldError>) {
+    let path = FieldPath::new("spec.controlPlane.healthCheck");
+    if let Some(check) = get(class, "spec.controlPlane.healthCheck").filter(|check| is_check_defined(check)) {
+        validate_check(check, &path, faults);
+        if get(class, "spec.controlPlane.machineInfrastructure.templateRef").is_none() {
+            let detail = "can be only set if spec.controlPlane.machineInfrastructure is set";
+            faults.push(FieldError::forbidden(path, detail));
+        }
+    }
+    for (list, _, _, at, worker) in workers(class) {
+        let Some(check) = worker.get("healthCheck").filter(|check| is_check_defined(check)) else { continue };
+        if list == "machineDeployments" {
+            let at = at.child("healthCheck");
+            validate_check(check, &at, faults);
+            let at_once = "remediation.maxInFlight";
+            rollout::validate_count(get(check, at_once), at.child(at_once), faults);
+        }
+    }
+}
+
+/// A fault when names would be no names of objects. A template that does more than insert words is
+/// left to whoever runs it.
+fn validate_name(part: &Value, at: &FieldPath, kind: &str, word: Option<&str>, faults: &mut Vec<FieldError>) {
+    let Some(template) = text(part, "naming.template") else { return };
+    let path = at.child("naming.template");
+    let mut name = template.replace("{{ .cluster.name }}", "cluster").replace("{{ .random }}", RANDOM);
+    if let Some(word) = word {
+        name = name.replace(word, "topology");
+    }
+    if is_unclosed(&name) {
+        let detail = format!(
+            "invalid {kind} name template: parsing template {template:?}: template: template name generator:1: unclosed action"
+        );
+        faults.push(FieldError::invalid(path, &json!(template), &detail));
+    } else if !name.contains("{{") {
+        if name.len() > LONGEST_NAME {
+            name = name.chars().take(KEPT_OF_NAME).collect::<String>() + RANDOM;
+        }
+        for wrong in names::subdomain(&name) {
+            faults.push(FieldError::invalid(path.clone(), &json!(template), &wrong));
+        }
+    }
+}
+
+/// Whether an action of a Go template has no end.
+pub(super) fn is_unclosed(template: &str) -> bool {
+    let mut rest = template;
+    while let Some((_, action)) = rest.split_once("{{") {
+        match action.split_once("}}") {
+            Some((_, after)) => rest = after,
+            None => return true,
+        }
+    }
+    false
+}

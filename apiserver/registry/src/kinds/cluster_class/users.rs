@@ -1,0 +1,150 @@
+//! The Clusters of a class, which keep it from being changed or deleted under them.
+
+use apiserver_machinery::object;
+use apiserver_machinery::related::Others;
+use apiserver_machinery::status::ApiResult;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+use crate::kinds::cluster::{ClassKey, GROUP, is_check_defined, validate_autoscaled};
+use crate::rules::json_fields::{get, items, text};
+
+/// Clusters that are named where a deletion is refused; of more it is said how many.
+const MOST_NAMED: usize = 3;
+
+/// Lists of classes of workers, and how one is called.
+const KINDS: [(&str, &str); 2] =
+    [("machineDeployments", "MachineDeploymentClass"), ("machinePools", "MachinePoolClass")];
+
+/// Every Cluster of a class.
+async fn clusters(class: &Value, others: &dyn Others) -> ApiResult<Vec<Value>> {
+    let own =
+        ClassKey { namespace: object::namespace(class).to_owned(), name: object::name(class).to_owned() };
+    // A class may be used from other namespaces.
+    let mut found = others.all(GROUP, "clusters", "").await?;
+    found.retain(|cluster| ClassKey::of(cluster).as_ref() == Some(&own));
+    Ok(found)
+}
+
+/// Why a class cannot be deleted.
+pub(super) async fn refuse_deletion(class: &Value, others: &dyn Others) -> ApiResult<Option<String>> {
+    let users = clusters(class, others).await?;
+    let mut named: Vec<String> = users
+        .iter()
+        .take(MOST_NAMED)
+        .map(|cluster| format!("{}/{}", object::namespace(cluster), object::name(cluster)))
+        .collect();
+    if users.len() > MOST_NAMED {
+        named.push(format!("... ({} more)", users.len() - MOST_NAMED));
+    }
+    let list = named.join(", ");
+    Ok((!users.is_empty())
+        .then(|| format!("ClusterClass cannot be deleted because it is used by Cluster(s): {list}")))
+}
+
+/// Everything that a change takes away from the Clusters of the class, or asks of them.
+///
+/// Upstream asks at every update. One that leaves the spec alone changes nothing for the Clusters.
+pub(super) async fn validate(new: &Value, old: &Value, others: &dyn Others) -> ApiResult<Vec<FieldError>> {
+    let mut faults = Vec::new();
+    if new.get("spec") == old.get("spec") {
+        return Ok(faults);
+    }
+    let users = clusters(new, others).await?;
+    validate_versions(new, &users, &mut faults);
+    for (list, kind) in KINDS {
+        validate_workers((new, old), &users, list, kind, &mut faults);
+    }
+    validate_checks(new, old, &users, &mut faults);
+    for user in &users {
+        validate_autoscaled(user, Some(new), &mut faults);
+    }
+    Ok(faults)
+}
+
+/// Versions that Clusters have stay among those they may have.
+fn validate_versions(new: &Value, users: &[Value], faults: &mut Vec<FieldError>) {
+    let versions = || items(new, "spec.kubernetesVersions").map(|(_, version)| version.as_str());
+    if versions().next().is_none() {
+        return;
+    }
+    for user in users {
+        let version = text(user, "spec.topology.version");
+        if !versions().any(|listed| listed == version) {
+            let (version, name) = (version.unwrap_or_default(), object::name(user));
+            let detail = format!(
+                "Kubernetes Version {version} is used by Cluster {name:?} but not set in ClusterClass"
+            );
+            faults.push(FieldError::forbidden(FieldPath::new("spec.kubernetesVersions"), &detail));
+        }
+    }
+}
+
+/// Classes of workers that are in use stay.
+fn validate_workers(
+    (new, old): (&Value, &Value),
+    users: &[Value],
+    list: &str,
+    kind: &str,
+    faults: &mut Vec<FieldError>,
+) {
+    let path = format!("spec.workers.{list}");
+    let has =
+        |class: &Value, of: Option<&Value>| items(class, &path).any(|(_, worker)| worker.get("class") == of);
+    for user in users {
+        for pool in pools(user, list) {
+            let of = pool.get("class");
+            if has(old, of) && !has(new, of) {
+                let (class, name) = (of.and_then(Value::as_str).unwrap_or_default(), object::name(user));
+                let detail =
+                    format!("{kind} {class:?} cannot be deleted because it is used by Cluster {name:?}");
+                faults.push(FieldError::forbidden(FieldPath::new(path.clone()), &detail));
+            }
+        }
+    }
+}
+
+/// Health checks that are in use stay.
+fn validate_checks(new: &Value, old: &Value, users: &[Value], faults: &mut Vec<FieldError>) {
+    let is_gone = |new: Option<&Value>, old: Option<&Value>| {
+        old.is_some_and(is_check_defined) && !new.is_some_and(is_check_defined)
+    };
+    let check = "spec.controlPlane.healthCheck";
+    if is_gone(get(new, check), get(old, check)) {
+        let relying =
+            users.iter().filter(|user| relies_on_class(get(user, "spec.topology.controlPlane.healthCheck")));
+        refuse_check(FieldPath::new(check), relying, faults);
+    }
+    for (_, worker) in items(new, "spec.workers.machineDeployments") {
+        let mut before = items(old, "spec.workers.machineDeployments").map(|(_, before)| before);
+        let Some(before) = before.find(|before| before.get("class") == worker.get("class")) else { continue };
+        if is_gone(worker.get("healthCheck"), before.get("healthCheck")) {
+            let relying = users.iter().filter(|user| {
+                pools(user, "machineDeployments").any(|pool| {
+                    pool.get("class") == worker.get("class") && relies_on_class(pool.get("healthCheck"))
+                })
+            });
+            let class = worker.get("class").and_then(Value::as_str).unwrap_or_default();
+            let path = FieldPath::new("spec.workers.machineDeployments").key(class).child("healthCheck");
+            refuse_check(path, relying, faults);
+        }
+    }
+}
+
+fn pools<'a>(cluster: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    items(cluster, &format!("spec.topology.workers.{list}")).map(|(_, pool)| pool)
+}
+
+/// Whether a Cluster wants the health check that its class describes.
+fn relies_on_class(check: Option<&Value>) -> bool {
+    check.is_some_and(|check| check.get("enabled") == Some(&Value::Bool(true)) && !is_check_defined(check))
+}
+
+fn refuse_check<'a>(path: FieldPath, users: impl Iterator<Item = &'a Value>, faults: &mut Vec<FieldError>) {
+    let names: Vec<&str> = users.map(object::name).collect();
+    if !names.is_empty() {
+        let names = names.join(",");
+        let detail = format!("healthCheck cannot be deleted because it is used by Cluster(s) {names:?}");
+        faults.push(FieldError::forbidden(path, &detail));
+    }
+}

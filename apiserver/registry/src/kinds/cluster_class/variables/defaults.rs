@@ -1,0 +1,36 @@
+//! Defaults in the schema of a variable: what they are must be allowed.
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+use super::without_rules;
+use crate::kinds::cluster_class::schema;
+
+/// Adds what is wrong with the defaults of the schema, its fields and its items.
+pub(super) fn validate(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
+        validate_default(schema, default, &path.child("default"), faults);
+    }
+    if let Some(items) = schema.get("items") {
+        validate(items, &path.child("items"), faults);
+    }
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        validate(property, &path.child("properties").key(name), faults);
+    }
+}
+
+fn validate_default(schema: &Value, default: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    // What cannot be compiled is told later, for what it is.
+    let Ok(plain) = schema::compile(&without_rules(schema)) else { return };
+    if !plain.prune(&mut default.clone(), &FieldPath::default()).is_empty() {
+        faults.push(FieldError::invalid(path.clone(), default, "must not have unknown fields"));
+    }
+    let mut found = plain.shape_faults(default);
+    if let (true, Ok(whole)) = (found.is_empty(), schema::compile(schema)) {
+        found = whole.rule_faults(default, Some(default));
+        if found.is_empty() {
+            found = whole.rule_faults(default, None);
+        }
+    }
+    faults.extend(found.into_iter().map(|fault| fault.within(path.as_str())));
+}

@@ -1,0 +1,74 @@
+//! What the keywords of a schema may say at all. The outermost is held to its own schema before; of those within it,
+//! that says nothing.
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+use super::{alternatives, places};
+
+type Test = fn(&Value) -> bool;
+
+/// Keywords that are not schemas: what each is, as a test and in a word.
+const KEYWORDS: [(&[&str], Test, &str); 6] = [
+    (&["type", "description", "format", "pattern"], Value::is_string, "string"),
+    (
+        &[
+            "exclusiveMaximum",
+            "exclusiveMinimum",
+            "uniqueItems",
+            "x-kubernetes-int-or-string",
+            "x-kubernetes-preserve-unknown-fields",
+        ],
+        Value::is_boolean,
+        "boolean",
+    ),
+    (
+        &[
+            "maxItems",
+            "maxLength",
+            "maxProperties",
+            "maximum",
+            "minItems",
+            "minLength",
+            "minProperties",
+            "minimum",
+        ],
+        Value::is_i64,
+        "integer",
+    ),
+    (&["enum", "allOf", "anyOf", "oneOf", "x-kubernetes-validations"], Value::is_array, "array"),
+    (&["required"], is_list_of_texts, "array of strings"),
+    (&["properties", "additionalProperties", "items", "not", "x-metadata"], Value::is_object, "object"),
+];
+
+fn is_list_of_texts(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
+}
+
+/// Every keyword of the schema and of those in it that is of another type than its own.
+pub(super) fn faults(schema: &Value, path: &FieldPath) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    check(schema, path, &mut faults);
+    faults
+}
+
+fn check(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let mut refuse = |at: FieldPath, value: &Value, wanted: &str| {
+        let detail = format!("must be of type {wanted}");
+        faults.push(FieldError::type_invalid(at, value, &detail));
+    };
+    let Some(fields) = schema.as_object() else { return refuse(path.clone(), schema, "object") };
+    for (names, is_good, wanted) in KEYWORDS {
+        for name in names {
+            if let Some(value) = fields.get(*name).filter(|value| !value.is_null() && !is_good(value)) {
+                refuse(path.child(name), value, wanted);
+            }
+        }
+    }
+    for (at, inner) in places(schema, path).into_iter().chain(alternatives(schema, path)) {
+        // One that is not an object has been told of where it stands.
+        if inner.is_object() || !inner.is_null() && at.as_str().ends_with(']') {
+            check(inner, &at, faults);
+        }
+    }
+}

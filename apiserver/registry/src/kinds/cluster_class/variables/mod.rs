@@ -1,0 +1,194 @@
+//! The variables of a class: what they may be.
+
+mod costs;
+mod defaults;
+mod field_path;
+mod keywords;
+mod location;
+mod rules;
+mod structural;
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use costs::Costs;
+use location::Place;
+
+use super::schema;
+use crate::rules::json_fields::{get, items};
+use crate::rules::template_metadata;
+
+/// The name under which templates find what the server knows of a cluster.
+const BUILTIN: &str = "builtin";
+
+/// What there is to be.
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+
+/// Adds what is wrong with the variables.
+pub(super) fn validate(class: &Value, faults: &mut Vec<FieldError>) {
+    let path = FieldPath::new("spec.variables");
+    let variables: Vec<(&str, &Value)> = items(class, "spec.variables")
+        .filter_map(|(_, variable)| Some((variable.get("name")?.as_str()?, variable)))
+        .collect();
+    for (index, (name, _)) in variables.iter().enumerate() {
+        if variables.iter().take(index).any(|(before, _)| before == name) {
+            let detail = format!(
+                "variable name must be unique. Variable with name {name:?} is defined more than once"
+            );
+            faults.push(FieldError::invalid(path.key(name).child("name"), &json!(name), &detail));
+        }
+    }
+    for (name, variable) in variables {
+        let at = path.key(name);
+        validate_name(name, &at.child("name"), faults);
+        let metadata = "deprecatedV1Beta1Metadata";
+        template_metadata::metadata(variable.get(metadata), &at.child(metadata), faults);
+        let Some(schema) = get(variable, "schema.openAPIV3Schema") else { continue };
+        let at = at.child("schema.openAPIV3Schema");
+        validate_metadata(schema, &at, faults);
+        validate_schema(schema, &at, faults);
+    }
+}
+
+fn validate_name(name: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let mut refuse = |detail: &str| faults.push(FieldError::invalid(path.clone(), &json!(name), detail));
+    if name == BUILTIN {
+        refuse("\"builtin\" is a reserved variable name");
+    }
+    if name.contains('.') {
+        refuse("variable name cannot contain \".\"");
+    }
+}
+
+/// Adds what is wrong with labels and annotations of the schema and those in it.
+fn validate_metadata(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    template_metadata::metadata(schema.get("x-metadata"), &path.child("x-metadata"), faults);
+    for (at, inner) in places(schema, path) {
+        validate_metadata(inner, &at, faults);
+    }
+}
+
+/// The schemas of what is in a value, with their paths.
+fn places<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)> {
+    let inner = |name: &str| schema.get(name).map(|inner| (path.child(name), inner));
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let properties = properties.map(|(name, inner)| (path.child("properties").key(name), inner));
+    inner("additionalProperties").into_iter().chain(properties).chain(inner("items")).collect()
+}
+
+/// The schemas that are held against a value beside the one they are in.
+fn alternatives<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)> {
+    let mut found: Vec<_> = schema.get("not").map(|inner| (path.child("not"), inner)).into_iter().collect();
+    for list in ["allOf", "oneOf", "anyOf"] {
+        found.extend(items(schema, list).map(|(index, inner)| (path.child(list).index(index), inner)));
+    }
+    found
+}
+
+/// Adds what is wrong with the schema: what it says of structure, or else its defaults, or else the rest.
+fn validate_schema(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let mut found = keywords::faults(schema, path);
+    let schema = schema::known(schema);
+    if found.is_empty() {
+        found = structural::faults(&schema, path);
+    }
+    if found.is_empty() {
+        defaults::validate(&schema, path, &mut found);
+    }
+    if found.is_empty() {
+        let mut rules = Rules { costs: Costs::after(faults), ..Rules::default() };
+        validate_content(&schema, path, Some(&Place::root()), &mut found, &mut rules);
+        found.append(&mut rules.faults);
+        rules.costs.sum_up(path, &mut found);
+    }
+    if let Some(problem) = found.is_empty().then(|| schema::compile(&schema).err()).flatten() {
+        let detail = format!("failed to build validator: {problem}");
+        found.push(FieldError::invalid(path.clone(), &json!(""), &detail));
+    }
+    faults.extend(found);
+}
+
+/// What is found of the rules of a schema and of those in it.
+#[derive(Default)]
+struct Rules {
+    faults: Vec<FieldError>,
+    costs: Costs,
+}
+
+/// Adds what is wrong with the schema and those in it. Rules are tried where there is a place for them, and where
+/// nothing else is wrong.
+fn validate_content(
+    schema: &Value,
+    path: &FieldPath,
+    place: Option<&Place<'_>>,
+    faults: &mut Vec<FieldError>,
+    rules: &mut Rules,
+) {
+    let before = faults.len();
+    if let Some(kind) =
+        schema.get("type").filter(|kind| !kind.as_str().is_some_and(|kind| TYPES.contains(&kind)))
+    {
+        faults.push(FieldError::not_supported(path.child("type"), kind, &TYPES));
+        return;
+    }
+    validate_samples(schema, path, faults);
+    let has = |field: &str| schema.get(field).is_some();
+    if has("additionalProperties") && has("properties") {
+        let detail = "additionalProperties and properties are mutually exclusive";
+        faults.push(FieldError::forbidden(path.clone(), detail));
+    }
+    for (at, inner) in places(schema, path) {
+        let is_item = at == path.child("items");
+        let place = place.map(|place| place.within(schema, is_item.then_some(&at)));
+        validate_content(inner, &at, place.as_ref(), faults, rules);
+    }
+    for (at, inner) in alternatives(schema, path) {
+        validate_content(inner, &at, None, faults, rules);
+    }
+    rules::validate(schema, path, faults);
+    if let Some(place) = place.filter(|_| faults.len() == before) {
+        rules::try_out(schema, place, path, &mut rules.costs, &mut rules.faults);
+    }
+}
+
+/// Adds what is wrong with the example and the values there are.
+fn validate_samples(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let samples = samples(schema, path);
+    if samples.is_empty() {
+        return;
+    }
+    let Ok(compiled) = schema::compile(&without_rules(schema)) else { return };
+    for (at, value) in samples {
+        faults.extend(compiled.shape_faults(value).into_iter().map(|fault| fault.within(at.as_str())));
+    }
+}
+
+/// The example and the values there are.
+fn samples<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a Value)> {
+    let example = schema.get("example").map(|example| (path.child("example"), example));
+    let allowed = items(schema, "enum").map(|(index, value)| (path.child("enum").index(index), value));
+    example.into_iter().chain(allowed.filter(|(_, value)| !value.is_null())).collect()
+}
+
+/// The schema without its rules, wherever they are.
+fn without_rules(schema: &Value) -> Value {
+    let mut plain = schema.clone();
+    drop_rules(&mut plain);
+    plain
+}
+
+fn drop_rules(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    fields.remove("x-kubernetes-validations");
+    for (name, inner) in fields {
+        match (name.as_str(), inner) {
+            ("properties", Value::Object(properties)) => properties.values_mut().for_each(drop_rules),
+            ("allOf" | "anyOf" | "oneOf", Value::Array(list)) => list.iter_mut().for_each(drop_rules),
+            ("items" | "additionalProperties" | "not", inner) => drop_rules(inner),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Rules in the schema of a variable.
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use super::costs::Costs;
+use super::location::Place;
+use super::{field_path, samples, without_rules};
+use crate::kinds::cluster_class::schema;
+use crate::rules::json_fields::items;
+
+/// Longest message of a rule, in bytes.
+const LONGEST_MESSAGE: usize = 2048;
+
+/// How much is shown of a longer one, in characters.
+const SHOWN: usize = 10;
+
+/// What kinds of fault a broken rule can be.
+const REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+
+const FIELD: &str = "x-kubernetes-validations";
+
+/// Adds what is wrong with how the rules are written, as far as one can say without reading them.
+pub(super) fn validate(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    for (index, rule) in items(schema, FIELD) {
+        let path = path.child(FIELD).index(index);
+        let text = |field: &str| rule.get(field).and_then(Value::as_str).unwrap_or_default();
+        let is_blank = |field: &str| !text(field).is_empty() && text(field).trim().is_empty();
+        validate_message(text("rule").trim(), text("message"), &path, faults);
+        if is_blank("messageExpression") {
+            let detail = "messageExpression must be non-empty if specified";
+            faults.push(FieldError::required(path.child("messageExpression"), detail));
+        }
+        if let Some(reason) =
+            rule.get("reason").filter(|reason| !REASONS.iter().any(|known| *reason == known))
+        {
+            faults.push(FieldError::not_supported(path.child("reason"), reason, &REASONS));
+        }
+        let place = text("fieldPath");
+        let mut refuse = |detail: &str| {
+            faults.push(FieldError::invalid(path.child("fieldPath"), &json!(place), detail));
+        };
+        if is_blank("fieldPath") {
+            refuse("fieldPath must be non-empty if specified");
+        }
+        if has_line_breaks(place) {
+            refuse("fieldPath must not contain line breaks");
+        }
+        if let (false, Err(problem)) = (place.is_empty(), field_path::check(place, schema)) {
+            refuse(&format!("fieldPath must be a valid path: {problem}"));
+        }
+    }
+}
+
+fn validate_message(rule: &str, message: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let trimmed = message.trim();
+    let at = path.child("message");
+    let mut refuse = |shown: &str, detail: &str| {
+        faults.push(FieldError::invalid(at.clone(), &json!(shown), detail));
+    };
+    if rule.is_empty() {
+        faults.push(FieldError::required(path.child("rule"), "rule is not specified"));
+    } else if !message.is_empty() && trimmed.is_empty() {
+        refuse(message, "message must be non-empty if specified");
+    } else if message.len() > LONGEST_MESSAGE {
+        let shown: String = message.chars().take(SHOWN).collect();
+        refuse(&format!("{shown}..."), "message must have a maximum length of 2048 characters");
+    } else if has_line_breaks(trimmed) {
+        refuse(message, "message must not contain line breaks");
+    } else if has_line_breaks(rule) && trimmed.is_empty() {
+        let detail = "message must be specified if rule contains line breaks";
+        faults.push(FieldError::required(at, detail));
+    }
+}
+
+fn has_line_breaks(text: &str) -> bool {
+    text.contains(['\n', '\r'])
+}
+
+/// Adds what is wrong with the rules themselves, and which of the schema's own values break them.
+pub(super) fn try_out(
+    schema: &Value,
+    place: &Place<'_>,
+    path: &FieldPath,
+    costs: &mut Costs,
+    faults: &mut Vec<FieldError>,
+) {
+    if schema.get(FIELD).is_none() {
+        return;
+    }
+    let before = faults.len();
+    let Ok(bare) = schema::compile(&without_rules(schema)) else { return };
+    // Upstream takes the whole for an object of Kubernetes, and finds no type of a list that is one.
+    if place.is_root && schema.get("type").is_some_and(|kind| kind == "array") {
+        let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
+        faults.push(FieldError::internal(path.child(FIELD), detail));
+        return;
+    }
+    // As often as the schemas around this one say, or else as often as a request can hold it.
+    let times = place.times.unwrap_or_else(|| bare.most_in_a_request());
+    for (index, rule) in items(schema, FIELD) {
+        let at = path.child(FIELD).index(index);
+        let judged = bare.judge(rule);
+        match judged.rule {
+            Err(problem) => {
+                let problem = costs.told(&problem);
+                faults.push(FieldError::invalid(at.child("rule"), rule, problem));
+            }
+            Ok(once) => {
+                costs.add("estimated rule cost", at.child("rule"), once.saturating_mul(times), faults)
+            }
+        }
+        match judged.message {
+            Some(Err(problem)) => {
+                let problem = costs.told(&problem);
+                faults.push(FieldError::invalid(at.child("messageExpression"), rule, problem));
+            }
+            Some(Ok(once)) => {
+                costs.add("estimated messageExpression cost", at.child("messageExpression"), once, faults);
+            }
+            None => {}
+        }
+        if let Some(list) = place.in_list.as_ref().filter(|_| judged.is_transition) {
+            let detail =
+                format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
+            let text = rule.get("rule").unwrap_or(&Value::Null);
+            faults.push(FieldError::invalid(at.child("rule"), text, &detail));
+        }
+    }
+    if faults.len() > before {
+        return;
+    }
+    let Ok(compiled) = schema::compile(schema) else { return };
+    for (at, value) in samples(schema, path) {
+        let broken = compiled.rule_faults(value, None);
+        faults.extend(broken.into_iter().map(|fault| fault.within(at.as_str())));
+    }
+}

@@ -1,0 +1,99 @@
+//! What makes a schema structural: each value has one type, said in one place.
+
+use apiserver_schema::Schema;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use super::{alternatives, places};
+use crate::rules::json_fields::items;
+
+/// What only the schema around alternatives may say.
+const NOT_NESTED: [(&str, &str); 5] = [
+    ("additionalProperties", "must be undefined to be structural"),
+    ("default", "must be undefined to be structural"),
+    ("x-kubernetes-preserve-unknown-fields", "must be false to be structural"),
+    ("x-kubernetes-int-or-string", "must be false to be structural"),
+    ("x-kubernetes-validations", "must be empty to be structural"),
+];
+
+/// What keeps the schema from being structural, in the order of the messages.
+pub(super) fn faults(schema: &Value, path: &FieldPath) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    check(schema, path, "must not be empty for specified object fields", &mut faults);
+    faults.sort_by_key(ToString::to_string);
+    faults
+}
+
+/// `untyped` says what is wrong where there is no type.
+fn check(schema: &Value, path: &FieldPath, untyped: &str, faults: &mut Vec<FieldError>) {
+    let is_set = |field: &str| schema.get(field) == Some(&Value::Bool(true));
+    let (either, open) = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields");
+    let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
+    if kind == "array" && schema.get("items").is_none() {
+        faults.push(FieldError::required(path.child("items"), "must be specified"));
+    }
+    for (at, inner) in places(schema, path) {
+        let is_item = at == path.child("items");
+        let of = if is_item { "array items" } else { "object fields" };
+        check(inner, &at, &format!("must not be empty for specified {of}"), faults);
+    }
+    if is_set(either) && is_set(open) {
+        let detail = "must be false if x-kubernetes-int-or-string is true";
+        faults.push(FieldError::invalid(path.child(open), &json!(true), detail));
+    }
+    let skipped = either_of(schema);
+    check_alternatives(schema, path, skipped, faults);
+    if kind.is_empty() && !is_set(either) && !is_set(open) {
+        faults.push(FieldError::required(path.child("type"), untyped));
+    }
+}
+
+/// Alternatives that say "an integer or a text", which is how that may be written: those, and those
+/// in the first of all that must hold.
+fn either_of(schema: &Value) -> (bool, bool) {
+    let both = json!([{"type": "integer"}, {"type": "string"}]);
+    let says_so = |schema: &Value| schema.get("anyOf") == Some(&both);
+    (says_so(schema), items(schema, "allOf").next().is_some_and(|(_, first)| says_so(first)))
+}
+
+fn check_alternatives(
+    schema: &Value,
+    path: &FieldPath,
+    (skips_any, skips_first): (bool, bool),
+    faults: &mut Vec<FieldError>,
+) {
+    let first = path.child("allOf").index(0);
+    for (at, inner) in alternatives(schema, path) {
+        if !(skips_any && at.as_str().starts_with(path.child("anyOf").as_str())) {
+            check_nested(inner, &at, skips_first && at == first, faults);
+        }
+    }
+    let pattern = schema.get("pattern").and_then(Value::as_str).unwrap_or_default();
+    if let Err(problem) = Schema::compile(&json!({"type": "string", "pattern": pattern})) {
+        let detail = format!("must be a valid regular expression, but isn't: {}", problem.problem());
+        faults.push(FieldError::invalid(path.child("pattern"), &json!(pattern), &detail));
+    }
+}
+
+fn check_nested(schema: &Value, path: &FieldPath, skips_any: bool, faults: &mut Vec<FieldError>) {
+    check_alternatives(schema, path, (skips_any, false), faults);
+    for (at, inner) in places(schema, path) {
+        // What may not be there at all is not looked into.
+        if at != path.child("additionalProperties") {
+            check_nested(inner, &at, false, faults);
+        }
+    }
+    if schema.get("type").is_some_and(|kind| *kind != json!("")) {
+        faults.push(FieldError::forbidden(path.child("type"), "must be empty to be structural"));
+    }
+    for (field, detail) in NOT_NESTED {
+        let is_nothing = |found: &&Value| **found == json!(false) || **found == json!([]);
+        if schema.get(field).filter(|found| !is_nothing(found)).is_some() {
+            faults.push(FieldError::forbidden(path.child(field), detail));
+        }
+    }
+    if schema.get("properties").is_some_and(|properties| properties.get("metadata").is_some()) {
+        let at = path.child("properties").key("metadata");
+        faults.push(FieldError::forbidden(at, "must not be specified in a nested context"));
+    }
+}

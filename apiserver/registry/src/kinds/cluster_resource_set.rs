@@ -1,0 +1,91 @@
+//! ClusterResourceSet.
+
+use apiserver_machinery::object;
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+use crate::rules::json_fields::default;
+use crate::rules::{immutable, label_selector};
+
+/// ClusterResourceSet's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClusterResourceSetStrategy;
+
+impl Strategy for ClusterResourceSetStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
+        if new.get("spec").is_some_and(Value::is_object) {
+            default(new, "spec.strategy", "ApplyOnce");
+        }
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        let path = FieldPath::new("spec.clusterSelector");
+        let selector = object::at(new, "spec.clusterSelector");
+        let shown = selector.cloned().unwrap_or_default();
+        if let Some(reason) = label_selector::fault(selector) {
+            faults.push(FieldError::invalid(path, &shown, &reason));
+        } else if label_selector::is_empty(selector) {
+            faults.push(FieldError::invalid(path, &shown, "selector must not be empty"));
+        }
+        let Some(old) = old else { return faults };
+        if object::at(old, "spec.strategy").is_some() {
+            faults.extend(immutable::field(new, old, "spec.strategy"));
+        }
+        faults.extend(immutable::field(new, old, "spec.clusterSelector"));
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(new: &Value, old: Option<&Value>) -> Vec<String> {
+        ClusterResourceSetStrategy.validate(new, old).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn sets_apply_once_unless_told_otherwise() {
+        let mut set = json!({"spec": {"clusterSelector": {"matchLabels": {"a": "b"}}}});
+        ClusterResourceSetStrategy.prepare(&mut set, None);
+        assert_eq!(set["spec"]["strategy"], "ApplyOnce");
+        set["spec"]["strategy"] = json!("Reconcile");
+        ClusterResourceSetStrategy.prepare(&mut set, None);
+        assert_eq!(set["spec"]["strategy"], "Reconcile");
+    }
+
+    #[test]
+    fn a_set_keeps_its_clusters_and_its_strategy() {
+        let set = json!({"spec": {"strategy": "ApplyOnce", "clusterSelector": {"matchLabels": {"a": "b"}}}});
+        assert_eq!(found(&set, Some(&set)), Vec::<String>::new());
+        let mut other = set.clone();
+        other["spec"]["strategy"] = json!("Reconcile");
+        other["spec"]["clusterSelector"]["matchLabels"]["a"] = json!("c");
+        assert_eq!(
+            found(&other, Some(&set)),
+            [
+                "spec.strategy: Invalid value: \"Reconcile\": field is immutable",
+                "spec.clusterSelector: Invalid value: {\"matchLabels\":{\"a\":\"c\"}}: field is immutable",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_set_is_for_certain_clusters() {
+        let set = |selector: Value| json!({"spec": {"clusterSelector": selector}});
+        assert_eq!(
+            found(&set(json!({})), None),
+            ["spec.clusterSelector: Invalid value: {}: selector must not be empty"]
+        );
+        let terms = json!({"matchExpressions": [{"key": "a", "operator": "Like"}]});
+        assert!(found(&set(terms), None)[0].ends_with("\"Like\" is not a valid label selector operator"));
+    }
+}

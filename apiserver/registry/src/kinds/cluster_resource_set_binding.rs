@@ -1,0 +1,38 @@
+//! ClusterResourceSetBinding.
+
+use apiserver_machinery::object;
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::FieldError;
+use serde_json::Value;
+
+use crate::rules::immutable;
+
+/// ClusterResourceSetBinding's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClusterResourceSetBindingStrategy;
+
+impl Strategy for ClusterResourceSetBindingStrategy {
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let named = old.filter(|old| object::at(old, "spec.clusterName").is_some());
+        named.and_then(|old| immutable::field(new, old, "spec.clusterName")).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_binding_stays_with_its_cluster() {
+        let of = |cluster: &str| json!({"spec": {"clusterName": cluster}});
+        let found = |new: &Value, old: &Value| {
+            let faults = ClusterResourceSetBindingStrategy.validate(new, Some(old));
+            faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&of("a"), &of("a")), Vec::<String>::new());
+        assert_eq!(found(&of("a"), &json!({"spec": {}})), Vec::<String>::new());
+        assert_eq!(found(&of("b"), &of("a")), ["spec.clusterName: Invalid value: \"b\": field is immutable"]);
+    }
+}

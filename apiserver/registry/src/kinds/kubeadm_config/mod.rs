@@ -1,0 +1,246 @@
+//! KubeadmConfig, and the rules for what one wants wherever it stands.
+
+mod ignition;
+
+use apiserver_machinery::object;
+use std::collections::HashSet;
+
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+/// KubeadmConfig's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KubeadmConfigStrategy;
+
+impl Strategy for KubeadmConfigStrategy {
+    fn ignores_status(&self) -> bool {
+        true
+    }
+
+    fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        if let Some(spec) = new.get("spec") {
+            validate(spec, &FieldPath::new("spec"), &mut faults);
+        }
+        faults
+    }
+}
+
+/// Adds every fault of what a KubeadmConfig wants.
+pub(crate) fn validate(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    validate_files(spec, path, faults);
+    validate_users(spec, path, faults);
+    ignition::validate(spec, path, faults);
+    validate_disks(spec, path, faults);
+    validate_tokens(spec, path, faults);
+    let user = object::at(spec, "joinConfiguration.discovery.file.kubeConfig.user");
+    if let Some(user) = user.filter(|user| user.get("authProvider").is_some() && user.get("exec").is_some()) {
+        let at = path.child("joinConfiguration.discovery.file.kubeconfig.user");
+        faults.push(FieldError::invalid(at, user, "only one of authProvider or exec must be defined"));
+    }
+}
+
+/// A token that is none: upstream's typed clients cannot read an object that has one. It is not repeated.
+fn validate_tokens(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let is_part = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase())
+    };
+    for (index, token) in items(spec, "/initConfiguration/bootstrapTokens") {
+        let Some(text) = token.get("token").and_then(Value::as_str) else { continue };
+        if !text.split_once('.').is_some_and(|(id, secret)| is_part(id, 6) && is_part(secret, 16)) {
+            let at = path.child("initConfiguration").child("bootstrapTokens").index(index).child("token");
+            let detail = "the bootstrap token is not of the form \"[a-z0-9]{6}.[a-z0-9]{16}\"";
+            faults.push(FieldError::invalid(at, &json!("***"), detail));
+        }
+    }
+}
+
+/// Adds the faults of what a control plane wants, whose machines are both made and joined: v1beta1
+/// knows one timeout for both.
+pub(crate) fn validate_control_plane(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    validate(spec, path, faults);
+    const TIMEOUT: &str = "controlPlaneComponentHealthCheckSeconds";
+    let said = |part: &str| match spec.pointer(&format!("/{part}/timeouts/{TIMEOUT}")) {
+        Some(seconds) => seconds.to_string(),
+        None => "unset".to_owned(),
+    };
+    let (init, join) = (said("initConfiguration"), said("joinConfiguration"));
+    if init == join {
+        return;
+    }
+    let detail = format!(
+        "{TIMEOUT} must be set to the same value both in initConfiguration.timeouts ({init}) and in \
+         joinConfiguration.timeouts ({join})"
+    );
+    for (part, seconds) in [("initConfiguration", &init), ("joinConfiguration", &join)] {
+        let at = path.child(part).child("timeouts").child(TIMEOUT);
+        faults.push(FieldError::invalid(at, &json!(seconds), &detail));
+    }
+}
+
+/// What older releases filled in, and an object from then has: it says nothing.
+pub(crate) fn fill_in_former_defaults(spec: &mut Value) {
+    let former = [
+        ("", "format", "cloud-config"),
+        ("/initConfiguration/nodeRegistration", "imagePullPolicy", "IfNotPresent"),
+        ("/joinConfiguration/nodeRegistration", "imagePullPolicy", "IfNotPresent"),
+    ];
+    for (parent, field, value) in former {
+        let mut at = &mut *spec;
+        for name in parent.split('/').filter(|name| !name.is_empty()) {
+            let Some(fields) = at.as_object_mut() else { return };
+            at = fields.entry(name).or_insert_with(|| json!({}));
+        }
+        if let Some(fields) = at.as_object_mut() {
+            fields.entry(field).or_insert_with(|| json!(value));
+        }
+    }
+    let exec = spec.pointer_mut("/joinConfiguration/discovery/file/kubeConfig/user/exec");
+    if let Some(exec) = exec.and_then(Value::as_object_mut) {
+        exec.entry("apiVersion").or_insert_with(|| json!("client.authentication.k8s.io/v1"));
+    }
+}
+
+/// The items of a list, with their numbers.
+fn items<'a>(spec: &'a Value, pointer: &str) -> impl Iterator<Item = (usize, &'a Value)> + use<'a> {
+    spec.pointer(pointer).and_then(Value::as_array).into_iter().flatten().enumerate()
+}
+
+fn validate_files(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let mut known = HashSet::new();
+    for (index, file) in items(spec, "/files") {
+        let at = path.child("files").index(index);
+        if file.get("content").is_some() && file.get("contentFrom").is_some() {
+            let detail = "only one of content or contentFrom may be specified for a single file";
+            faults.push(FieldError::invalid(at.clone(), file, detail));
+        }
+        validate_secret(file, "contentFrom", &at, faults);
+        if file.get("path").and_then(Value::as_str).is_some_and(|path| !known.insert(path)) {
+            let detail = "path property must be unique among all files";
+            faults.push(FieldError::invalid(at.child("path"), file, detail));
+        }
+    }
+}
+
+fn validate_users(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    for (index, user) in items(spec, "/users") {
+        let at = path.child("users").index(index);
+        if user.get("passwd").is_some() && user.get("passwdFrom").is_some() {
+            let detail = "only one of passwd or passwdFrom may be specified for a single user";
+            faults.push(FieldError::invalid(at.clone(), user, detail));
+        }
+        validate_secret(user, "passwdFrom", &at, faults);
+    }
+}
+
+fn validate_secret(item: &Value, source: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let Some(secret) = item.get(source).and_then(|source| source.get("secret")) else { return };
+    for field in ["name", "key"] {
+        if secret.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
+            let detail = format!("secret file source must specify non-empty secret {field}");
+            faults.push(FieldError::required(path.child(source).child("secret").child(field), &detail));
+        }
+    }
+}
+
+fn validate_disks(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    for (index, partition) in items(spec, "/diskSetup/partitions") {
+        let total: i64 =
+            items(partition, "/diskLayout").filter_map(|(_, part)| part.get("percentage")?.as_i64()).sum();
+        if total > 100 {
+            let at = path.child("diskSetup.partitions").index(index).child("diskLayout");
+            let detail = "the sum of all partition percentages must not be greater than 100";
+            faults.push(FieldError::invalid(at, &json!(total), detail));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(spec: &Value) -> Vec<String> {
+        let faults = KubeadmConfigStrategy.validate(&json!({"spec": spec}), None);
+        faults.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn contents_have_one_source() {
+        let secret = json!({"secret": {"name": "s", "key": "k"}});
+        assert_eq!(
+            found(&json!({
+                "files": [{"path": "/a", "content": "x"}, {"path": "/b", "contentFrom": secret}],
+                "users": [{"name": "a", "passwd": "x"}, {"name": "b", "passwdFrom": secret}]})),
+            Vec::<String>::new()
+        );
+        let wrong = found(&json!({
+            "files": [{"path": "/a", "content": "x", "contentFrom": secret}, {"path": "/a"},
+                {"path": "/c", "contentFrom": {"secret": {"name": ""}}}],
+            "users": [{"name": "a", "passwd": "x", "passwdFrom": secret}]}));
+        let expected = [
+            (
+                "spec.files[0]: Invalid value: ",
+                "only one of content or contentFrom may be specified for a single file",
+            ),
+            ("spec.files[1].path: Invalid value: ", "path property must be unique among all files"),
+            ("spec.files[2].contentFrom.secret.name: ", "must specify non-empty secret name"),
+            ("spec.files[2].contentFrom.secret.key: ", "must specify non-empty secret key"),
+            (
+                "spec.users[0]: Invalid value: ",
+                "only one of passwd or passwdFrom may be specified for a single user",
+            ),
+        ];
+        assert_eq!(wrong.len(), expected.len(), "{wrong:?}");
+        for (fault, (start, end)) in wrong.iter().zip(expected) {
+            assert!(fault.starts_with(start) && fault.ends_with(end), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_disk_has_a_hundred_percent() {
+        let disk = |parts: &[i64]| {
+            let layout: Vec<Value> = parts.iter().map(|part| json!({"percentage": part})).collect();
+            json!({"diskSetup": {"partitions": [{"device": "/dev/vdb", "diskLayout": layout}]}})
+        };
+        assert_eq!(found(&disk(&[60, 40])), Vec::<String>::new());
+        assert_eq!(
+            found(&disk(&[60, 41])),
+            [
+                "spec.diskSetup.partitions[0].diskLayout: Invalid value: 101: the sum of all partition percentages must not be greater than 100"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_node_finds_its_cluster_in_one_way() {
+        let user = |user: Value| json!({"joinConfiguration": {"discovery": {"file": {"kubeConfigPath": "/k", "kubeConfig": {"user": user}}}}});
+        assert_eq!(found(&user(json!({"exec": {"command": "x"}}))), Vec::<String>::new());
+        let both = found(&user(json!({"exec": {"command": "x"}, "authProvider": {"name": "y"}})));
+        assert!(
+            both[0].starts_with("spec.joinConfiguration.discovery.file.kubeconfig.user: Invalid value: ")
+        );
+    }
+
+    #[test]
+    fn both_sorts_of_control_plane_wait_equally_long() {
+        let check = |spec: Value| {
+            let mut faults = Vec::new();
+            validate_control_plane(&spec, &FieldPath::new("spec"), &mut faults);
+            faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let wait = |seconds: i64| json!({"timeouts": {"controlPlaneComponentHealthCheckSeconds": seconds}});
+        assert_eq!(
+            check(json!({"initConfiguration": wait(5), "joinConfiguration": wait(5)})),
+            Vec::<String>::new()
+        );
+        let wrong = check(json!({"initConfiguration": wait(5)}));
+        assert_eq!(wrong.len(), 2);
+        assert_eq!(
+            wrong[1],
+            "spec.joinConfiguration.timeouts.controlPlaneComponentHealthCheckSeconds: Invalid value: \"unset\": \
+             controlPlaneComponentHealthCheckSeconds must be set to the same value both in \
+             initConfiguration.timeouts (5) and in joinConfiguration.timeouts (unset)"
+        );
+    }
+}

@@ -1,0 +1,44 @@
+//! KubeadmConfigTemplate.
+
+use apiserver_machinery::object;
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+use crate::kinds::kubeadm_config;
+use crate::rules::template_metadata;
+
+/// KubeadmConfigTemplate's own rules: unlike other templates it may change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KubeadmConfigTemplateStrategy;
+
+impl Strategy for KubeadmConfigTemplateStrategy {
+    fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        let path = FieldPath::new("spec.template");
+        if let Some(spec) = object::at(new, "spec.template.spec") {
+            kubeadm_config::validate(spec, &path.child("spec"), &mut faults);
+        }
+        let metadata = object::at(new, "spec.template.metadata");
+        template_metadata::metadata(metadata, &path.child("metadata"), &mut faults);
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_made_from_a_template_must_be_legal() {
+        let object = json!({"spec": {"template": {
+            "metadata": {"labels": {"a b": "c"}},
+            "spec": {"files": [{"path": "/a"}, {"path": "/a"}]}}}});
+        let faults = KubeadmConfigTemplateStrategy.validate(&object, Some(&object));
+        let at: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+        assert_eq!(at, ["spec.template.spec.files[1].path", "spec.template.metadata.labels"]);
+        assert_eq!(KubeadmConfigTemplateStrategy.validate(&json!({"spec": {"template": {}}}), None), []);
+    }
+}

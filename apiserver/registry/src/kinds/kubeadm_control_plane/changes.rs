@@ -1,0 +1,129 @@
+//! What may change of a control plane that exists: what its machines can be replaced for.
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+/// Fields below `spec` that may change, with all that is in them.
+const CHANGEABLE: &[&str] = &[
+    "kubeadmConfigSpec.clusterConfiguration.etcd",
+    "kubeadmConfigSpec.clusterConfiguration.dns",
+    "kubeadmConfigSpec.clusterConfiguration.imageRepository",
+    "kubeadmConfigSpec.clusterConfiguration.featureGates",
+    "kubeadmConfigSpec.clusterConfiguration.apiServer",
+    "kubeadmConfigSpec.clusterConfiguration.controllerManager",
+    "kubeadmConfigSpec.clusterConfiguration.scheduler",
+    "kubeadmConfigSpec.clusterConfiguration.certificateValidityPeriodDays",
+    "kubeadmConfigSpec.clusterConfiguration.encryptionAlgorithm",
+    "kubeadmConfigSpec.initConfiguration.nodeRegistration",
+    "kubeadmConfigSpec.initConfiguration.patches",
+    "kubeadmConfigSpec.initConfiguration.skipPhases",
+    "kubeadmConfigSpec.initConfiguration.bootstrapTokens",
+    "kubeadmConfigSpec.initConfiguration.localAPIEndpoint",
+    "kubeadmConfigSpec.initConfiguration.timeouts",
+    "kubeadmConfigSpec.joinConfiguration.nodeRegistration",
+    "kubeadmConfigSpec.joinConfiguration.patches",
+    "kubeadmConfigSpec.joinConfiguration.skipPhases",
+    "kubeadmConfigSpec.joinConfiguration.caCertPath",
+    "kubeadmConfigSpec.joinConfiguration.controlPlane",
+    "kubeadmConfigSpec.joinConfiguration.discovery",
+    "kubeadmConfigSpec.joinConfiguration.timeouts",
+    "kubeadmConfigSpec.bootCommands",
+    "kubeadmConfigSpec.preKubeadmCommands",
+    "kubeadmConfigSpec.postKubeadmCommands",
+    "kubeadmConfigSpec.files",
+    "kubeadmConfigSpec.verbosity",
+    "kubeadmConfigSpec.users",
+    "kubeadmConfigSpec.ntp",
+    "kubeadmConfigSpec.ignition",
+    "kubeadmConfigSpec.diskSetup",
+    "kubeadmConfigSpec.format",
+    "kubeadmConfigSpec.mounts",
+    "machineTemplate.metadata",
+    "machineTemplate.spec",
+    "replicas",
+    "version",
+    "remediation",
+    "machineNaming",
+    "rollout",
+];
+
+/// Adds a fault for every field of `spec` that differs from `before` and may not.
+pub(super) fn validate(spec: &Value, before: &Value, faults: &mut Vec<FieldError>) {
+    let mut changed = Vec::new();
+    compare(Some(before), Some(spec), "", &mut changed);
+    let refused = changed.iter().filter(|path| !is_changeable(path));
+    faults.extend(
+        refused.map(|path| FieldError::forbidden(FieldPath::new("spec").child(path), "cannot be modified")),
+    );
+}
+
+fn is_changeable(path: &str) -> bool {
+    CHANGEABLE.iter().any(|allowed| {
+        path.strip_prefix(allowed).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
+}
+
+/// Adds the paths that differ, as a merge patch names them: what is taken away as a whole, what comes
+/// by its leaves.
+fn compare(before: Option<&Value>, now: Option<&Value>, path: &str, changed: &mut Vec<String>) {
+    if before == now {
+        return;
+    }
+    let Some(Value::Object(fields)) = now else { return changed.push(path.to_owned()) };
+    let former = before.and_then(Value::as_object);
+    let gone = former.into_iter().flat_map(|former| former.keys()).filter(|name| !fields.contains_key(*name));
+    for name in fields.keys().chain(gone) {
+        let at = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        compare(former.and_then(|former| former.get(name)), fields.get(name), &at, changed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(spec: &Value, before: &Value) -> Vec<String> {
+        let mut faults = Vec::new();
+        validate(spec, before, &mut faults);
+        faults.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_new_machines_are_made_from_may_change() {
+        let before = json!({"replicas": 3, "version": "v1.34.1", "kubeadmConfigSpec": {
+            "clusterConfiguration": {"certificatesDir": "/pki", "dns": {"imageTag": "v1"}}, "files": [{"path": "/a"}]},
+            "machineTemplate": {"spec": {"infrastructureRef": {"name": "a"}}}});
+        let mut spec = before.clone();
+        spec["replicas"] = json!(1);
+        spec["rollout"] = json!({"after": "2026-11-21T06:00:00Z"});
+        spec["machineTemplate"]["spec"]["infrastructureRef"]["name"] = json!("b");
+        spec["kubeadmConfigSpec"]["files"] = json!([]);
+        spec["kubeadmConfigSpec"]["clusterConfiguration"]["apiServer"] = json!({"certSANs": ["x"]});
+        spec["kubeadmConfigSpec"]["initConfiguration"] = json!({"patches": {"directory": "/p"}});
+        assert_eq!(found(&spec, &before), Vec::<String>::new());
+        // Going back takes the whole of initConfiguration away.
+        assert_eq!(
+            found(&before, &spec),
+            ["spec.kubeadmConfigSpec.initConfiguration: Forbidden: cannot be modified"]
+        );
+    }
+
+    #[test]
+    fn what_the_cluster_was_made_with_stays() {
+        let before = json!({"kubeadmConfigSpec": {"clusterConfiguration": {"certificatesDir": "/pki"}}});
+        let mut spec = before.clone();
+        spec["kubeadmConfigSpec"]["clusterConfiguration"] = json!({"certificatesDir": "/other", "controlPlaneEndpoint": "h:1", "caCertificateValidityPeriodDays": 9});
+        let path = "spec.kubeadmConfigSpec.clusterConfiguration";
+        let mut expected: Vec<String> =
+            ["certificatesDir", "controlPlaneEndpoint", "caCertificateValidityPeriodDays"]
+                .iter()
+                .map(|field| format!("{path}.{field}: Forbidden: cannot be modified"))
+                .collect();
+        let mut found = found(&spec, &before);
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,119 @@
+//! From which version of CoreDNS to which one its configuration can be brought.
+
+use apiserver_machinery::object;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+/// Whoever sets this looks after CoreDNS.
+const SKIP: &str = "controlplane.cluster.x-k8s.io/skip-coredns";
+
+/// Versions in their order, as far as it is known how the configuration of one becomes that of the
+/// next. Some numbers were never released.
+const KNOWN: &[(u64, u64, &[u64])] = &[
+    (1, 1, &[3, 4]),
+    (1, 2, &[0, 1, 2, 3, 4, 5, 6]),
+    (1, 3, &[0, 1]),
+    (1, 4, &[0]),
+    (1, 5, &[0, 1, 2]),
+    (1, 6, &[0, 1, 2, 3, 4, 5, 6, 7, 9]),
+    (1, 7, &[0, 1]),
+    (1, 8, &[0, 3, 4, 5, 6, 7]),
+    (1, 9, &[0, 1, 2, 3, 4]),
+    (1, 10, &[0, 1]),
+    (1, 11, &[0, 1, 3, 4]),
+    (1, 12, &[0, 1, 2, 3, 4]),
+    (1, 13, &[0, 1, 2]),
+    (1, 14, &[0, 1, 2, 3, 4, 6]),
+];
+
+type Version = (u64, u64, u64);
+
+/// Adds a fault when the configuration of CoreDNS cannot be brought to the version that is wanted.
+pub(super) fn validate(
+    object: &Value,
+    configuration: &Value,
+    before: &Value,
+    path: &FieldPath,
+    faults: &mut Vec<FieldError>,
+) {
+    let tag = |configuration: &Value| {
+        object::at(configuration, "dns.imageTag").and_then(Value::as_str).and_then(parse)
+    };
+    let (Some(to), Some(from)) = (tag(configuration), tag(before)) else { return };
+    let skipped = object::at(object, "metadata.annotations").is_some_and(|all| all.get(SKIP).is_some());
+    if to == from || skipped {
+        return;
+    }
+    let show = |(major, minor, patch): Version| format!("{major}.{minor}.{patch}");
+    let (to_text, from_text) = (show(to), show(from));
+    let reason = if !is_known(from) {
+        format!("start version '{from_text}' not supported")
+    } else if !is_known(to) || to < from {
+        format!("cannot migrate up to '{to_text}' from '{from_text}'")
+    } else {
+        return;
+    };
+    let detail = format!("cannot migrate CoreDNS up to '{to_text}' from '{from_text}': {reason}");
+    faults.push(FieldError::forbidden(path.child("dns.imageTag"), &detail));
+}
+
+fn is_known((major, minor, patch): Version) -> bool {
+    KNOWN.iter().any(|(one, two, patches)| (*one, *two) == (major, minor) && patches.contains(&patch))
+}
+
+/// Major, minor and patch of a tag; what is not said is 0.
+pub(super) fn parse(tag: &str) -> Option<Version> {
+    let text = tag.trim();
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let core = text.split(['-', '_', '+']).next()?;
+    let mut numbers = core.split('.').map(|part| part.parse::<u64>().ok());
+    let version = (numbers.next()??, numbers.next().unwrap_or(Some(0))?, numbers.next().unwrap_or(Some(0))?);
+    numbers.next().is_none().then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_name_server_goes_up_from_where_it_is_known() {
+        let dns = |tag: &str| json!({"dns": {"imageTag": tag}});
+        for (from, to, expected) in [
+            ("v1.11.1", "v1.12.0", None),
+            ("1.12.0", "v1.12.0_x", None),
+            ("v1.12.0-a", "v1.12.0", None),
+            ("v1.12.0", "v1.11.3", Some("cannot migrate up to '1.11.3' from '1.12.0'")),
+            ("v1.6.8", "v1.7.0", Some("start version '1.6.8' not supported")),
+            ("v1.12.0", "v1.99.0", Some("cannot migrate up to '1.99.0' from '1.12.0'")),
+            ("", "v1.7.0", None),
+        ] {
+            let mut faults = Vec::new();
+            validate(&json!({}), &dns(to), &dns(from), &FieldPath::new("at"), &mut faults);
+            let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            assert_eq!(found.len(), usize::from(expected.is_some()), "{from} to {to}: {found:?}");
+            assert!(found.iter().all(|fault| fault.ends_with(expected.unwrap_or_default())), "{found:?}");
+        }
+        let mut faults = Vec::new();
+        let skipped = json!({"metadata": {"annotations": {SKIP: ""}}});
+        validate(&skipped, &dns("v1.1.3"), &dns("v1.12.0"), &FieldPath::new("at"), &mut faults);
+        assert_eq!(faults, []);
+    }
+
+    #[test]
+    fn tags_are_read_generously() {
+        for (tag, expected) in [
+            ("v1.12.0", Some((1, 12, 0))),
+            ("1.12", Some((1, 12, 0))),
+            ("1", Some((1, 0, 0))),
+            ("1.8.0_x.1", Some((1, 8, 0))),
+            ("1.8.0-rc.1", Some((1, 8, 0))),
+            ("latest", None),
+            ("1.2.3.4", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(tag), expected, "{tag}");
+        }
+    }
+}

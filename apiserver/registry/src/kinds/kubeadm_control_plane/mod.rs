@@ -1,0 +1,265 @@
+//! KubeadmControlPlane, and the rules that its template shares.
+
+mod changes;
+mod cluster_configuration;
+mod core_dns;
+mod rollout;
+
+use apiserver_machinery::object;
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Map, Value, json};
+
+pub(crate) use cluster_configuration::validate as validate_cluster_configuration;
+pub(crate) use rollout::validate as validate_rollout;
+
+use crate::kinds::kubeadm_config;
+use crate::rules::semver::Semver;
+use crate::rules::{name_template, template_metadata, version};
+
+/// Whose name templates for names may use beside the cluster's.
+pub(crate) const OWNER: &str = "kubeadmControlPlane";
+
+/// KubeadmControlPlane's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KubeadmControlPlaneStrategy;
+
+impl Strategy for KubeadmControlPlaneStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
+    fn ignores_status(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
+        // Older versions need not have one, and then have what is filled in here.
+        let Some(spec) = new.as_object_mut().and_then(|root| object(root, "spec")) else { return };
+        spec.entry("replicas").or_insert_with(|| json!(1));
+        if let Some(Value::String(version)) = spec.get_mut("version")
+            && !version.starts_with('v')
+        {
+            version.insert(0, 'v');
+        }
+        let mut at = Some(spec);
+        for part in ["rollout", "strategy"] {
+            at = at.and_then(|fields| object(fields, part));
+        }
+        let Some(strategy) = at else { return };
+        strategy.insert("type".to_owned(), json!("RollingUpdate"));
+        if let Some(rolling) = object(strategy, "rollingUpdate") {
+            rolling.entry("maxSurge").or_insert_with(|| json!(1));
+        }
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        let path = FieldPath::new("spec");
+        let nothing = json!({});
+        let spec = new.get("spec").unwrap_or(&nothing);
+        validate_spec(spec, &path, &mut faults);
+        let before = old.and_then(|old| old.get("spec"));
+        if let Some(before) = before {
+            changes::validate(spec, before, &mut faults);
+            validate_version_change(spec, before, &path, &mut faults);
+        }
+        let config = path.child("kubeadmConfigSpec");
+        let part = |spec: &Value| object::at(spec, "kubeadmConfigSpec.clusterConfiguration").cloned();
+        let (now, then) =
+            (part(spec).unwrap_or_default(), before.map(|before| part(before).unwrap_or_default()));
+        validate_cluster_configuration(
+            &now,
+            then.as_ref(),
+            &config.child("clusterConfiguration"),
+            &mut faults,
+        );
+        if let Some(then) = &then {
+            core_dns::validate(new, &now, then, &config.child("clusterConfiguration"), &mut faults);
+        }
+        if let Some(wanted) = spec.get("kubeadmConfigSpec") {
+            kubeadm_config::validate_control_plane(wanted, &config, &mut faults);
+        }
+        faults
+    }
+}
+
+/// The object under a name, made when absent.
+fn object<'a>(fields: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut Map<String, Value>> {
+    fields.entry(name).or_insert_with(|| json!({})).as_object_mut()
+}
+
+fn validate_spec(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let replicas = spec.get("replicas").and_then(Value::as_i64);
+    validate_replicas(spec, replicas, &path.child("replicas"), faults);
+    let template = path.child("machineTemplate");
+    validate_infrastructure(spec, &template.child("infrastructure"), faults);
+    template_metadata::taints(
+        object::at(spec, "machineTemplate.spec.taints"),
+        &template.child("spec.taints"),
+        faults,
+    );
+    template_metadata::metadata(
+        object::at(spec, "machineTemplate.metadata"),
+        &template.child("metadata"),
+        faults,
+    );
+    if let Some(text) = spec.get("version").and_then(Value::as_str) {
+        if !text.starts_with('v') {
+            faults.push(FieldError::invalid(path.child("version"), &json!(text), "must start with v"));
+        }
+        if version::parse(text).is_none() {
+            let detail = "must be a valid semantic version";
+            faults.push(FieldError::invalid(path.child("version"), &json!(text), detail));
+        }
+    }
+    validate_rollout(spec, replicas, path, faults);
+    let naming = object::at(spec, "machineNaming.template");
+    name_template::validate(naming, OWNER, &path.child("machineNaming.template"), faults);
+}
+
+/// An etcd beside the API servers needs a majority: an even number of them is no safer than one less.
+fn validate_replicas(spec: &Value, replicas: Option<i64>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let Some(replicas) = replicas else {
+        return faults.push(FieldError::required(path.clone(), "is required"));
+    };
+    if replicas <= 0 {
+        faults.push(FieldError::forbidden(path.clone(), "cannot be less than or equal to 0"));
+    }
+    let external = object::at(spec, "kubeadmConfigSpec.clusterConfiguration.etcd.external").is_some();
+    if !external && replicas % 2 == 0 {
+        faults.push(FieldError::forbidden(path.clone(), "cannot be an even number when etcd is stacked"));
+    }
+}
+
+/// What its Machines run on. Older versions require it in their schema, but nothing in it.
+fn validate_infrastructure(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let reference = object::at(spec, "machineTemplate.spec.infrastructureRef");
+    for field in ["apiGroup", "kind", "name"] {
+        let text = reference.and_then(|reference| reference.get(field)).and_then(Value::as_str);
+        if text.unwrap_or_default().is_empty() {
+            faults.push(FieldError::invalid(path.child(field), &json!(""), "cannot be empty"));
+        }
+    }
+}
+
+/// Up by one minor version at a time. Going down is not refused: upstream does not either.
+fn validate_version_change(spec: &Value, before: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let text = |spec: &Value| spec.get("version").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (to, from) = (text(spec), text(before));
+    let read = |text: &str| Semver::parse_tolerant(text).map(|version| version.numbers);
+    let unread = |which: &str, text: &str| {
+        let detail = format!("failed to parse {which} kubeadmcontrolplane version: {text}");
+        FieldError::internal(path.child("version"), &detail)
+    };
+    match (read(&from), read(&to)) {
+        (None, _) if to != from => faults.push(unread("current", &from)),
+        (Some(_), None) => faults.push(unread("updated", &to)),
+        (Some(then), Some(now)) if now >= (then.0, then.1.saturating_add(2), 0) => {
+            let detail = format!("cannot update Kubernetes version from {from} to {to}");
+            faults.push(FieldError::forbidden(path.child("version"), &detail));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control_plane() -> Value {
+        json!({"metadata": {"name": "cp"}, "spec": {
+            "replicas": 3, "version": "v1.34.1",
+            "machineTemplate": {"spec": {"infrastructureRef":
+                {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachineTemplate", "name": "cp"}}},
+            "kubeadmConfigSpec": {"clusterConfiguration": {"dns": {"imageTag": "v1.12.0"}}}}})
+    }
+
+    fn found(object: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut object = object.clone();
+        KubeadmControlPlaneStrategy.prepare(&mut object, old);
+        KubeadmControlPlaneStrategy.validate(&object, old).iter().map(ToString::to_string).collect()
+    }
+
+    fn with(pointer: &str, value: Value) -> Value {
+        let mut object = control_plane();
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        object.pointer_mut(parent).unwrap()[name] = value;
+        object
+    }
+
+    #[test]
+    fn what_is_not_said_is_filled_in() {
+        let mut object =
+            json!({"spec": {"version": "1.34.1", "rollout": {"strategy": {"type": "OnDelete"}}}});
+        KubeadmControlPlaneStrategy.prepare(&mut object, None);
+        assert_eq!(
+            object["spec"],
+            json!({"version": "v1.34.1", "replicas": 1,
+                "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}})
+        );
+    }
+
+    #[test]
+    fn a_control_plane_is_refused_for_what_is_wrong_with_it() {
+        let even = "spec.replicas: Forbidden: cannot be an even number when etcd is stacked";
+        let none = "spec.replicas: Forbidden: cannot be less than or equal to 0";
+        for (object, expected) in [
+            (control_plane(), vec![]),
+            (with("/spec/replicas", json!(2)), vec![even]),
+            (with("/spec/replicas", json!(0)), vec![none, even]),
+            (with("/spec/replicas", json!(-1)), vec![none]),
+            (
+                with("/spec/version", json!("v1.34")),
+                vec!["spec.version: Invalid value: \"v1.34\": must be a valid semantic version"],
+            ),
+            (
+                with("/spec/machineTemplate/spec", json!({"infrastructureRef": {"kind": "K", "name": ""}})),
+                vec![
+                    "spec.machineTemplate.infrastructure.apiGroup: Invalid value: \"\": cannot be empty",
+                    "spec.machineTemplate.infrastructure.name: Invalid value: \"\": cannot be empty",
+                ],
+            ),
+            (
+                with("/spec/machineTemplate/spec/taints", json!([{"key": "node-role.kubernetes.io/master"}])),
+                vec![
+                    "spec.machineTemplate.spec.taints[0].key: Invalid value: \"node-role.kubernetes.io/master\": taint is deprecated since 1.24 and should not be used anymore",
+                ],
+            ),
+            (
+                with("/spec/machineNaming", json!({"template": "{{ .kubeadmControlPlane.name }}"})),
+                vec![
+                    "spec.machineNaming.template: Invalid value: \"{{ .kubeadmControlPlane.name }}\": invalid template, {{ .random }} is missing",
+                ],
+            ),
+        ] {
+            let found = found(&object, None);
+            let found: Vec<&str> = found.iter().map(String::as_str).collect();
+            // Even and none at once, where zero is both.
+            assert_eq!(found, expected, "{object}");
+        }
+        let external =
+            json!({"external": {"endpoints": ["https://e"], "caFile": "a", "certFile": "b", "keyFile": "c"}});
+        let mut two = with("/spec/kubeadmConfigSpec/clusterConfiguration/etcd", external);
+        two["spec"]["replicas"] = json!(2);
+        assert_eq!(found(&two, None), Vec::<String>::new());
+    }
+
+    #[test]
+    fn versions_go_up_by_one_minor_version() {
+        let old = control_plane();
+        for (to, refused) in [
+            ("v1.34.9", false),
+            ("v1.35.7", false),
+            ("v1.36.0", true),
+            ("v1.36.0-rc.1", true),
+            ("v2.0.0", true),
+            ("v1.30.0", false),
+        ] {
+            let found = found(&with("/spec/version", json!(to)), Some(&old));
+            let expected =
+                format!("spec.version: Forbidden: cannot update Kubernetes version from v1.34.1 to {to}");
+            assert_eq!(found, if refused { vec![expected] } else { vec![] }, "{to}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! How machines are replaced, and for how long their certificates are good.
+
+use apiserver_machinery::object;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+/// For how long a certificate authority is good when nothing else is said. Unit: days; kubeadm's own.
+const AUTHORITY_DAYS: i64 = 3650;
+
+/// Fewest machines of which one may be taken away before another comes.
+const LEAST_TO_SCALE_IN: i64 = 3;
+
+/// Adds every fault of a rollout; nothing of it is looked at while no strategy is set, as upstream.
+pub(crate) fn validate(spec: &Value, replicas: Option<i64>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let Some(strategy) = object::at(spec, "rollout.strategy") else { return };
+    let at = path.child("rollout.strategy");
+    if strategy.get("type").and_then(Value::as_str) != Some("RollingUpdate") {
+        faults.push(FieldError::required(at.child("type"), "only RollingUpdate is supported"));
+    }
+    if let Some(surge) = object::at(strategy, "rollingUpdate.maxSurge") {
+        validate_surge(surge, replicas, &at.child("rollingUpdate"), faults);
+    }
+    validate_days(spec, path, faults);
+}
+
+fn validate_surge(surge: &Value, replicas: Option<i64>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    // A text that is no number counts as 0.
+    let surge = match surge {
+        Value::String(text) => text.parse().unwrap_or_default(),
+        other => other.as_i64().unwrap_or_default(),
+    };
+    if surge == 0 && replicas.is_some_and(|replicas| replicas < LEAST_TO_SCALE_IN) {
+        let detail =
+            "when KubeadmControlPlane is configured to scale-in, replica count needs to be at least 3";
+        faults.push(FieldError::required(path.clone(), detail));
+    }
+    if !(0..=1).contains(&surge) {
+        faults.push(FieldError::required(path.child("maxSurge"), "value must be 1 or 0"));
+    }
+}
+
+fn validate_days(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let days = |pointer: &str| spec.pointer(pointer).and_then(Value::as_i64).filter(|days| *days != 0);
+    let configuration = "/kubeadmConfigSpec/clusterConfiguration";
+    let Some(leaf) = days(&format!("{configuration}/certificateValidityPeriodDays")) else { return };
+    let authority = days(&format!("{configuration}/caCertificateValidityPeriodDays"));
+    if leaf > authority.unwrap_or(AUTHORITY_DAYS) {
+        let detail = match authority {
+            Some(days) => format!("must be less than or equal to caCertificateValidityPeriodDays ({days})"),
+            None => format!(
+                "must be less than or equal to the default value of caCertificateValidityPeriodDays ({AUTHORITY_DAYS})"
+            ),
+        };
+        let at = path.child("kubeadmConfigSpec.clusterConfiguration.certificateValidityPeriodDays");
+        faults.push(FieldError::invalid(at, &json!(leaf), &detail));
+    }
+    if let Some(before) = days("/rollout/before/certificatesExpiryDays").filter(|before| *before >= leaf) {
+        let at = path.child("rollout.before.certificatesExpiryDays");
+        let detail = format!("must be less than certificateValidityPeriodDays ({leaf})");
+        faults.push(FieldError::invalid(at, &json!(before), &detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(strategy: &Value, replicas: i64, leaf: i64, authority: i64, before: i64) -> Vec<String> {
+        let spec = json!({"rollout": {"strategy": strategy, "before": {"certificatesExpiryDays": before}},
+            "kubeadmConfigSpec": {"clusterConfiguration":
+                {"certificateValidityPeriodDays": leaf, "caCertificateValidityPeriodDays": authority}}});
+        let mut faults = Vec::new();
+        validate(&spec, Some(replicas), &FieldPath::new("spec"), &mut faults);
+        faults.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn one_machine_more_or_one_less_at_a_time() {
+        let surge = |surge: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}});
+        let none = Vec::<String>::new();
+        for (strategy, replicas) in [(surge(json!(1)), 1), (surge(json!("1")), 1), (surge(json!(0)), 3)] {
+            assert_eq!(found(&strategy, replicas, 0, 0, 0), none);
+        }
+        assert_eq!(
+            found(&surge(json!(0)), 1, 0, 0, 0),
+            [
+                "spec.rollout.strategy.rollingUpdate: Required value: when KubeadmControlPlane is configured to scale-in, replica count needs to be at least 3"
+            ]
+        );
+        for wrong in [json!(2), json!(-1), json!("2")] {
+            assert_eq!(
+                found(&surge(wrong), 3, 0, 0, 0),
+                ["spec.rollout.strategy.rollingUpdate.maxSurge: Required value: value must be 1 or 0"]
+            );
+        }
+        assert_eq!(
+            found(&json!({"type": "OnDelete"}), 3, 0, 0, 0),
+            ["spec.rollout.strategy.type: Required value: only RollingUpdate is supported"]
+        );
+    }
+
+    #[test]
+    fn certificates_outlive_neither_their_authority_nor_their_rollout() {
+        let strategy = || json!({"type": "RollingUpdate"});
+        assert_eq!(found(&strategy(), 1, 365, 730, 30), Vec::<String>::new());
+        let path = "spec.kubeadmConfigSpec.clusterConfiguration.certificateValidityPeriodDays";
+        assert_eq!(
+            found(&strategy(), 1, 731, 730, 30),
+            [format!(
+                "{path}: Invalid value: 731: must be less than or equal to caCertificateValidityPeriodDays (730)"
+            )]
+        );
+        assert_eq!(
+            found(&strategy(), 1, 3651, 0, 30),
+            [format!(
+                "{path}: Invalid value: 3651: must be less than or equal to the default value of caCertificateValidityPeriodDays (3650)"
+            )]
+        );
+        assert_eq!(
+            found(&strategy(), 1, 30, 0, 30),
+            [
+                "spec.rollout.before.certificatesExpiryDays: Invalid value: 30: must be less than certificateValidityPeriodDays (30)"
+            ]
+        );
+        assert_eq!(found(&Value::Null, 1, 30, 0, 30).len(), 2);
+    }
+}

@@ -1,0 +1,79 @@
+//! Lease.
+
+use apiserver_machinery::protobuf::{Field, METADATA, Shape};
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+/// Lease's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeaseStrategy;
+
+impl Strategy for LeaseStrategy {
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+
+    fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        let path = FieldPath::new("spec");
+        let text = |field: &str| {
+            let found = new.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_str);
+            found.filter(|text| !text.is_empty())
+        };
+        for (field, least, detail) in [
+            ("leaseDurationSeconds", 1, "must be greater than 0"),
+            ("leaseTransitions", 0, "must be greater than or equal to 0"),
+        ] {
+            let found = new.get("spec").and_then(|spec| spec.get(field));
+            if let Some(value) = found.filter(|value| value.as_i64().is_some_and(|number| number < least)) {
+                faults.push(FieldError::invalid(path.child(field), value, detail));
+            }
+        }
+        if text("preferredHolder").is_some() && text("strategy").is_none() {
+            let detail = "may only be specified if `strategy` is defined";
+            faults.push(FieldError::forbidden(path.child("preferredHolder"), detail));
+        }
+        faults
+    }
+
+    fn protobuf(&self) -> Option<&'static [Field]> {
+        Some(MESSAGE)
+    }
+}
+
+/// The protobuf message.
+const MESSAGE: &[Field] = &[METADATA, Field::new(2, "spec", Shape::Message(SPEC))];
+
+const SPEC: &[Field] = &[
+    Field::pointer(1, "holderIdentity", Shape::Text),
+    Field::pointer(2, "leaseDurationSeconds", Shape::Integer),
+    Field::new(3, "acquireTime", Shape::MicroTime),
+    Field::new(4, "renewTime", Shape::MicroTime),
+    Field::pointer(5, "leaseTransitions", Shape::Integer),
+    Field::pointer(6, "strategy", Shape::Text),
+    Field::pointer(7, "preferredHolder", Shape::Text),
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_lease_lasts_and_counts_up() {
+        let table = [
+            (json!({"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 0}), vec![]),
+            (json!({"leaseDurationSeconds": 0}), vec!["spec.leaseDurationSeconds"]),
+            (json!({"leaseTransitions": -1}), vec!["spec.leaseTransitions"]),
+            (json!({"preferredHolder": "b"}), vec!["spec.preferredHolder"]),
+            (json!({"preferredHolder": "b", "strategy": "OldestEmulationVersion"}), vec![]),
+        ];
+        for (spec, expected) in table {
+            let faults = LeaseStrategy.validate(&json!({"spec": spec}), None);
+            let fields: Vec<String> = faults.iter().map(|fault| fault.field.to_string()).collect();
+            assert_eq!(fields, expected, "{spec}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Machine.
+
+mod operation;
+mod reboot;
+mod upgrade;
+
+use apiserver_machinery::object;
+use std::sync::Arc;
+
+use apiserver_machinery::action::Verb;
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+use crate::rules::json_fields::{default, get, items};
+use crate::rules::machine_template::{
+    self, NODE_DELETION_SECONDS, label_with_cluster, prepare_version, validate_bootstrap, validate_cluster,
+    validate_taints,
+};
+
+/// Machines of a control plane have this label.
+const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+
+/// Machine's own verbs. To add one, write its file and add its line.
+pub(crate) fn verbs() -> Vec<Arc<dyn Verb>> {
+    vec![Arc::new(reboot::Reboot), Arc::new(upgrade::Upgrade)]
+}
+
+/// Machine's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MachineStrategy;
+
+impl Strategy for MachineStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
+    fn ignores_status(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
+        label_with_cluster(new);
+        if get(new, "spec").is_some_and(Value::is_object) {
+            default(new, "spec.deletion.nodeDeletionTimeoutSeconds", NODE_DELETION_SECONDS);
+        }
+        prepare_version(new, "spec");
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        // A pool has the bootstrap data of its Machines.
+        if !is_of_a_pool(new) {
+            validate_bootstrap(new, "spec", &mut faults);
+        }
+        validate_cluster(new, old, &mut faults);
+        machine_template::validate(new, "spec", &mut faults);
+        let is_worker =
+            object::at(new, "metadata.labels").is_none_or(|labels| labels.get(CONTROL_PLANE_LABEL).is_none());
+        let spec = get(new, "spec").unwrap_or(&Value::Null);
+        validate_taints(spec, &FieldPath::new("spec"), is_worker, &mut faults);
+        faults
+    }
+}
+
+fn is_of_a_pool(machine: &Value) -> bool {
+    items(machine, "metadata.ownerReferences").any(|(_, owner)| {
+        let version = owner.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        owner.get("kind").and_then(Value::as_str) == Some("MachinePool")
+            && version.starts_with("cluster.x-k8s.io/")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn machines_are_refused_for_what_is_wrong_with_them() {
+        let good =
+            json!({"spec": {"clusterName": "c", "version": "v1.30.2", "bootstrap": {"dataSecretName": "s"}}});
+        let table = [
+            (good.clone(), None, vec![]),
+            (
+                json!({"spec": {"clusterName": "c", "bootstrap": {}}}),
+                None,
+                vec![
+                    "spec.bootstrap: Required value: expected either spec.bootstrap.dataSecretName or spec.bootstrap.configRef to be populated",
+                ],
+            ),
+            (
+                json!({"spec": {"clusterName": "c", "version": "1.30", "bootstrap": {"configRef": {}}}}),
+                None,
+                vec!["spec.version: Invalid value: \"1.30\": must be a valid semantic version"],
+            ),
+            (
+                json!({"spec": {"clusterName": "d", "bootstrap": {"dataSecretName": "s"}}}),
+                Some(good),
+                vec!["spec.clusterName: Forbidden: field is immutable"],
+            ),
+        ];
+        for (new, old, expected) in table {
+            let found: Vec<String> =
+                MachineStrategy.validate(&new, old.as_ref()).iter().map(ToString::to_string).collect();
+            assert_eq!(found, expected, "{new}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! MachineDeployment.
+
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use crate::rules::json_fields::{default, get, text};
+use crate::rules::machine_template::{CLUSTER_LABEL, label_with_cluster, prepare_version};
+use crate::rules::{machine_owner, names, replicas, rollout};
+
+/// Machines of a deployment that has no selector are told by this label.
+const DEPLOYMENT_LABEL: &str = "cluster.x-k8s.io/deployment-name";
+
+/// MachineDeployment's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MachineDeploymentStrategy;
+
+impl Strategy for MachineDeploymentStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
+    fn ignores_status(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, new: &mut Value, old: Option<&Value>) {
+        label_with_cluster(new);
+        replicas::prepare(new, old);
+        prepare_rollout(new);
+        machine_owner::prepare_selector(new, DEPLOYMENT_LABEL);
+        if let Some(cluster) = get(new, "spec.clusterName").filter(|cluster| cluster.is_string()).cloned() {
+            machine_owner::label_both(new, CLUSTER_LABEL, &cluster);
+        }
+        prepare_version(new, machine_owner::TEMPLATE);
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        let name = text(new, "metadata.name").unwrap_or_default();
+        faults.extend(names::label_value(name).iter().map(|fault| {
+            let detail = format!("must be a valid label value: {fault}");
+            FieldError::invalid(FieldPath::new("metadata.name"), &json!(name), &detail)
+        }));
+        let mismatch = |path, _: &Value, detail: &str| FieldError::forbidden(path, detail);
+        machine_owner::validate(new, old, mismatch, &mut faults);
+        let bounds = "spec.rollout.strategy.rollingUpdate";
+        rollout::validate_bounds(get(new, bounds), &FieldPath::new(bounds), &mut faults);
+        let at_once = "spec.remediation.maxInFlight";
+        rollout::validate_count(get(new, at_once), FieldPath::new(at_once), &mut faults);
+        faults
+    }
+}
+
+/// A few at a time, unless something else is wanted.
+fn prepare_rollout(new: &mut Value) {
+    if !get(new, "spec").is_some_and(Value::is_object) {
+        return;
+    }
+    default(new, "spec.rollout.strategy.type", "RollingUpdate");
+    if text(new, "spec.rollout.strategy.type") == Some("RollingUpdate") {
+        default(new, "spec.rollout.strategy.rollingUpdate.maxSurge", 1);
+        default(new, "spec.rollout.strategy.rollingUpdate.maxUnavailable", 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment() -> Value {
+        json!({"metadata": {"name": "md-0"}, "spec": {"clusterName": "c", "selector": {},
+            "template": {"spec": {"clusterName": "c", "bootstrap": {"configRef": {}}}}}})
+    }
+
+    #[test]
+    fn a_deployment_rolls_one_by_one_and_chooses_its_own() {
+        let mut new = deployment();
+        MachineDeploymentStrategy.prepare(&mut new, None);
+        let rolling = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}});
+        let own = json!({"cluster.x-k8s.io/deployment-name": "md-0", "cluster.x-k8s.io/cluster-name": "c"});
+        assert_eq!((&new["spec"]["rollout"], &new["spec"]["selector"]["matchLabels"]), (&rolling, &own));
+        assert_eq!(new["spec"]["template"]["metadata"]["labels"], own);
+        assert_eq!(MachineDeploymentStrategy.validate(&new, None), []);
+        let mut asked = deployment();
+        asked["spec"]["rollout"] = json!({"strategy": {"type": "OnDelete"}});
+        MachineDeploymentStrategy.prepare(&mut asked, None);
+        assert_eq!(asked["spec"]["rollout"], json!({"strategy": {"type": "OnDelete"}}));
+    }
+
+    #[test]
+    fn a_deployment_is_refused_for_what_is_wrong_with_it() {
+        let mut old = deployment();
+        MachineDeploymentStrategy.prepare(&mut old, None);
+        for (pointer, value, expected) in [
+            ("/metadata/name", json!("a".repeat(64)), "metadata.name: Invalid value"),
+            ("/spec/clusterName", json!("d"), "spec.clusterName: Forbidden: field is immutable"),
+            (
+                "/spec/template/metadata/labels",
+                json!({}),
+                "spec.template.metadata.labels: Forbidden: must match spec.selector",
+            ),
+            (
+                "/spec/rollout/strategy/rollingUpdate/maxSurge",
+                json!(0),
+                "maxUnavailable and maxSurge cannot both be 0",
+            ),
+            (
+                "/spec/rollout/strategy/rollingUpdate/maxSurge",
+                json!("many"),
+                "must be either an int or a percentage",
+            ),
+            ("/spec/remediation", json!({"maxInFlight": "few"}), "spec.remediation.maxInFlight"),
+        ] {
+            let mut new = old.clone();
+            let (parent, name) = pointer.rsplit_once('/').unwrap();
+            new.pointer_mut(parent).unwrap()[name] = value;
+            let faults: Vec<String> = MachineDeploymentStrategy
+                .validate(&new, Some(&old))
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            assert!(faults.iter().any(|fault| fault.contains(expected)), "{pointer}: {faults:?}");
+        }
+    }
+}

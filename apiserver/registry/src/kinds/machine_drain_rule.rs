@@ -1,0 +1,63 @@
+//! MachineDrainRule.
+
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+use crate::rules::json_fields::{get, items, text};
+use crate::rules::label_selection::LabelSelection;
+
+/// Selectors of each list.
+const SELECTORS: [(&str, [&str; 2]); 2] =
+    [("machines", ["selector", "clusterSelector"]), ("pods", ["selector", "namespaceSelector"])];
+
+/// MachineDrainRule's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MachineDrainRuleStrategy;
+
+impl Strategy for MachineDrainRuleStrategy {
+    fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        let order =
+            get(new, "spec.drain.order").filter(|_| text(new, "spec.drain.behavior") != Some("Drain"));
+        if let Some(order) = order {
+            let detail = "order must not be set if drain behavior is \"Skip\" or \"WaitCompleted\"";
+            faults.push(FieldError::invalid(FieldPath::new("spec.drain.order"), order, detail));
+        }
+        for (list, fields) in SELECTORS {
+            for (index, entry) in items(new, &format!("spec.{list}")) {
+                for field in fields {
+                    let Some(Err(problem)) = entry.get(field).map(LabelSelection::read) else { continue };
+                    let path = FieldPath::new("spec").child(list).index(index).child(field);
+                    faults.push(FieldError::invalid(path, &entry[field], &problem));
+                }
+            }
+        }
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pods_that_stay_have_no_order_and_selectors_mean_something() {
+        let bad = json!({"matchExpressions": [{"key": "a", "operator": "Is"}]});
+        for (spec, expected) in [
+            (json!({"drain": {"behavior": "Drain", "order": 1}, "pods": [{"selector": {}}]}), vec![]),
+            (json!({"drain": {"behavior": "Skip"}}), vec![]),
+            (json!({"drain": {"behavior": "WaitCompleted", "order": 1}}), vec!["spec.drain.order"]),
+            (
+                json!({"drain": {"behavior": "Skip"}, "machines": [{"clusterSelector": bad}], "pods": [{"selector": {}}, {"namespaceSelector": bad}]}),
+                vec!["spec.machines[0].clusterSelector", "spec.pods[1].namespaceSelector"],
+            ),
+        ] {
+            let faults = MachineDrainRuleStrategy.validate(&json!({"spec": spec}), None);
+            let fields: Vec<String> = faults.iter().map(|fault| fault.field.to_string()).collect();
+            assert_eq!(fields, expected, "{spec}");
+        }
+    }
+}

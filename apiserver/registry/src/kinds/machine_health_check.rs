@@ -1,0 +1,114 @@
+//! MachineHealthCheck.
+
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use crate::rules::json_fields::{default, get};
+use crate::rules::label_selection::LabelSelection;
+use crate::rules::machine_template::{CLUSTER_LABEL, label_with_cluster, validate_cluster};
+use crate::rules::rollout::validate_count;
+
+/// How long a Node may take to appear when nobody says. Unit: seconds.
+const STARTUP_SECONDS: i64 = 600;
+
+/// The shortest time that makes sense; 0 is no limit. Unit: seconds.
+const SHORTEST_STARTUP_SECONDS: i64 = 30;
+
+/// MachineHealthCheck's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MachineHealthCheckStrategy;
+
+impl Strategy for MachineHealthCheckStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
+    fn ignores_status(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
+        label_with_cluster(new);
+        // Older versions need not have a spec, and then have this one.
+        default(new, "spec.checks.nodeStartupTimeoutSeconds", STARTUP_SECONDS);
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        validate_selector(new, &mut faults);
+        validate_cluster(new, old, &mut faults);
+        validate_check(get(new, "spec").unwrap_or(&Value::Null), &FieldPath::new("spec"), &mut faults);
+        faults
+    }
+}
+
+fn validate_selector(new: &Value, faults: &mut Vec<FieldError>) {
+    let path = FieldPath::new("spec.selector");
+    let Some(selector) = get(new, "spec.selector") else { return };
+    match LabelSelection::read(selector) {
+        Err(problem) => faults.push(FieldError::invalid(path.clone(), selector, &problem)),
+        Ok(read) if read.is_empty() => {
+            faults.push(FieldError::required(path.clone(), "selector must not be empty"))
+        }
+        Ok(_) => {}
+    }
+    let chosen = selector.get("matchLabels").and_then(|labels| labels.get(CLUSTER_LABEL));
+    if chosen.is_some() && chosen != get(new, "spec.clusterName") {
+        let detail = "cannot specify a cluster selector other than the one specified by ClusterName";
+        faults.push(FieldError::invalid(path, selector, detail));
+    }
+}
+
+/// Faults of `checks` and `remediation`, wherever they are.
+pub(crate) fn validate_check(check: &Value, at: &FieldPath, faults: &mut Vec<FieldError>) {
+    let startup = get(check, "checks.nodeStartupTimeoutSeconds").and_then(Value::as_i64);
+    if let Some(seconds) = startup.filter(|seconds| (1..SHORTEST_STARTUP_SECONDS).contains(seconds)) {
+        let path = at.child("checks.nodeStartupTimeoutSeconds");
+        faults.push(FieldError::invalid(path, &json!(seconds), "must be at least 30s"));
+    }
+    let most = "remediation.triggerIf.unhealthyLessThanOrEqualTo";
+    validate_count(get(check, most), at.child(most), faults);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_is_filled_in_and_refused_for_what_is_wrong_with_it() {
+        let mut old = json!({"spec": {"clusterName": "c", "selector": {"matchLabels": {"a": "b"}}}});
+        MachineHealthCheckStrategy.prepare(&mut old, None);
+        assert_eq!(old["spec"]["checks"], json!({"nodeStartupTimeoutSeconds": 600}));
+        assert_eq!(old["metadata"]["labels"][CLUSTER_LABEL], "c");
+        assert_eq!(MachineHealthCheckStrategy.validate(&old, Some(&old)), []);
+        for (pointer, value, expected) in [
+            ("/spec/selector", json!({}), "spec.selector: Required value: selector must not be empty"),
+            (
+                "/spec/selector/matchLabels",
+                json!({CLUSTER_LABEL: "d"}),
+                "cannot specify a cluster selector other",
+            ),
+            ("/spec/clusterName", json!("d"), "field is immutable"),
+            ("/spec/checks/nodeStartupTimeoutSeconds", json!(29), "must be at least 30s"),
+            (
+                "/spec/remediation",
+                json!({"triggerIf": {"unhealthyLessThanOrEqualTo": "most"}}),
+                "must be either an int",
+            ),
+        ] {
+            let mut new = old.clone();
+            let (parent, name) = pointer.rsplit_once('/').unwrap();
+            new.pointer_mut(parent).unwrap()[name] = value;
+            let faults: Vec<String> = MachineHealthCheckStrategy
+                .validate(&new, Some(&old))
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            assert!(faults.iter().any(|fault| fault.contains(expected)), "{pointer}: {faults:?}");
+        }
+        let mut off = old;
+        off["spec"]["checks"]["nodeStartupTimeoutSeconds"] = json!(0);
+        assert_eq!(MachineHealthCheckStrategy.validate(&off, None), []);
+    }
+}

@@ -1,0 +1,199 @@
+//! MachineOperation.
+
+use apiserver_machinery::action::Caller;
+use apiserver_machinery::admission::{Action, Creation};
+use apiserver_machinery::metadata::{is_label_value, is_subdomain};
+use apiserver_machinery::object;
+use apiserver_machinery::status::ApiResult;
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use crate::rules::{immutable, version};
+
+/// Label by which a Machine's operations are found.
+pub(crate) const MACHINE_LABEL: &str = "capstan.dev/machine";
+
+/// MachineOperation's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MachineOperationStrategy;
+
+#[async_trait]
+impl Strategy for MachineOperationStrategy {
+    /// Declaring an operation needs the permission that its verb needs, and records the caller as
+    /// the verb does: what the body says of it counts for nothing.
+    async fn admit(&self, new: &mut Value, creation: &Creation<'_>) -> ApiResult<()> {
+        let text = |field: &str| new.pointer(&format!("/spec/{field}")).and_then(Value::as_str);
+        // Any other action is refused by the schema.
+        let verb = match text("action") {
+            Some("Reboot") => Some("reboot"),
+            Some("Upgrade") => Some("upgrade"),
+            _ => None,
+        };
+        if let Some(subresource) = verb {
+            let action = Action {
+                verb: "create",
+                group: "cluster.x-k8s.io",
+                version: "v1beta2",
+                resource: "machines",
+                subresource,
+                namespace: creation.namespace,
+                name: text("machineName").unwrap_or_default(),
+            };
+            creation.permissions.require(action).await?;
+        }
+        if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.insert("requestedBy".to_owned(), requested_by(&creation.caller));
+        }
+        Ok(())
+    }
+
+    /// Makes the operation findable by its Machine, and a reboot's parameters explicit: what is
+    /// stored says all that will be done.
+    fn prepare(&self, new: &mut Value, old: Option<&Value>) {
+        // Who asked is not for later writers to say, nor to repeat.
+        if let Some(kept) = old.and_then(|old| object::at(old, "spec.requestedBy"))
+            && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.insert("requestedBy".to_owned(), kept.clone());
+        }
+        let machine = object::at(new, "spec.machineName").and_then(Value::as_str).map(str::to_owned);
+        // A longer name cannot be a label's value.
+        if let Some(machine) = machine.filter(|machine| !machine.is_empty() && is_label_value(machine))
+            && let Some(metadata) = object::metadata_mut(new)
+            && let Some(labels) = metadata.entry("labels").or_insert_with(|| json!({})).as_object_mut()
+        {
+            labels.insert(MACHINE_LABEL.to_owned(), json!(machine));
+        }
+        if object::at(new, "spec.action") == Some(&json!("Reboot"))
+            && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.entry("reboot").or_insert_with(|| json!({}));
+        }
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        validate_parameters(new, &mut faults);
+        if let Some(old) = old {
+            validate_change(new, old, &mut faults);
+        }
+        faults
+    }
+}
+
+/// Who asked, as an operation records it.
+pub(crate) fn requested_by(caller: &Caller) -> Value {
+    json!({"username": caller.username, "groups": caller.groups})
+}
+
+/// The parameters are those of the action.
+fn validate_parameters(new: &Value, faults: &mut Vec<FieldError>) {
+    let path = FieldPath::new("spec");
+    let action = object::at(new, "spec.action").and_then(Value::as_str).unwrap_or_default();
+    for (field, owner) in [("reboot", "Reboot"), ("upgrade", "Upgrade")] {
+        let present = new.pointer(&format!("/spec/{field}")).is_some();
+        if present && action != owner {
+            faults.push(FieldError::forbidden(path.child(field), &format!("only for action {owner}")));
+        }
+    }
+    if action == "Upgrade" && object::at(new, "spec.upgrade").is_none() {
+        faults.push(FieldError::required(path.child("upgrade"), "says to which version"));
+    }
+    if let Some(wanted) = object::at(new, "spec.upgrade.version")
+        && wanted.as_str().and_then(version::parse).is_none()
+    {
+        let detail = "must be a valid semantic version with a leading v, e.g. v1.30.2";
+        faults.push(FieldError::invalid(path.child("upgrade").child("version"), wanted, detail));
+    }
+    if let Some(machine) = object::at(new, "spec.machineName")
+        && !machine.as_str().is_some_and(is_subdomain)
+    {
+        faults.push(FieldError::invalid(path.child("machineName"), machine, "must be the name of a Machine"));
+    }
+}
+
+/// What was asked for stands; only stopping it can be asked for later.
+fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
+    faults.extend(immutable::spec_fields(new, old, |now, before| {
+        for value in [now, before] {
+            immutable::forget(value, "cancelRequested");
+        }
+    }));
+    let cancelled = |object: &Value| object::at(object, "spec.cancelRequested") == Some(&json!(true));
+    if cancelled(old) && !cancelled(new) {
+        let detail = "a cancellation cannot be taken back";
+        faults.push(FieldError::forbidden(FieldPath::new("spec.cancelRequested"), detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(new: &Value, old: Option<&Value>) -> Vec<String> {
+        MachineOperationStrategy.validate(new, old).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_operation_is_labelled_with_its_machine_and_says_how_it_reboots() {
+        let mut reboot = json!({"spec": {"machineName": "m1", "action": "Reboot"}});
+        MachineOperationStrategy.prepare(&mut reboot, None);
+        assert_eq!(reboot["metadata"]["labels"], json!({MACHINE_LABEL: "m1"}));
+        assert_eq!(reboot["spec"]["reboot"], json!({}));
+        let mut upgrade = json!({"spec": {"machineName": "m".repeat(64), "action": "Upgrade"}});
+        MachineOperationStrategy.prepare(&mut upgrade, None);
+        assert_eq!(upgrade["metadata"], Value::Null);
+        assert_eq!(upgrade["spec"]["reboot"], Value::Null);
+    }
+
+    #[test]
+    fn parameters_are_those_of_the_action() {
+        let table = [
+            (json!({"machineName": "m", "action": "Reboot", "reboot": {}}), vec![]),
+            (json!({"machineName": "m", "action": "Upgrade", "upgrade": {"version": "v1.31.0"}}), vec![]),
+            (
+                json!({"machineName": "m", "action": "Reboot", "upgrade": {"version": "v1.31.0"}}),
+                vec!["spec.upgrade: Forbidden: only for action Upgrade"],
+            ),
+            (
+                json!({"machineName": "m", "action": "Upgrade", "reboot": {}}),
+                vec![
+                    "spec.reboot: Forbidden: only for action Reboot",
+                    "spec.upgrade: Required value: says to which version",
+                ],
+            ),
+            (
+                json!({"machineName": "M 1", "action": "Upgrade", "upgrade": {"version": "1.31"}}),
+                vec![
+                    "spec.upgrade.version: Invalid value: \"1.31\": must be a valid semantic version with a leading v, e.g. v1.30.2",
+                    "spec.machineName: Invalid value: \"M 1\": must be the name of a Machine",
+                ],
+            ),
+        ];
+        for (spec, expected) in table {
+            assert_eq!(faults(&json!({"spec": spec}), None), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn only_a_cancellation_can_be_asked_for_later_and_not_taken_back() {
+        let old = json!({"spec": {"machineName": "m", "action": "Reboot", "reboot": {"type": "Soft"}}});
+        let mut cancelled = old.clone();
+        cancelled["spec"]["cancelRequested"] = json!(true);
+        assert_eq!(faults(&cancelled, Some(&old)), Vec::<String>::new());
+        assert_eq!(
+            faults(&old, Some(&cancelled)),
+            ["spec.cancelRequested: Forbidden: a cancellation cannot be taken back"]
+        );
+        let mut harder = old.clone();
+        harder["spec"]["reboot"]["type"] = json!("Hard");
+        harder["spec"]["requestedBy"] = json!({"username": "somebody else"});
+        let found = faults(&harder, Some(&old));
+        assert_eq!(found.len(), 2, "{found:?}");
+        for (fault, field) in found.iter().zip(["spec.reboot", "spec.requestedBy"]) {
+            assert!(fault.starts_with(field) && fault.ends_with("field is immutable"), "{fault}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! MachinePool.
+
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+use crate::rules::json_fields::{default, get, items};
+use crate::rules::machine_owner::TEMPLATE;
+use crate::rules::machine_template::{
+    self, label_with_cluster, prepare_version, validate_bootstrap, validate_cluster,
+};
+use crate::rules::{replicas, template_metadata};
+
+/// MachinePool's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MachinePoolStrategy;
+
+impl Strategy for MachinePoolStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
+    fn ignores_status(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, new: &mut Value, old: Option<&Value>) {
+        label_with_cluster(new);
+        replicas::prepare(new, old);
+        if get(new, TEMPLATE).is_some_and(Value::is_object) {
+            let timeout = format!("{TEMPLATE}.deletion.nodeDeletionTimeoutSeconds");
+            default(new, &timeout, machine_template::NODE_DELETION_SECONDS);
+        }
+        prepare_version(new, TEMPLATE);
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        validate_bootstrap(new, TEMPLATE, &mut faults);
+        validate_cluster(new, old, &mut faults);
+        machine_template::validate(new, TEMPLATE, &mut faults);
+        replicas::validate(new, &mut faults);
+        if items(new, "spec.template.spec.taints").next().is_some() {
+            let detail = "taints feature for MachinePools is not yet implemented";
+            faults.push(FieldError::forbidden(FieldPath::new("spec.taints"), detail));
+        }
+        template_metadata::metadata(
+            get(new, "spec.template.metadata"),
+            &FieldPath::new("spec.template.metadata"),
+            &mut faults,
+        );
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pool_is_filled_in_and_refused_for_what_is_wrong_with_it() {
+        let mut old = json!({"metadata": {"name": "mp-0"}, "spec": {"clusterName": "c",
+            "template": {"spec": {"clusterName": "c", "version": "1.33.1", "bootstrap": {"dataSecretName": "s"}}}}});
+        MachinePoolStrategy.prepare(&mut old, None);
+        assert_eq!(old["spec"]["template"]["spec"]["deletion"], json!({"nodeDeletionTimeoutSeconds": 10}));
+        assert_eq!(
+            (&old["spec"]["replicas"], &old["spec"]["template"]["spec"]["version"]),
+            (&json!(1), &json!("v1.33.1"))
+        );
+        assert_eq!(MachinePoolStrategy.validate(&old, None), []);
+        let mut new = old.clone();
+        new["spec"]["clusterName"] = json!("d");
+        new["spec"]["template"]["spec"]["taints"] = json!([{"key": "a"}]);
+        let faults: Vec<String> = MachinePoolStrategy
+            .validate(&new, Some(&old))
+            .iter()
+            .map(|fault| fault.field.to_string())
+            .collect();
+        assert_eq!(faults, ["spec.clusterName", "spec.clusterName", "spec.taints"]);
+    }
+}

@@ -1,0 +1,111 @@
+//! MachineSet.
+
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::FieldError;
+use serde_json::Value;
+
+use crate::rules::machine_template::{label_with_cluster, prepare_version};
+use crate::rules::{machine_owner, replicas};
+
+/// Machines of a set that has no selector are told by this label.
+const SET_LABEL: &str = "cluster.x-k8s.io/set-name";
+
+/// MachineSet's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MachineSetStrategy;
+
+impl Strategy for MachineSetStrategy {
+    fn drops_nulls(&self) -> bool {
+        true
+    }
+
+    fn ignores_status(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, new: &mut Value, old: Option<&Value>) {
+        label_with_cluster(new);
+        replicas::prepare(new, old);
+        machine_owner::prepare_selector(new, SET_LABEL);
+        prepare_version(new, machine_owner::TEMPLATE);
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        machine_owner::validate(new, old, FieldError::invalid, &mut faults);
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn set() -> Value {
+        json!({"metadata": {"name": "md-0-abc"}, "spec": {"clusterName": "c", "selector": {},
+            "template": {"spec": {"clusterName": "c", "version": "1.33.1", "bootstrap": {"dataSecretName": "s"}}}}})
+    }
+
+    #[test]
+    fn a_set_gets_a_number_a_selector_and_its_clusters_label() {
+        let mut set = set();
+        MachineSetStrategy.prepare(&mut set, None);
+        let own = json!({"cluster.x-k8s.io/set-name": "md-0-abc"});
+        assert_eq!(set["metadata"]["labels"], json!({"cluster.x-k8s.io/cluster-name": "c"}));
+        assert_eq!(set["spec"]["replicas"], 1);
+        assert_eq!(
+            (&set["spec"]["selector"]["matchLabels"], &set["spec"]["template"]["metadata"]["labels"]),
+            (&own, &own)
+        );
+        assert_eq!(set["spec"]["template"]["spec"]["version"], "v1.33.1");
+        assert_eq!(MachineSetStrategy.validate(&set, None), []);
+        assert_eq!(MachineSetStrategy.validate(&set, Some(&set)), []);
+    }
+
+    #[test]
+    fn a_set_is_refused_for_what_is_wrong_with_it() {
+        let mut old = set();
+        MachineSetStrategy.prepare(&mut old, None);
+        for (pointer, value, expected) in [
+            ("/spec/clusterName", json!("d"), "spec.clusterName: Forbidden: field is immutable"),
+            ("/spec/template/spec/clusterName", json!("d"), "must be set to the same value"),
+            (
+                "/spec/template/spec/bootstrap",
+                json!({}),
+                "spec.template.spec.bootstrap: Required value: expected either",
+            ),
+            ("/spec/template/spec/version", json!("v1"), "spec.template.spec.version: Invalid value: \"v1\""),
+            ("/spec/selector", json!({"matchLabels": {"a": "b"}}), "must match spec.selector \"a=b\""),
+            (
+                "/spec/selector",
+                json!({"matchExpressions": [{"key": "a", "operator": "Is"}]}),
+                "\"Is\" is not a valid label selector operator",
+            ),
+            (
+                "/spec/template/metadata/labels",
+                json!({"cluster.x-k8s.io/set-name": "md-0-abc", "a": "b c"}),
+                "spec.template.metadata.labels: Invalid value: \"b c\"",
+            ),
+            ("/spec/machineNaming", json!({"template": "{{ .cluster.name }}"}), "{{ .random }} is missing"),
+            (
+                "/metadata/annotations",
+                json!({"machineset.cluster.x-k8s.io/skip-preflight-checks": "All, None"}),
+                "must be among: [All",
+            ),
+            (
+                "/spec/template/spec/taints",
+                json!([{"key": "node-role.kubernetes.io/control-plane"}]),
+                "not allowed for worker",
+            ),
+        ] {
+            let mut new = old.clone();
+            let (parent, name) = pointer.rsplit_once('/').unwrap();
+            new.pointer_mut(parent).unwrap()[name] = value;
+            let faults: Vec<String> =
+                MachineSetStrategy.validate(&new, Some(&old)).iter().map(ToString::to_string).collect();
+            assert!(faults.iter().any(|fault| fault.contains(expected)), "{pointer}: {faults:?}");
+        }
+    }
+}

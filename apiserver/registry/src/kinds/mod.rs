@@ -1,0 +1,29 @@
+//! Kinds: one folder each, with the kind's strategy and its validation.
+
+pub(crate) mod cluster;
+pub(crate) mod cluster_class;
+pub(crate) mod cluster_resource_set;
+pub(crate) mod cluster_resource_set_binding;
+pub(crate) mod event;
+pub(crate) mod extension_config;
+pub(crate) mod ip_address;
+pub(crate) mod ip_address_claim;
+pub(crate) mod kubeadm_config;
+pub(crate) mod kubeadm_config_template;
+pub(crate) mod kubeadm_control_plane;
+pub(crate) mod kubeadm_control_plane_template;
+pub(crate) mod lease;
+pub(crate) mod machine;
+pub(crate) mod machine_deployment;
+pub(crate) mod machine_drain_rule;
+pub(crate) mod machine_health_check;
+pub(crate) mod machine_operation;
+pub(crate) mod machine_pool;
+pub(crate) mod machine_set;
+pub(crate) mod namespace;
+pub(crate) mod openstack_cluster;
+pub(crate) mod openstack_cluster_template;
+pub(crate) mod openstack_machine;
+pub(crate) mod openstack_machine_template;
+pub(crate) mod openstack_server;
+pub(crate) mod secret;

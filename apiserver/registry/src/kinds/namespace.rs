@@ -1,0 +1,161 @@
+//! Namespace.
+
+use apiserver_machinery::metadata::{is_qualified_name, label_faults};
+use apiserver_machinery::object;
+use apiserver_machinery::protobuf::{Field, METADATA, Shape};
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+/// Holds a namespace until it is empty.
+const FINALIZER: &str = "kubernetes";
+
+/// What clients and the server itself count on: upstream keeps such namespaces, too.
+const LASTING: [&str; 4] = ["default", "kube-system", "kube-public", "capstan-system"];
+
+/// Namespace's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NamespaceStrategy;
+
+impl Strategy for NamespaceStrategy {
+    /// Selectors of namespaces count on the name's label; who names a namespace gives it.
+    fn decoded(&self, new: &mut Value) {
+        let name = object::name(new).to_owned();
+        if !name.is_empty() {
+            label(new, &name);
+        }
+    }
+
+    fn prepare(&self, new: &mut Value, old: Option<&Value>) {
+        let name = object::name(new).to_owned();
+        let phase = if object::is_deleting(new) { "Terminating" } else { "Active" };
+        label(new, &name);
+        if let Some(root) = new.as_object_mut() {
+            // What a deletion waits for; nothing to tell of a namespace that has just begun.
+            let conditions = root.get("status").and_then(|status| status.get("conditions")).cloned();
+            let mut status = json!({"phase": phase});
+            if let Some(conditions) = conditions.filter(|_| old.is_some()) {
+                status["conditions"] = conditions;
+            }
+            root.insert("status".to_owned(), status);
+        }
+        if old.is_none() {
+            hold(new);
+        }
+    }
+
+    /// Names are narrower than other kinds': they are part of other names.
+    fn name_faults(&self, name: &str) -> Vec<String> {
+        label_faults(name)
+    }
+
+    fn deletes_collections(&self) -> bool {
+        false
+    }
+
+    fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
+        finalizer_faults(new)
+    }
+
+    fn refuse_deletion(&self, object: &Value) -> Option<&'static str> {
+        let name = object::name(object);
+        LASTING.contains(&name).then_some("this namespace may not be deleted")
+    }
+
+    fn updates_blindly(&self) -> bool {
+        true
+    }
+
+    fn has_spec_finalizers(&self) -> bool {
+        true
+    }
+
+    fn protobuf(&self) -> Option<&'static [Field]> {
+        Some(MESSAGE)
+    }
+}
+
+fn label(namespace: &mut Value, name: &str) {
+    let Some(metadata) = object::metadata_mut(namespace) else { return };
+    let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+    if let Some(labels) = labels.as_object_mut() {
+        labels.insert("kubernetes.io/metadata.name".to_owned(), json!(name));
+    }
+}
+
+/// Sees to it that a namespace outlives what is in it: whoever empties it takes this away.
+fn hold(namespace: &mut Value) {
+    let Some(root) = namespace.as_object_mut() else { return };
+    let spec = root.entry("spec").or_insert_with(|| json!({}));
+    let Some(spec) = spec.as_object_mut() else { return };
+    let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
+    if let Some(finalizers) = finalizers.as_array_mut().filter(|list| !list.contains(&json!(FINALIZER))) {
+        finalizers.push(json!(FINALIZER));
+    }
+}
+
+fn finalizer_faults(namespace: &Value) -> Vec<FieldError> {
+    let path = FieldPath::new("spec.finalizers");
+    let is_good = |name: &str| name == FINALIZER || (name.contains('/') && is_qualified_name(name));
+    let bad = object::spec_finalizers(namespace).into_iter().filter(|name| !is_good(name));
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    bad.map(|name| FieldError::invalid(path.clone(), &json!(name), detail)).collect()
+}
+
+/// The protobuf message, as far as clients may say anything of a namespace.
+const MESSAGE: &[Field] = &[
+    METADATA,
+    Field::new(2, "spec", Shape::Message(&[Field::list(1, "finalizers", Shape::Text)])),
+    Field::new(3, "status", Shape::Message(&[Field::new(1, "phase", Shape::Text), CONDITIONS])),
+];
+
+const CONDITIONS: Field = Field::list(
+    2,
+    "conditions",
+    Shape::Message(&[
+        Field::new(1, "type", Shape::Text),
+        Field::new(2, "status", Shape::Text),
+        Field::new(4, "lastTransitionTime", Shape::Time),
+        Field::new(5, "reason", Shape::Text),
+        Field::new(6, "message", Shape::Text),
+    ]),
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_has_its_name_as_a_label_and_a_phase() {
+        let mut namespace =
+            json!({"metadata": {"name": "a", "labels": {"kubernetes.io/metadata.name": "b"}}});
+        NamespaceStrategy.prepare(&mut namespace, None);
+        assert_eq!(namespace["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "a"}));
+        assert_eq!(namespace["status"], json!({"phase": "Active"}));
+        assert_eq!(namespace["spec"], json!({"finalizers": ["kubernetes"]}));
+        namespace["metadata"]["deletionTimestamp"] = json!("2026-11-21T06:00:00Z");
+        let old = namespace.clone();
+        NamespaceStrategy.prepare(&mut namespace, Some(&old));
+        assert_eq!(namespace["status"], json!({"phase": "Terminating"}));
+        namespace["status"]["conditions"] = json!([{"type": "A", "status": "True"}]);
+        NamespaceStrategy.prepare(&mut namespace, Some(&old));
+        assert_eq!(namespace["status"]["conditions"], json!([{"type": "A", "status": "True"}]));
+    }
+
+    #[test]
+    fn a_namespace_is_a_label_and_not_a_subdomain() {
+        for (name, good) in
+            [("team-1", true), ("a.b", false), (&"a".repeat(63), true), (&"a".repeat(64), false)]
+        {
+            assert_eq!(NamespaceStrategy.name_faults(name).is_empty(), good, "{name}");
+        }
+    }
+
+    #[test]
+    fn finalizers_of_a_namespace_say_whose_they_are() {
+        for (name, good) in [("kubernetes", true), ("a.b/c", true), ("foreign", false), ("a b/c", false)] {
+            let namespace = json!({"metadata": {"name": "a"}, "spec": {"finalizers": [name]}});
+            assert_eq!(NamespaceStrategy.validate(&namespace, None).is_empty(), good, "{name}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! OpenStackCluster.
+
+mod security_groups;
+
+use apiserver_machinery::object;
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use crate::kinds::cluster::is_cidr;
+use crate::rules::immutable;
+
+/// OpenStackCluster's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenStackClusterStrategy;
+
+impl Strategy for OpenStackClusterStrategy {
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = validate_subnets(new);
+        validate_bastion(new, old, &mut faults);
+        security_groups::validate(new, old, &mut faults);
+        if let Some(old) = old {
+            validate_ranges_kept(new, old, &mut faults);
+            faults.extend(immutable::spec(new, old, |now, before| allow(now, before, old)));
+        }
+        faults
+    }
+}
+
+fn validate_subnets(new: &Value) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    let subnets = object::at(new, "spec.managedSubnets").and_then(Value::as_array);
+    for (index, subnet) in subnets.into_iter().flatten().enumerate() {
+        let cidr = subnet.get("cidr").cloned().unwrap_or_default();
+        if !cidr.as_str().is_some_and(is_cidr) {
+            let at = FieldPath::new("spec.managedSubnets").index(index).child("cidr");
+            faults.push(FieldError::invalid(at, &cidr, "must be a CIDR, e.g. 10.0.0.0/24"));
+        }
+    }
+    faults
+}
+
+/// A subnet that was made has its range.
+fn validate_ranges_kept(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
+    let range = |object: &Value, index: usize| {
+        let text = object.pointer(&format!("/spec/managedSubnets/{index}/cidr"));
+        text.and_then(Value::as_str).map(str::to_owned)
+    };
+    let count = |object: &Value| Some(object::at(object, "spec.managedSubnets")?.as_array()?.len());
+    let before = count(old).unwrap_or_default();
+    if count(new).zip(count(old)).is_some_and(|(now, then)| now != then) {
+        let at = FieldPath::new("spec.managedSubnets");
+        faults.push(FieldError::forbidden(at, "cannot add or remove subnets"));
+        return;
+    }
+    for (now, then) in (0..before).filter_map(|index| range(new, index).zip(range(old, index))) {
+        if now != then {
+            let detail = format!("cannot change subnet CIDR from existing value to {now}");
+            faults.push(FieldError::forbidden(FieldPath::new("spec.managedSubnets"), &detail));
+        }
+    }
+}
+
+fn validate_bastion(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
+    let enabled = |object: &Value| {
+        let bastion = object::at(object, "spec.bastion")?;
+        Some(bastion.get("enabled") != Some(&json!(false)))
+    };
+    if old.and_then(enabled) == Some(true) && enabled(new).is_none() {
+        let detail = "cannot be removed before disabling it";
+        faults.push(FieldError::forbidden(FieldPath::new("spec.bastion"), detail));
+    }
+}
+
+/// Makes differences disappear that an update may bring.
+fn allow(now: &mut Value, before: &mut Value, old: &Value) {
+    const FREE: &[&str] = &[
+        "identityRef",
+        "bastion",
+        "managedSecurityGroups.allowAllInClusterTraffic",
+        "managedSecurityGroups.clusterNodesSecurityGroupRules",
+        "managedSecurityGroups.controlPlaneNodesSecurityGroupRules",
+        "managedSecurityGroups.workerNodesSecurityGroupRules",
+        "apiServer.managedLoadBalancer.allowedCIDRs",
+        "apiServer.managedLoadBalancer.monitor",
+        "controlPlaneAvailabilityZones",
+        "controlPlaneOmitAvailabilityZone",
+        "primarySubnet",
+    ];
+    for value in [&mut *now, &mut *before] {
+        immutable::forget_zeros(value);
+        for path in FREE {
+            immutable::forget(value, path);
+        }
+        for subnet in value.get_mut("managedSubnets").and_then(Value::as_array_mut).into_iter().flatten() {
+            immutable::forget(subnet, "dnsNameservers");
+        }
+    }
+    // Groups may be made later, but not given up.
+    if before.get("managedSecurityGroups").is_none() && now.get("managedSecurityGroups") == Some(&json!({})) {
+        immutable::forget(now, "managedSecurityGroups");
+    }
+    // What the controller fills in, once.
+    let unset = |pointer: &str| old.pointer(pointer).is_none_or(|value| value == "");
+    if object::at(old, "spec.controlPlaneEndpoint.host").is_none() {
+        immutable::forget(before, "controlPlaneEndpoint");
+        immutable::forget(now, "controlPlaneEndpoint");
+    }
+    let floating = object::at(old, "spec.apiServer.enableFloatingIP") != Some(&json!(false));
+    let once = [("apiServer.fixedIP", "/spec/apiServer/fixedIP"), ("apiServer.port", "/spec/apiServer/port")];
+    for (path, pointer) in once {
+        if !floating && unset(pointer) {
+            immutable::forget(now, path);
+            immutable::forget(before, path);
+        }
+    }
+    let balanced = object::at(old, "status.apiServerManagedLoadBalancer.ip");
+    if balanced.is_some() && object::at(now, "apiServer.floatingIP") == balanced {
+        immutable::forget(now, "apiServer.floatingIP");
+        immutable::forget(before, "apiServer.floatingIP");
+        // An apiServer that only held what was just forgotten is as good as none.
+        for value in [&mut *now, &mut *before] {
+            if value.get("apiServer") == Some(&json!({})) {
+                immutable::forget(value, "apiServer");
+            }
+        }
+    }
+    pin_filters(now, before, old);
+}
+
+/// A filter may be replaced by the id that it found.
+fn pin_filters(now: &mut Value, before: &mut Value, old: &Value) {
+    let Some(network) = object::at(old, "status.network") else { return };
+    if now.get("network").is_none() || before.get("network").is_none() {
+        return;
+    }
+    let subnets = |value: &Value, pointer: &str| -> Vec<Value> {
+        value.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let (after, filters) = (subnets(now, "/subnets"), subnets(before, "/subnets"));
+    let found = subnets(network, "/subnets");
+    let are_pinned = after.len() == filters.len()
+        && !found.is_empty()
+        && after.iter().zip(&filters).all(|(after, before)| is_pinned(after, before, &found));
+    if are_pinned {
+        immutable::forget(now, "subnets");
+        immutable::forget(before, "subnets");
+    }
+    if network.get("id").is_some() && object::at(now, "network.id") == network.get("id") {
+        immutable::forget(now, "network");
+        immutable::forget(before, "network");
+    }
+}
+
+/// Whether a subnet is the same as before, or the one `found` by the name it had.
+fn is_pinned(after: &Value, before: &Value, found: &[Value]) -> bool {
+    let name = object::at(before, "filter.name");
+    let is_found = |subnet: &Value| subnet.get("name") == name && subnet.get("id") == after.get("id");
+    after == before || (name.is_some() && after.get("filter").is_none() && found.iter().any(is_found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(old: &Value, change: impl FnOnce(&mut Value)) -> Vec<String> {
+        let mut new = old.clone();
+        change(&mut new);
+        OpenStackClusterStrategy
+            .validate(&new, Some(old))
+            .iter()
+            .map(|fault| fault.field.to_string())
+            .collect()
+    }
+
+    fn cluster() -> Value {
+        json!({"spec": {
+            "identityRef": {"name": "a", "cloudName": "b", "region": "r"},
+            "managedSubnets": [{"cidr": "10.0.0.0/24", "dnsNameservers": ["a"]}],
+            "network": {"filter": {"name": "n"}}, "tags": ["t"]},
+            "status": {"network": {"id": "net-1"}}})
+    }
+
+    #[test]
+    fn updates_may_bring_only_what_is_allowed() {
+        let old = cluster();
+        let none = Vec::<String>::new();
+        assert_eq!(update(&old, |_| {}), none);
+        assert_eq!(update(&old, |new| new["spec"]["identityRef"]["name"] = json!("x")), none);
+        assert_eq!(update(&old, |new| new["spec"]["managedSubnets"][0]["dnsNameservers"] = json!([])), none);
+        assert_eq!(
+            update(&old, |new| new["spec"]["managedSubnets"][0]["cidr"] = json!("10.1.0.0/24")),
+            ["spec.managedSubnets", "spec"]
+        );
+        assert_eq!(
+            update(&old, |new| new["spec"]["controlPlaneEndpoint"] = json!({"host": "h", "port": 1})),
+            none
+        );
+        assert_eq!(update(&old, |new| new["spec"]["network"] = json!({"id": "net-1"})), none);
+        assert_eq!(update(&old, |new| new["spec"]["network"] = json!({"id": "net-2"})), ["spec"]);
+        assert_eq!(update(&old, |new| new["spec"]["tags"] = json!(["u"])), ["spec"]);
+        assert_eq!(update(&old, |new| new["spec"]["primarySubnet"] = json!({"id": "s"})), none);
+        assert_eq!(
+            update(&old, |new| new["spec"]["managedSecurityGroups"] =
+                json!({"allowAllInClusterTraffic": true})),
+            none
+        );
+        assert_eq!(
+            update(&old, |new| new["spec"]["managedSubnets"] = json!([])),
+            ["spec.managedSubnets", "spec"]
+        );
+        assert_eq!(update(&old, |new| new["spec"]["network"]["filter"]["description"] = json!("")), none);
+        assert_eq!(update(&old, |new| new["spec"]["apiServer"] = json!({})), ["spec"]);
+        let mut with_endpoint = old.clone();
+        with_endpoint["spec"]["controlPlaneEndpoint"] = json!({"host": "h", "port": 1});
+        assert_eq!(
+            update(&with_endpoint, |new| new["spec"]["controlPlaneEndpoint"]["host"] = json!("i")),
+            ["spec"]
+        );
+    }
+
+    #[test]
+    fn filters_are_pinned_to_what_they_found() {
+        let none = Vec::<String>::new();
+        let mut old = cluster();
+        old["spec"]["subnets"] = json!([{"filter": {"name": "a"}}, {"id": "s-2"}]);
+        old["status"]["network"]["subnets"] = json!([{"id": "s-2", "name": "b"}, {"id": "s-1", "name": "a"}]);
+        let subnets = |list: Value| update(&old, |new| new["spec"]["subnets"] = list);
+        assert_eq!(subnets(json!([{"id": "s-1"}, {"id": "s-2"}])), none);
+        assert_eq!(subnets(json!([{"id": "s-2"}, {"id": "s-2"}])), ["spec"]);
+        assert_eq!(subnets(json!([{"id": "s-1"}])), ["spec"]);
+        assert_eq!(subnets(json!([{"id": "s-1"}, {"filter": {"name": "b"}}])), ["spec"]);
+    }
+
+    #[test]
+    fn a_bastion_is_disabled_before_it_is_removed() {
+        let mut old = cluster();
+        old["spec"]["bastion"] = json!({"enabled": true, "spec": {}});
+        let gone = |new: &mut Value| immutable::forget(new, "spec.bastion");
+        assert_eq!(update(&old, gone), ["spec.bastion"]);
+        old["spec"]["bastion"]["enabled"] = json!(false);
+        assert_eq!(update(&old, gone), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,46 @@
+//! OpenStackClusterTemplate.
+
+use apiserver_machinery::object;
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+use crate::rules::immutable::as_typed;
+
+/// OpenStackClusterTemplate's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenStackClusterTemplateStrategy;
+
+impl Strategy for OpenStackClusterTemplateStrategy {
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let spec = |object: &Value| object::at(object, "spec.template.spec").cloned().unwrap_or_default();
+        let Some(old) = old else { return Vec::new() };
+        if as_typed(&spec(new)) == as_typed(&spec(old)) {
+            return Vec::new();
+        }
+        // The path begins with the kind: clients know it so.
+        let at = FieldPath::new("OpenStackClusterTemplate.spec.template.spec");
+        let detail = "OpenStackClusterTemplate spec.template.spec field is immutable. Please create new resource instead.";
+        vec![FieldError::invalid(at, &spec(new), detail)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_clusters_are_made_from_stays() {
+        let old = json!({"spec": {"template": {"spec": {"tags": ["a"]}}}});
+        let mut new = old.clone();
+        new["spec"]["template"]["metadata"] = json!({"labels": {"a": "b"}});
+        assert_eq!(OpenStackClusterTemplateStrategy.validate(&new, Some(&old)), []);
+        new["spec"]["template"]["spec"]["tags"] = json!(["b"]);
+        let faults = OpenStackClusterTemplateStrategy.validate(&new, Some(&old));
+        let expected = "OpenStackClusterTemplate.spec.template.spec: Invalid value: {\"tags\":[\"b\"]}: OpenStackClusterTemplate spec.template.spec field is immutable. Please create new resource instead.";
+        assert_eq!(faults.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+        assert_eq!(OpenStackClusterTemplateStrategy.validate(&new, None), []);
+    }
+}

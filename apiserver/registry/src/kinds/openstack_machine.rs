@@ -1,0 +1,109 @@
+//! OpenStackMachine.
+
+use apiserver_machinery::object;
+use apiserver_machinery::strategy::Strategy;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+use crate::rules::immutable;
+
+/// OpenStackMachine's own rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenStackMachineStrategy;
+
+impl Strategy for OpenStackMachineStrategy {
+    fn ignores_status(&self) -> bool {
+        true
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let Some(old) = old else { return validate_new(new) };
+        immutable::spec(new, old, |now, before| {
+            for value in [now, before] {
+                // A Machine may get another server.
+                immutable::forget(value, "providerID");
+                immutable::forget(value, "identityRef");
+                for port in value.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+                    immutable::forget(port, "allowedAddressPairs");
+                }
+                // Upstream compares this kind as it is written, without zeros and empty lists.
+                immutable::forget_zeros(value);
+                immutable::without_empty_lists(value);
+            }
+        })
+        .into_iter()
+        .collect()
+    }
+}
+
+/// Rules that only a new server has to keep: those stored may have been made before there was one.
+pub(crate) fn validate_new(new: &Value) -> Vec<FieldError> {
+    let list = |pointer: &str| new.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+    let mut faults = Vec::new();
+    let has_root_volume = object::at(new, "spec.rootVolume").is_some();
+    let is_root = |device: &&Value| device.get("name").and_then(Value::as_str) == Some("root");
+    for _ in list("/spec/additionalBlockDevices").filter(is_root).filter(|_| has_root_volume) {
+        let detail = "cannot contain a device named \"root\" when rootVolume is set";
+        faults.push(FieldError::forbidden(FieldPath::new("spec.additionalBlockDevices"), detail));
+    }
+    let is_open_with_groups = |port: &&Value| {
+        port.get("enablePortSecurity").and_then(Value::as_bool) == Some(false)
+            && port.get("securityGroups").and_then(Value::as_array).is_some_and(|groups| !groups.is_empty())
+    };
+    for _ in list("/spec/ports").filter(is_open_with_groups) {
+        let detail = "cannot have security groups when EnablePortSecurity is set to false";
+        faults.push(FieldError::forbidden(FieldPath::new("spec.ports"), detail));
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn faults(new: &Value, old: &Value) -> Vec<String> {
+        OpenStackMachineStrategy
+            .validate(new, Some(old))
+            .iter()
+            .map(|fault| fault.field.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn only_what_may_change_changes() {
+        let old = json!({"spec": {"flavor": {"id": "1"}, "identityRef": {"name": "a", "region": "r"},
+            "ports": [{"description": "x", "allowedAddressPairs": []}]}});
+        let with = |pointer: &str, value: Value| {
+            let mut new = old.clone();
+            *new.pointer_mut(pointer).unwrap() = value;
+            new
+        };
+        assert_eq!(faults(&old, &old), Vec::<String>::new());
+        assert_eq!(faults(&with("/spec/identityRef/name", json!("b")), &old), Vec::<String>::new());
+        assert_eq!(
+            faults(&with("/spec/ports/0/allowedAddressPairs", json!([{"ipAddress": "a"}])), &old),
+            Vec::<String>::new()
+        );
+        assert_eq!(faults(&with("/spec/flavor/id", json!("2")), &old), ["spec"]);
+        let made = with("/spec", {
+            let mut spec = old["spec"].clone();
+            spec["providerID"] = json!("openstack:///1");
+            spec
+        });
+        assert_eq!(faults(&made, &old), Vec::<String>::new());
+        let mut other = made.clone();
+        other["spec"]["providerID"] = json!("openstack:///2");
+        assert_eq!(faults(&other, &made), Vec::<String>::new(), "its server was replaced");
+        assert_eq!(faults(&with("/spec/ports/0/description", json!("y")), &old), ["spec"]);
+        let mut zeros = old.clone();
+        zeros["spec"]["trunk"] = json!(false);
+        zeros["spec"]["sshKeyName"] = json!("");
+        zeros["spec"]["tags"] = json!([]);
+        assert_eq!(faults(&zeros, &old), Vec::<String>::new(), "a typed client leaves them out");
+        assert_eq!(faults(&old, &zeros), Vec::<String>::new());
+        zeros["spec"]["trunk"] = json!(true);
+        assert_eq!(faults(&zeros, &old), ["spec"]);
+    }
+}

@@ -1,0 +1,93 @@
+//! What the well-known types of Secrets must hold.
+
+use apiserver_machinery::object;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+use super::{decoded, hidden};
+
+/// Which account a token is of.
+const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
+
+/// Adds a fault for everything that the Secret's type promises and its data does not hold.
+pub(super) fn validate(secret: &Value, faults: &mut Vec<FieldError>) {
+    match secret.get("type").and_then(Value::as_str).unwrap_or_default() {
+        "kubernetes.io/tls" => missing(secret, &["tls.crt", "tls.key"], faults),
+        "kubernetes.io/basic-auth" => {
+            let keys = ["username", "password"];
+            // Either may be absent, and both may be empty.
+            if keys.iter().all(|key| decoded(secret, key).is_none()) {
+                missing(secret, &keys, faults);
+            }
+        }
+        "kubernetes.io/ssh-auth" if decoded(secret, "ssh-privatekey").is_none_or(|key| key.is_empty()) => {
+            faults.push(FieldError::required(FieldPath::new("data").key("ssh-privatekey"), ""));
+        }
+        "kubernetes.io/dockercfg" => json_object(secret, ".dockercfg", faults),
+        "kubernetes.io/dockerconfigjson" => json_object(secret, ".dockerconfigjson", faults),
+        "kubernetes.io/service-account-token" => {
+            let account = object::at(secret, "metadata.annotations").and_then(|all| all.get(SERVICE_ACCOUNT));
+            if account.and_then(Value::as_str).unwrap_or_default().is_empty() {
+                let path = FieldPath::new("metadata.annotations").key(SERVICE_ACCOUNT);
+                faults.push(FieldError::required(path, ""));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn missing(secret: &Value, keys: &[&str], faults: &mut Vec<FieldError>) {
+    let absent = keys.iter().filter(|key| decoded(secret, key).is_none());
+    faults.extend(absent.map(|key| FieldError::required(FieldPath::new("data").key(key), "")));
+}
+
+fn json_object(secret: &Value, key: &str, faults: &mut Vec<FieldError>) {
+    let path = FieldPath::new("data").key(key);
+    match decoded(secret, key) {
+        None => faults.push(FieldError::required(path, "")),
+        Some(bytes) if !serde_json::from_slice::<Value>(&bytes).is_ok_and(|value| value.is_object()) => {
+            faults.push(FieldError::invalid(path, &hidden(), "must be a JSON object"));
+        }
+        Some(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_type_holds_what_it_promises() {
+        let encoded = |text: &str| json!(STANDARD.encode(text));
+        let table = [
+            ("Opaque", json!({}), vec![]),
+            ("kubernetes.io/tls", json!({"tls.crt": "YQ=="}), vec!["data[tls.key]"]),
+            ("kubernetes.io/tls", json!({"tls.crt": "YQ==", "tls.key": ""}), vec![]),
+            ("kubernetes.io/basic-auth", json!({"password": ""}), vec![]),
+            ("kubernetes.io/basic-auth", json!({}), vec!["data[username]", "data[password]"]),
+            ("kubernetes.io/ssh-auth", json!({"ssh-privatekey": ""}), vec!["data[ssh-privatekey]"]),
+            ("kubernetes.io/dockerconfigjson", json!({".dockerconfigjson": encoded("{}")}), vec![]),
+            (
+                "kubernetes.io/dockerconfigjson",
+                json!({".dockerconfigjson": encoded("hunter2")}),
+                vec!["data[.dockerconfigjson]"],
+            ),
+            (
+                "kubernetes.io/service-account-token",
+                json!({}),
+                vec!["metadata.annotations[kubernetes.io/service-account.name]"],
+            ),
+        ];
+        for (kind, data, expected) in table {
+            let mut faults = Vec::new();
+            validate(&json!({"type": kind, "data": data}), &mut faults);
+            let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+            assert_eq!(fields, expected, "{kind}");
+            assert!(faults.iter().all(|fault| !fault.body.contains("hunter2")), "{kind}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Secret.
+
+mod kinds;
+mod table;
+
+use apiserver_machinery::protobuf::{Field, METADATA, Shape};
+use apiserver_machinery::strategy::Strategy;
+use apiserver_machinery::table::OwnTable;
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+/// Largest data of a Secret: upstream's limit.
+const LARGEST: usize = 1024 * 1024;
+
+/// Secret's own rules. Faults name keys, never values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SecretStrategy;
+
+impl Strategy for SecretStrategy {
+    /// Plain texts are written into the encoded data; what is stored has one form. A type that was
+    /// left out is `Opaque`.
+    fn decoded(&self, new: &mut Value) {
+        let Some(root) = new.as_object_mut() else { return };
+        if root.get("type").and_then(Value::as_str).is_none_or(str::is_empty) {
+            root.insert("type".to_owned(), json!("Opaque"));
+        }
+        let plain = root.remove("stringData");
+        if let Some(data) = root.get_mut("data").and_then(Value::as_object_mut) {
+            data.values_mut().for_each(unwrap_lines);
+        }
+        if let Some(Value::Object(plain)) = plain.filter(|plain| plain != &json!({})) {
+            let data = root.entry("data").or_insert_with(|| Value::Object(Map::new()));
+            for (key, value) in plain {
+                let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
+                data[key] = json!(encoded);
+            }
+        }
+        if root.get("data") == Some(&json!({})) {
+            root.remove("data");
+        }
+    }
+
+    fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        validate_data(new, &mut faults);
+        if faults.is_empty() {
+            kinds::validate(new, &mut faults);
+        }
+        if let Some(old) = old {
+            validate_change(new, old, &mut faults);
+        }
+        faults
+    }
+
+    fn updates_blindly(&self) -> bool {
+        true
+    }
+
+    fn table(&self) -> Option<OwnTable> {
+        Some(table::TABLE)
+    }
+
+    fn protobuf(&self) -> Option<&'static [Field]> {
+        Some(MESSAGE)
+    }
+}
+
+/// Encoders wrap long lines, and YAML keeps the breaks; other servers take such texts.
+fn unwrap_lines(value: &mut Value) {
+    if let Value::String(text) = value {
+        text.retain(|letter| letter != '\n' && letter != '\r');
+    }
+}
+
+/// The decoded value of a key of `data`, when there is one that can be decoded.
+fn decoded(secret: &Value, key: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(secret.get("data")?.get(key)?.as_str()?).ok()
+}
+
+fn validate_data(new: &Value, faults: &mut Vec<FieldError>) {
+    let path = FieldPath::new("data");
+    let mut total = 0;
+    for (key, value) in new.get("data").and_then(Value::as_object).into_iter().flatten() {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if key.is_empty() || key.len() > 253 || !key.chars().all(legal) || key == "." || key.starts_with("..")
+        {
+            let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.', and not \
+                          start with '..'";
+            faults.push(FieldError::invalid(path.key(key), &json!(key), detail));
+        }
+        match STANDARD.decode(value.as_str().unwrap_or_default()) {
+            Ok(decoded) => total += decoded.len(),
+            Err(_) => {
+                let detail = "must be base64; use stringData for plain text";
+                faults.push(FieldError::invalid(path.key(key), &hidden(), detail));
+            }
+        }
+    }
+    if total > LARGEST {
+        faults.push(FieldError::too_long(path, 1024 * 1024));
+    }
+}
+
+/// What is shown of a value that nobody should see.
+fn hidden() -> Value {
+    json!("(hidden)")
+}
+
+fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
+    faults.extend(crate::rules::immutable::field(new, old, "type"));
+    if old.get("immutable") != Some(&json!(true)) {
+        return;
+    }
+    let detail = "field is immutable when `immutable` is set";
+    if new.get("immutable") != Some(&json!(true)) {
+        faults.push(FieldError::forbidden(FieldPath::new("immutable"), detail));
+    }
+    if new.get("data") != old.get("data") {
+        faults.push(FieldError::forbidden(FieldPath::new("data"), detail));
+    }
+}
+
+/// The protobuf message.
+const MESSAGE: &[Field] = &[
+    METADATA,
+    Field::new(2, "data", Shape::Blobs),
+    Field::new(3, "type", Shape::Text),
+    Field::new(4, "stringData", Shape::Texts),
+    Field::pointer(5, "immutable", Shape::Boolean),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(new: &Value, old: &Value) -> Vec<String> {
+        SecretStrategy.validate(new, Some(old)).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn plain_text_becomes_data_and_faults_show_no_value() {
+        let mut secret = json!({"stringData": {"a": "hunter2"}, "data": {"b": "***"}});
+        SecretStrategy.decoded(&mut secret);
+        assert_eq!(secret, json!({"type": "Opaque", "data": {"a": "aHVudGVyMg==", "b": "***"}}));
+        let faults = SecretStrategy.validate(&secret, None);
+        assert_eq!(faults.len(), 1);
+        assert_eq!(faults[0].field.as_str(), "data[b]");
+        assert!(!faults[0].body.contains("***"), "{}", faults[0].body);
+    }
+
+    #[test]
+    fn wrapped_base64_is_taken_and_stored_in_one_line() {
+        let mut secret = json!({"data": {"a": "aHVu\n dGVy", "b": "aHVu\r\ndGVyMg==\n"}});
+        SecretStrategy.decoded(&mut secret);
+        assert_eq!(secret["data"]["b"], "aHVudGVyMg==");
+        let faults = SecretStrategy.validate(&secret, None);
+        assert_eq!(faults.iter().map(|fault| fault.field.as_str()).collect::<Vec<_>>(), ["data[a]"]);
+    }
+
+    #[test]
+    fn another_type_is_refused_and_one_left_out_is_opaque() {
+        let old = json!({"type": "capstan.dev/cloud"});
+        let mut new = json!({"data": {"a": "YQ=="}});
+        SecretStrategy.decoded(&mut new);
+        assert_eq!(faults(&new, &old), ["type: Invalid value: \"Opaque\": field is immutable"]);
+    }
+
+    #[test]
+    fn an_immutable_secret_stays_as_it_is() {
+        let old = json!({"type": "Opaque", "immutable": true, "data": {"a": "YQ=="}});
+        let mut new = old.clone();
+        new["metadata"] = json!({"labels": {"a": "b"}});
+        assert_eq!(faults(&new, &old), Vec::<String>::new());
+        new["immutable"] = json!(false);
+        new["data"]["a"] = json!("Yg==");
+        let detail = "Forbidden: field is immutable when `immutable` is set";
+        assert_eq!(faults(&new, &old), [format!("immutable: {detail}"), format!("data: {detail}")]);
+    }
+
+    #[test]
+    fn keys_are_file_names() {
+        for (key, good) in [("a.b-c_D", true), ("..data", false), (".", false), ("a/b", false), ("", false)] {
+            let secret = json!({"type": "Opaque", "data": {key: ""}});
+            assert_eq!(SecretStrategy.validate(&secret, None).is_empty(), good, "{key:?}");
+        }
+    }
+}

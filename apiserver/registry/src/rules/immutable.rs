@@ -1,0 +1,157 @@
+//! Fields that may not change.
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::Value;
+
+/// The topology controller asks so what would become of a template.
+const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
+
+/// Whether a dry run is the topology controller's, which compares and changes nothing.
+pub(crate) fn is_of_topology(new: &Value) -> bool {
+    crate::rules::json_fields::annotation(new, TOPOLOGY_DRY_RUN).is_some()
+}
+
+/// A fault when the field at `path` (dotted, from the root) differs between `new` and `old`.
+pub(crate) fn field(new: &Value, old: &Value, path: &str) -> Option<FieldError> {
+    let pointer = format!("/{}", path.replace('.', "/"));
+    let (now, before) = (new.pointer(&pointer), old.pointer(&pointer));
+    (now != before).then(|| fault(FieldPath::new(path), now))
+}
+
+/// Faults for every field of `spec` that differs between `new` and `old` once `allow` has made the
+/// differences that are permitted disappear from both.
+pub(crate) fn spec_fields(
+    new: &Value,
+    old: &Value,
+    allow: impl Fn(&mut Value, &mut Value),
+) -> Vec<FieldError> {
+    if is_same(new, old) {
+        return Vec::new();
+    }
+    let (now, before) = allowed(new, old, allow);
+    let empty = serde_json::Map::new();
+    let (now, before) = (now.as_object().unwrap_or(&empty), before.as_object().unwrap_or(&empty));
+    let mut names: Vec<&String> = now.keys().chain(before.keys()).collect();
+    names.sort();
+    names.dedup();
+    let changed = names.into_iter().filter(|name| now.get(*name) != before.get(*name));
+    changed.map(|name| fault(FieldPath::new("spec").child(name), now.get(name))).collect()
+}
+
+/// A fault of the whole `spec` when anything in it differs once `allow` has made the differences that
+/// are permitted disappear from both.
+pub(crate) fn spec(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Value)) -> Option<FieldError> {
+    if is_same(new, old) {
+        return None;
+    }
+    let (now, before) = allowed(new, old, allow);
+    (now != before).then(|| FieldError::forbidden(FieldPath::new("spec"), "cannot be modified"))
+}
+
+/// Most writes leave `spec` as it is; nothing has to be copied then.
+fn is_same(new: &Value, old: &Value) -> bool {
+    new.get("spec") == old.get("spec")
+}
+
+fn allowed(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Value)) -> (Value, Value) {
+    let part = |object: &Value| object.get("spec").cloned().unwrap_or_default();
+    let (mut now, mut before) = (part(new), part(old));
+    allow(&mut now, &mut before);
+    (now, before)
+}
+
+fn fault(path: FieldPath, now: Option<&Value>) -> FieldError {
+    let shown = now.cloned().unwrap_or_default();
+    FieldError::invalid(path, &shown, "field is immutable")
+}
+
+/// Removes a field given by a dotted path below `value`.
+pub(crate) fn forget(value: &mut Value, path: &str) {
+    let (parents, name) = path.rsplit_once('.').map_or(("", path), |(parents, name)| (parents, name));
+    let pointer = if parents.is_empty() { String::new() } else { format!("/{}", parents.replace('.', "/")) };
+    if let Some(parent) = value.pointer_mut(&pointer).and_then(Value::as_object_mut) {
+        parent.remove(name);
+    }
+}
+
+/// Makes the difference disappear between a field that is absent and one that has its type's zero, where
+/// upstream's types have none: who reads and writes such an object with them leaves the field out.
+///
+/// Source: the fields of Cluster API Provider OpenStack's types that are no pointers.
+pub(crate) fn as_typed(spec: &Value) -> Value {
+    let mut typed = spec.clone();
+    forget_zeros(&mut typed);
+    typed
+}
+
+/// Takes those fields out.
+pub(crate) fn forget_zeros(spec: &mut Value) {
+    without_zeros(spec, "", "");
+}
+
+fn without_zeros(value: &mut Value, around: &str, at: &str) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, field| !(is_zero(field) && is_plain(around, at, name)));
+            fields.iter_mut().for_each(|(name, field)| without_zeros(field, at, name));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| without_zeros(item, around, at)),
+        _ => {}
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    *value == Value::Bool(false) || value.as_str() == Some("") || value.as_i64() == Some(0)
+}
+
+/// Whether upstream's type of a field is no pointer, by the names of what it is in.
+fn is_plain(around: &str, at: &str, name: &str) -> bool {
+    match (at, name) {
+        // Of a machine, which a bastion's `spec` is, too.
+        ("" | "spec", "trunk" | "sshKeyName")
+        | ("rootVolume" | "volume", "type")
+        | ("identityRef", "region")
+        | ("externalIPs", "fixedIP") => true,
+        ("filter", _) => !matches!(around, "image" | "flavor" | "serverGroup"),
+        _ => false,
+    }
+}
+
+/// Takes out lists without entries, at any depth.
+pub(crate) fn without_empty_lists(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| field.as_array().is_none_or(|items| !items.is_empty()));
+            fields.values_mut().for_each(without_empty_lists);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_empty_lists),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_types_leave_out_is_left_out() {
+        let given = json!({"trunk": false, "sshKeyName": "", "configDrive": false, "ports": [{"trunk": false,
+            "network": {"filter": {"name": "n", "description": ""}}, "fixedIPs": [{"subnet": {"filter": {"ipVersion": 0}}}]}],
+            "rootVolume": {"type": ""}, "image": {"filter": {"name": ""}}, "identityRef": {"name": "", "region": ""},
+            "bastion": {"spec": {"trunk": false}}});
+        let left = json!({"configDrive": false, "ports": [{"trunk": false,
+            "network": {"filter": {"name": "n"}}, "fixedIPs": [{"subnet": {"filter": {}}}]}],
+            "rootVolume": {}, "image": {"filter": {"name": ""}}, "identityRef": {"name": ""},
+            "bastion": {"spec": {}}});
+        assert_eq!(as_typed(&given), left);
+    }
+
+    #[test]
+    fn lists_without_entries_are_taken_out() {
+        let mut given = json!({"tags": [], "ports": [{"tags": [], "securityGroups": [1]}]});
+        without_empty_lists(&mut given);
+        assert_eq!(given, json!({"ports": [{"securityGroups": [1]}]}));
+    }
+}

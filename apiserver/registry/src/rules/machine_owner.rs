@@ -1,0 +1,119 @@
+//! What MachineSets and MachineDeployments have in common: a selector, and a template it must choose.
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use crate::rules::json_fields::{annotation, get, object};
+use crate::rules::label_selection::LabelSelection;
+use crate::rules::machine_template::{self, validate_bootstrap, validate_cluster, validate_taints};
+use crate::rules::{name_template, names, replicas, template_metadata};
+
+/// Where the Machines' spec is.
+pub(crate) const TEMPLATE: &str = "spec.template.spec";
+
+/// Checks that are not to be made before Machines are made.
+const SKIPPED_CHECKS: &str = "machineset.cluster.x-k8s.io/skip-preflight-checks";
+
+/// The checks there are.
+const CHECKS: [&str; 5] =
+    ["All", "ControlPlaneIsStable", "ControlPlaneVersionSkew", "KubeadmVersionSkew", "KubernetesVersionSkew"];
+
+/// What to say of labels that the selector does not choose.
+type Mismatch = fn(FieldPath, &Value, &str) -> FieldError;
+
+/// A name as the value of a label: itself, or a hash of it where it is too long for one.
+pub(crate) fn label_value_of(name: &str) -> String {
+    if names::label_value(name).is_empty() {
+        return name.to_owned();
+    }
+    // FNV-1a of 32 bits: whoever looks for the label computes the same.
+    let hash =
+        name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("hash_{}_z", URL_SAFE_NO_PAD.encode(hash.to_be_bytes()))
+}
+
+/// The label with the object's own name, in the selector and on the template, when there is no selector.
+pub(crate) fn prepare_selector(new: &mut Value, label: &str) {
+    let is_empty = |field: &str| {
+        let found = get(new, &format!("spec.selector.{field}"));
+        found.is_none_or(|found| found.as_object().is_some_and(|map| map.is_empty()) || found == &json!([]))
+    };
+    let name = get(new, "metadata.name").filter(|name| name.is_string()).cloned();
+    let (true, true, Some(name)) = (is_empty("matchLabels"), is_empty("matchExpressions"), name) else {
+        return;
+    };
+    let value = name.as_str().map(label_value_of).unwrap_or_default();
+    label_both(new, label, &json!(value));
+}
+
+/// The same label in the selector and on the template.
+pub(crate) fn label_both(new: &mut Value, label: &str, value: &Value) {
+    if !get(new, "spec.template").is_some_and(Value::is_object) {
+        return;
+    }
+    for place in ["spec.selector.matchLabels", "spec.template.metadata.labels"] {
+        if let Some(labels) = object(new, place) {
+            labels.insert(label.to_owned(), value.clone());
+        }
+    }
+}
+
+/// Every fault but those of one kind alone.
+pub(crate) fn validate(new: &Value, old: Option<&Value>, mismatch: Mismatch, faults: &mut Vec<FieldError>) {
+    validate_bootstrap(new, TEMPLATE, faults);
+    validate_selector(new, mismatch, faults);
+    validate_skipped_checks(new, faults);
+    validate_cluster(new, old, faults);
+    machine_template::validate(new, TEMPLATE, faults);
+    let naming = get(new, "spec.machineNaming.template");
+    name_template::validate(naming, "machineSet", &FieldPath::new("spec.machineNaming.template"), faults);
+    replicas::validate(new, faults);
+    let template = get(new, TEMPLATE).unwrap_or(&Value::Null);
+    validate_taints(template, &FieldPath::new(TEMPLATE), true, faults);
+    template_metadata::metadata(
+        get(new, "spec.template.metadata"),
+        &FieldPath::new("spec.template.metadata"),
+        faults,
+    );
+}
+
+fn validate_selector(new: &Value, mismatch: Mismatch, faults: &mut Vec<FieldError>) {
+    let Some(selector) = get(new, "spec.selector") else { return };
+    let labels = get(new, "spec.template.metadata.labels");
+    match LabelSelection::read(selector) {
+        Err(problem) => faults.push(FieldError::invalid(FieldPath::new("spec.selector"), selector, &problem)),
+        Ok(read) if !read.matches(labels.and_then(Value::as_object)) => {
+            let path = FieldPath::new("spec.template.metadata.labels");
+            let detail = format!("must match spec.selector {:?}", read.to_string());
+            faults.push(mismatch(path, labels.unwrap_or(&Value::Null), &detail));
+        }
+        Ok(_) => {}
+    }
+}
+
+fn validate_skipped_checks(new: &Value, faults: &mut Vec<FieldError>) {
+    let skipped = annotation(new, SKIPPED_CHECKS).unwrap_or_default();
+    let unknown: Vec<&str> = skipped
+        .split(',')
+        .map(str::trim)
+        .filter(|check| !skipped.is_empty() && !CHECKS.contains(check))
+        .collect();
+    if !unknown.is_empty() {
+        let path = FieldPath::new("metadata.annotations").child(SKIPPED_CHECKS);
+        let detail = format!("skipped preflight check(s) must be among: [{}]", CHECKS.join(" "));
+        faults.push(FieldError::invalid(path, &json!(unknown), &detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_too_long_for_a_label_is_hashed() {
+        assert_eq!(label_value_of("md-0-abc"), "md-0-abc");
+        assert_eq!(label_value_of(&"a".repeat(70)), "hash_WQR0Cw_z");
+    }
+}

@@ -1,0 +1,120 @@
+//! What holds of a Machine's spec, by itself and in the template of those that make Machines.
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use crate::rules::json_fields::{get, items, object, text};
+use crate::rules::{template_metadata, version};
+
+/// Tools find a cluster's objects by this label.
+pub(crate) const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
+
+/// How long to retry deleting a Node when nobody says. Unit: seconds.
+pub(crate) const NODE_DELETION_SECONDS: i64 = 10;
+
+/// The taint of a control plane's Nodes.
+const CONTROL_PLANE_TAINT: &str = "node-role.kubernetes.io/control-plane";
+
+/// Labels the object with its cluster.
+pub(crate) fn label_with_cluster(new: &mut Value) {
+    let Some(cluster) = get(new, "spec.clusterName").filter(|cluster| cluster.is_string()).cloned() else {
+        return;
+    };
+    if let Some(labels) = object(new, "metadata.labels") {
+        labels.insert(CLUSTER_LABEL.to_owned(), cluster);
+    }
+}
+
+/// Puts a `v` before a version that has none; `path` is where the Machine's spec is.
+pub(crate) fn prepare_version(new: &mut Value, path: &str) {
+    let found = get(new, path).and_then(|spec| text(spec, "version"));
+    let found = found.filter(|found| !found.is_empty() && !found.starts_with('v'));
+    let Some(version) = found.map(|found| format!("v{found}")) else { return };
+    if let Some(spec) = object(new, path) {
+        spec.insert("version".to_owned(), json!(version));
+    }
+}
+
+/// Faults of the Machine's spec at `path` that need nothing else.
+pub(crate) fn validate(new: &Value, path: &str, faults: &mut Vec<FieldError>) {
+    let found = get(new, path).and_then(|spec| text(spec, "version"));
+    if let Some(found) = found.filter(|found| version::parse(found).is_none()) {
+        let detail = "must be a valid semantic version";
+        faults.push(FieldError::invalid(FieldPath::new(path).child("version"), &json!(found), detail));
+    }
+}
+
+/// A fault when neither of the two ways to bootstrap is taken.
+pub(crate) fn validate_bootstrap(new: &Value, path: &str, faults: &mut Vec<FieldError>) {
+    let bootstrap = get(new, path).and_then(|spec| spec.get("bootstrap"));
+    let has = |field: &str| bootstrap.and_then(|bootstrap| bootstrap.get(field)).is_some();
+    if !has("configRef") && !has("dataSecretName") {
+        let at = format!("{path}.bootstrap");
+        let detail = format!("expected either {at}.dataSecretName or {at}.configRef to be populated");
+        faults.push(FieldError::required(FieldPath::new(at), &detail));
+    }
+}
+
+/// The cluster may not change, and a template's is that of the whole.
+pub(crate) fn validate_cluster(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
+    let path = FieldPath::new("spec.clusterName");
+    let now = get(new, "spec.clusterName");
+    if old.is_some_and(|old| get(old, "spec.clusterName") != now) {
+        faults.push(FieldError::forbidden(path.clone(), "field is immutable"));
+    }
+    let inner = get(new, "spec.template.spec.clusterName");
+    if inner.is_some() && inner != now {
+        let detail = "spec.clusterName and spec.template.spec.clusterName must be set to the same value";
+        faults.push(FieldError::invalid(path, now.unwrap_or(&Value::Null), detail));
+    }
+}
+
+/// Taints that are not for people to set. The control plane's own is only for its Machines.
+pub(crate) fn validate_taints(holder: &Value, at: &FieldPath, is_worker: bool, faults: &mut Vec<FieldError>) {
+    let at = at.child("taints");
+    template_metadata::taints(holder.get("taints"), &at, faults);
+    for (index, taint) in items(holder, "taints").filter(|_| is_worker) {
+        let key = taint.get("key").and_then(Value::as_str);
+        if let Some(key) = key.filter(|key| *key == CONTROL_PLANE_TAINT) {
+            let path = at.index(index).child("key");
+            faults.push(FieldError::invalid(path, &json!(key), "taint is not allowed for worker Machines"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_gets_its_v() {
+        for (found, expected) in [("1.30.2", "v1.30.2"), ("v1.30.2", "v1.30.2"), ("latest", "vlatest")] {
+            let mut new = json!({"spec": {"version": found}});
+            prepare_version(&mut new, "spec");
+            assert_eq!(new["spec"]["version"], expected);
+        }
+    }
+
+    #[test]
+    fn some_taints_are_not_for_people() {
+        let keys = [
+            "node.cluster.x-k8s.io/uninitialized",
+            "node.kubernetes.io/not-ready",
+            "node.kubernetes.io/out-of-service",
+            "node.cloudprovider.kubernetes.io/uninitialized",
+            "node-role.kubernetes.io/master",
+            "node-role.kubernetes.io/control-plane",
+            "example.com/gpu",
+        ];
+        let taints: Vec<Value> = keys.iter().map(|key| json!({"key": key})).collect();
+        let found = |is_worker| {
+            let mut faults = Vec::new();
+            validate_taints(&json!({"taints": taints}), &FieldPath::new("spec"), is_worker, &mut faults);
+            faults.iter().map(|fault| fault.field.to_string()).collect::<Vec<_>>()
+        };
+        let refused =
+            ["spec.taints[0].key", "spec.taints[1].key", "spec.taints[3].key", "spec.taints[4].key"];
+        assert_eq!(found(false), refused);
+        assert_eq!(found(true).last().map(String::as_str), Some("spec.taints[5].key"));
+    }
+}

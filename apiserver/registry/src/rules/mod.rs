@@ -1,0 +1,15 @@
+//! Rules that several kinds share: immutability, versions, names, selectors and templates.
+
+pub(crate) mod immutable;
+pub(crate) mod json_fields;
+pub(crate) mod label_selection;
+pub(crate) mod label_selector;
+pub(crate) mod machine_owner;
+pub(crate) mod machine_template;
+pub(crate) mod name_template;
+pub(crate) mod names;
+pub(crate) mod replicas;
+pub(crate) mod rollout;
+pub(crate) mod semver;
+pub(crate) mod template_metadata;
+pub(crate) mod version;

@@ -1,0 +1,164 @@
+//! Templates of names, in Go's template language. They are run by whoever makes the objects: what is
+//! wrong with one shows there, out of sight, and nothing is ever made.
+
+mod parse;
+mod run;
+
+use apiserver_schema::field_errors::{FieldError, FieldPath};
+use serde_json::{Value, json};
+
+use crate::rules::names;
+use parse::Stop;
+
+/// What a template is called in faults: the words of Go, which people search for.
+const TITLE: &str = "template name generator";
+
+/// Longest name that is made. What is longer is cut, and gets a random end.
+const LONGEST_NAME: usize = 63;
+
+/// Faults of a template for the names of Machines, which must differ. It may use `.cluster.name`,
+/// `.random` and the name of `owner`, e.g. `.machineSet.name` of a `machineSet`.
+pub(crate) fn validate(
+    template: Option<&Value>,
+    owner: &str,
+    path: &FieldPath,
+    faults: &mut Vec<FieldError>,
+) {
+    let Some(text) = template.and_then(Value::as_str).filter(|text| !text.is_empty()) else { return };
+    let mut fault = |detail: &str| faults.push(FieldError::invalid(path.clone(), &json!(text), detail));
+    if !text.contains("{{ .random }}") {
+        fault("invalid template, {{ .random }} is missing");
+    }
+    match example(text, owner) {
+        Err(reason) => fault(&format!("invalid template: {reason}")),
+        Ok(name) => {
+            for wrong in name.map(|name| names::subdomain(&name)).into_iter().flatten() {
+                fault(&format!(
+                    "invalid template, generated names would not be valid Kubernetes object names: {wrong}"
+                ));
+            }
+        }
+    }
+}
+
+/// A name as the template makes them; `None` when it uses more of the language than is known here,
+/// and is left to whoever runs it.
+fn example(template: &str, owner: &str) -> Result<Option<String>, String> {
+    let pieces = match parse::parse(template) {
+        Ok(pieces) => pieces,
+        Err(Stop::Beyond) => return Ok(None),
+        Err(Stop::Fault { at, problem }) => {
+            let (line, _) = place(template, at);
+            return Err(format!("parsing template {template:?}: template: {TITLE}:{line}: {problem}"));
+        }
+    };
+    let mut name =
+        run::run(&pieces, template, owner).map_err(|reason| format!("rendering template: {reason}"))?;
+    if name.len() > LONGEST_NAME {
+        let kept = LONGEST_NAME - run::RANDOM.len();
+        name = name.chars().take(kept).chain(run::RANDOM.chars()).collect();
+    }
+    Ok(Some(name))
+}
+
+/// Line, from 1, and column, from 0, of a byte.
+fn place(template: &str, at: usize) -> (usize, usize) {
+    let before = template.get(..at).unwrap_or(template);
+    let column = before.rsplit_once('\n').map_or(before, |(_, line)| line).len();
+    (before.matches('\n').count() + 1, column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_that_make_names_are_fine() {
+        for template in [
+            "{{ .cluster.name }}-{{ .owner.name }}-{{ .random }}",
+            "x{{ .random }} {{- .cluster.name -}} \n y",
+            "{{.cluster.name}}-{{ .random }}",
+            "{{\n.cluster.name\t}}-{{ .random }}",
+            // More of the language than is known here.
+            "{{ if true }}a{{ end }}-{{ .random }}",
+            "{{ .cluster.name | printf \"%.5s\" }}-{{ .random }}",
+            "{{/* short */}}{{ .random }}",
+            "{{ (.cluster).name }}-{{ .random }}",
+        ] {
+            assert_eq!(found(template), Vec::<String>::new(), "{template}");
+        }
+        assert_eq!(found(""), Vec::<String>::new());
+        assert_eq!(found(&format!("{}{{{{ .random }}}}", "a".repeat(200))), Vec::<String>::new());
+    }
+
+    #[test]
+    fn templates_that_cannot_run_are_refused_in_the_words_of_go() {
+        for (template, expected) in [
+            ("{{ .foo }}", "1:3: executing \"T\" at <.foo>: map has no entry for key \"foo\""),
+            ("{{ .owner.nam }}", "1:9: executing \"T\" at <.owner.nam>: map has no entry for key \"nam\""),
+            (
+                "{{ .machineSet.name }}",
+                "1:14: executing \"T\" at <.machineSet.name>: map has no entry for key \"machineSet\"",
+            ),
+            (
+                "{{ .cluster.name.x }}",
+                "1:11: executing \"T\" at <.cluster.name.x>: can't evaluate field x in type interface {}",
+            ),
+            ("a\n  {{\n .foo }}", "3:1: executing \"T\" at <.foo>: map has no entry for key \"foo\""),
+            (
+                "{{ .cluster.name .random }}",
+                "1:11: executing \"T\" at <.cluster.name>: name is not a method but has arguments",
+            ),
+            (
+                "{{ .cluster.name | .random }}",
+                "1:19: executing \"T\" at <.random>: random is not a method but has arguments",
+            ),
+        ] {
+            let expected = format!(
+                "invalid template: rendering template: template: {}",
+                format!("T:{expected}").replace('T', TITLE)
+            );
+            assert_eq!(found(&format!("{template}{{{{ .random }}}}")), [expected], "{template}");
+        }
+    }
+
+    #[test]
+    fn templates_that_are_none_are_refused_in_the_words_of_go() {
+        for (end, expected) in [
+            ("{{ .cluster", "unclosed action"),
+            ("{{", "unclosed action"),
+            ("{{ }}", "missing value for command"),
+            ("{{ -}}", "missing value for command"),
+            ("{{ .cluster.name | trunc 5 }}", "function \"trunc\" not defined"),
+            ("{{ name }}", "function \"name\" not defined"),
+            ("{{ .a-b }}", "bad character U+002D '-'"),
+            ("{{ .cluster..name }}", "unexpected <.> in operand"),
+            ("{{ .random }", "unexpected \"}\" in operand"),
+            ("{{ @ }}", "unexpected \"@\" in command"),
+        ] {
+            let template = format!("{{{{ .random }}}}{end}");
+            let expected =
+                format!("invalid template: parsing template {template:?}: template: {TITLE}:1: {expected}");
+            assert_eq!(found(&template), [expected], "{template}");
+        }
+    }
+
+    #[test]
+    fn names_must_differ_and_be_names() {
+        assert_eq!(found("{{ .cluster.name }}"), ["invalid template, {{ .random }} is missing"]);
+        for template in
+            ["A-{{ .random }}", "{{ .cluster }}-{{ .random }}", "{{ .random }}-", "{{.}}{{ .random }}"]
+        {
+            let found = found(template);
+            let start = "invalid template, generated names would not be valid Kubernetes object names: a lowercase RFC";
+            assert!(found.len() == 1 && found.iter().all(|fault| fault.starts_with(start)), "{found:?}");
+        }
+    }
+
+    fn found(template: &str) -> Vec<String> {
+        let mut faults = Vec::new();
+        validate(Some(&json!(template)), "owner", &FieldPath::new("at"), &mut faults);
+        let prefix = format!("at: Invalid value: {}: ", json!(template));
+        faults.iter().map(|fault| fault.to_string().replace(&prefix, "")).collect()
+    }
+}

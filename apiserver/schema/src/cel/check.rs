@@ -1,0 +1,291 @@
+//! Whether a rule makes sense, before it meets a value: the fields it names are there, the functions
+//! are, and what they are given has the types they want.
+
+use std::collections::{HashMap, HashSet};
+
+use kube_cel::cel::common::ast::operators::{LOGICAL_AND, LOGICAL_OR, OPT_INDEX};
+use kube_cel::cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue, SelectExpr,
+};
+
+use super::declarations::{self, Signature};
+use super::literals;
+use super::type_error::{Fault, Faults};
+use super::types::{self, Bindings, Type};
+
+/// The names of types, which are values, too.
+pub(super) const TYPES: [&str; 11] =
+    ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type", "optional_type"];
+
+/// The variables in sight: some, and those around them.
+#[derive(Debug)]
+pub(super) struct Scope<'a, 'p> {
+    around: Option<&'p Self>,
+    variables: Vec<(&'p str, Type<'a>)>,
+}
+
+/// What was found of an expression, by the numbers of its parts.
+#[derive(Debug, Default)]
+pub(super) struct Checked<'a> {
+    pub(super) types: HashMap<u64, Type<'a>>,
+    pub(super) calls: HashMap<u64, Called>,
+    /// What makes no sense, in CEL's words.
+    faults: Faults,
+    /// What is wrong with what is written out, which is told where nothing else is.
+    in_literals: Faults,
+    /// How many calls are around that take lists of anything.
+    takers_of_anything: usize,
+}
+
+/// The function that is called, in each of the ways that may be meant.
+#[derive(Debug)]
+pub(super) struct Called {
+    pub(super) name: String,
+    pub(super) is_method: bool,
+    pub(super) ways: Vec<&'static Signature>,
+}
+
+impl<'a> Checked<'a> {
+    /// What makes no sense, if anything.
+    pub(super) fn faults(&self) -> Option<&Faults> {
+        [&self.faults, &self.in_literals].into_iter().find(|faults| !faults.is_empty())
+    }
+
+    /// The calls of which only running tells which of several functions is meant.
+    pub(super) fn unsure(&self) -> HashSet<u64> {
+        let several = self.calls.iter().filter(|(_, called)| called.ways.len() > 1);
+        several.map(|(id, _)| *id).collect()
+    }
+
+    /// Notes what makes no sense. Its type is anything: one fault is not told twice.
+    fn refuse(&mut self, id: u64, text: String) -> Type<'a> {
+        self.faults.push(Fault { id, text });
+        Type::Dyn
+    }
+
+    fn undeclared(&mut self, id: u64, name: &str) -> Type<'a> {
+        self.refuse(id, format!("undeclared reference to '{name}' (in container '')"))
+    }
+}
+
+impl<'a, 'p> Scope<'a, 'p> {
+    pub(super) fn of(variables: [(&'p str, Type<'a>); 2]) -> Self {
+        Self { around: None, variables: variables.into() }
+    }
+
+    fn and(&'p self, variables: Vec<(&'p str, Type<'a>)>) -> Self {
+        Self { around: Some(self), variables }
+    }
+
+    fn variable(&self, name: &str) -> Option<Type<'a>> {
+        let own = self.variables.iter().rev().find(|(own, _)| *own == name).map(|(_, of)| of.clone());
+        own.or_else(|| self.around.and_then(|around| around.variable(name)))
+    }
+
+    /// What an expression gives, and what makes no sense in it.
+    pub(super) fn type_of(&self, expression: &IdedExpr, found: &mut Checked<'a>) -> Type<'a> {
+        let of = match &expression.expr {
+            Expr::Unspecified => Type::Dyn,
+            // There are no types of messages.
+            Expr::Struct(made) => found.undeclared(expression.id, &made.type_name),
+            Expr::Literal(literal) => of_literal(literal),
+            Expr::Ident(name) => self.identifier(expression.id, name, found),
+            Expr::Select(select) => self.select(expression.id, select, found),
+            Expr::Call(call) => self.call(expression.id, call, found),
+            Expr::List(list) => Type::List(Box::new(self.joined(list.elements.iter(), found))),
+            Expr::Map(map) => {
+                let entries = || map.entries.iter().filter_map(of_entry);
+                let key = match self.joined(entries().map(|(key, _)| key), found) {
+                    key @ (Type::Bool | Type::Int | Type::Uint | Type::Text | Type::Free) => key,
+                    // Nothing else is a key when it runs. And a type that held another twice would double
+                    // with each nesting.
+                    _ => Type::Dyn,
+                };
+                Type::Map(Box::new(key), Box::new(self.joined(entries().map(|(_, value)| value), found)))
+            }
+            Expr::Comprehension(inner) => self.comprehension(inner, found),
+        };
+        found.types.insert(expression.id, of.clone());
+        of
+    }
+
+    fn identifier(&self, id: u64, name: &str, found: &mut Checked<'a>) -> Type<'a> {
+        match self.variable(name) {
+            Some(of) => of,
+            None if TYPES.contains(&name) => Type::Named("type".to_owned()),
+            // The long names of types, as `google.protobuf.Timestamp`.
+            None if matches!(name, "google" | "net" | "kubernetes") => Type::Dyn,
+            None => found.undeclared(id, name),
+        }
+    }
+
+    /// What all of them give; of none, anything.
+    fn joined<'e>(&self, parts: impl Iterator<Item = &'e IdedExpr>, found: &mut Checked<'a>) -> Type<'a> {
+        let mut all = Type::Free;
+        for part in parts {
+            let one = self.type_of(part, found);
+            all = all.clone().joined(&one).unwrap_or_else(|| {
+                if found.takers_of_anything == 0 {
+                    let text = format!("expected type '{all}' but found '{one}'");
+                    found.in_literals.push(Fault { id: part.id, text });
+                }
+                Type::Dyn
+            });
+        }
+        all
+    }
+
+    fn select(&self, id: u64, select: &SelectExpr, found: &mut Checked<'a>) -> Type<'a> {
+        let operand = self.type_of(&select.operand, found);
+        let field = field_of(id, operand, &select.field, found);
+        if select.test { Type::Bool } else { field }
+    }
+
+    fn call(&self, id: u64, call: &CallExpr, found: &mut Checked<'a>) -> Type<'a> {
+        if let Some(field) = self.optional_field(id, call, found) {
+            return field;
+        }
+        let takes_anything = usize::from(call.func_name == "format");
+        found.takers_of_anything += takes_anything;
+        let arguments: Vec<_> = call.args.iter().map(|part| self.type_of(part, found)).collect();
+        found.takers_of_anything -= takes_anything;
+        if let (LOGICAL_AND | LOGICAL_OR, true) = (call.func_name.as_str(), call.target.is_none()) {
+            return either(id, call, &arguments, found);
+        }
+        let (name, target) = self.called(call);
+        let is_method = target.is_some();
+        let target = target.map(|target| self.type_of(target, found));
+        let given: Vec<_> = target.into_iter().chain(arguments).collect();
+        let Some(ways) = declarations::named(&name) else {
+            return found.undeclared(id, &name);
+        };
+        let fitting = ways.iter().filter(|way| way.is_method == is_method);
+        let fitting: Vec<_> = fitting.filter_map(|way| Some((way, result(way, &given)?))).collect();
+        let Some(of) = fitting.iter().map(|(_, of)| of.clone()).reduce(|all, other| all.or(&other)) else {
+            let shown = shown(&given, is_method);
+            return found.refuse(id, format!("found no matching overload for '{name}' applied to '{shown}'"));
+        };
+        if let Some((id, text)) = call.args.first().and_then(|first| literals::fault(&call.func_name, first))
+        {
+            found.in_literals.push(Fault { id, text });
+        }
+        let ways = fitting.into_iter().map(|(way, _)| way).collect();
+        found.calls.insert(id, Called { name, is_method, ways });
+        of
+    }
+
+    /// The function's name, and what it is called on: `strings.quote(…)` is called on nothing.
+    fn called<'c>(&self, call: &'c CallExpr) -> (String, Option<&'c IdedExpr>) {
+        let target = call.target.as_deref();
+        if let Some(Expr::Ident(namespace)) = target.map(|target| &target.expr)
+            && self.variable(namespace).is_none()
+        {
+            let whole = format!("{namespace}.{}", call.func_name);
+            if declarations::named(&whole).is_some() {
+                return (whole, None);
+            }
+        }
+        (call.func_name.clone(), target)
+    }
+
+    /// `value.?field`, which is asked as `value[?'field']`.
+    fn optional_field(&self, id: u64, call: &CallExpr, found: &mut Checked<'a>) -> Option<Type<'a>> {
+        let (OPT_INDEX, [operand, name]) = (call.func_name.as_str(), call.args.as_slice()) else {
+            return None;
+        };
+        let Expr::Literal(LiteralValue::String(text)) = &name.expr else { return None };
+        self.type_of(name, found);
+        let operand = self.type_of(operand, found);
+        let ways = declarations::named(OPT_INDEX).into_iter().flatten().take(1).collect();
+        found.calls.insert(id, Called { name: OPT_INDEX.to_owned(), is_method: false, ways });
+        Some(match field_of(id, operand, text.inner(), found) {
+            of @ Type::Optional(_) => of,
+            other => Type::Optional(Box::new(other)),
+        })
+    }
+
+    fn comprehension(&self, inner: &ComprehensionExpr, found: &mut Checked<'a>) -> Type<'a> {
+        let range = self.type_of(&inner.iter_range, found);
+        let start = self.type_of(&inner.accu_init, found);
+        let (first, second) = match range {
+            Type::Dyn | Type::Free => (Type::Dyn, Type::Dyn),
+            Type::List(item) if inner.iter_var2.is_some() => (Type::Int, *item),
+            Type::List(item) => (*item, Type::Dyn),
+            Type::Map(key, value) => (*key, *value),
+            other => {
+                let text = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                (found.refuse(inner.iter_range.id, text), Type::Dyn)
+            }
+        };
+        let mut variables = vec![(inner.accu_var.as_str(), start.clone()), (inner.iter_var.as_str(), first)];
+        variables.extend(inner.iter_var2.as_deref().map(|name| (name, second)));
+        let within = self.and(variables);
+        within.type_of(&inner.loop_cond, found);
+        let step = within.type_of(&inner.loop_step, found);
+        let made = start.joined(&step).unwrap_or(Type::Dyn);
+        self.and(vec![(inner.accu_var.as_str(), made)]).type_of(&inner.result, found)
+    }
+}
+
+/// `&&` and `||`, which say of each side what is wrong with it.
+fn either<'a>(id: u64, call: &CallExpr, given: &[Type<'a>], found: &mut Checked<'a>) -> Type<'a> {
+    for (side, of) in call.args.iter().zip(given) {
+        if !matches!(of, Type::Bool | Type::Dyn | Type::Free) {
+            found.refuse(side.id, format!("expected type 'bool' but found '{of}'"));
+        }
+    }
+    let ways = declarations::named(&call.func_name).into_iter().flatten().collect();
+    found.calls.insert(id, Called { name: call.func_name.clone(), is_method: false, ways });
+    Type::Bool
+}
+
+/// A field of a value of some type.
+fn field_of<'a>(id: u64, operand: Type<'a>, name: &str, found: &mut Checked<'a>) -> Type<'a> {
+    match operand {
+        Type::Dyn | Type::Free => Type::Dyn,
+        Type::Map(_, value) => *value,
+        Type::Object(object) => match types::field(object, name) {
+            Some(schema) => Type::of(schema),
+            None => found.refuse(id, format!("undefined field '{name}'")),
+        },
+        Type::Optional(value) => Type::Optional(Box::new(field_of(id, *value, name, found))),
+        other => found.refuse(id, format!("type '{other}' does not support field selection")),
+    }
+}
+
+/// What a function gives when it is called that way, if it can be.
+fn result<'a>(way: &Signature, given: &[Type<'a>]) -> Option<Type<'a>> {
+    let mut bindings = Bindings::new();
+    let is_fit = way.parameters.len() == given.len()
+        && way.parameters.iter().zip(given).all(|(wanted, one)| one.fits(wanted, &mut bindings));
+    is_fit.then(|| way.result.clone().with(&bindings))
+}
+
+fn shown(given: &[Type<'_>], is_method: bool) -> String {
+    let all: Vec<String> = given.iter().map(ToString::to_string).collect();
+    match all.split_first() {
+        Some((on, arguments)) if is_method => format!("{on}.({})", arguments.join(", ")),
+        _ => format!("({})", all.join(", ")),
+    }
+}
+
+fn of_literal<'a>(literal: &LiteralValue) -> Type<'a> {
+    match literal {
+        LiteralValue::Boolean(_) => Type::Bool,
+        LiteralValue::Bytes(_) => Type::Bytes,
+        LiteralValue::Double(_) => Type::Double,
+        LiteralValue::Int(_) => Type::Int,
+        LiteralValue::Null => Type::Null,
+        LiteralValue::String(_) => Type::Text,
+        LiteralValue::UInt(_) => Type::Uint,
+    }
+}
+
+fn of_entry(entry: &IdedEntryExpr) -> Option<(&IdedExpr, &IdedExpr)> {
+    match &entry.expr {
+        EntryExpr::MapEntry(entry) => Some((&entry.key, &entry.value)),
+        EntryExpr::StructField(_) => None,
+    }
+}

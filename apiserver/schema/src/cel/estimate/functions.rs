@@ -1,0 +1,122 @@
+//! What functions cost whose price follows from what they are given alone.
+
+use kube_cel::cel::common::ast::{Expr, LiteralValue};
+
+use super::calls::{Call, Priced, READ_AND_MADE};
+use super::range::{LETTER, PATTERN, Range};
+use super::{LIST, Node};
+use crate::cel::declarations::Signature;
+use crate::cel::macros::SORT_BY_KEYS;
+use crate::cel::types::Type;
+
+/// The bytes of an address.
+const ADDRESS: Range = Range { least: 4, most: 16 };
+
+impl Call<'_, '_> {
+    /// `&&` and `||`, of which the right side may not be looked at.
+    pub(super) fn either(&self) -> Option<Priced> {
+        let [left, right] = self.costs else { return None };
+        let cost = Range { least: left.least, most: left.plus(*right).most };
+        Some(Priced { cost, result: None, is_whole: true })
+    }
+
+    /// Functions that make lists, and those of sets.
+    pub(super) fn of_lists(&self, way: &Signature) -> Option<Priced> {
+        let on = self.target.map(Node::size);
+        let number =
+            |index: usize, absent| self.arguments.get(index).map_or(absent, |node| number(node, absent));
+        let making = |factor: (u64, u64), size: Range| {
+            Priced::giving(size.scaled(factor).plus(Range::exactly(1 + LIST)), size)
+        };
+        let squared = |factor, size: Range| making(factor, size.times(size));
+        // Of texts, letters are compared, too.
+        let sorting = |keys: Option<&Type<'_>>| match keys {
+            Some(Type::List(key)) if matches!(**key, Type::Text | Type::Bytes) => (21, 10),
+            _ => (2, 1),
+        };
+        let is_list = matches!(way.parameters.first(), Some(Type::List(_)));
+        match self.name {
+            "slice" => {
+                on.map(|size| making((1, 1), Range::exactly(number(1, size.most).wrapping_sub(number(0, 0)))))
+            }
+            "flatten" => {
+                let depth = if self.arguments.is_empty() { 1 } else { number(0, u64::MAX) };
+                on.map(|size| making((depth, 1), size))
+            }
+            "lists.range" => Some(making((1, 1), Range::exactly(number(0, u64::MAX)))),
+            "reverse" if is_list => on.map(|size| making((1, 1), size)),
+            "distinct" => on.map(|size| squared((2, 1), size)),
+            "sort" => on.map(|size| squared(sorting(way.parameters.first()), size)),
+            SORT_BY_KEYS => {
+                self.arguments.first().map(|keys| squared(sorting(way.parameters.get(1)), keys.size()))
+            }
+            "sets.contains" | "sets.intersects" | "sets.equivalent" => {
+                let [left, right] = self.arguments else { return None };
+                let factor = if self.name == "sets.equivalent" { 2 } else { 1 };
+                let pairs = left.size().times(right.size()).scaled((factor, 1));
+                Some(Priced::of(pairs.plus(Range::ONE)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Of a text: its cost, and how long it may be when parts have been replaced.
+    pub(super) fn replace(&self) -> Option<Priced> {
+        let on = self.target?.size();
+        let [part, by, ..] = self.arguments else { return None };
+        let (part, by) = (part.size(), by.size());
+        // How often something is replaced, and how much stays.
+        let (most, kept_most) = if part.least == 0 {
+            (on.most.saturating_add(1), on.most)
+        } else if by.most <= part.least {
+            (0, on.most)
+        } else {
+            (on.most.div_ceil(part.least), 0)
+        };
+        let (least, kept_least) = if part.most == 0 {
+            (on.least.saturating_add(1), on.least)
+        } else if part.most <= by.least {
+            (0, on.least)
+        } else {
+            (on.least.div_ceil(part.most), 0)
+        };
+        let kept = Range { least: kept_least, most: kept_most };
+        let size = Range { least, most }.times(by).plus(kept);
+        Some(Priced::giving(on.scaled(READ_AND_MADE), size))
+    }
+
+    /// A text may be split into its letters.
+    pub(super) fn split(&self) -> Option<Priced> {
+        let on = self.target?.size();
+        let limit = self.arguments.get(1).and_then(|limit| match &limit.expression.expr {
+            Expr::Literal(LiteralValue::Int(limit)) => Some(limit.inner().cast_unsigned()),
+            _ => None,
+        });
+        let parts = Range { least: 0, most: limit.unwrap_or(on.most) };
+        Some(Priced::giving(on.scaled(READ_AND_MADE), parts))
+    }
+
+    pub(super) fn contains_address(&self, way: &Signature, given: Range) -> Priced {
+        let mut cost = ADDRESS.plus(ADDRESS).scaled(LETTER);
+        if self.name == "containsCIDR" {
+            cost = cost.plus(ADDRESS.scaled(LETTER)).plus(Range::ONE);
+        }
+        if let Some(Type::Text) = way.parameters.get(1) {
+            cost = cost.plus(given.scaled(LETTER));
+        }
+        Priced::of(cost)
+    }
+}
+
+/// Looking for a pattern in a text: each letter with each part of the pattern. An empty text costs, too.
+pub(super) fn matching(text: Range, pattern: Range) -> Range {
+    text.plus(Range::ONE).scaled(LETTER).times(pattern.scaled(PATTERN))
+}
+
+/// A number that is written out; none is below zero.
+fn number(node: &Node<'_>, absent: u64) -> u64 {
+    match &node.expression.expr {
+        Expr::Literal(LiteralValue::Int(number)) => u64::try_from(*number.inner()).unwrap_or_default(),
+        _ => absent,
+    }
+}

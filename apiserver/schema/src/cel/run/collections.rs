@@ -1,0 +1,164 @@
+//! Lists, maps, and going over them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use kube_cel::cel::Value as Cel;
+use kube_cel::cel::common::ast::{ComprehensionExpr, EntryExpr, IdedExpr, ListExpr, MapExpr};
+use kube_cel::cel::objects::{Key, Map};
+
+use super::operators::{self, optional};
+use super::{Failure, Outcome, Run, State, Variable, is_final};
+use crate::cel::estimate::{LIST, MAP};
+use crate::cel::macros;
+
+impl<'e> Run<'e> {
+    pub(super) fn list(&mut self, expression: &'e IdedExpr, list: &'e ListExpr) -> Outcome {
+        if let Some(known) = self.constants.get(&expression.id) {
+            return Ok(known.clone());
+        }
+        let is_constant = self.is_constant(expression);
+        let made = self.items(list);
+        if is_constant {
+            self.constants.insert(expression.id, made.clone()?);
+        } else if !is_final(&made) {
+            self.spend(LIST)?;
+        }
+        made
+    }
+
+    fn items(&mut self, list: &'e ListExpr) -> Outcome {
+        let mut items = Vec::with_capacity(list.elements.len());
+        for (index, part) in list.elements.iter().enumerate() {
+            let value = self.value(part)?;
+            if list.optional_indices.contains(&index) {
+                items.extend(optional(&value).ok_or_else(Failure::no_overload)?.cloned());
+            } else {
+                items.push(value);
+            }
+        }
+        Ok(Cel::List(Arc::new(items)))
+    }
+
+    pub(super) fn map(&mut self, expression: &'e IdedExpr, map: &'e MapExpr) -> Outcome {
+        if let Some(known) = self.constants.get(&expression.id) {
+            return Ok(known.clone());
+        }
+        let is_constant = self.is_constant(expression);
+        let made = self.entries(map);
+        if is_constant {
+            self.constants.insert(expression.id, made.clone()?);
+        } else if !is_final(&made) {
+            self.spend(MAP)?;
+        }
+        made
+    }
+
+    fn entries(&mut self, map: &'e MapExpr) -> Outcome {
+        let mut entries = HashMap::with_capacity(map.entries.len());
+        for entry in &map.entries {
+            let EntryExpr::MapEntry(entry) = &entry.expr else { return Err(Failure::no_overload()) };
+            let key = operators::key(&self.value(&entry.key)?)?;
+            let value = self.value(&entry.value)?;
+            if !entry.optional {
+                entries.insert(key, value);
+            } else if let Some(value) = optional(&value).ok_or_else(Failure::no_overload)? {
+                entries.insert(key, value.clone());
+            }
+        }
+        Ok(Cel::Map(Map { map: Arc::new(entries) }))
+    }
+
+    pub(super) fn comprehension(&mut self, inner: &'e ComprehensionExpr) -> Outcome {
+        let range = self.value(&inner.iter_range)?;
+        let around = self.variables.len();
+        self.variables.push(Variable { name: &inner.accu_var, state: State::Later(&inner.accu_init) });
+        let gone_over = if macros::is_name(inner) { Ok(()) } else { self.go_over(inner, &range, around) };
+        self.variables.truncate(around + 1);
+        let result = gone_over.and_then(|()| self.value(&inner.result));
+        self.variables.truncate(around);
+        result
+    }
+
+    /// All rounds. `made` is where the variable is that is collected in.
+    fn go_over(&mut self, inner: &'e ComprehensionExpr, range: &Cel, made: usize) -> Result<(), Failure> {
+        let (list, map);
+        let rounds: &mut dyn Iterator<Item = (Cel, Cel)> = match range {
+            Cel::List(items) => {
+                list = items
+                    .iter()
+                    .enumerate()
+                    .map(|(index, item)| (Cel::Int(i64::try_from(index).unwrap_or(i64::MAX)), item.clone()));
+                &mut { list }
+            }
+            Cel::Map(entries) => {
+                map = entries.map.iter().map(|(key, value)| (Cel::from(key), value.clone()));
+                &mut { map }
+            }
+            _ => return Err(Failure::no_overload()),
+        };
+        for (key, value) in rounds {
+            let (first, second) = match (&inner.iter_var2, range) {
+                (Some(_), _) | (None, Cel::Map(_)) => (key, value),
+                (None, _) => (value, Cel::Null),
+            };
+            self.variables.truncate(made + 1);
+            self.variables.push(Variable { name: &inner.iter_var, state: State::Known(first) });
+            if let Some(name) = &inner.iter_var2 {
+                self.variables.push(Variable { name, state: State::Known(second) });
+            }
+            match self.value(&inner.loop_cond) {
+                Ok(Cel::Bool(false)) => break,
+                Err(failure) if failure.is_final() => return Err(failure),
+                _ => {}
+            }
+            let step = self.value(&inner.loop_step);
+            if is_final(&step) {
+                return step.map(|_| ());
+            }
+            if Instant::now() > self.until {
+                return Err(Failure::Interrupted);
+            }
+            // What went wrong may not matter in the end, as in `all` where a later item is enough.
+            self.set(made, step);
+        }
+        Ok(())
+    }
+
+    /// What was collected so far, which nobody else has: so it can grow in its place.
+    pub(super) fn taken(&mut self, name: &str) -> Outcome {
+        let value = self.named(name)?;
+        if let Some(index) = self.index_of(name) {
+            self.set(index, Ok(Cel::Null));
+        }
+        Ok(value)
+    }
+
+    /// A map with one more entry, or with those of another.
+    pub(super) fn inserted(map: Cel, entries: Vec<Cel>) -> Outcome {
+        let Cel::Map(mut map) = map else { return Err(Failure::no_overload()) };
+        let mut insert = |key: Key, value: Cel| {
+            if map.get(&key).is_some() {
+                return Err(Failure::Error(format!(
+                    "insert failed: key {} already exists",
+                    operators::shown(&key)
+                )));
+            }
+            Arc::make_mut(&mut map.map).insert(key, value);
+            Ok(())
+        };
+        match <[Cel; 2]>::try_from(entries) {
+            Ok([key, value]) => insert(operators::key(&key)?, value)?,
+            Err(entries) => match entries.as_slice() {
+                [Cel::Map(more)] => {
+                    for (key, value) in more.map.iter() {
+                        insert(key.clone(), value.clone())?;
+                    }
+                }
+                _ => return Err(Failure::no_overload()),
+            },
+        }
+        Ok(Cel::Map(map))
+    }
+}

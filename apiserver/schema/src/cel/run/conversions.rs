@@ -1,0 +1,118 @@
+//! One type made of another, and parts of times.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Duration, FixedOffset, SecondsFormat, Utc};
+use kube_cel::cel::Value as Cel;
+
+use super::{Failure, Outcome};
+use crate::cel::value::go_duration;
+
+const NANOSECONDS: i64 = 1_000_000_000;
+
+/// A value of another type, where the engine has not what upstream has.
+pub(super) fn converted(name: &str, value: &Cel) -> Option<Outcome> {
+    Some(match (name, value) {
+        ("bool", Cel::Bool(_)) | ("bytes", Cel::Bytes(_)) | ("timestamp", Cel::Timestamp(_)) => {
+            Ok(value.clone())
+        }
+        ("duration", Cel::Duration(_)) => Ok(value.clone()),
+        ("string", Cel::String(_)) | ("int", Cel::Int(_)) => Ok(value.clone()),
+        ("bool", Cel::String(text)) => match text.as_str() {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Cel::Bool(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Cel::Bool(false)),
+            _ => no_conversion("bool"),
+        },
+        ("int", Cel::String(text)) => {
+            text.parse().map_or_else(|_| no_conversion("int"), |read| Ok(Cel::Int(read)))
+        }
+        ("uint", Cel::String(text)) => {
+            text.parse().map_or_else(|_| no_conversion("uint"), |read| Ok(Cel::UInt(read)))
+        }
+        ("double", Cel::String(text)) => {
+            text.parse().map_or_else(|_| no_conversion("double"), |read| Ok(Cel::Float(read)))
+        }
+        ("int", Cel::Timestamp(time)) => Ok(Cel::Int(time.timestamp())),
+        ("int", Cel::Duration(span)) => {
+            let whole = span.num_nanoseconds().ok_or_else(|| Failure::Error("integer overflow".to_owned()));
+            whole.map(Cel::Int)
+        }
+        ("timestamp", Cel::Int(seconds)) => DateTime::from_timestamp(*seconds, 0).map_or_else(
+            || Err(Failure::Error("timestamp overflow".to_owned())),
+            |time| Ok(Cel::Timestamp(time.fixed_offset())),
+        ),
+        ("duration", Cel::String(text)) => go_duration(text).map_or_else(
+            || no_conversion("google.protobuf.Duration"),
+            |nanoseconds| Ok(Cel::Duration(Duration::nanoseconds(nanoseconds))),
+        ),
+        ("string", Cel::Bool(value)) => Ok(text(value.to_string())),
+        ("string", Cel::Timestamp(time)) => {
+            Ok(text(time.with_timezone(&Utc).to_rfc3339_opts(SecondsFormat::AutoSi, true)))
+        }
+        ("string", Cel::Duration(span)) => Ok(text(in_seconds(span))),
+        _ => return None,
+    })
+}
+
+fn text(value: String) -> Cel {
+    Cel::String(Arc::new(value))
+}
+
+fn no_conversion(to: &str) -> Outcome {
+    Err(Failure::Error(format!("type conversion error from 'string' to '{to}'")))
+}
+
+/// Seconds, with as many digits of a fraction as there are.
+fn in_seconds(span: &Duration) -> String {
+    let nanoseconds = span.num_nanoseconds().unwrap_or(i64::MAX);
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let (whole, rest) =
+        ((nanoseconds / NANOSECONDS).unsigned_abs(), (nanoseconds % NANOSECONDS).unsigned_abs());
+    let fraction = format!(".{rest:09}");
+    format!("{sign}{whole}{}s", fraction.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A time in the zone in which it is asked for its parts: where none is named, that is UTC.
+pub(super) fn in_zone(time: &DateTime<FixedOffset>, zone: Option<&str>) -> Result<Cel, Failure> {
+    let offset = match zone {
+        None | Some("UTC" | "Z" | "") => Some(FixedOffset::east_opt(0)),
+        Some(zone) => hours_and_minutes(zone).or_else(|| named(zone, time)).map(FixedOffset::east_opt),
+    };
+    match offset.flatten() {
+        Some(offset) => Ok(Cel::Timestamp(time.with_timezone(&offset))),
+        None => Err(Failure::Error(format!("unknown time zone {}", zone.unwrap_or_default()))),
+    }
+}
+
+/// The seconds of an offset such as `-02:30`.
+fn hours_and_minutes(zone: &str) -> Option<i32> {
+    let (hours, minutes) = zone.split_once(':')?;
+    let sign = if hours.starts_with('-') { -1 } else { 1 };
+    let hours: i32 = hours.parse().ok()?;
+    let minutes: i32 = minutes.parse().ok()?;
+    hours.checked_mul(3600)?.checked_add(sign * minutes.checked_mul(60)?)
+}
+
+/// The offset of a zone at some time, in seconds, if the machine knows the zone.
+fn named(zone: &str, time: &DateTime<FixedOffset>) -> Option<i32> {
+    let zone = jiff::tz::TimeZone::get(zone).ok()?;
+    let time = jiff::Timestamp::from_second(time.timestamp()).ok()?;
+    Some(zone.to_offset(time).seconds())
+}
+
+/// Whether a function tells a part of a time.
+pub(super) fn is_part(name: &str) -> bool {
+    matches!(
+        name,
+        "getFullYear"
+            | "getMonth"
+            | "getDayOfYear"
+            | "getDayOfMonth"
+            | "getDate"
+            | "getDayOfWeek"
+            | "getHours"
+            | "getMinutes"
+            | "getSeconds"
+            | "getMilliseconds"
+    )
+}

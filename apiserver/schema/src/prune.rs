@@ -1,0 +1,71 @@
+//! Dropping what the schema does not know, and saying what was dropped.
+
+use serde_json::Value;
+
+use super::location::Place;
+use super::{Kind, Schema};
+use crate::field_errors::FieldPath;
+
+/// Removes every field of a value that is to have none: whatever it should have been, its fields are unknown.
+fn drop_fields(value: &mut Value, path: &Place<'_>, unknown: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            unknown.extend(map.keys().map(|name| path.child(name).to_string()));
+            map.clear();
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                drop_fields(item, &path.index(index), unknown);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What an embedded object has beside what its schema says.
+const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+impl Schema {
+    /// Removes unknown fields from `value` and returns their paths, sorted.
+    pub fn prune(&self, value: &mut Value, path: &FieldPath) -> Vec<String> {
+        let mut unknown = Vec::new();
+        self.prune_into(value, &Place::at(path), false, &mut unknown);
+        unknown.sort();
+        unknown
+    }
+
+    /// `kept` is set below a list whose unknown fields are kept.
+    fn prune_into(&self, value: &mut Value, path: &Place<'_>, kept: bool, unknown: &mut Vec<String>) {
+        let kept = kept || self.preserve;
+        match (&self.kind, value) {
+            (Kind::Object(object), Value::Object(map)) => {
+                map.retain(|name, field| {
+                    let schema = object.field(name);
+                    let is_own = self.has_of_its_own(name);
+                    if let Some(schema) =
+                        schema.filter(|_| !is_own && (field.is_object() || field.is_array()))
+                    {
+                        schema.prune_into(field, &path.child(name), false, unknown);
+                    }
+                    let is_known = kept || schema.is_some() || is_own;
+                    if !is_known {
+                        unknown.push(path.child(name).to_string());
+                    }
+                    is_known
+                });
+            }
+            (Kind::List(list), Value::Array(items)) => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    list.items.prune_into(item, &path.index(index), kept, unknown);
+                }
+            }
+            (_, value) if !kept => drop_fields(value, path, unknown),
+            _ => {}
+        }
+    }
+
+    /// Whether a field is there because this is an object in an object.
+    fn has_of_its_own(&self, field: &str) -> bool {
+        self.embedded && META_FIELDS.contains(&field)
+    }
+}

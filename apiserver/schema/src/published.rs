@@ -1,0 +1,148 @@
+//! A kind's schema as it is published, and compiled when somebody first needs it.
+//!
+//! A server that serves eighty kinds and versions works with a handful of them. Compiling all was most of what a
+//! start did, and half of what an idle server held in memory.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use super::{InvalidSchema, MetadataRules, Schema};
+
+/// The schema of a kind in one version. Copies share what is compiled.
+#[derive(Clone)]
+pub struct KindSchema(Arc<Inner>);
+
+struct Inner {
+    metadata: &'static dyn MetadataRules,
+    publish: Box<dyn Fn() -> Value + Send + Sync>,
+    of_typed: bool,
+    compiled: OnceLock<Schema>,
+}
+
+impl KindSchema {
+    /// Of what `publish` makes, always the same: the structural schema of the kind, of whose `metadata` it says no more
+    /// than that it is an object. It is made anew whenever it is asked for.
+    ///
+    /// A schema that is not structural is a mistake in the kind, which [`KindSchema::check`] finds in its tests. Used
+    /// nevertheless, it refuses every object, saying why.
+    pub fn new(
+        metadata: &'static dyn MetadataRules,
+        publish: impl Fn() -> Value + Send + Sync + 'static,
+    ) -> Self {
+        Self::build(metadata, Box::new(publish), false)
+    }
+
+    /// The same of a kind that other people's programs read into types of Go: a number that may be a text has 32 bits
+    /// there. Its schema does not say so, and one that is larger would have them fail at a list that holds it.
+    pub fn of_typed(
+        metadata: &'static dyn MetadataRules,
+        publish: impl Fn() -> Value + Send + Sync + 'static,
+    ) -> Self {
+        Self::build(metadata, Box::new(publish), true)
+    }
+
+    fn build(
+        metadata: &'static dyn MetadataRules,
+        publish: Box<dyn Fn() -> Value + Send + Sync>,
+        of_typed: bool,
+    ) -> Self {
+        Self(Arc::new(Inner { metadata, publish, of_typed, compiled: OnceLock::new() }))
+    }
+
+    /// Compiles it now.
+    ///
+    /// # Errors
+    /// [`InvalidSchema`] names the place and what is not understood there.
+    pub fn check(&self) -> Result<(), InvalidSchema> {
+        let compiled = self.0.compile()?;
+        self.0.compiled.get_or_init(|| compiled);
+        Ok(())
+    }
+
+    /// As it is published.
+    pub fn published(&self) -> Value {
+        (self.0.publish)()
+    }
+}
+
+impl Inner {
+    /// With all that metadata have.
+    fn compile(&self) -> Result<Schema, InvalidSchema> {
+        let mut whole = (self.publish)();
+        if self.of_typed {
+            narrow(&mut whole);
+        }
+        whole["properties"]["metadata"] = self.metadata.schema();
+        Ok(Schema::compile(&whole)?.with_metadata_rules(self.metadata))
+    }
+}
+
+/// Holds every number that may be a text to 32 bits.
+fn narrow(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            map.values_mut().for_each(narrow);
+            if map.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
+                map.entry("minimum").or_insert(i32::MIN.into());
+                map.entry("maximum").or_insert(i32::MAX.into());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(narrow),
+        _ => {}
+    }
+}
+
+/// Compiled.
+impl Deref for KindSchema {
+    type Target = Schema;
+
+    fn deref(&self) -> &Schema {
+        let compile = || self.0.compile().unwrap_or_else(|error| Schema::refusing(&error));
+        self.0.compiled.get_or_init(compile)
+    }
+}
+
+impl fmt::Debug for KindSchema {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_compiled = self.0.compiled.get().is_some();
+        formatter.debug_struct("KindSchema").field("is_compiled", &is_compiled).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::field_errors::FieldPath;
+    use crate::tests::TestMetadata;
+
+    #[test]
+    fn a_schema_that_cannot_be_compiled_refuses_everything_and_says_why() {
+        let schema = KindSchema::new(
+            &TestMetadata,
+            || json!({"type": "object", "properties": {"spec": {"type": "text"}}}),
+        );
+        let why = schema.check().unwrap_err().to_string();
+        let faults = schema.validate(&json!({"spec": "a"}), None, &FieldPath::default());
+        let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        assert!(why.contains("unknown type \"text\"") && told.len() == 1, "{told:?}");
+        assert!(
+            told.iter().all(|fault| fault.contains(".spec") && fault.contains("unknown type")),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn copies_share_what_is_compiled_and_know_metadata() {
+        let schema = KindSchema::new(&TestMetadata, || json!({"type": "object", "properties": {}}));
+        let copy = schema.clone();
+        copy.check().unwrap();
+        assert!(std::ptr::eq(&raw const *schema, &raw const *copy));
+        let mut object = json!({"metadata": {"name": "a", "labels": {"a": "b"}}, "unknown": 1});
+        assert_eq!(schema.prune(&mut object, &FieldPath::default()), ["unknown"]);
+    }
+}

@@ -1,0 +1,168 @@
+//! Uniqueness of list entries: of whole ones in sets, of their keys in maps.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::location::Place;
+use super::{Kind, ListSchema, Schema, Uniqueness};
+use crate::field_errors::FieldError;
+
+impl Schema {
+    /// Every entry that occurs twice. Old duplicates are not held against an update: they would
+    /// keep people from mending anything else.
+    pub(super) fn duplicates(&self, value: &Value, old: Option<&Value>, path: &Place<'_>) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        self.find_duplicates(value, path, &mut faults);
+        if let (false, Some(old)) = (faults.is_empty(), old) {
+            let mut before = Vec::new();
+            self.find_duplicates(old, path, &mut before);
+            if !before.is_empty() {
+                return Vec::new();
+            }
+        }
+        faults
+    }
+
+    fn find_duplicates(&self, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
+        if !self.has_keys {
+            return;
+        }
+        match (&self.kind, value) {
+            (Kind::Object(object), Value::Object(map)) => {
+                for (name, field) in map {
+                    match object.properties.get(name) {
+                        Some(schema) => schema.find_duplicates(field, &path.child(name), faults),
+                        None => {
+                            if let Some(schema) = &object.additional {
+                                schema.find_duplicates(field, &path.key(name), faults);
+                            }
+                        }
+                    }
+                }
+            }
+            (Kind::List(list), Value::Array(items)) => {
+                list.check_unique(items, path, faults);
+                for (index, item) in items.iter().enumerate() {
+                    list.items.find_duplicates(item, &path.index(index), faults);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Up to so many entries are compared with each other: writing their keys to look them up costs more.
+const FEW: usize = 16;
+
+/// The entries of an old list, to be found by those of the new one; none where no keys say what an entry stands for: an
+/// index does not.
+pub(crate) enum Counterparts<'a> {
+    /// As they stand in the list, with the values of their keys.
+    Few(&'a [Value], Keyed<'a>),
+    /// By the text of their keys.
+    Many(HashMap<String, &'a Value>, &'a [String]),
+}
+
+impl<'a> Counterparts<'a> {
+    /// The old entry that stands for the same thing.
+    pub(crate) fn of(&self, item: &Value) -> Option<&'a Value> {
+        match self {
+            Self::Few(entries, keyed) => keyed.find(item).and_then(|at| entries.get(at)),
+            Self::Many(entries, keys) => entries.get(&identity(item, keys).to_string()).copied(),
+        }
+    }
+}
+
+/// The values of the keys of a few entries, looked up once: each is compared with all others.
+#[derive(Default)]
+pub(crate) struct Keyed<'a> {
+    keys: &'a [String],
+    /// Those of the first entry, then those of the next one.
+    values: Vec<Option<&'a Value>>,
+}
+
+impl<'a> Keyed<'a> {
+    fn of(entries: &'a [Value], keys: &'a [String]) -> Self {
+        let values = entries.iter().flat_map(|entry| keys.iter().map(|key| entry.get(key)));
+        Self { keys, values: values.collect() }
+    }
+
+    /// The first entry with the keys of this one, where lists of a map have keys at all.
+    fn find(&self, item: &Value) -> Option<usize> {
+        let own = Keyed::of(std::slice::from_ref(item), self.keys);
+        self.each().position(|values| *values == *own.values)
+    }
+
+    /// How many entries before this one have its keys.
+    fn before(&self, index: usize) -> usize {
+        let Some(own) = self.each().nth(index) else { return 0 };
+        self.each().take(index).filter(|other| *other == own).count()
+    }
+
+    fn each(&self) -> std::slice::ChunksExact<'_, Option<&'a Value>> {
+        self.values.chunks_exact(self.keys.len().max(1))
+    }
+}
+
+impl ListSchema {
+    /// Looks through the old list once, however many will ask.
+    pub(crate) fn counterparts<'a>(&'a self, old: Option<&'a Value>) -> Counterparts<'a> {
+        let (Uniqueness::Map(keys), Some(old)) = (&self.uniqueness, old.and_then(Value::as_array)) else {
+            return Counterparts::Few(&[], Keyed::default());
+        };
+        if old.len() <= FEW {
+            return Counterparts::Few(old, Keyed::of(old, keys));
+        }
+        let mut entries = HashMap::with_capacity(old.len());
+        for entry in old {
+            entries.entry(identity(entry, keys).to_string()).or_insert(entry);
+        }
+        Counterparts::Many(entries, keys)
+    }
+}
+
+impl ListSchema {
+    fn check_unique(&self, items: &[Value], path: &Place<'_>, faults: &mut Vec<FieldError>) {
+        if self.uniqueness == Uniqueness::Atomic {
+            return;
+        }
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        let keyed = match &self.uniqueness {
+            Uniqueness::Map(keys) if items.len() <= FEW => Some(Keyed::of(items, keys)),
+            _ => None,
+        };
+        for (index, item) in items.iter().enumerate() {
+            if matches!(self.uniqueness, Uniqueness::Map(_)) && !item.is_object() && !item.is_null() {
+                let detail = "must be an object for an array of list-type map";
+                return faults.push(FieldError::invalid(path.index(index).path(), item, detail));
+            }
+            let before = if let Some(keyed) = &keyed {
+                keyed.before(index)
+            } else if items.len() <= FEW {
+                items.iter().take(index).filter(|other| *other == item).count()
+            } else {
+                let times = seen.entry(self.shown(item).to_string()).or_default();
+                *times += 1;
+                *times - 1
+            };
+            // Said once of each, at its second place.
+            if before == 1 {
+                faults.push(FieldError::duplicate(path.index(index).path(), &self.shown(item)));
+            }
+        }
+    }
+
+    /// What of an entry may be there once.
+    fn shown(&self, item: &Value) -> Value {
+        match &self.uniqueness {
+            Uniqueness::Atomic | Uniqueness::Set => item.clone(),
+            Uniqueness::Map(keys) => identity(item, keys),
+        }
+    }
+}
+
+/// An entry's keys, those it has.
+pub(super) fn identity(item: &Value, keys: &[String]) -> Value {
+    keys.iter().filter_map(|key| item.get(key).map(|value| (key.clone(), value.clone()))).collect()
+}

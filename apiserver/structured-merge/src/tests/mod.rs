@@ -1,0 +1,47 @@
+//! The behaviour of the whole, on the kind that the vectors of the specification are about.
+
+mod properties;
+mod replay;
+mod units;
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Value, json};
+
+use crate::*;
+
+const V1: &str = "lab.example.io/v1";
+const V1BETA1: &str = "lab.example.io/v1beta1";
+
+static WIDGET: LazyLock<Arc<Type>> = LazyLock::new(|| {
+    let schema = serde_json::from_str(include_str!("../../../../tests/widget/schema.json")).unwrap();
+    Arc::new(Type::of_object(&schema).unwrap())
+});
+
+/// Two versions that differ in name alone.
+struct Widgets;
+
+impl Versions for Widgets {
+    fn of_version(&self, api_version: &str) -> Option<Arc<Type>> {
+        [V1, V1BETA1].contains(&api_version).then(|| Arc::clone(&WIDGET))
+    }
+
+    fn convert(&self, mut object: Value, _: &str, to: &str) -> Result<Value, ConversionFault> {
+        object["apiVersion"] = json!(to);
+        Ok(object)
+    }
+}
+
+fn owner(manager: &str, operation: Operation) -> Owner {
+    let subresource = String::new();
+    Owner { manager: manager.to_owned(), operation, api_version: V1.to_owned(), subresource }
+}
+
+fn tracker<'a>(manager: &'a str, reset: &'a Set) -> Tracker<'a> {
+    Tracker { versions: &Widgets, api_version: V1, manager, subresource: "", reset, now: 1_000 }
+}
+
+/// The paths of a set within `spec`, as people read them.
+fn shown(set: &Set) -> Vec<String> {
+    set.paths().iter().map(Path::to_string).collect()
+}

@@ -1,0 +1,178 @@
+//! What a refusal, or silence, means. The one place where an HTTP answer becomes a [`CloudError`].
+
+use std::{error::Error, time::Duration};
+
+use bytes::Bytes;
+use controllers_infrastructure::{CloudError, ErrorClass};
+use http::{HeaderMap, Response, StatusCode, header};
+use openstack_sdk::{RestError, api::ApiError};
+
+use crate::error_text::{Words, words};
+
+/// The error for an answer that is not a success.
+pub(crate) fn refused(operation: &str, answer: &Response<Bytes>) -> CloudError {
+    let status = answer.status();
+    let words = words(answer.body(), &status.to_string());
+    let retry_after = retry_after(answer.headers());
+    CloudError {
+        class: class(status, &words, retry_after.is_some()),
+        operation: operation.to_owned(),
+        message: sentence(status, &words),
+        request_id: request_id(answer.headers()),
+        status: Some(status.as_u16()),
+        retry_after,
+    }
+}
+
+/// The error for a success whose body is not what the API promises.
+pub(crate) fn unreadable(operation: &str, answer: &Response<Bytes>, why: &str) -> CloudError {
+    CloudError {
+        request_id: request_id(answer.headers()),
+        status: Some(answer.status().as_u16()),
+        ..CloudError::new(ErrorClass::Broken, operation, format!("the answer cannot be read: {why}"))
+    }
+}
+
+/// The error for a call without an answer. Only a call that changes something has an unknown
+/// outcome; a read that got no answer is as good as never sent.
+pub(crate) fn unanswered(operation: &str, read: bool, error: &ApiError<RestError>) -> CloudError {
+    let ApiError::Client { source: RestError::Communication { source } } = error else {
+        return CloudError::new(ErrorClass::Broken, operation, format!("cannot be sent: {error}"));
+    };
+    let class = if source.is_connect() || source.is_builder() || read {
+        ErrorClass::Unreachable
+    } else {
+        ErrorClass::Unknown
+    };
+    let message = match (source.is_connect(), source.is_timeout()) {
+        (true, true) => "no connection in time".to_owned(),
+        (true, false) => format!("no connection: {}", root_cause(source)),
+        (false, true) => "no answer in time".to_owned(),
+        (false, false) => format!("no answer: {}", root_cause(source)),
+    };
+    CloudError::new(class, operation, message)
+}
+
+/// The id the cloud gave to a call.
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
+    // Nova sends both, older releases only the second.
+    ["x-openstack-request-id", "x-compute-request-id"]
+        .iter()
+        .find_map(|name| headers.get(*name)?.to_str().ok())
+        .map(str::to_owned)
+}
+
+/// What an error is at bottom: outer layers only say that something went wrong.
+pub(crate) fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+fn class(status: StatusCode, words: &Words, told_when: bool) -> ErrorClass {
+    let said = words.message.to_ascii_lowercase();
+    let quota = said.contains("quota") || said.contains("maximum number of ports");
+    match status.as_u16() {
+        403 | 413 | 409 if quota && words.kind.as_deref().is_none_or(|kind| kind == "OverQuota") => {
+            ErrorClass::Quota
+        }
+        _ if said.contains("no valid host") => ErrorClass::NoValidHost,
+        400 | 422 => ErrorClass::Invalid,
+        401 => ErrorClass::Unauthorized,
+        403 => ErrorClass::Forbidden,
+        404 | 410 => ErrorClass::NotFound,
+        409 => ErrorClass::Conflict,
+        429 => ErrorClass::Throttled,
+        413 | 503 if told_when => ErrorClass::Throttled,
+        500.. => ErrorClass::Broken,
+        400.. if words.json => ErrorClass::Invalid,
+        _ => ErrorClass::Broken,
+    }
+}
+
+fn sentence(status: StatusCode, words: &Words) -> String {
+    // A proxy's page, or a framework's, says little by itself; its number says more.
+    let number = status.as_str();
+    if words.json || words.message.contains(number) {
+        words.message.clone()
+    } else {
+        format!("{number}: {}", words.message)
+    }
+}
+
+/// Seconds only: no OpenStack service sends the date form.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, retry_after: Option<&str>, body: &'static str) -> Response<Bytes> {
+        let mut builder = Response::builder().status(status).header("x-openstack-request-id", "req-1");
+        if let Some(seconds) = retry_after {
+            builder = builder.header("Retry-After", seconds);
+        }
+        builder.body(Bytes::from_static(body.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn every_refusal_has_its_class() {
+        let html = "<html><body><h1>Bad Gateway</h1></body></html>";
+        let table = [
+            (403, None, r#"{"forbidden": {"message": "Quota exceeded for cores"}}"#, ErrorClass::Quota),
+            (403, None, r#"{"forbidden": {"message": "Policy doesn't allow"}}"#, ErrorClass::Forbidden),
+            (
+                409,
+                None,
+                r#"{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded"}}"#,
+                ErrorClass::Quota,
+            ),
+            (
+                409,
+                None,
+                r#"{"NeutronError": {"type": "NetworkInUse", "message": "in use"}}"#,
+                ErrorClass::Conflict,
+            ),
+            (
+                413,
+                Some("0"),
+                r#"{"overLimit": {"message": "exceeds allowed volumes quota"}}"#,
+                ErrorClass::Quota,
+            ),
+            (413, Some("3"), r#"{"overLimit": {"message": "slow down"}}"#, ErrorClass::Throttled),
+            (429, None, "", ErrorClass::Throttled),
+            (503, Some("2"), "", ErrorClass::Throttled),
+            (503, None, html, ErrorClass::Broken),
+            (500, None, r#"{"computeFault": {"message": "bug"}}"#, ErrorClass::Broken),
+            (
+                400,
+                None,
+                r#"{"badRequest": {"message": "No valid host was found."}}"#,
+                ErrorClass::NoValidHost,
+            ),
+            (400, None, r#"{"badRequest": {"message": "bad"}}"#, ErrorClass::Invalid),
+            (422, None, r#"{"error": {"message": "bad"}}"#, ErrorClass::Invalid),
+            (401, None, r#"{"error": {"message": "who"}}"#, ErrorClass::Unauthorized),
+            (404, None, html, ErrorClass::NotFound),
+            (405, None, html, ErrorClass::Broken),
+            (302, None, html, ErrorClass::Broken),
+        ];
+        for (status, wait, body, class) in table {
+            let error = refused("POST /x", &answer(status, wait, body));
+            assert_eq!(error.class, class, "{status} {body}");
+            assert_eq!((error.status, error.request_id.as_deref()), (Some(status), Some("req-1")));
+        }
+    }
+
+    #[test]
+    fn a_page_becomes_a_short_sentence() {
+        let html = "<html><body><h1>Bad Gateway</h1><hr>nginx</body></html>";
+        let error = refused("GET /servers", &answer(502, Some("7"), html));
+        assert_eq!(error.to_string(), "GET /servers: 502: Bad Gateway nginx (request id req-1)");
+        assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
+    }
+}

@@ -1,0 +1,168 @@
+//! Whether a call to a server has been heard, by Nova's instance-action log alone.
+//!
+//! Our clock and Nova's are never compared. Before a call is made, the newest entry of the log is
+//! written into the announcing step; what lies above that entry came later. What remains is a call
+//! that was sent and is not in the log yet: see [`crate::core::volatile_state`].
+
+use apiserver_types::{OperationStep, StepState};
+use controllers_infrastructure::ActionRecord;
+
+/// What the log says of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// It was not announced, so it was not made.
+    Unannounced,
+    /// There is no trace of it.
+    Nothing,
+    /// It was accepted and has not ended. The request id, when the log shows it.
+    UnderWay(Option<String>),
+    /// It ended well.
+    Succeeded(String),
+    /// It ended badly: request id, and Nova's words.
+    Failed(String, String),
+    /// The log no longer has the entry that the announcement names, so nothing can be said.
+    Lost(String),
+}
+
+/// Looks for the call of `action` that `announce` announced and `issue` makes.
+///
+/// `settled`: so much time has passed that an accepted call must be in the log.
+pub(crate) fn heard(
+    log: &[ActionRecord],
+    action: &str,
+    announce: Option<&OperationStep>,
+    issue: Option<&OperationStep>,
+    settled: bool,
+) -> Heard {
+    let Some(announce) = announce.filter(|step| step.state == StepState::Done) else {
+        return Heard::Unannounced;
+    };
+    let accepted = issue.and_then(|step| step.request_id.as_deref());
+    if let Some(record) = accepted.and_then(|id| log.iter().find(|record| record.request_id == id)) {
+        return judge(record);
+    }
+    if accepted.is_some() && !settled {
+        return Heard::UnderWay(None);
+    }
+    let newer = match announce.request_id.as_deref() {
+        None => log,
+        Some(baseline) => match log.iter().position(|record| record.request_id == baseline) {
+            Some(position) => log.get(..position).unwrap_or_default(),
+            None => return Heard::Lost(baseline.to_owned()),
+        },
+    };
+    // The first since the announcement: a later one is somebody else's.
+    match newer.iter().rev().find(|record| record.action == action) {
+        Some(record) => judge(record),
+        None if accepted.is_some() => Heard::UnderWay(None),
+        None => Heard::Nothing,
+    }
+}
+
+/// The entry that a call announced now will lie above.
+pub(crate) fn baseline(log: &[ActionRecord]) -> Option<String> {
+    log.first().map(|record| record.request_id.clone())
+}
+
+fn judge(record: &ActionRecord) -> Heard {
+    let id = record.request_id.clone();
+    match (record.result.as_deref(), &record.finished_at) {
+        (Some("Success"), Some(_)) => Heard::Succeeded(id),
+        (Some("Error"), _) => {
+            let words = record.message.clone().filter(|message| !message.is_empty());
+            Heard::Failed(id, words.unwrap_or_else(|| "Nova gave no reason".to_owned()))
+        }
+        _ => Heard::UnderWay(Some(id)),
+    }
+}
+
+/// The message for a log that cannot be read any more.
+pub(crate) fn lost(action: &str, baseline: &str) -> String {
+    format!(
+        "Nova's action log no longer has request {baseline}, the newest before the {action} was announced, so whether the {action} happened cannot be told; look at the server, and ask again if it did not"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(id: &str, action: &str, result: Option<&str>) -> ActionRecord {
+        ActionRecord {
+            action: action.to_owned(),
+            request_id: id.to_owned(),
+            result: result.map(str::to_owned),
+            finished_at: result.map(|_| "2026-01-01T00:00:00Z".to_owned()),
+            ..ActionRecord::default()
+        }
+    }
+
+    fn step(state: StepState, id: Option<&str>) -> OperationStep {
+        OperationStep { state, request_id: id.map(str::to_owned), ..OperationStep::default() }
+    }
+
+    #[test]
+    fn only_what_lies_above_the_baseline_counts() {
+        let old = record("req-0", "reboot", Some("Success"));
+        let announced = step(StepState::Done, Some("req-0"));
+        let running = step(StepState::Running, None);
+        let accepted = step(StepState::Running, Some("req-1"));
+        let with = |records: &[ActionRecord]| [records, std::slice::from_ref(&old)].concat();
+        let succeeded = || Heard::Succeeded("req-1".to_owned());
+        let table = [
+            ("only an old reboot", with(&[]), &running, false, Heard::Nothing),
+            ("another action since", with(&[record("req-1", "stop", None)]), &running, true, Heard::Nothing),
+            (
+                "called, answer lost, under way",
+                with(&[record("req-1", "reboot", None)]),
+                &running,
+                false,
+                Heard::UnderWay(Some("req-1".to_owned())),
+            ),
+            (
+                "called, answer lost, over",
+                with(&[record("req-1", "reboot", Some("Success"))]),
+                &running,
+                false,
+                succeeded(),
+            ),
+            (
+                "somebody else's came later",
+                with(&[record("req-2", "reboot", None), record("req-1", "reboot", Some("Success"))]),
+                &running,
+                false,
+                succeeded(),
+            ),
+            (
+                "somebody else's came earlier, and we know ours",
+                with(&[record("req-1", "reboot", Some("Success")), record("req-9", "reboot", None)]),
+                &accepted,
+                false,
+                succeeded(),
+            ),
+            ("accepted, not listed yet", with(&[]), &accepted, false, Heard::UnderWay(None)),
+            ("accepted, never listed", with(&[]), &accepted, true, Heard::UnderWay(None)),
+            (
+                "listed by another id than the call's",
+                with(&[record("req-x", "reboot", Some("Success"))]),
+                &accepted,
+                true,
+                Heard::Succeeded("req-x".to_owned()),
+            ),
+            (
+                "failed",
+                with(&[record("req-1", "reboot", Some("Error"))]),
+                &accepted,
+                false,
+                Heard::Failed("req-1".to_owned(), "Nova gave no reason".to_owned()),
+            ),
+            ("the log was purged", vec![], &running, true, Heard::Lost("req-0".to_owned())),
+        ];
+        for (case, log, issue, settled, expected) in table {
+            assert_eq!(heard(&log, "reboot", Some(&announced), Some(issue), settled), expected, "{case}");
+        }
+        let pending = step(StepState::Pending, None);
+        assert_eq!(heard(&[], "reboot", Some(&pending), None, true), Heard::Unannounced);
+        assert_eq!(heard(&[], "reboot", None, None, true), Heard::Unannounced);
+    }
+}

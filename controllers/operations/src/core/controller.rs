@@ -1,0 +1,318 @@
+//! One operation, from its creation until it is let go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_types::{Machine, MachineAction, MachineOperation, OperationPhase};
+use controllers_infrastructure::Cloud;
+use controllers_runtime::{Recorder, Severity};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Resource, ResourceExt};
+use serde_json::json;
+use tokio::sync::Mutex;
+
+use crate::core::claim;
+use crate::core::context::OperationContext;
+use crate::core::decision::Outcome;
+use crate::core::procedure::{Trouble, pass};
+use crate::core::target::{self, Behind, Subject};
+use crate::core::volatile_state::Memory;
+use crate::core::{queue, report, retention};
+use crate::procedures::reboot;
+use crate::procedures::reboot::Reboot;
+use crate::procedures::upgrade::{self, Choose, Way};
+use crate::procedures::upgrade_rebuild::Rebuild;
+use crate::procedures::upgrade_replace::Replace;
+
+/// Keeps an operation until it is over, so that a deletion can only ask for a cancellation.
+const FINALIZER: &str = "capstan.dev/operation";
+
+/// By which the operations of a Machine are found.
+const MACHINE_LABEL: &str = "capstan.dev/machine";
+
+/// How often something that waits for another object looks again; a watch tells of most sooner.
+const WAITING: Duration = Duration::from_secs(15);
+
+/// When to make the next pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// At once: the last one changed something.
+    Now,
+    /// After a while: it waits for the cloud or another object.
+    After(Duration),
+    /// After a while, because this pass failed. What failed has been told.
+    Retry(Duration),
+    /// Never, unless the operation changes: it is gone.
+    Never,
+}
+
+/// Makes passes over operations.
+#[derive(Debug)]
+pub struct Controller {
+    context: OperationContext,
+    memory: Arc<Memory>,
+    events: Recorder,
+    /// Held while an operation finds that it is its turn.
+    turn: Mutex<()>,
+}
+
+impl Controller {
+    /// A controller that remembers nothing.
+    pub fn new(context: OperationContext) -> Self {
+        let events = Recorder::new(context.client.clone(), "machineoperation-controller");
+        Self { context, memory: Arc::default(), events, turn: Mutex::default() }
+    }
+
+    /// How long an operation is still to be left alone after a failure.
+    pub(crate) fn rest(&self, operation: &MachineOperation) -> Option<Duration> {
+        let uid = operation.metadata.uid.as_deref().unwrap_or_default();
+        self.memory.rest(uid).filter(|_| !target::is_cancelled(operation))
+    }
+
+    /// One pass over one operation: at most one effect in the cloud, and what is to be recorded.
+    ///
+    /// # Errors
+    /// When the API fails. A conflict means that somebody changed the operation meanwhile: make
+    /// another pass.
+    pub async fn pass(&self, namespace: &str, name: &str) -> Result<Next, kube::Error> {
+        let Some(operation) = self.operations(namespace).get_opt(name).await? else {
+            return Ok(Next::Never);
+        };
+        if report::is_finished(&operation) {
+            return self.retire(&operation).await;
+        }
+        let machine = self.machine(&operation).await?;
+        if self.adopt(&operation, machine.as_ref()).await? {
+            return Ok(Next::Now);
+        }
+        if !report::is_running(&operation) {
+            return self.begin(&operation, machine).await;
+        }
+        // Boxed: what a pass holds is large, and most are short.
+        Box::pin(self.go_on(operation, machine)).await
+    }
+
+    fn operations(&self, namespace: &str) -> Api<MachineOperation> {
+        Api::namespaced(self.context.client.clone(), namespace)
+    }
+
+    async fn machine(&self, operation: &MachineOperation) -> Result<Option<Machine>, kube::Error> {
+        let namespace = operation.namespace().unwrap_or_default();
+        Api::namespaced(self.context.client.clone(), &namespace).get_opt(&operation.spec.machine_name).await
+    }
+
+    /// Gives an operation its label, owner and finalizer. Says whether there was anything to give.
+    async fn adopt(
+        &self,
+        operation: &MachineOperation,
+        machine: Option<&Machine>,
+    ) -> Result<bool, kube::Error> {
+        let deleting = operation.metadata.deletion_timestamp.is_some();
+        let mut finalizers = operation.finalizers().to_vec();
+        if !deleting && !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        let mut owners = operation.owner_references().to_vec();
+        if let Some(mut owner) = machine.and_then(|machine| machine.owner_ref(&()))
+            && !owners.iter().any(|known| known.uid == owner.uid)
+        {
+            owner.block_owner_deletion = Some(false);
+            owners.push(owner);
+        }
+        // A label's value is shorter than a name may be; the name in the spec is what counts.
+        let label = Some(&operation.spec.machine_name).filter(|name| name.len() <= 63);
+        let labelled = label.is_none_or(|name| operation.labels().get(MACHINE_LABEL) == Some(name));
+        if finalizers == operation.finalizers() && owners == operation.owner_references() && labelled {
+            return Ok(false);
+        }
+        let patch = json!({"metadata": {"resourceVersion": operation.resource_version(), "finalizers": finalizers,
+            "ownerReferences": owners, "labels": label.map(|name| json!({MACHINE_LABEL: name}))}});
+        self.patch(operation, &patch).await?;
+        Ok(true)
+    }
+
+    async fn patch(
+        &self,
+        operation: &MachineOperation,
+        patch: &serde_json::Value,
+    ) -> Result<(), kube::Error> {
+        let api = self.operations(&operation.namespace().unwrap_or_default());
+        api.patch(&operation.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Lets an operation begin when it is its turn and there is something to work on.
+    async fn begin(
+        &self,
+        operation: &MachineOperation,
+        machine: Option<Machine>,
+    ) -> Result<Next, kube::Error> {
+        let now = self.context.clock.now();
+        if target::is_cancelled(operation) {
+            let outcome = Outcome::cancelled("cancelled before it began; nothing was done");
+            report::finish(&self.context, operation, &outcome, now).await?;
+            return Ok(Next::Now);
+        }
+        let name = &operation.spec.machine_name;
+        let Some(machine) = machine else {
+            return self.pend(operation, "MachineMissing", &format!("waiting for Machine {name:?}")).await;
+        };
+        if machine.metadata.deletion_timestamp.is_some() {
+            let message = format!("Machine {name:?} is being deleted; nothing was done");
+            let outcome = Outcome { reason: "MachineDeleting", ..Outcome::cancelled(message) };
+            report::finish(&self.context, operation, &outcome, now).await?;
+            return Ok(Next::Now);
+        }
+        match target::behind(&self.context, &machine).await {
+            Ok(behind) => self.take_turn(operation, &behind).await,
+            Err(Trouble::Api(error)) => Err(error),
+            Err(other) => self.pend(operation, "NotReady", &other.to_string()).await,
+        }
+    }
+
+    /// Lets an operation begin if no other is before it.
+    async fn take_turn(&self, operation: &MachineOperation, behind: &Behind) -> Result<Next, kube::Error> {
+        let name = &operation.spec.machine_name;
+        // Two that look at the same time would both find that nothing has begun.
+        let _turn = self.turn.lock().await;
+        if let Some(first) = queue::ahead(operation, &self.of_machine(operation).await?) {
+            let message = format!(
+                "waiting for machine operation {:?}, which is first on Machine {name:?}",
+                first.name_any()
+            );
+            return self.pend(operation, "AnotherIsFirst", &message).await;
+        }
+        if let Some(why) = &behind.paused {
+            return self.pend(operation, "Paused", why).await;
+        }
+        if target::server_id(&behind.infrastructure).is_none() {
+            let message = format!("waiting for Machine {name:?} to have a server");
+            return self.pend(operation, "NoServer", &message).await;
+        }
+        let plan = match operation.spec.action {
+            MachineAction::Reboot => reboot::plan(&operation.spec.reboot.clone().unwrap_or_default()),
+            MachineAction::Upgrade => upgrade::plan(),
+        };
+        report::begin(&self.context, operation, plan, self.context.clock.now()).await?;
+        Ok(Next::Now)
+    }
+
+    /// All operations of the same Machine, and perhaps others.
+    async fn of_machine(&self, operation: &MachineOperation) -> Result<Vec<MachineOperation>, kube::Error> {
+        let name = &operation.spec.machine_name;
+        // The server labels every operation whose Machine's name can be a label.
+        let params = match name.len() {
+            ..=63 => ListParams::default().labels(&format!("{MACHINE_LABEL}={name}")),
+            _ => ListParams::default(),
+        };
+        let namespace = operation.namespace().unwrap_or_default();
+        Ok(self.operations(&namespace).list(&params).await?.items)
+    }
+
+    async fn pend(
+        &self,
+        operation: &MachineOperation,
+        reason: &str,
+        message: &str,
+    ) -> Result<Next, kube::Error> {
+        report::pend(&self.context, operation, reason, message, self.context.clock.now()).await?;
+        Ok(Next::After(WAITING))
+    }
+
+    /// One pass over an operation that has begun.
+    async fn go_on(
+        &self,
+        operation: MachineOperation,
+        machine: Option<Machine>,
+    ) -> Result<Next, kube::Error> {
+        let now = self.context.clock.now();
+        let Some(machine) = machine else {
+            let name = &operation.spec.machine_name;
+            let message = format!("Machine {name:?} was deleted before the operation had ended");
+            let (phase, reason) = (OperationPhase::Failed, "MachineDeleted");
+            let outcome = Outcome { phase, reason, ..Outcome::cancelled(message) };
+            report::finish(&self.context, &operation, &outcome, now).await?;
+            return Ok(Next::Now);
+        };
+        let (behind, cloud) = match self.reach(&machine).await {
+            Ok(found) => found,
+            Err(Trouble::Api(error)) => return Err(error),
+            Err(trouble) => {
+                if let Trouble::Cloud(error) = &trouble {
+                    let told = format!("machine operation {}: {error}", operation.name_any());
+                    self.events.record(&machine, Severity::Warning, error.class.reason(), &told).await;
+                }
+                return self.out_of_reach(&operation, &trouble).await;
+            }
+        };
+        let subject = Subject {
+            context: self.context.clone(),
+            memory: Arc::clone(&self.memory),
+            events: self.events.clone(),
+            operation,
+            machine,
+            infrastructure: behind.infrastructure,
+            cloud,
+            omits_zone: behind.omits_zone,
+            paused: behind.paused,
+            now,
+            elapsed: self.context.clock.elapsed(),
+        };
+        match (subject.operation.spec.action, upgrade::way(&subject.operation)) {
+            (MachineAction::Reboot, _) => pass::<Reboot>(&subject).await,
+            (MachineAction::Upgrade, None) => pass::<Choose>(&subject).await,
+            (MachineAction::Upgrade, Some(Way::Rebuild)) => pass::<Rebuild>(&subject).await,
+            (MachineAction::Upgrade, Some(Way::Replace)) => pass::<Replace>(&subject).await,
+        }
+    }
+
+    /// The objects behind a Machine, and the cloud it is in.
+    async fn reach(&self, machine: &Machine) -> Result<(Behind, Arc<dyn Cloud>), Trouble> {
+        let behind = target::behind(&self.context, machine).await?;
+        let cloud = target::connect(&self.context, machine, &behind).await?;
+        Ok((behind, cloud))
+    }
+
+    /// Says why the cloud cannot be asked, and tries again after a while.
+    async fn out_of_reach(
+        &self,
+        operation: &MachineOperation,
+        trouble: &Trouble,
+    ) -> Result<Next, kube::Error> {
+        let uid = operation.uid().unwrap_or_default();
+        let message = format!("{trouble}; trying again");
+        report::note_on(&self.context, operation, None, &message, self.context.clock.now()).await?;
+        let pause = self.memory.failed(&uid, Duration::ZERO);
+        Ok(if matches!(trouble, Trouble::Missing(_)) { Next::After(pause) } else { Next::Retry(pause) })
+    }
+
+    /// Lets a finished operation go, and deletes those that are too many or too old.
+    async fn retire(&self, operation: &MachineOperation) -> Result<Next, kube::Error> {
+        self.memory.forget(&operation.uid().unwrap_or_default());
+        let finalizers = operation.finalizers();
+        if finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            if operation.spec.action == MachineAction::Upgrade {
+                let machine = self.machine(operation).await?;
+                claim::release(&self.context, operation, machine.as_ref()).await?;
+            }
+            let left: Vec<_> = finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
+            let patch =
+                json!({"metadata": {"resourceVersion": operation.resource_version(), "finalizers": left}});
+            self.patch(operation, &patch).await?;
+            return Ok(Next::Now);
+        }
+        let api = self.operations(&operation.namespace().unwrap_or_default());
+        let all = self.of_machine(operation).await?;
+        let now = self.context.clock.now();
+        let (surplus, again) = retention::surplus(&operation.spec.machine_name, all, now);
+        for gone in surplus {
+            let only_this = Preconditions { uid: gone.uid(), resource_version: None };
+            match api.delete(&gone.name_any(), &DeleteParams::default().preconditions(only_this)).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Next::After(again.max(WAITING)))
+    }
+}

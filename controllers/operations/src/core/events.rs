@@ -1,0 +1,183 @@
+//! Tells of every transition of an operation in Events on its Machine.
+
+use apiserver_types::{MachineOperation, OperationPhase, StepState};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
+use kube::api::PostParams;
+use kube::{Api, ResourceExt};
+
+use crate::core::context::OperationContext;
+
+/// Who tells.
+const COMPONENT: &str = "capstan-operations";
+
+/// What an Event's message may hold.
+const MESSAGE_LIMIT: usize = 1024;
+
+/// A transition worth telling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    warning: bool,
+    reason: String,
+    message: String,
+}
+
+/// Tells of what differs between two states of an operation. Best effort: the operation's status
+/// has it all, so a failure is logged and no more.
+pub(crate) async fn publish(
+    context: &OperationContext,
+    old: &MachineOperation,
+    new: &MachineOperation,
+    now: Timestamp,
+) {
+    let namespace = new.namespace().unwrap_or_default();
+    let api: Api<Event> = Api::namespaced(context.client.clone(), &namespace);
+    for told in transitions(old, new) {
+        let (operation, machine) = (new.name_any(), &new.spec.machine_name);
+        if told.warning {
+            tracing::warn!(namespace, operation, machine, reason = told.reason, "{}", told.message);
+        } else {
+            tracing::info!(namespace, operation, machine, reason = told.reason, "{}", told.message);
+        }
+        match api.create(&PostParams::default(), &event(new, &told, now)).await {
+            Ok(_) => {}
+            // The name says which transition it is: this one has been told.
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            // A namespace that is being deleted takes no more.
+            Err(kube::Error::Api(status)) if status.code == 403 => {}
+            Err(error) => {
+                tracing::warn!(%error, operation = new.name_any(), reason = told.reason, "an event was not recorded");
+            }
+        }
+    }
+}
+
+fn transitions(old: &MachineOperation, new: &MachineOperation) -> Vec<Told> {
+    let name = new.name_any();
+    let (before, after) = (old.status.as_ref(), new.status.as_ref());
+    let steps_before = before.and_then(|status| status.steps.as_deref()).unwrap_or_default();
+    let steps = after.and_then(|status| status.steps.as_deref()).unwrap_or_default();
+    let mut told = Vec::new();
+    for step in steps {
+        let known = steps_before.iter().find(|known| known.name == step.name).map(|known| known.state);
+        let silent = matches!(step.state, StepState::Pending | StepState::Skipped);
+        if silent || known == Some(step.state) {
+            continue;
+        }
+        let message = step.message.as_deref().unwrap_or_default();
+        told.push(Told {
+            warning: step.state == StepState::Failed,
+            reason: format!("{}{:?}", step.name, step.state),
+            message: format!("machine operation {name:?}: {message}"),
+        });
+    }
+    let phase = after.and_then(|status| status.phase);
+    if let Some(phase) = phase.filter(|phase| before.and_then(|status| status.phase) != Some(*phase)) {
+        let conditions = after.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let kind = match phase {
+            OperationPhase::Pending | OperationPhase::Running => "Progressing".to_owned(),
+            over => format!("{over:?}"),
+        };
+        let message = conditions.iter().find(|condition| condition.kind == kind);
+        let message = message.map(|condition| condition.message.as_str()).unwrap_or_default();
+        told.push(Told {
+            warning: phase == OperationPhase::Failed,
+            reason: format!("{:?}{phase:?}", new.spec.action),
+            message: format!("machine operation {name:?}: {message}"),
+        });
+    }
+    told
+}
+
+fn event(operation: &MachineOperation, told: &Told, now: Timestamp) -> Event {
+    let machine = operation.metadata.owner_references.iter().flatten().find(|owner| owner.kind == "Machine");
+    let mut message = told.message.clone();
+    while message.len() > MESSAGE_LIMIT {
+        message.pop();
+    }
+    let uid = operation.uid().unwrap_or_default();
+    Event {
+        metadata: ObjectMeta {
+            // Told once, however often a pass is repeated.
+            name: Some(format!("{}.{}.{}", operation.name_any(), short(&uid), told.reason.to_lowercase())),
+            namespace: operation.namespace(),
+            ..ObjectMeta::default()
+        },
+        involved_object: ObjectReference {
+            api_version: Some("cluster.x-k8s.io/v1beta2".to_owned()),
+            kind: Some("Machine".to_owned()),
+            name: Some(operation.spec.machine_name.clone()),
+            namespace: operation.namespace(),
+            uid: machine.map(|owner| owner.uid.clone()),
+            ..ObjectReference::default()
+        },
+        related: Some(ObjectReference {
+            api_version: Some("capstan.dev/v1alpha1".to_owned()),
+            kind: Some("MachineOperation".to_owned()),
+            name: operation.metadata.name.clone(),
+            namespace: operation.namespace(),
+            uid: operation.uid(),
+            ..ObjectReference::default()
+        }),
+        action: Some(format!("{:?}", operation.spec.action)),
+        reason: Some(told.reason.clone()),
+        message: Some(message),
+        type_: Some(if told.warning { "Warning" } else { "Normal" }.to_owned()),
+        count: Some(1),
+        event_time: Some(MicroTime(now)),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        reporting_component: Some(COMPONENT.to_owned()),
+        reporting_instance: Some(COMPONENT.to_owned()),
+        source: Some(EventSource { component: Some(COMPONENT.to_owned()), host: None }),
+        ..Event::default()
+    }
+}
+
+/// The first part of a uid: enough to tell two things of one name apart.
+pub(crate) fn short(uid: &str) -> &str {
+    uid.split('-').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{MachineOperationSpec, MachineOperationStatus, OperationStep};
+
+    use super::*;
+
+    fn operation(phase: Option<OperationPhase>, steps: &[(&str, StepState)]) -> MachineOperation {
+        let mut operation = MachineOperation::new("m1-reboot-x", MachineOperationSpec::default());
+        let step = |(name, state): &(&str, StepState)| OperationStep {
+            name: (*name).to_owned(),
+            state: *state,
+            ..OperationStep::default()
+        };
+        operation.status = Some(MachineOperationStatus {
+            phase,
+            steps: Some(steps.iter().map(step).collect()),
+            ..MachineOperationStatus::default()
+        });
+        operation
+    }
+
+    #[test]
+    fn every_transition_is_told_and_nothing_else() {
+        use StepState::{Done, Failed, Pending, Running, Skipped};
+        let running = Some(OperationPhase::Running);
+        let reasons = |old: &[(&str, StepState)], new: &[(&str, StepState)], phase| {
+            let told = transitions(&operation(running, old), &operation(phase, new));
+            told.into_iter().map(|told| (told.reason, told.warning)).collect::<Vec<_>>()
+        };
+        let none: Vec<(String, bool)> = Vec::new();
+        assert_eq!(reasons(&[("A", Running)], &[("A", Running), ("B", Pending)], running), none);
+        assert_eq!(
+            reasons(&[("A", Running)], &[("A", Done), ("B", Running), ("C", Skipped)], running),
+            [("ADone".to_owned(), false), ("BRunning".to_owned(), false)]
+        );
+        assert_eq!(
+            reasons(&[("A", Running)], &[("A", Failed)], Some(OperationPhase::Failed)),
+            [("AFailed".to_owned(), true), ("RebootFailed".to_owned(), true)]
+        );
+    }
+}

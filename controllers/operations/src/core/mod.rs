@@ -1,0 +1,15 @@
+//! Core of the operations controller: claims, steps, reports and retention, the same for every action.
+
+pub(crate) mod action_log;
+pub(crate) mod claim;
+pub(crate) mod context;
+pub(crate) mod controller;
+pub(crate) mod decision;
+pub(crate) mod events;
+pub(crate) mod procedure;
+pub(crate) mod queue;
+pub(crate) mod report;
+pub(crate) mod retention;
+pub(crate) mod run;
+pub(crate) mod target;
+pub(crate) mod volatile_state;

@@ -1,0 +1,183 @@
+//! One pass: observe, decide, act, report.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use apiserver_types::{OperationPhase, OperationStep, StepState};
+use async_trait::async_trait;
+use controllers_infrastructure::{CloudError, ErrorClass};
+use controllers_runtime::Severity;
+use jiff::Timestamp;
+
+use crate::core::controller::Next;
+use crate::core::decision::{Call, Change, Decision, Outcome};
+use crate::core::report;
+use crate::core::target::Subject;
+
+/// The steps of one way to do one thing.
+#[async_trait]
+pub(crate) trait Procedure {
+    /// Everything a decision is made from.
+    type Seen: Send + Sync;
+    /// What can be done.
+    type Effect: Debug + Send + Sync;
+
+    /// Reads.
+    async fn observe(subject: &Subject) -> Result<Self::Seen, Trouble>;
+
+    /// The one thing to do next. Pure and total.
+    fn decide(seen: &Self::Seen) -> Decision<Self::Effect>;
+
+    /// Makes one effect, and says what to record of it.
+    async fn act(subject: &Subject, effect: &Self::Effect) -> Result<Change, Trouble>;
+
+    /// What to do when the cloud refused an effect in a way that no retry can mend. Pure and total.
+    fn refused(
+        _seen: &Self::Seen,
+        effect: &Call<Self::Effect>,
+        error: &CloudError,
+    ) -> Decision<Self::Effect> {
+        Decision::End(Outcome::failed(effect.step, error.class.reason(), error.to_string()))
+    }
+}
+
+/// Why a pass could not go on now.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    /// The cloud failed.
+    #[error(transparent)]
+    Cloud(#[from] CloudError),
+    /// The API failed.
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    /// Something that is needed is not there yet; says what.
+    #[error("{0}")]
+    Missing(String),
+}
+
+/// Whether the cloud will answer the same however often it is asked.
+fn is_final(error: &CloudError) -> bool {
+    use ErrorClass as Class;
+    matches!(error.class, Class::Invalid | Class::Forbidden | Class::NotFound | Class::Ambiguous)
+}
+
+/// One pass over an operation that has begun.
+pub(crate) async fn pass<P: Procedure>(subject: &Subject) -> Result<Next, kube::Error> {
+    let seen = match P::observe(subject).await {
+        Ok(seen) => seen,
+        Err(trouble) => return hold(subject, trouble).await,
+    };
+    match P::decide(&seen) {
+        Decision::Act(call) => act::<P>(subject, &seen, &call).await,
+        other => settle(subject, other).await,
+    }
+}
+
+async fn act<P: Procedure>(
+    subject: &Subject,
+    seen: &P::Seen,
+    call: &Call<P::Effect>,
+) -> Result<Next, kube::Error> {
+    if let Some(why) = &subject.paused {
+        return wait(subject, Some(call.step), why).await;
+    }
+    tracing::debug!(operation = subject.name(), step = call.step, effect = ?call.effect, "acting");
+    subject.memory.trying(subject.uid(), call.step, &call.item, subject.elapsed);
+    match P::act(subject, &call.effect).await {
+        Ok(change) => {
+            subject.memory.succeeded(subject.uid());
+            subject.memory.achieved(subject.uid());
+            if !change.is_empty() {
+                report::write(subject, &change).await?;
+            }
+            Ok(Next::Now)
+        }
+        Err(trouble) => {
+            let refused = match &trouble {
+                Trouble::Cloud(error) => !matches!(error.class, ErrorClass::Unknown | ErrorClass::Broken),
+                Trouble::Missing(_) => true,
+                Trouble::Api(_) => false,
+            };
+            if refused {
+                subject.memory.refused(subject.uid(), call.step, &call.item);
+            }
+            match trouble {
+                Trouble::Cloud(error) if is_final(&error) => {
+                    settle(subject, P::refused(seen, call, &error)).await
+                }
+                other => hold(subject, other).await,
+            }
+        }
+    }
+}
+
+/// Carries out what is no effect.
+async fn settle<E: Debug>(subject: &Subject, decision: Decision<E>) -> Result<Next, kube::Error> {
+    match decision {
+        Decision::Record(change) => {
+            subject.memory.succeeded(subject.uid());
+            subject.memory.achieved(subject.uid());
+            report::write(subject, &change).await?;
+            for mark in change.marks.iter().filter(|mark| mark.state == StepState::Running) {
+                // A step that was under way before may have been tried by another process.
+                if subject.step(mark.step).is_none_or(|step| step.state == StepState::Pending) {
+                    subject.memory.announced(subject.uid(), mark.step);
+                }
+            }
+            Ok(Next::Now)
+        }
+        Decision::Wait { step, message } => {
+            subject.memory.succeeded(subject.uid());
+            wait(subject, Some(step), &message).await
+        }
+        Decision::End(outcome) => {
+            report::finish(&subject.context, &subject.operation, &outcome, subject.now).await?;
+            // It is not tried again, but let go at once; the pass in which it failed counts as one that did.
+            let failed = outcome.phase == OperationPhase::Failed;
+            Ok(if failed { Next::Retry(Duration::ZERO) } else { Next::Now })
+        }
+        // Only a decision about a refusal gets here: the next pass decides anew.
+        Decision::Act(_) => Ok(Next::Retry(subject.memory.failed(subject.uid(), Duration::ZERO))),
+    }
+}
+
+/// Says what went wrong, and tries again after a while.
+async fn hold(subject: &Subject, trouble: Trouble) -> Result<Next, kube::Error> {
+    let failed = |at_least| subject.memory.failed(subject.uid(), at_least);
+    let (message, next) = match trouble {
+        Trouble::Api(error) => return Err(error),
+        Trouble::Cloud(error) => {
+            let told = format!("machine operation {}: {error}", subject.name());
+            subject.events.record(&subject.machine, Severity::Warning, error.class.reason(), &told).await;
+            subject.memory.said(subject.uid(), &error.to_string());
+            let next = Next::Retry(failed(error.retry_after.unwrap_or_default()));
+            (format!("{error}; trying again"), next)
+        }
+        // As with every controller, what is waited for is no failure.
+        Trouble::Missing(what) => (what, Next::After(failed(Duration::ZERO))),
+    };
+    report::note(subject, None, &message).await?;
+    Ok(next)
+}
+
+async fn wait(subject: &Subject, step: Option<&'static str>, message: &str) -> Result<Next, kube::Error> {
+    // What the cloud said last is why this takes so long.
+    let message = match subject.memory.last_words(subject.uid()) {
+        Some(words) => format!("{message}; before, {words}"),
+        None => message.to_owned(),
+    };
+    report::note(subject, step, &message).await?;
+    let status = subject.operation.status.as_ref();
+    let running = status
+        .and_then(|status| status.steps.as_deref())
+        .and_then(|steps| steps.iter().find(|step| step.state == StepState::Running));
+    Ok(Next::After(pause(running, subject.now)))
+}
+
+/// How soon to look again: often at first, seldom when it takes long.
+fn pause(running: Option<&OperationStep>, now: Timestamp) -> Duration {
+    const SHORTEST: Duration = Duration::from_secs(1);
+    const LONGEST: Duration = Duration::from_secs(10);
+    let elapsed = running.and_then(report::started).map(|since| report::elapsed(since, now));
+    elapsed.map_or(LONGEST, |elapsed| (elapsed / 10).clamp(SHORTEST, LONGEST))
+}

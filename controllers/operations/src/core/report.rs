@@ -1,0 +1,265 @@
+//! Computes and writes an operation's whole status.
+
+use std::time::Duration;
+
+use apiserver_types::{
+    Condition, ConditionStatus, MachineOperation, MachineOperationStatus, OperationPhase, OperationResult,
+    OperationStep, StepState, Time,
+};
+use jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, ResourceExt};
+
+use crate::core::context::OperationContext;
+use crate::core::decision::{Change, Mark, Outcome};
+use crate::core::events;
+use crate::core::target::Subject;
+
+/// A moment on the wire.
+pub(crate) fn stamp(at: Timestamp) -> Time {
+    Time(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// A moment from the wire.
+pub(crate) fn moment(time: &Time) -> Option<Timestamp> {
+    time.0.parse().ok()
+}
+
+/// When a step began.
+pub(crate) fn started(step: &OperationStep) -> Option<Timestamp> {
+    step.start_time.as_ref().and_then(moment)
+}
+
+/// How long ago `since` was; nothing when the clock has jumped back.
+pub(crate) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(since.duration_until(now)).unwrap_or_default()
+}
+
+/// Whether nothing more will happen.
+pub(crate) fn is_finished(operation: &MachineOperation) -> bool {
+    let phase = operation.status.as_ref().and_then(|status| status.phase);
+    matches!(phase, Some(OperationPhase::Complete | OperationPhase::Failed | OperationPhase::Cancelled))
+}
+
+/// Whether it has begun and goes on.
+pub(crate) fn is_running(operation: &MachineOperation) -> bool {
+    operation.status.as_ref().and_then(|status| status.phase) == Some(OperationPhase::Running)
+}
+
+/// Writes a change of steps and result.
+pub(crate) async fn write(subject: &Subject, change: &Change) -> Result<(), kube::Error> {
+    let mut status = subject.operation.status.clone().unwrap_or_default();
+    apply(&mut status, change, subject.now);
+    let message = describe(&status);
+    conclude(&mut status, &subject.operation, OperationPhase::Running, "Running", &message, subject.now);
+    put(&subject.context, &subject.operation, status, subject.now).await
+}
+
+/// Writes a message into a step, or into the running one; not at all when it stands there already.
+pub(crate) async fn note(
+    subject: &Subject,
+    step: Option<&'static str>,
+    message: &str,
+) -> Result<(), kube::Error> {
+    note_on(&subject.context, &subject.operation, step, message, subject.now).await
+}
+
+/// The same, before it is known what the operation is about.
+pub(crate) async fn note_on(
+    context: &OperationContext,
+    operation: &MachineOperation,
+    step: Option<&'static str>,
+    message: &str,
+    now: Timestamp,
+) -> Result<(), kube::Error> {
+    let mut status = operation.status.clone().unwrap_or_default();
+    let steps = status.steps.get_or_insert_default();
+    let current = steps.iter().position(|known| match step {
+        Some(name) => known.name == name,
+        None => known.state == StepState::Running,
+    });
+    let at = current.or_else(|| steps.iter().position(|known| known.state == StepState::Pending));
+    let Some(found) = at.and_then(|index| steps.get_mut(index)) else { return Ok(()) };
+    if found.message.as_deref() == Some(message) {
+        return Ok(());
+    }
+    found.message = Some(message.to_owned());
+    conclude(&mut status, operation, OperationPhase::Running, "Running", message, now);
+    put(context, operation, status, now).await
+}
+
+/// Writes that it waits for its turn, and for what.
+pub(crate) async fn pend(
+    context: &OperationContext,
+    operation: &MachineOperation,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) -> Result<(), kube::Error> {
+    let mut status = operation.status.clone().unwrap_or_default();
+    conclude(&mut status, operation, OperationPhase::Pending, reason, message, now);
+    put(context, operation, status, now).await
+}
+
+/// Writes that it begins, and its steps.
+pub(crate) async fn begin(
+    context: &OperationContext,
+    operation: &MachineOperation,
+    plan: Vec<&'static str>,
+    now: Timestamp,
+) -> Result<(), kube::Error> {
+    let mut status = operation.status.clone().unwrap_or_default();
+    status.start_time = Some(stamp(now));
+    apply(&mut status, &Change { plan, ..Change::default() }, now);
+    conclude(&mut status, operation, OperationPhase::Running, "Running", "the operation has begun", now);
+    put(context, operation, status, now).await
+}
+
+/// Writes how it ended. Steps that were not reached are skipped.
+pub(crate) async fn finish(
+    context: &OperationContext,
+    operation: &MachineOperation,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> Result<(), kube::Error> {
+    let mut status = operation.status.clone().unwrap_or_default();
+    apply(&mut status, &outcome.change, now);
+    for step in status.steps.iter_mut().flatten() {
+        match step.state {
+            StepState::Pending => step.state = StepState::Skipped,
+            StepState::Running => {
+                let complete = outcome.phase == OperationPhase::Complete;
+                step.state = if complete { StepState::Done } else { StepState::Failed };
+                step.finish_time.get_or_insert_with(|| stamp(now));
+            }
+            StepState::Done | StepState::Skipped | StepState::Failed => {}
+        }
+    }
+    status.current_step = None;
+    status.completion_time = Some(stamp(now));
+    status.result.get_or_insert_default().message = Some(outcome.message.clone());
+    conclude(&mut status, operation, outcome.phase, outcome.reason, &outcome.message, now);
+    put(context, operation, status, now).await
+}
+
+/// Steps and result after a change.
+pub(crate) fn apply(status: &mut MachineOperationStatus, change: &Change, now: Timestamp) {
+    let steps = status.steps.get_or_insert_default();
+    for name in &change.plan {
+        if !steps.iter().any(|step| step.name == *name) {
+            steps.push(OperationStep { name: (*name).to_owned(), ..OperationStep::default() });
+        }
+    }
+    for mark in &change.marks {
+        set(steps, mark, now);
+    }
+    status.current_step =
+        steps.iter().find(|step| step.state == StepState::Running).map(|step| step.name.clone());
+    if change.result != OperationResult::default() {
+        let result = status.result.get_or_insert_default();
+        let new = change.result.clone();
+        let fields = [
+            (&mut result.image_id, new.image_id),
+            (&mut result.message, new.message),
+            (&mut result.previous_server_id, new.previous_server_id),
+            (&mut result.server_id, new.server_id),
+            (&mut result.strategy, new.strategy),
+        ];
+        for (field, value) in fields {
+            if value.is_some() {
+                *field = value;
+            }
+        }
+    }
+}
+
+fn set(steps: &mut Vec<OperationStep>, mark: &Mark, now: Timestamp) {
+    let index = steps.iter().position(|step| step.name == mark.step).unwrap_or_else(|| {
+        steps.push(OperationStep { name: mark.step.to_owned(), ..OperationStep::default() });
+        steps.len() - 1
+    });
+    let Some(step) = steps.get_mut(index) else { return };
+    step.state = mark.state;
+    if mark.message.is_some() {
+        step.message.clone_from(&mark.message);
+    }
+    if mark.request_id.is_some() {
+        step.request_id.clone_from(&mark.request_id);
+    }
+    let begun = matches!(mark.state, StepState::Running | StepState::Done | StepState::Failed);
+    if begun && step.start_time.is_none() {
+        step.start_time = Some(stamp(now));
+    }
+    if matches!(mark.state, StepState::Done | StepState::Failed) {
+        step.finish_time.get_or_insert_with(|| stamp(now));
+    }
+}
+
+/// What is going on, for the condition.
+fn describe(status: &MachineOperationStatus) -> String {
+    let steps = status.steps.as_deref().unwrap_or_default();
+    let step = steps.iter().find(|step| step.state == StepState::Running).or_else(|| {
+        steps.iter().rev().find(|step| matches!(step.state, StepState::Done | StepState::Failed))
+    });
+    step.map_or_else(
+        || "the operation has begun".to_owned(),
+        |step| format!("{}: {}", step.name, step.message.as_deref().unwrap_or_default()),
+    )
+}
+
+/// Phase and conditions.
+fn conclude(
+    status: &mut MachineOperationStatus,
+    operation: &MachineOperation,
+    phase: OperationPhase,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
+    status.phase = Some(phase);
+    status.observed_generation = operation.metadata.generation;
+    let all = [
+        ("Progressing", OperationPhase::Running),
+        ("Complete", OperationPhase::Complete),
+        ("Failed", OperationPhase::Failed),
+        ("Cancelled", OperationPhase::Cancelled),
+    ];
+    let conditions = status.conditions.get_or_insert_default();
+    for (kind, holds_in) in all {
+        let holds = if phase == holds_in { ConditionStatus::True } else { ConditionStatus::False };
+        let old = conditions.iter().find(|condition| condition.kind == kind);
+        let since = old.filter(|old| old.status == holds).map(|old| old.last_transition_time.clone());
+        let explains = phase == holds_in || kind == "Progressing";
+        let new = Condition {
+            kind: kind.to_owned(),
+            status: holds,
+            reason: if explains { reason.to_owned() } else { format!("{phase:?}") },
+            message: if explains { message.to_owned() } else { String::new() },
+            last_transition_time: since.unwrap_or_else(|| stamp(now)),
+            observed_generation: operation.metadata.generation,
+        };
+        match conditions.iter_mut().find(|condition| condition.kind == kind) {
+            Some(condition) => *condition = new,
+            None => conditions.push(new),
+        }
+    }
+}
+
+/// Writes a status that differs, guarded by the revision it was computed from, then tells of it.
+async fn put(
+    context: &OperationContext,
+    operation: &MachineOperation,
+    status: MachineOperationStatus,
+    now: Timestamp,
+) -> Result<(), kube::Error> {
+    if operation.status.as_ref() == Some(&status) {
+        return Ok(());
+    }
+    let namespace = operation.namespace().unwrap_or_default();
+    let api: Api<MachineOperation> = Api::namespaced(context.client.clone(), &namespace);
+    let mut new = operation.clone();
+    new.status = Some(status);
+    api.replace_status(&operation.name_any(), &PostParams::default(), &new).await?;
+    events::publish(context, operation, &new, now).await;
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Brings every MachineOperation to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_types::MachineOperation;
+use controllers_runtime::{Next as Then, ReconcileLoop};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Api, ResourceExt};
+use tokio_util::sync::CancellationToken;
+
+use crate::core::context::OperationContext;
+use crate::core::controller::{Controller, Next};
+use crate::core::report;
+
+/// Operations carried out at the same time. Each makes one call after another, so this bounds the
+/// calls that are open to the clouds.
+const CONCURRENCY: u16 = 32;
+
+/// Passes in a row for one operation before others get their turn.
+const PASSES: usize = 64;
+
+/// Carries out operations until `shutdown`.
+///
+/// Cancel safety: may be dropped at any moment; another call goes on where this one was.
+pub async fn run(context: OperationContext, shutdown: CancellationToken) {
+    let operations: Api<MachineOperation> = Api::all(context.client.clone());
+    let operating = ReconcileLoop::new(operations.clone(), CONCURRENCY, &context.queues, "machineoperation");
+    let known = operating.store();
+    // When one operation ends, those that wait for it have their turn.
+    let waiting = move |changed: MachineOperation| -> Vec<ObjectRef<MachineOperation>> {
+        if !report::is_finished(&changed) {
+            return Vec::new();
+        }
+        let waits = |other: &Arc<MachineOperation>| {
+            other.spec.machine_name == changed.spec.machine_name
+                && other.namespace() == changed.namespace()
+                && !report::is_finished(other)
+        };
+        known.state().iter().filter(|other| waits(other)).map(|other| ObjectRef::from_obj(&**other)).collect()
+    };
+    let controller = Arc::new(Controller::new(context));
+    let pass = move |operation: Arc<MachineOperation>| {
+        let controller = Arc::clone(&controller);
+        async move { reconcile(&controller, &operation).await }
+    };
+    operating.watches(operations, waiting).run(pass, shutdown).await;
+}
+
+/// Passes until there is something to wait for.
+async fn reconcile(controller: &Controller, operation: &MachineOperation) -> Result<Then, kube::Error> {
+    let namespace = operation.namespace().unwrap_or_default();
+    if let Some(rest) = controller.rest(operation) {
+        return Ok(Then::After(rest));
+    }
+    for _ in 0..PASSES {
+        match controller.pass(&namespace, &operation.name_any()).await? {
+            Next::Now => {}
+            Next::After(pause) => return Ok(Then::After(pause)),
+            Next::Retry(pause) => return Ok(Then::Retry(pause)),
+            Next::Never => return Ok(Then::OnChange),
+        }
+    }
+    Ok(Then::After(Duration::ZERO))
+}

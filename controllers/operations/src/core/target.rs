@@ -1,0 +1,271 @@
+//! What an operation is about: the Machine, its server's object, and the cloud they are in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver_types::{
+    Cluster, IdentityType, Machine, MachineOperation, OpenStackCluster, OpenStackIdentityReference,
+    OpenStackMachine, OperationStep,
+};
+use controllers_infrastructure::{Cloud, Credentials, Server};
+use controllers_runtime::Recorder;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, ResourceExt};
+
+use crate::core::context::OperationContext;
+use crate::core::procedure::Trouble;
+use crate::core::volatile_state::Memory;
+
+/// Whoever sets this annotation wants an object left alone.
+const PAUSED: &str = "cluster.x-k8s.io/paused";
+
+/// An operation that has begun, with everything it is about.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    /// What the controller works with.
+    pub context: OperationContext,
+    /// What this process remembers.
+    pub memory: Arc<Memory>,
+    /// Tells people.
+    pub events: Recorder,
+    /// The operation, as stored.
+    pub operation: MachineOperation,
+    /// The Machine.
+    pub machine: Machine,
+    /// The object that stands for its server.
+    pub infrastructure: OpenStackMachine,
+    /// Where it is.
+    pub cloud: Arc<dyn Cloud>,
+    /// Its cluster's control planes are asked into no zone.
+    pub omits_zone: bool,
+    /// Why nothing may be changed now, if so.
+    pub paused: Option<String>,
+    /// When this pass began.
+    pub now: Timestamp,
+    /// How long this process has run, by a clock that never jumps.
+    pub elapsed: Duration,
+}
+
+impl Subject {
+    /// The operation's uid.
+    pub(crate) fn uid(&self) -> &str {
+        self.operation.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// The operation's name.
+    pub(crate) fn name(&self) -> &str {
+        self.operation.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The namespace of it all.
+    pub(crate) fn namespace(&self) -> &str {
+        self.operation.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// All steps.
+    pub(crate) fn steps(&self) -> &[OperationStep] {
+        self.operation.status.as_ref().and_then(|status| status.steps.as_deref()).unwrap_or_default()
+    }
+
+    /// One step.
+    pub(crate) fn step(&self, name: &str) -> Option<&OperationStep> {
+        find(self.steps(), name)
+    }
+
+    /// Whether a call of which the cloud shows no trace may be taken for never made.
+    pub(crate) fn is_settled(&self, step: &str, item: &str) -> bool {
+        self.memory.is_settled(self.uid(), step, item, self.elapsed)
+    }
+
+    /// Whether this process made a call so lately that it is too soon for another.
+    pub(crate) fn tried_lately(&self, step: &str, item: &str) -> bool {
+        self.memory.tried_lately(self.uid(), step, item, self.elapsed)
+    }
+
+    /// Why it is to stop at the next safe point, if so.
+    pub(crate) fn stop(&self) -> Option<Stop> {
+        let name = &self.operation.spec.machine_name;
+        if self.machine.metadata.deletion_timestamp.is_some() {
+            return Some(Stop {
+                reason: "MachineDeleting",
+                why: format!("Machine {name:?} is being deleted"),
+            });
+        }
+        is_cancelled(&self.operation)
+            .then(|| Stop { reason: "Requested", why: "it was asked to stop".to_owned() })
+    }
+
+    /// The server's id, as last recorded.
+    pub(crate) fn server_id(&self) -> Option<&str> {
+        server_id(&self.infrastructure)
+    }
+
+    /// The server, `None` when Nova knows none of this id (any more).
+    pub(crate) async fn server(&self, id: &str) -> Result<Option<Server>, Trouble> {
+        match self.cloud.server(id).await {
+            Ok(server) if server.status == "DELETED" => Ok(None),
+            Ok(server) => Ok(Some(server)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The Machines.
+    pub(crate) fn machines(&self) -> Api<Machine> {
+        Api::namespaced(self.context.client.clone(), self.namespace())
+    }
+
+    /// The OpenStackMachines.
+    pub(crate) fn infrastructures(&self) -> Api<OpenStackMachine> {
+        Api::namespaced(self.context.client.clone(), self.namespace())
+    }
+
+    /// The Machine's bootstrap data, for a server's user data.
+    pub(crate) async fn user_data(&self) -> Result<Vec<u8>, Trouble> {
+        let Some(name) = self.machine.spec.bootstrap.data_secret_name.as_deref() else {
+            return Err(Trouble::Missing(format!(
+                "Machine {:?} has no bootstrap data yet; waiting for it",
+                self.machine.name_any()
+            )));
+        };
+        let secret = secret(&self.context, self.namespace(), name).await?;
+        bytes(&secret, "value").map(<[u8]>::to_vec).ok_or_else(|| {
+            Trouble::Missing(format!(
+                "Secret {name:?} has no bootstrap data under the key \"value\"; waiting for it"
+            ))
+        })
+    }
+}
+
+/// Why an operation is to stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stop {
+    /// CamelCase, for the condition.
+    pub reason: &'static str,
+    /// For people.
+    pub why: String,
+}
+
+/// The id of an object's server. What is wanted goes before what was observed: a replacement writes
+/// it first.
+pub(crate) fn server_id(infrastructure: &OpenStackMachine) -> Option<&str> {
+    let provider = infrastructure.spec.provider_id.as_deref();
+    let wanted = provider.and_then(|id| id.rsplit_once('/')).map(|(_, id)| id).filter(|id| !id.is_empty());
+    wanted.or_else(|| infrastructure.status.as_ref()?.instance_id.as_deref())
+}
+
+/// A step by name.
+pub(crate) fn find<'a>(steps: &'a [OperationStep], name: &str) -> Option<&'a OperationStep> {
+    steps.iter().find(|step| step.name == name)
+}
+
+/// Whether somebody wants it stopped.
+pub(crate) fn is_cancelled(operation: &MachineOperation) -> bool {
+    operation.spec.cancel_requested.unwrap_or_default() || operation.metadata.deletion_timestamp.is_some()
+}
+
+/// The objects behind a Machine.
+#[derive(Debug)]
+pub(crate) struct Behind {
+    /// The object that stands for its server.
+    pub infrastructure: OpenStackMachine,
+    /// Whose credentials count, when the server's object names none.
+    identity: Option<OpenStackIdentityReference>,
+    /// Its cluster's control planes are asked into no zone.
+    pub omits_zone: bool,
+    /// Why nothing may be changed now, if so.
+    pub paused: Option<String>,
+}
+
+/// Reads the objects behind a Machine.
+pub(crate) async fn behind(context: &OperationContext, machine: &Machine) -> Result<Behind, Trouble> {
+    let namespace = machine.namespace().unwrap_or_default();
+    let reference = &machine.spec.infrastructure_ref;
+    if reference.kind != "OpenStackMachine" {
+        return Err(Trouble::Missing(format!(
+            "Machine {:?} is not on OpenStack: its infrastructure is a {}",
+            machine.name_any(),
+            reference.kind
+        )));
+    }
+    let client = || context.client.clone();
+    let infrastructure: OpenStackMachine =
+        Api::namespaced(client(), &namespace).get_opt(&reference.name).await?.ok_or_else(|| {
+            Trouble::Missing(format!("OpenStackMachine {:?} does not exist; waiting for it", reference.name))
+        })?;
+    let cluster: Option<Cluster> =
+        Api::namespaced(client(), &namespace).get_opt(&machine.spec.cluster_name).await?;
+    let spec = cluster.as_ref().and_then(|cluster| cluster.spec.infrastructure_ref.as_ref());
+    let infrastructure_cluster: Option<OpenStackCluster> = match spec {
+        Some(reference) => Api::namespaced(client(), &namespace).get_opt(&reference.name).await?,
+        None => None,
+    };
+    let paused = paused(machine, &infrastructure, cluster.as_ref());
+    let spec = infrastructure_cluster.map(|cluster| cluster.spec);
+    let omits_zone =
+        spec.as_ref().is_some_and(|spec| spec.control_plane_omit_availability_zone == Some(true));
+    let identity = spec.map(|spec| spec.identity_ref);
+    Ok(Behind { infrastructure, identity, omits_zone, paused })
+}
+
+fn paused(machine: &Machine, infrastructure: &OpenStackMachine, cluster: Option<&Cluster>) -> Option<String> {
+    let annotated = |metadata: &ObjectMeta| {
+        metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(PAUSED))
+    };
+    let says = |kind: &str, name: String| Some(format!("{kind} {name:?} is paused; waiting"));
+    if annotated(&machine.metadata) {
+        return says("Machine", machine.name_any());
+    }
+    if annotated(&infrastructure.metadata) {
+        return says("OpenStackMachine", infrastructure.name_any());
+    }
+    let cluster =
+        cluster.filter(|cluster| cluster.spec.paused.unwrap_or_default() || annotated(&cluster.metadata))?;
+    says("Cluster", cluster.name_any())
+}
+
+/// The cloud that a Machine is in.
+pub(crate) async fn connect(
+    context: &OperationContext,
+    machine: &Machine,
+    behind: &Behind,
+) -> Result<Arc<dyn Cloud>, Trouble> {
+    let namespace = machine.namespace().unwrap_or_default();
+    let own = behind.infrastructure.spec.identity_ref.as_ref();
+    let Some(identity) = own.or(behind.identity.as_ref()) else {
+        return Err(Trouble::Missing(format!(
+            "neither OpenStackMachine {:?} nor the OpenStackCluster of Cluster {:?} names credentials",
+            behind.infrastructure.name_any(),
+            machine.spec.cluster_name
+        )));
+    };
+    if identity.kind == Some(IdentityType::ClusterIdentity) {
+        return Err(Trouble::Missing(format!(
+            "credentials of type ClusterIdentity ({:?}) cannot be used; name a Secret",
+            identity.name
+        )));
+    }
+    let secret = secret(context, &namespace, &identity.name).await?;
+    let text = |key: &str| bytes(&secret, key).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let clouds_yaml = text("clouds.yaml").ok_or_else(|| {
+        Trouble::Missing(format!("Secret {:?} has no key \"clouds.yaml\"; waiting for it", identity.name))
+    })?;
+    let credentials = Credentials {
+        clouds_yaml,
+        cloud_name: identity.cloud_name.clone(),
+        ca_certificate: text("cacert"),
+        region: identity.region.clone(),
+    };
+    Ok(context.connector.connect(&credentials).await?)
+}
+
+async fn secret(context: &OperationContext, namespace: &str, name: &str) -> Result<Secret, Trouble> {
+    let found = context.secrets.secret(namespace, name).await?;
+    found.ok_or_else(|| Trouble::Missing(format!("Secret {name:?} does not exist; waiting for it")))
+}
+
+fn bytes<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
+    secret.data.as_ref()?.get(key).map(|bytes| bytes.0.as_slice()).filter(|bytes| !bytes.is_empty())
+}

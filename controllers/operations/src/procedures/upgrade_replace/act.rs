@@ -1,0 +1,69 @@
+//! The effects of a replacement.
+
+use apiserver_types::OperationResult;
+use controllers_infrastructure::CloudResult;
+
+use super::blueprint::Blueprint;
+use super::{CREATE, Effect, RECORD, SNAPSHOT, target};
+use crate::core::claim;
+use crate::core::decision::{Change, Mark};
+use crate::core::procedure::Trouble;
+use crate::core::target::Subject;
+use crate::procedures::upgrade;
+
+/// Makes one effect.
+pub(super) async fn act(subject: &Subject, effect: &Effect) -> Result<Change, Trouble> {
+    match effect {
+        Effect::Claim => {
+            claim::claim(subject).await?;
+            Ok(Change::of([Mark::done(claim::STEP, "the server's reconciler leaves it alone")]))
+        }
+        Effect::Snapshot => snapshot(subject).await,
+        Effect::DeleteServer(id) => gone(subject.cloud.delete_server(id).await),
+        Effect::DeleteVolume(id) => gone(subject.cloud.delete_volume(id).await),
+        Effect::CreateVolume(name) => create_volume(subject, name).await,
+        Effect::CreateServer(volumes) => {
+            let call = blueprint(subject)?.server(
+                &upgrade::target(subject).image,
+                subject.user_data().await?,
+                volumes,
+            );
+            let id = subject.cloud.create_server(&call).await?;
+            let result = OperationResult { server_id: Some(id.clone()), ..OperationResult::default() };
+            let mark = Mark::running(CREATE, format!("Nova is building server {id}"));
+            Ok(Change::of([mark]).with(result))
+        }
+        Effect::Record(server) => {
+            claim::record(subject, &target(subject, server)).await?;
+            Ok(Change::of([Mark::running(RECORD, "the Machine has its new server and version")]))
+        }
+    }
+}
+
+fn blueprint(subject: &Subject) -> Result<Blueprint, Trouble> {
+    Blueprint::read(subject).ok_or_else(|| Trouble::Missing("the operation's journal is gone".to_owned()))
+}
+
+/// The status is written by the next pass: writing the journal makes this one's revision old.
+async fn snapshot(subject: &Subject) -> Result<Change, Trouble> {
+    let old = subject.server(subject.server_id().unwrap_or_default()).await?;
+    let old = old.ok_or_else(|| Trouble::Missing(format!("{SNAPSHOT}: the server has just gone")))?;
+    Blueprint::draw(subject, &old).await?.write(subject).await?;
+    Ok(Change::default())
+}
+
+async fn create_volume(subject: &Subject, name: &str) -> Result<Change, Trouble> {
+    let blueprint = blueprint(subject)?;
+    if let Some(disk) = blueprint.volumes().find(|disk| disk.name == name) {
+        subject.cloud.create_volume(&disk.volume(subject, &upgrade::target(subject).image)).await?;
+    }
+    Ok(Change::default())
+}
+
+fn gone(result: CloudResult<()>) -> Result<Change, Trouble> {
+    match result {
+        Ok(()) => Ok(Change::default()),
+        Err(error) if error.is_not_found() => Ok(Change::default()),
+        Err(error) => Err(error.into()),
+    }
+}

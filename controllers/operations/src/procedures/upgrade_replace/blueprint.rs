@@ -1,0 +1,271 @@
+//! What the new server is to be, written down before the old one goes.
+
+use std::collections::BTreeMap;
+
+use apiserver_types::{
+    BlockDeviceType, BlockDeviceVolume, OpenStackMachineSpec, SchedulerHintValue, VolumeAvailabilityZone,
+    VolumeAvailabilityZoneSource,
+};
+use controllers_infrastructure::{BlockDevice, NewServer, NewVolume, PortQuery, Server};
+use controllers_runtime::{JOURNAL_ANNOTATION, MARK_PREFIX, Mark};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::core::procedure::Trouble;
+use crate::core::target::Subject;
+
+/// On Machines of a control plane.
+const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+
+/// Key in a volume's metadata that says which operation made it.
+pub(super) const OPERATION_KEY: &str = "capstan-operation";
+
+/// Everything about the new server but its image and its user data.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Blueprint {
+    /// Id of the server that it replaces.
+    pub old: String,
+    /// Name.
+    pub name: String,
+    /// Flavor id.
+    pub flavor: String,
+    /// Port ids, in order: the old server's, with its addresses.
+    pub ports: Vec<String>,
+    /// Key pair.
+    pub key_name: Option<String>,
+    /// Metadata.
+    pub metadata: BTreeMap<String, String>,
+    /// Tags, with the owner's mark and the operation's.
+    pub tags: Vec<String>,
+    /// Config drive.
+    pub config_drive: Option<bool>,
+    /// Zone.
+    pub zone: Option<String>,
+    /// Server group id.
+    pub server_group: Option<String>,
+    /// Scheduler hints; values are JSON.
+    pub hints: BTreeMap<String, String>,
+    /// Disks beside a local root disk, in boot order.
+    pub disks: Vec<Disk>,
+}
+
+/// A disk of the new server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Disk {
+    /// Name of its volume.
+    pub name: String,
+    /// Whether it is a volume, or else on the host.
+    pub volume: bool,
+    /// Whether the server boots from it.
+    pub root: bool,
+    /// Size, GiB.
+    pub size_gib: i32,
+    /// Volume type.
+    pub kind: Option<String>,
+    /// Volume's zone.
+    pub zone: Option<String>,
+    /// Tag shown in the guest's metadata.
+    pub tag: Option<String>,
+}
+
+impl Blueprint {
+    /// The one that was written down, if one was.
+    pub(crate) fn read(subject: &Subject) -> Option<Self> {
+        serde_json::from_str(subject.operation.annotations().get(JOURNAL_ANNOTATION)?).ok()
+    }
+
+    /// Draws one from the server that there is and the object that stands for it.
+    pub(crate) async fn draw(subject: &Subject, old: &Server) -> Result<Self, Trouble> {
+        let spec = &subject.infrastructure.spec;
+        let machine_zone = subject.machine.spec.failure_domain.as_deref();
+        let omitted = subject.machine.labels().contains_key(CONTROL_PLANE_LABEL) && subject.omits_zone;
+        Ok(Self {
+            old: old.id.clone(),
+            name: old.name.clone(),
+            flavor: flavor(subject).await?,
+            ports: ports(subject, old).await?,
+            key_name: spec.ssh_key_name.clone().filter(|name| !name.is_empty()),
+            metadata: old.metadata.clone(),
+            tags: tags(subject, old),
+            config_drive: spec.config_drive,
+            server_group: server_group(subject).await?,
+            hints: hints(spec),
+            disks: disks(spec, &old.name, machine_zone),
+            zone: machine_zone.filter(|_| !omitted).map(str::to_owned),
+        })
+    }
+
+    /// Writes it down, once.
+    pub(crate) async fn write(&self, subject: &Subject) -> Result<(), Trouble> {
+        let text = json!(self).to_string();
+        let patch = json!({"metadata": {
+            "resourceVersion": subject.operation.metadata.resource_version,
+            "annotations": {JOURNAL_ANNOTATION: text},
+        }});
+        let api: Api<apiserver_types::MachineOperation> =
+            Api::namespaced(subject.context.client.clone(), subject.namespace());
+        api.patch(subject.name(), &PatchParams::default(), &Patch::Merge(&patch)).await?;
+        Ok(())
+    }
+
+    /// The call that makes the server. `volumes`: ids by name.
+    pub(crate) fn server(
+        &self,
+        image: &str,
+        user_data: Vec<u8>,
+        volumes: &BTreeMap<String, String>,
+    ) -> NewServer {
+        let from_volume = self.disks.iter().any(|disk| disk.root);
+        let device = |disk: &Disk| BlockDevice {
+            volume_id: disk.volume.then(|| volumes.get(&disk.name).cloned()).flatten(),
+            boot_index: if disk.root { 0 } else { -1 },
+            size_gib: (!disk.volume).then_some(disk.size_gib),
+            tag: disk.tag.clone(),
+            delete_on_termination: true,
+        };
+        NewServer {
+            name: self.name.clone(),
+            image_id: (!from_volume).then(|| image.to_owned()),
+            flavor_id: self.flavor.clone(),
+            ports: self.ports.clone(),
+            key_name: self.key_name.clone(),
+            metadata: self.metadata.clone(),
+            tags: self.tags.clone(),
+            config_drive: self.config_drive,
+            user_data: Some(user_data),
+            availability_zone: self.zone.clone(),
+            server_group_id: self.server_group.clone(),
+            scheduler_hints: self.hints.clone(),
+            block_devices: self.disks.iter().map(device).collect(),
+        }
+    }
+
+    /// Its disks that are volumes.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = &Disk> {
+        self.disks.iter().filter(|disk| disk.volume)
+    }
+}
+
+impl Disk {
+    /// The call that makes its volume.
+    pub(crate) fn volume(&self, subject: &Subject, image: &str) -> NewVolume {
+        let owner = Mark::of(&subject.infrastructure);
+        NewVolume {
+            name: self.name.clone(),
+            description: owner.description(),
+            size_gib: self.size_gib,
+            volume_type: self.kind.clone(),
+            availability_zone: self.zone.clone(),
+            image_id: self.root.then(|| image.to_owned()),
+            metadata: BTreeMap::from([
+                (Mark::METADATA_KEY.to_owned(), owner.tag()),
+                (OPERATION_KEY.to_owned(), operation_tag(subject)),
+            ]),
+        }
+    }
+}
+
+/// The mark of what belongs to the Machine's server.
+pub(super) fn owner_tag(subject: &Subject) -> String {
+    Mark::of(&subject.infrastructure).tag()
+}
+
+/// The mark of what this operation makes, beside the owner's.
+pub(super) fn operation_tag(subject: &Subject) -> String {
+    Mark::of(&subject.operation).tag()
+}
+
+/// The old server's tags, without the mark of an earlier operation.
+fn tags(subject: &Subject, old: &Server) -> Vec<String> {
+    let marks = [owner_tag(subject), operation_tag(subject)];
+    let others = old.tags.iter().filter(|tag| !tag.starts_with(MARK_PREFIX)).cloned();
+    others.chain(marks).collect()
+}
+
+async fn flavor(subject: &Subject) -> Result<String, Trouble> {
+    let infrastructure = &subject.infrastructure;
+    let resolved = infrastructure.status.as_ref().and_then(|status| status.resolved.as_ref());
+    let known = resolved.and_then(|resolved| resolved.flavor_id.clone());
+    if let Some(id) = known.or_else(|| infrastructure.spec.flavor.id.clone()) {
+        return Ok(id);
+    }
+    let name = infrastructure.spec.flavor.filter.as_ref().and_then(|filter| filter.name.clone());
+    let name = name.unwrap_or_default();
+    let all = subject.cloud.flavors().await?;
+    let found = all.into_iter().find(|flavor| flavor.name == name);
+    found
+        .map(|flavor| flavor.id)
+        .ok_or_else(|| Trouble::Missing(format!("there is no flavor {name:?}; waiting for it")))
+}
+
+async fn server_group(subject: &Subject) -> Result<Option<String>, Trouble> {
+    let infrastructure = &subject.infrastructure;
+    let resolved = infrastructure.status.as_ref().and_then(|status| status.resolved.as_ref());
+    let known = resolved.and_then(|resolved| resolved.server_group_id.clone());
+    let Some(asked) = &infrastructure.spec.server_group else { return Ok(known) };
+    if let Some(id) = known.or_else(|| asked.id.clone()) {
+        return Ok(Some(id));
+    }
+    let name = asked.filter.as_ref().and_then(|filter| filter.name.clone()).unwrap_or_default();
+    let found = subject.cloud.server_groups().await?.into_iter().find(|group| group.name == name);
+    let missing = || Trouble::Missing(format!("there is no server group {name:?}; waiting for it"));
+    found.map(|group| Some(group.id)).ok_or_else(missing)
+}
+
+/// The old server's ports: those that were made for it, which survive it.
+async fn ports(subject: &Subject, old: &Server) -> Result<Vec<String>, Trouble> {
+    let status = subject.infrastructure.status.as_ref();
+    let made = status.and_then(|status| status.resources.as_ref()?.ports.as_ref());
+    if let Some(made) = made.filter(|made| !made.is_empty()) {
+        return Ok(made.iter().map(|port| port.id.clone()).collect());
+    }
+    let query = PortQuery { device_id: Some(old.id.clone()), ..PortQuery::default() };
+    Ok(subject.cloud.ports(&query).await?.into_iter().map(|port| port.id).collect())
+}
+
+fn hints(spec: &OpenStackMachineSpec) -> BTreeMap<String, String> {
+    let json = |value: &SchedulerHintValue| match (value.bool, value.number, &value.string) {
+        (Some(value), _, _) => json!(value),
+        (_, Some(value), _) => json!(value),
+        (_, _, value) => json!(value),
+    };
+    let hints = spec.scheduler_hint_additional_properties.iter().flatten();
+    hints.map(|hint| (hint.name.clone(), json(&hint.value).to_string())).collect()
+}
+
+fn disks(spec: &OpenStackMachineSpec, server: &str, machine_zone: Option<&str>) -> Vec<Disk> {
+    let zone = |zone: Option<&VolumeAvailabilityZone>| {
+        zone.and_then(|zone| match zone.from.unwrap_or_default() {
+            VolumeAvailabilityZoneSource::Name => zone.name.clone(),
+            VolumeAvailabilityZoneSource::Machine => machine_zone.map(str::to_owned),
+        })
+    };
+    let root = spec.root_volume.iter().map(|root| Disk {
+        name: format!("{server}-root"),
+        volume: true,
+        root: true,
+        size_gib: root.size_gib,
+        kind: root.kind.clone(),
+        zone: zone(root.availability_zone.as_ref()),
+        tag: Some("root".to_owned()),
+    });
+    let more = spec.additional_block_devices.iter().flatten().map(|device| {
+        let volume: Option<&BlockDeviceVolume> = device.storage.volume.as_ref();
+        Disk {
+            name: format!("{server}-{}", device.name),
+            volume: device.storage.kind == BlockDeviceType::Volume,
+            root: false,
+            size_gib: device.size_gib,
+            kind: volume.and_then(|volume| volume.kind.clone()),
+            zone: zone(volume.and_then(|volume| volume.availability_zone.as_ref())),
+            tag: Some(device.name.clone()),
+        }
+    });
+    // Volumes first, as the server's reconciler has them.
+    let (volumes, local): (Vec<Disk>, Vec<Disk>) = root.chain(more).partition(|disk| disk.volume);
+    volumes.into_iter().chain(local).collect()
+}

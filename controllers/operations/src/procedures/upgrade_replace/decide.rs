@@ -1,0 +1,369 @@
+//! The next step of a replacement.
+
+use std::collections::BTreeMap;
+
+use apiserver_types::{OperationPhase, OperationResult, StepState};
+use controllers_infrastructure::Server;
+
+use super::{AWAIT, CREATE, DELETE, Effect, RECORD, SNAPSHOT, Seen, Slot, VOLUMES};
+use crate::core::claim;
+use crate::core::decision::{Change, Decision, Mark, Outcome};
+use crate::core::target::find;
+
+/// The one thing to do next. Each part says what is still in the way, or that nothing is.
+pub(super) fn decide(seen: &Seen) -> Decision<Effect> {
+    prepare(seen)
+        .or_else(|| delete_old(seen))
+        .or_else(|| abandon(seen))
+        .or_else(|| seen.volumes.iter().find_map(|slot| volume(seen, slot)))
+        .or_else(|| create(seen))
+        .unwrap_or_else(|| finish(seen))
+}
+
+fn state(seen: &Seen, step: &str) -> StepState {
+    find(&seen.steps, step).map(|step| step.state).unwrap_or_default()
+}
+
+/// Everything that must be so before the old server goes.
+fn prepare(seen: &Seen) -> Option<Decision<Effect>> {
+    if state(seen, DELETE) != StepState::Pending {
+        return None;
+    }
+    if let Some(stop) = &seen.stop {
+        return Some(Decision::End(Outcome::stopped(stop, "the server was not replaced")));
+    }
+    let end = |reason, message: &str| Some(Decision::End(Outcome::failed(SNAPSHOT, reason, message)));
+    let Some(old) = &seen.old else {
+        return end("ServerMissing", "Nova does not know the Machine's server (any more)");
+    };
+    if !seen.ours {
+        return end(
+            "NotOurs",
+            "the server does not carry the mark of its OpenStackMachine, so it is not deleted",
+        );
+    }
+    if !seen.claimed {
+        return Some(Decision::act(claim::STEP, Effect::Claim));
+    }
+    if !seen.bootstrapped {
+        return Some(Decision::wait(SNAPSHOT, "waiting for the Machine's bootstrap data"));
+    }
+    if seen.blueprint.is_none() {
+        return Some(Decision::act(SNAPSHOT, Effect::Snapshot));
+    }
+    let marks = [
+        Mark::done(claim::STEP, "the server's reconciler leaves it alone"),
+        Mark::done(SNAPSHOT, "wrote down what the new server is to be"),
+        Mark::running(DELETE, "deleting the old server; its ports stay"),
+    ];
+    let result = OperationResult { previous_server_id: Some(old.id.clone()), ..OperationResult::default() };
+    Some(Decision::record(Change::of(marks).with(result)))
+}
+
+fn delete_old(seen: &Seen) -> Option<Decision<Effect>> {
+    let Some(old) = &seen.old else {
+        let announced = state(seen, DELETE) == StepState::Running;
+        return announced.then(|| {
+            Decision::record(Change::of([
+                Mark::done(DELETE, "the old server is gone"),
+                Mark::running(VOLUMES, "making what the new server boots from"),
+            ]))
+        });
+    };
+    if old.task_state.as_deref() == Some("deleting") || seen.deleted_lately {
+        return Some(Decision::wait(DELETE, "waiting for Nova to delete the old server"));
+    }
+    if let Some(stop) = &seen.stop {
+        if !seen.delete_settled {
+            return Some(Decision::wait(
+                DELETE,
+                "looking for a deletion that may still be on its way to Nova",
+            ));
+        }
+        return Some(Decision::End(Outcome::stopped(stop, "the server was not replaced")));
+    }
+    Some(Decision::act(DELETE, Effect::DeleteServer(old.id.clone())))
+}
+
+/// A Machine that is being deleted needs no new server. What was made carries its owner's mark, by
+/// which whoever deletes the Machine finds it; but what may still come must come first.
+fn abandon(seen: &Seen) -> Option<Decision<Effect>> {
+    let stop = seen.stop.as_ref().filter(|stop| stop.reason == "MachineDeleting")?;
+    let unsettled = seen.volumes.iter().any(|slot| slot.new.is_empty() && !slot.settled);
+    if unsettled || (seen.new.is_empty() && !seen.settled) {
+        return Some(Decision::wait(CREATE, "looking for a call that may still be on its way to the cloud"));
+    }
+    // Whoever deletes the Machine looks at the server's id, too.
+    if let Some(new) = seen.new.first().filter(|_| !seen.recorded) {
+        return Some(Decision::act(RECORD, Effect::Record(new.id.clone())));
+    }
+    let message = format!("{}; the old server was gone by then", stop.why);
+    let outcome =
+        Outcome { phase: OperationPhase::Failed, reason: stop.reason, ..Outcome::cancelled(message) };
+    Some(Decision::End(outcome))
+}
+
+/// What is in the way of one volume of the new server.
+fn volume(seen: &Seen, slot: &Slot) -> Option<Decision<Effect>> {
+    if !seen.new.is_empty() {
+        return None;
+    }
+    let delete =
+        |id: &str| Decision::act_on(VOLUMES, format!("delete {id}"), Effect::DeleteVolume(id.to_owned()));
+    if let Some(stale) = slot.stale.first() {
+        return Some(match stale.status.as_str() {
+            "available" | "error" => delete(&stale.id),
+            other => {
+                Decision::wait(VOLUMES, format!("waiting for old volume {} to go: it is {other}", stale.id))
+            }
+        });
+    }
+    if let Some(surplus) = slot.new.get(1) {
+        return Some(delete(&surplus.id));
+    }
+    let Some(volume) = slot.new.first() else {
+        let create = || Decision::act_on(VOLUMES, slot.name.clone(), Effect::CreateVolume(slot.name.clone()));
+        let wait = || Decision::wait(VOLUMES, "looking for a volume that may still be on its way");
+        return Some(if slot.settled { create() } else { wait() });
+    };
+    match volume.status.as_str() {
+        "available" => None,
+        "error" if !slot.created_lately => Some(delete(&volume.id)),
+        "error" => Some(Decision::wait(
+            VOLUMES,
+            format!("Cinder could not make volume {:?}; trying again", slot.name),
+        )),
+        other => Some(Decision::wait(VOLUMES, format!("waiting for volume {:?}: it is {other}", slot.name))),
+    }
+}
+
+/// What is in the way of the new server.
+fn create(seen: &Seen) -> Option<Decision<Effect>> {
+    let delete = |server: &Server| {
+        Decision::act_on(CREATE, format!("delete {}", server.id), Effect::DeleteServer(server.id.clone()))
+    };
+    if let Some(surplus) = seen.new.get(1) {
+        return Some(delete(surplus));
+    }
+    if state(seen, CREATE) == StepState::Pending {
+        return Some(Decision::record(Change::of([
+            Mark::done(VOLUMES, format!("{} volumes are ready", seen.volumes.len())),
+            Mark::running(CREATE, "asking Nova for the new server"),
+        ])));
+    }
+    let Some(new) = seen.new.first() else {
+        if !seen.settled {
+            return Some(Decision::wait(CREATE, "looking for a server that may still be on its way"));
+        }
+        let ids: BTreeMap<String, String> = seen
+            .volumes
+            .iter()
+            .filter_map(|slot| Some((slot.name.clone(), slot.new.first()?.id.clone())))
+            .collect();
+        return Some(Decision::act(CREATE, Effect::CreateServer(ids)));
+    };
+    if new.task_state.as_deref() == Some("deleting") {
+        return Some(Decision::wait(CREATE, "waiting for Nova to delete a server that it could not build"));
+    }
+    match new.status.as_str() {
+        "ACTIVE" => None,
+        "ERROR" if seen.created_lately => {
+            let fault = new.fault.as_deref().unwrap_or("Nova gave no reason");
+            Some(Decision::wait(
+                CREATE,
+                format!("Nova could not build the new server: {fault}; trying again"),
+            ))
+        }
+        "ERROR" => Some(delete(new)),
+        other => {
+            Some(Decision::wait(CREATE, format!("waiting for Nova to build the new server: it is {other}")))
+        }
+    }
+}
+
+fn finish(seen: &Seen) -> Decision<Effect> {
+    let id = seen.new.first().map(|server| server.id.clone()).unwrap_or_default();
+    if state(seen, AWAIT) != StepState::Done {
+        let marks = [
+            Mark::done(CREATE, format!("Nova has server {id}")),
+            Mark::done(AWAIT, "the new server is active"),
+            Mark::running(RECORD, "writing the new server and version"),
+        ];
+        let result = OperationResult { server_id: Some(id), ..OperationResult::default() };
+        return Decision::record(Change::of(marks).with(result));
+    }
+    if !seen.recorded {
+        return Decision::act(RECORD, Effect::Record(id));
+    }
+    let mark = Mark::done(RECORD, "the Machine has its new server and version");
+    Decision::End(Outcome::complete(seen.done.clone(), Change::of([mark])))
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::OperationStep;
+    use controllers_infrastructure::Volume;
+
+    use super::*;
+    use crate::core::target::Stop;
+    use crate::procedures::upgrade_replace::blueprint::Blueprint;
+
+    fn server(id: &str, status: &str) -> Server {
+        Server { id: id.to_owned(), status: status.to_owned(), ..Server::default() }
+    }
+
+    fn volume(id: &str, status: &str) -> Volume {
+        Volume { id: id.to_owned(), status: status.to_owned(), ..Volume::default() }
+    }
+
+    /// Everything done up to and without the step under way.
+    fn at(step: &str) -> Seen {
+        let all = [SNAPSHOT, DELETE, VOLUMES, CREATE, AWAIT, RECORD];
+        let now = all.iter().position(|name| *name == step).unwrap();
+        let state = |index: usize| match index.cmp(&now) {
+            std::cmp::Ordering::Less => StepState::Done,
+            std::cmp::Ordering::Equal => StepState::Running,
+            std::cmp::Ordering::Greater => StepState::Pending,
+        };
+        let steps = all.iter().enumerate().map(|(index, name)| OperationStep {
+            name: (*name).to_owned(),
+            state: state(index),
+            ..OperationStep::default()
+        });
+        Seen {
+            steps: steps.collect(),
+            blueprint: Some(Blueprint::default()),
+            old: (now < 2).then(|| server("old", "ACTIVE")),
+            ours: true,
+            claimed: true,
+            bootstrapped: true,
+            settled: true,
+            delete_settled: true,
+            ..Seen::default()
+        }
+    }
+
+    fn word(decision: &Decision<Effect>) -> String {
+        match decision {
+            Decision::Record(change) => {
+                let marks = change.marks.iter().map(|mark| format!("{}:{:?}", mark.step, mark.state));
+                marks.collect::<Vec<_>>().join(" ")
+            }
+            Decision::Act(call) => format!("{:?}", call.effect),
+            Decision::Wait { step, .. } => format!("wait {step}"),
+            Decision::End(outcome) => format!("{:?} {}", outcome.phase, outcome.reason),
+        }
+    }
+
+    #[track_caller]
+    fn expect(step: &str, change: impl FnOnce(&mut Seen), expected: &str) {
+        let mut seen = at(step);
+        change(&mut seen);
+        assert_eq!(word(&decide(&seen)), expected);
+    }
+
+    fn stop(reason: &'static str) -> Option<Stop> {
+        Some(Stop { reason, why: "enough".to_owned() })
+    }
+
+    #[test]
+    fn nothing_goes_before_everything_is_written_down() {
+        expect(SNAPSHOT, |seen| seen.claimed = false, "Claim");
+        expect(SNAPSHOT, |seen| seen.bootstrapped = false, "wait SnapshotServer");
+        expect(SNAPSHOT, |seen| seen.blueprint = None, "Snapshot");
+        expect(SNAPSHOT, |_| (), "ClaimServer:Done SnapshotServer:Done DeleteServer:Running");
+        expect(SNAPSHOT, |seen| seen.ours = false, "Failed NotOurs");
+        expect(SNAPSHOT, |seen| seen.old = None, "Failed ServerMissing");
+        expect(SNAPSHOT, |seen| seen.stop = stop("Requested"), "Cancelled Requested");
+    }
+
+    #[test]
+    fn the_old_server_is_deleted_once_and_until_then_it_can_be_stopped() {
+        let deleting = |seen: &mut Seen| {
+            if let Some(old) = &mut seen.old {
+                old.task_state = Some("deleting".to_owned());
+            }
+        };
+        expect(DELETE, |_| (), "DeleteServer(\"old\")");
+        expect(DELETE, deleting, "wait DeleteServer");
+        expect(DELETE, |seen| seen.deleted_lately = true, "wait DeleteServer");
+        expect(DELETE, |seen| seen.stop = stop("Requested"), "Cancelled Requested");
+        let unsettled = |seen: &mut Seen| (seen.stop, seen.delete_settled) = (stop("Requested"), false);
+        expect(DELETE, unsettled, "wait DeleteServer");
+        expect(DELETE, |seen| seen.old = None, "DeleteServer:Done CreateVolumes:Running");
+    }
+
+    #[test]
+    fn volumes_are_made_when_the_old_ones_are_gone() {
+        let slot = |stale: &[Volume], new: &[Volume], settled: bool| {
+            let slot = Slot {
+                name: "r".to_owned(),
+                stale: stale.to_vec(),
+                new: new.to_vec(),
+                settled,
+                ..Slot::default()
+            };
+            move |seen: &mut Seen| seen.volumes = vec![slot]
+        };
+        expect(VOLUMES, slot(&[volume("o", "in-use")], &[], true), "wait CreateVolumes");
+        expect(VOLUMES, slot(&[volume("o", "available")], &[], true), "DeleteVolume(\"o\")");
+        expect(VOLUMES, slot(&[], &[], false), "wait CreateVolumes");
+        expect(VOLUMES, slot(&[], &[], true), "CreateVolume(\"r\")");
+        expect(VOLUMES, slot(&[], &[volume("n", "creating")], true), "wait CreateVolumes");
+        expect(VOLUMES, slot(&[], &[volume("n", "error")], true), "DeleteVolume(\"n\")");
+        expect(
+            VOLUMES,
+            slot(&[], &[volume("a", "available"), volume("b", "available")], true),
+            "DeleteVolume(\"b\")",
+        );
+        expect(
+            VOLUMES,
+            slot(&[], &[volume("n", "available")], true),
+            "CreateVolumes:Done CreateServer:Running",
+        );
+    }
+
+    #[test]
+    fn one_server_is_made_and_made_again_when_it_cannot_be_built() {
+        let new = |status: &str| {
+            let server = server("new", status);
+            move |seen: &mut Seen| seen.new = vec![server]
+        };
+        expect(CREATE, |_| (), "CreateServer({})");
+        expect(CREATE, |seen| seen.settled = false, "wait CreateServer");
+        expect(CREATE, |seen| seen.stop = stop("Requested"), "CreateServer({})");
+        expect(CREATE, new("BUILD"), "wait CreateServer");
+        expect(CREATE, new("ERROR"), "DeleteServer(\"new\")");
+        expect(
+            CREATE,
+            |seen| (seen.new, seen.created_lately) = (vec![server("new", "ERROR")], true),
+            "wait CreateServer",
+        );
+        expect(
+            CREATE,
+            |seen| seen.new = vec![server("a", "BUILD"), server("b", "BUILD")],
+            "DeleteServer(\"b\")",
+        );
+        expect(CREATE, new("ACTIVE"), "CreateServer:Done AwaitServer:Done RecordServer:Running");
+        expect(RECORD, new("ACTIVE"), "Record(\"new\")");
+        expect(
+            RECORD,
+            |seen| (seen.new, seen.recorded) = (vec![server("new", "ACTIVE")], true),
+            "Complete Succeeded",
+        );
+    }
+
+    #[test]
+    fn a_machine_that_is_deleted_gets_no_new_server_but_what_was_made_is_handed_over() {
+        let deleted = |seen: &mut Seen| seen.stop = stop("MachineDeleting");
+        expect(CREATE, deleted, "Failed MachineDeleting");
+        expect(
+            CREATE,
+            |seen| (seen.stop, seen.settled) = (stop("MachineDeleting"), false),
+            "wait CreateServer",
+        );
+        let made =
+            |seen: &mut Seen| (seen.stop, seen.new) = (stop("MachineDeleting"), vec![server("new", "BUILD")]);
+        expect(CREATE, made, "Record(\"new\")");
+    }
+}

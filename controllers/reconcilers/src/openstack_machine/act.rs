@@ -1,0 +1,277 @@
+//! Makes one step's effect, and notes what came of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use apiserver_types::{
+    Machine, OpenStackCluster, OpenStackMachine, ResolvedMachineSpec, ResolvedPortSpec, SchedulerHintType,
+};
+use controllers_infrastructure::{
+    Cloud, CloudError, ErrorClass, FixedIp, NewPort, NewServer, NewVolume, PortUpdate, Server, TaggedKind,
+};
+use controllers_runtime::{JOURNAL_ANNOTATION, Mark, Trouble};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use super::decide::{Seen, Step, Wanted, address_pairs};
+use super::desired::{self, VolumeWish};
+use super::observe::is_written;
+use crate::names;
+
+/// What is worked with.
+pub(super) struct Actor<'a> {
+    pub api: &'a Api<OpenStackMachine>,
+    pub cloud: &'a Arc<dyn Cloud>,
+    pub machine: &'a Machine,
+    pub cluster: &'a OpenStackCluster,
+    pub wanted: &'a Wanted,
+    pub resolved: &'a ResolvedMachineSpec,
+    pub mark: &'a Mark,
+    pub user_data: Option<&'a [u8]>,
+}
+
+/// What was made or changed, for an Event: reason and message.
+type Told = Option<(&'static str, String)>;
+
+impl Actor<'_> {
+    /// Makes one effect.
+    pub(super) async fn act(
+        &self,
+        step: Step,
+        object: &mut OpenStackMachine,
+        seen: &mut Seen,
+    ) -> Result<Told, Trouble> {
+        let attempt = step.attempt(&self.wanted.name);
+        self.make(step, object, seen).await.map_err(|trouble| match attempt {
+            Some(attempt) => trouble.during(|| attempt),
+            None => trouble,
+        })
+    }
+
+    async fn make(
+        &self,
+        step: Step,
+        object: &mut OpenStackMachine,
+        seen: &mut Seen,
+    ) -> Result<Told, Trouble> {
+        match step {
+            Step::Journal(entries) => {
+                for (kind, name) in entries {
+                    seen.journal.intend(kind, &name);
+                }
+                write_journal(self.api, object, seen).await?;
+                Ok(None)
+            }
+            Step::CreateVolume(wish) => self.create_volume(object, seen, wish).await,
+            Step::CreatePort(spec) => self.create_port(seen, spec).await,
+            Step::TagPort { name, id, tags } => {
+                self.cloud.set_tags(TaggedKind::Port, &id, &tags).await?;
+                seen.ports.entry(name).and_modify(|port| port.tags = tags);
+                Ok(None)
+            }
+            Step::SetAddressPairs { name, id, pairs } => {
+                let change = PortUpdate { allowed_address_pairs: Some(pairs), security_groups: None };
+                let port = self.cloud.update_port(&id, &change).await?;
+                seen.ports.insert(name.clone(), port);
+                Ok(Some(("PortChanged", format!("set the allowed address pairs of port {name} ({id})"))))
+            }
+            Step::CreateServer => self.create_server(object, seen).await,
+            Step::DeleteBrokenVolume { name, id, status } => {
+                self.delete_broken_volume(seen, &name, &id, &status).await
+            }
+            Step::DeleteBroken { id, fault } => self.delete_broken(seen, &id, fault).await,
+            Step::SetProviderId(provider_id) => self.set_provider_id(object, seen, provider_id).await,
+            Step::TakeEndpoint { floating_ip, port } => {
+                self.cloud.associate_floating_ip(&floating_ip, Some(&port)).await?;
+                if let Some(known) = &mut seen.endpoint_ip {
+                    known.port_id = Some(port.clone());
+                }
+                Ok(Some(("FloatingIPAssociated", format!("floating IP {floating_ip} leads to port {port}"))))
+            }
+            Step::Wait(_) | Step::Nothing => Ok(None),
+        }
+    }
+
+    async fn create_volume(
+        &self,
+        object: &OpenStackMachine,
+        seen: &mut Seen,
+        wish: VolumeWish,
+    ) -> Result<Told, Trouble> {
+        let new = NewVolume {
+            name: wish.name.clone(),
+            description: self.mark.description(),
+            size_gib: wish.size_gib,
+            volume_type: wish.kind,
+            availability_zone: wish.zone,
+            image_id: self.resolved.image_id.clone().filter(|_| wish.root),
+            metadata: [(Mark::METADATA_KEY.to_owned(), self.mark.tag())].into(),
+        };
+        let volume = self.cloud.create_volume(&new).await?;
+        seen.journal.learn(names::VOLUME, &wish.name, &volume.id);
+        let told = format!("created volume {} ({}) for {}", wish.name, volume.id, object.name_any());
+        seen.volumes.insert(wish.name, volume);
+        Ok(Some(("VolumeCreated", told)))
+    }
+
+    async fn create_port(&self, seen: &mut Seen, spec: ResolvedPortSpec) -> Result<Told, Trouble> {
+        let port = self.cloud.create_port(&new_port(&spec, self.mark)).await?;
+        seen.journal.learn(names::PORT, &spec.name, &port.id);
+        let told = format!("created port {} ({})", spec.name, port.id);
+        seen.ports.insert(spec.name, port);
+        Ok(Some(("PortCreated", told)))
+    }
+
+    async fn create_server(&self, object: &OpenStackMachine, seen: &mut Seen) -> Result<Told, Trouble> {
+        let new = self.new_server(object, seen);
+        let id = self.cloud.create_server(&new).await?;
+        seen.journal.learn(names::SERVER, &new.name, &id);
+        seen.known_server = Some(id.clone());
+        let told = format!("created server {} ({id})", new.name);
+        // Nova answers before it builds; what it has accepted is being built.
+        seen.server = Some(Server {
+            id,
+            name: new.name,
+            status: "BUILD".to_owned(),
+            tags: new.tags,
+            ..Server::default()
+        });
+        Ok(Some(("ServerCreated", told)))
+    }
+
+    fn new_server(&self, object: &OpenStackMachine, seen: &Seen) -> NewServer {
+        let spec = &object.spec;
+        let volumes = &self.wanted.volumes;
+        let id_of = |name: &str| seen.volumes.get(name).map(|volume| volume.id.clone());
+        let boots_from_volume = volumes.iter().any(|volume| volume.root);
+        let ports = self.wanted.ports.iter().filter_map(|port| seen.ports.get(&port.name));
+        let metadata = spec.server_metadata.iter().flatten();
+        NewServer {
+            name: object.name_any(),
+            image_id: self.resolved.image_id.clone().filter(|_| !boots_from_volume),
+            flavor_id: self.resolved.flavor_id.clone().unwrap_or_default(),
+            ports: ports.map(|port| port.id.clone()).collect(),
+            key_name: spec.ssh_key_name.clone().filter(|name| !name.is_empty()),
+            metadata: metadata.map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
+            tags: self.mark.tags(Some(&desired::tags(object, self.cluster, None))),
+            config_drive: spec.config_drive,
+            user_data: self.user_data.map(<[u8]>::to_vec),
+            availability_zone: desired::availability_zone(self.machine, self.cluster),
+            server_group_id: self.resolved.server_group_id.clone(),
+            scheduler_hints: hints(object),
+            block_devices: desired::block_devices(object, volumes, id_of),
+        }
+    }
+
+    /// Nova could not build it. It may next time, with another server: this one can do nothing.
+    async fn delete_broken(&self, seen: &mut Seen, id: &str, fault: String) -> Result<Told, Trouble> {
+        match self.cloud.delete_server(id).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
+        }
+        seen.server = None;
+        seen.known_server = None;
+        let class =
+            if fault.contains("No valid host") { ErrorClass::NoValidHost } else { ErrorClass::Broken };
+        let message = format!("server {id} went into ERROR and was deleted to try again: {fault}");
+        Err(CloudError::new(class, format!("build server {}", self.wanted.name), message).into())
+    }
+
+    /// Cinder could not make it; it may next time.
+    async fn delete_broken_volume(
+        &self,
+        seen: &mut Seen,
+        name: &str,
+        id: &str,
+        status: &str,
+    ) -> Result<Told, Trouble> {
+        match self.cloud.delete_volume(id).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
+        }
+        seen.volumes.remove(name);
+        let message = format!("volume {id} went into {status:?} and was deleted to try again");
+        Err(CloudError::new(ErrorClass::Broken, format!("create volume {name}"), message).into())
+    }
+
+    async fn set_provider_id(
+        &self,
+        object: &mut OpenStackMachine,
+        seen: &mut Seen,
+        provider_id: String,
+    ) -> Result<Told, Trouble> {
+        let change = json!({
+            "metadata": {"resourceVersion": object.resource_version()},
+            "spec": {"providerID": provider_id},
+        });
+        *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
+        let told = format!("server {} is up", seen.known_server.as_deref().unwrap_or_default());
+        seen.provider_id = Some(provider_id);
+        Ok(Some(("ServerActive", told)))
+    }
+}
+
+/// Writes the journal if it is not what is stored.
+pub(super) async fn write_journal(
+    api: &Api<OpenStackMachine>,
+    object: &mut OpenStackMachine,
+    seen: &Seen,
+) -> Result<(), Trouble> {
+    if is_written(object, &seen.journal) {
+        return Ok(());
+    }
+    let change = json!({"metadata": {
+        "resourceVersion": object.resource_version(),
+        "annotations": {JOURNAL_ANNOTATION: seen.journal.text()},
+    }});
+    *object = api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
+    Ok(())
+}
+
+fn new_port(spec: &ResolvedPortSpec, mark: &Mark) -> NewPort {
+    let fixed_ip = |ip: &apiserver_types::ResolvedFixedIp| FixedIp {
+        subnet_id: ip.subnet.clone(),
+        ip_address: ip.ip_address.clone(),
+    };
+    let mut profile = BTreeMap::new();
+    if let Some(asked) = &spec.profile {
+        if asked.ovs_hw_offload == Some(true) {
+            profile.insert("capabilities".to_owned(), r#"["switchdev"]"#.to_owned());
+        }
+        if asked.trusted_vf == Some(true) {
+            profile.insert("trusted".to_owned(), "true".to_owned());
+        }
+    }
+    let value_specs = spec.value_specs.iter().flatten();
+    NewPort {
+        name: spec.name.clone(),
+        description: spec.description.clone().unwrap_or_else(|| mark.description()),
+        network_id: spec.network_id.clone(),
+        fixed_ips: spec.fixed_ips.iter().flatten().map(fixed_ip).collect(),
+        security_groups: spec.security_groups.clone(),
+        allowed_address_pairs: address_pairs(spec),
+        admin_state_up: spec.admin_state_up,
+        mac_address: spec.mac_address.clone(),
+        host_id: spec.host_id.clone(),
+        vnic_type: spec.vnic_type.clone(),
+        profile,
+        port_security: spec.enable_port_security,
+        propagate_uplink_status: spec.propagate_uplink_status,
+        value_specs: value_specs.map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
+    }
+}
+
+fn hints(object: &OpenStackMachine) -> BTreeMap<String, String> {
+    let hints = object.spec.scheduler_hint_additional_properties.iter().flatten();
+    hints
+        .map(|hint| {
+            let value = match hint.value.kind {
+                SchedulerHintType::Bool => json!(hint.value.bool.unwrap_or_default()),
+                SchedulerHintType::Number => json!(hint.value.number.unwrap_or_default()),
+                SchedulerHintType::String => json!(hint.value.string.clone().unwrap_or_default()),
+            };
+            (hint.name.clone(), value.to_string())
+        })
+        .collect()
+}
