@@ -83,16 +83,16 @@ pub(crate) fn paths(kind: &str) -> impl Iterator<Item = String> {
 }
 
 /// What is wrong with a duration, in the words of Go, which read it so far.
-pub(crate) fn fault(text: &str) -> Option<String> {
-    if let Some(fault) = syntax_fault(text) {
-        return Some(fault);
+pub(crate) fn error(text: &str) -> Option<String> {
+    if let Some(error) = syntax_error(text) {
+        return Some(error);
     }
     let is_negative =
         seconds(&json!(text)).and_then(|seconds| seconds.as_i64()).is_some_and(|found| found < 0);
     is_negative.then(|| "must be greater than or equal to 0".to_owned())
 }
 
-fn syntax_fault(text: &str) -> Option<String> {
+fn syntax_error(text: &str) -> Option<String> {
     let invalid = || Some(format!("time: invalid duration {text:?}"));
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn durations_are_refused_in_the_words_of_go() {
         for good in ["0", "0s", "1h30m", "1.5h", ".5s", "+2m", "1500ms", "2562047h"] {
-            assert_eq!(fault(good), None, "{good}");
+            assert_eq!(error(good), None, "{good}");
         }
         for (text, problem) in [
             ("abc", "time: invalid duration \"abc\""),
@@ -144,7 +144,7 @@ mod tests {
             ("1h-1m", "time: unknown unit \"h-\" in duration \"1h-1m\""),
             ("-5s", "must be greater than or equal to 0"),
         ] {
-            assert_eq!(fault(text).as_deref(), Some(problem), "{text}");
+            assert_eq!(error(text).as_deref(), Some(problem), "{text}");
         }
     }
 }

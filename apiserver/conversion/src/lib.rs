@@ -41,7 +41,7 @@ mod unconvertible;
 use serde_json::Value;
 
 pub use lossless::Lossless;
-pub use unconvertible::Unsayable;
+pub use unconvertible::Unconvertible;
 
 /// How the fields of one older version of a kind are called in the stored one.
 ///

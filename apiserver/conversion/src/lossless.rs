@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::Rules;
 use crate::fields::put;
 use crate::round_trip::{Note, merge};
-use crate::unconvertible::{self, Unsayable};
+use crate::unconvertible::{self, Unconvertible};
 
 /// Where clients of an older version find what only the stored one can say: Cluster API's own name.
 const STORED_DATA: &str = "cluster.x-k8s.io/conversion-data";
@@ -70,9 +70,9 @@ impl Lossless {
     }
 
     /// What an object of the older version says that cannot be stored in any way that means the same.
-    pub fn unsayable(&self, older: &Value) -> Vec<Unsayable> {
+    pub fn unconvertible(&self, older: &Value) -> Vec<Unconvertible> {
         match self.rules.version {
-            "v1beta1" => unconvertible::unsayable(self.rules.kind, older),
+            "v1beta1" => unconvertible::unconvertible(self.rules.kind, older),
             _ => Vec::new(),
         }
     }
@@ -80,7 +80,7 @@ impl Lossless {
     /// What a kind fills in where nothing could be stored does not hide why: whoever judges the object
     /// sees what was written. In lists nothing is filled in.
     fn show_unsayable(&self, note: &Note, older: &mut Value) {
-        for one in self.unsayable(note.written()) {
+        for one in self.unconvertible(note.written()) {
             if !one.field.contains('[') {
                 put(older, &one.field, one.value);
             }

@@ -23,7 +23,7 @@ pub(crate) fn paths(kind: &str) -> &'static [&'static str] {
 }
 
 /// What is wrong with a group and a version, in the words of Kubernetes, which read it so far.
-pub(crate) fn fault(text: &str) -> Option<String> {
+pub(crate) fn error(text: &str) -> Option<String> {
     (text.matches('/').count() > 1).then(|| format!("unexpected GroupVersion string: {text}"))
 }
 

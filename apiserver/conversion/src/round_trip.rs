@@ -166,9 +166,9 @@ fn merge_items(base: &[Value], kept: &[Value], now: &mut Vec<Value>) {
         let (base, kept) = (find(base, item), find(kept, item));
         merge(base.as_ref(), kept.as_ref(), item);
     }
-    let unsayable = kept.iter().filter(|item| find(base, item).is_none() && find(now, item).is_none());
-    let unsayable: Vec<Value> = unsayable.cloned().collect();
-    now.extend(unsayable);
+    let unconvertible = kept.iter().filter(|item| find(base, item).is_none() && find(now, item).is_none());
+    let unconvertible: Vec<Value> = unconvertible.cloned().collect();
+    now.extend(unconvertible);
 }
 
 /// What tells the items of each of these lists apart.

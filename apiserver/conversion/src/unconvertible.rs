@@ -8,7 +8,7 @@ use crate::{durations, references};
 
 /// A value that has no counterpart in the stored version.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Unsayable {
+pub struct Unconvertible {
     /// Path of the field, e.g. `spec.unhealthyConditions[0].timeout`.
     pub field: String,
     /// What it says.
@@ -18,25 +18,25 @@ pub struct Unsayable {
 }
 
 /// Everything of the kind in an object of v1beta1.
-pub(crate) fn unsayable(kind: &str, object: &Value) -> Vec<Unsayable> {
+pub(crate) fn unconvertible(kind: &str, object: &Value) -> Vec<Unconvertible> {
     let mut found = Vec::new();
     for path in durations::paths(kind) {
-        collect(object, &path, "", durations::fault, &mut found);
+        collect(object, &path, "", durations::error, &mut found);
     }
     for path in references::paths(kind) {
-        collect(object, path, "", references::fault, &mut found);
+        collect(object, path, "", references::error, &mut found);
     }
     found
 }
 
-/// Adds the texts at `path` that have a fault; `[]` behind a name is each item of a list. `taken` is
+/// Adds the texts at `path` that have an error; `[]` behind a name is each item of a list. `taken` is
 /// the path that led to `at`.
 fn collect(
     at: &Value,
     path: &str,
     taken: &str,
-    fault: fn(&str) -> Option<String>,
-    found: &mut Vec<Unsayable>,
+    error: fn(&str) -> Option<String>,
+    found: &mut Vec<Unconvertible>,
 ) {
     let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
     let (field, is_list) = name.strip_suffix("[]").map_or((name, false), |field| (field, true));
@@ -45,13 +45,13 @@ fn collect(
     match (rest, value) {
         (Some(rest), Value::Array(items)) if is_list => {
             for (index, item) in items.iter().enumerate() {
-                collect(item, rest, &format!("{taken}[{index}]"), fault, found);
+                collect(item, rest, &format!("{taken}[{index}]"), error, found);
             }
         }
-        (Some(rest), _) if !is_list => collect(value, rest, &taken, fault, found),
+        (Some(rest), _) if !is_list => collect(value, rest, &taken, error, found),
         (None, Value::String(text)) => {
-            if let Some(problem) = fault(text) {
-                found.push(Unsayable { field: taken, value: json!(text), problem });
+            if let Some(problem) = error(text) {
+                found.push(Unconvertible { field: taken, value: json!(text), problem });
             }
         }
         _ => {}
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn fields(kind: &str, object: &Value) -> Vec<String> {
-        unsayable(kind, object).into_iter().map(|one| one.field).collect()
+        unconvertible(kind, object).into_iter().map(|one| one.field).collect()
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
                 "spec.machineTemplate.infrastructureRef.apiVersion",
             ),
         ] {
-            let found = unsayable(kind, &object);
+            let found = unconvertible(kind, &object);
             assert_eq!(found.first().map(|one| one.field.as_str()), Some(expected), "{kind}");
             assert!(found.iter().all(|one| one.problem == "unexpected GroupVersion string: a/b/c"), "{kind}");
         }

@@ -38,7 +38,7 @@ thread_local! {
 
 /// Tells the group whose member calls this that what the member waited for came to others at the same time, who will be
 /// done soon: the head had better wait for what they say. Outside of a group it does nothing.
-pub fn others_follow() {
+pub fn defer_flush() {
     OTHERS_FOLLOW.set(true);
 }
 
@@ -87,7 +87,7 @@ struct Members {
 
 /// Futures that take turns in the task that polls the group. As a future by itself it ends when all of them have.
 #[derive(Debug)]
-pub struct Group {
+pub struct InlineExecutor {
     shared: Arc<Shared>,
     running: FuturesUnordered<Member>,
     members: Arc<Part>,
@@ -96,7 +96,7 @@ pub struct Group {
     is_owed: bool,
 }
 
-impl Default for Group {
+impl Default for InlineExecutor {
     fn default() -> Self {
         let shared = Arc::new(Shared::default());
         let part = || Arc::new(Part::new(&shared.woken));
@@ -105,7 +105,7 @@ impl Default for Group {
     }
 }
 
-impl Group {
+impl InlineExecutor {
     /// What adds to it.
     #[must_use]
     pub fn spawner(&self) -> Spawner {
@@ -114,7 +114,7 @@ impl Group {
 
     /// Has all take turns with `head`, until that is ready or everybody waits. It comes after the members, so that it
     /// finds what they left for it. Where it wants to go on by itself after members said something and are not done, or
-    /// [`others_follow`], others have their turn first: they may be about to have more of them say something.
+    /// [`defer_flush`], others have their turn first: they may be about to have more of them say something.
     pub fn poll_with<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -183,7 +183,7 @@ impl Group {
     }
 }
 
-impl Future for Group {
+impl Future for InlineExecutor {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {

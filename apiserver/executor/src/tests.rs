@@ -20,7 +20,7 @@ impl Wake for Counting {
 
 #[test]
 fn members_that_wake_each_other_do_not_wake_the_task() {
-    let mut group = Group::default();
+    let mut group = InlineExecutor::default();
     let (ask, mut asked) = mpsc::unbounded::<oneshot::Sender<u32>>();
     let spawner = group.spawner();
     let inner = spawner.clone();
@@ -41,7 +41,7 @@ fn members_that_wake_each_other_do_not_wake_the_task() {
 
 #[test]
 fn who_wakes_from_outside_wakes_the_task_once() {
-    let mut group = Group::default();
+    let mut group = InlineExecutor::default();
     let (ask, mut asked) = mpsc::unbounded::<()>();
     group.spawner().execute(async move { while asked.next().await.is_some() {} });
     let woken = Arc::new(Counting::default());
@@ -63,7 +63,7 @@ fn who_wakes_from_outside_wakes_the_task_once() {
 fn the_head_hears_what_all_members_say_at_a_time() {
     const MANY: usize = 20;
     let heard = || {
-        let mut group = Group::default();
+        let mut group = InlineExecutor::default();
         let said = Arc::new(AtomicUsize::new(0));
         for _ in 0..MANY {
             let (said, mut is_said) = (Arc::clone(&said), false);
@@ -89,7 +89,7 @@ fn the_head_hears_what_all_members_say_at_a_time() {
 
 /// How often the head has its turn, which wants to go on at once each time, after a member is done.
 fn heads_turns(member: impl Future<Output = ()> + Send + 'static) -> usize {
-    let mut group = Group::default();
+    let mut group = InlineExecutor::default();
     group.spawner().execute(member);
     let mut turns = 0;
     let polled = group.poll_with(&mut Context::from_waker(&noop_waker()), |context| {
@@ -106,14 +106,14 @@ fn an_answer_waits_for_others_that_follow() {
     // On a busy machine a turn may be over after the first.
     assert!((0..20).any(|_| heads_turns(async {}) == 2), "nobody else is waited for");
     for _ in 0..20 {
-        assert_eq!(heads_turns(async { others_follow() }), 1);
+        assert_eq!(heads_turns(async { defer_flush() }), 1);
     }
     assert!((0..20).any(|_| heads_turns(async {}) == 2), "what was said before is forgotten");
 }
 
 #[test]
 fn nobody_keeps_the_thread() {
-    let mut group = Group::default();
+    let mut group = InlineExecutor::default();
     let woken = Arc::new(Counting::default());
     let waker = Waker::from(Arc::clone(&woken));
     group.spawner().execute(poll_fn(|context| {
@@ -129,7 +129,7 @@ fn nobody_keeps_the_thread() {
 /// Members that have much to do at a time have as many turns, and what comes after them has its part of each.
 #[test]
 fn a_turn_is_no_longer_for_many() {
-    let mut group = Group::default();
+    let mut group = InlineExecutor::default();
     for _ in 0..3 {
         group.spawner().execute(async { std::thread::sleep(LONGEST_TURN) });
     }
@@ -151,7 +151,7 @@ fn a_turn_is_no_longer_for_many() {
 /// What the runtime lets a task do before others are to go on is not for the members alone.
 #[tokio::test]
 async fn members_that_leave_nothing_come_second() {
-    let mut group = Group::default();
+    let mut group = InlineExecutor::default();
     group.spawner().execute(async {
         loop {
             coop::consume_budget().await;
@@ -175,7 +175,7 @@ async fn members_that_leave_nothing_come_second() {
 
 #[test]
 fn a_panic_ends_only_who_panicked() {
-    let mut group = Group::default();
+    let mut group = InlineExecutor::default();
     let (done, mut is_done) = oneshot::channel();
     group.spawner().execute(async { panic!("on purpose") });
     group.spawner().execute(async move { done.send(()).unwrap() });
@@ -187,7 +187,7 @@ fn a_panic_ends_only_who_panicked() {
 
 #[test]
 fn what_is_added_to_a_group_that_ended_is_dropped() {
-    let group = Group::default();
+    let group = InlineExecutor::default();
     let spawner = group.spawner();
     let (kept, mut dropped) = oneshot::channel::<()>();
     drop(group);
@@ -198,7 +198,7 @@ fn what_is_added_to_a_group_that_ended_is_dropped() {
 /// A member that holds what adds to its group does not keep it.
 #[test]
 fn a_group_that_is_dropped_drops_its_members() {
-    let mut group = Group::default();
+    let mut group = InlineExecutor::default();
     let spawner = group.spawner();
     let (kept, mut dropped) = oneshot::channel::<()>();
     let held = spawner.clone();
@@ -214,7 +214,7 @@ fn a_group_that_is_dropped_drops_its_members() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_wake_is_lost_between_threads() {
     const ROUNDS: u32 = 20_000;
-    let group = Group::default();
+    let group = InlineExecutor::default();
     let (ask, mut asked) = mpsc::unbounded::<oneshot::Sender<()>>();
     group.spawner().execute(async move {
         while let Some(answer) = asked.next().await {

@@ -36,14 +36,14 @@ pub async fn connect_to_watch(kubeconfig: &Path) -> Result<kube::Client, Connect
 }
 
 async fn client(kubeconfig: &Path, patience: Duration) -> Result<kube::Client, ConnectError> {
-    let fault = |detail: String| ConnectError { path: kubeconfig.display().to_string(), detail };
-    let read = Kubeconfig::read_from(kubeconfig).map_err(|error| fault(error.to_string()))?;
+    let failed = |detail: String| ConnectError { path: kubeconfig.display().to_string(), detail };
+    let read = Kubeconfig::read_from(kubeconfig).map_err(|error| failed(error.to_string()))?;
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(read, &options).await;
-    let mut config = config.map_err(|error| fault(error.to_string()))?;
+    let mut config = config.map_err(|error| failed(error.to_string()))?;
     config.connect_timeout = Some(DEADLINE);
     config.read_timeout = Some(patience);
-    kube::Client::try_from(config).map_err(|error| fault(error.to_string()))
+    kube::Client::try_from(config).map_err(|error| failed(error.to_string()))
 }
 
 /// Whether an error says nothing about what was asked: the host was not reached, is overloaded or

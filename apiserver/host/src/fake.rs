@@ -82,7 +82,7 @@ impl Fake {
         let line = format!("{method} {}", request.uri().path());
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-        // Others get their turn between a question and its answer, as with a real host.
+        // ObjectReader get their turn between a question and its answer, as with a real host.
         tokio::task::yield_now().await;
         let answer = {
             let mut state = self.0.lock().unwrap();

@@ -21,7 +21,7 @@ use crate::filters::{audit_id, authentication, authorization, availability, impe
 use crate::lifecycle::random_fraction;
 use crate::observe::audit;
 use crate::observe::metrics::Asked;
-use crate::observe::request_scope::Exchange;
+use crate::observe::request_scope::RequestScope;
 use crate::request::Call;
 use crate::request::query::Query;
 use crate::request::request_info::RequestInfo;
@@ -43,13 +43,13 @@ where
         RequestInfo::resolve(request.method(), request.uri().path(), query.flag("watch"), named.as_deref());
     let (version, head_only) = (request.version(), request.method() == http::Method::HEAD);
     let compressed = !info.is_long_running() && compression::is_wanted(request.headers());
-    let mut exchange = open(server, &request, connection, &query, &info, &audit_id);
+    let mut scope = open(server, &request, connection, &query, &info, &audit_id);
     let is_unclear = info.is_unclear();
     let refused = is_unclear.then(|| response::unclear(request.uri()));
     let refused = refused.or_else(|| availability::refusal_at_the_end(server, &info, connection, version));
     let mut answer = match refused {
         Some(answer) => answer,
-        None => pass(server, request, connection, query, info, &mut exchange).await,
+        None => pass(server, request, connection, query, info, &mut scope).await,
     };
     if compressed {
         answer = compression::compress(answer);
@@ -57,7 +57,7 @@ where
     if head_only {
         response::head_only(&mut answer);
     }
-    if server.lifecycle.is_parting() && connection.internal.is_none() {
+    if server.lifecycle.is_draining() && connection.internal.is_none() {
         response::part(&mut answer, version);
     }
     // What that says is so for everybody and for ever.
@@ -66,8 +66,8 @@ where
     }
     audit_id::set(&mut answer, &audit_id);
     // Who asks what is unclear is not asked who they are.
-    close_some(server, connection, version, is_unclear || exchange.is_known());
-    exchange.finish(answer, started.elapsed())
+    close_some(server, connection, version, is_unclear || scope.is_known());
+    scope.finish(answer, started.elapsed())
 }
 
 fn open<B>(
@@ -77,13 +77,13 @@ fn open<B>(
     query: &Query,
     info: &RequestInfo,
     audit_id: &str,
-) -> Exchange {
+) -> RequestScope {
     let asked = Asked::new(server, (request.method(), request.headers()), info, query);
     let quiet = audit::is_quiet(info, connection.internal.is_some());
     let record = server.settings.audit.as_ref().map(|_| {
         audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info).quiet(quiet)
     });
-    Exchange::open(server, &asked, record)
+    RequestScope::open(server, &asked, record)
 }
 
 async fn pass<B>(
@@ -92,7 +92,7 @@ async fn pass<B>(
     connection: &Connection,
     query: Query,
     info: RequestInfo,
-    exchange: &mut Exchange,
+    scope: &mut RequestScope,
 ) -> Answer
 where
     B: Body<Data = Bytes> + Send,
@@ -104,20 +104,20 @@ where
     let longest = match asked {
         Ok(asked) => asked.map_or(deadline::LONGEST, |asked| asked.min(deadline::LONGEST)),
         Err(error) => {
-            exchange.stopped_early();
+            scope.rejected_early();
             return response::error(&error, of_errors.encoding());
         }
     };
     let served = {
         // Where it stays: it is large, and would be copied on its way into the clock's hands.
-        let serving = pin!(serve(server, request, connection, query, info, exchange));
+        let serving = pin!(serve(server, request, connection, query, info, scope));
         tokio::time::timeout(longest, serving).await
     };
     match served.unwrap_or_else(|_| Served::Answered(Err(ApiError::timeout()))) {
         Served::Answered(Ok(answer)) => answer,
         Served::Answered(Err(error)) => response::error(&error, of_errors.encoding()),
         Served::Panicked(answer) => {
-            exchange.panicked();
+            scope.panicked();
             answer
         }
     }
@@ -129,18 +129,18 @@ async fn serve<B>(
     connection: &Connection,
     query: Query,
     info: RequestInfo,
-    exchange: &mut Exchange,
+    scope: &mut RequestScope,
 ) -> Served
 where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match admit(server, request, connection, query, info, exchange).await {
+    match admit(server, request, connection, query, info, scope).await {
         Ok(Admitted::Refused(answer)) => Served::Answered(Ok(*answer)),
         Ok(Admitted::Call(call, turn)) => {
-            exchange.admitted();
+            scope.admitted();
             let (served, seat) = deadline::serve(server, *call, turn).await;
-            exchange.keep(seat);
+            scope.keep(seat);
             served
         }
         Err(error) => Served::Answered(Err(error)),
@@ -159,7 +159,7 @@ async fn admit<B>(
     connection: &Connection,
     query: Query,
     info: RequestInfo,
-    exchange: &mut Exchange,
+    scope: &mut RequestScope,
 ) -> ApiResult<Admitted>
 where
     B: Body<Data = Bytes> + Send,
@@ -167,8 +167,8 @@ where
 {
     let (mut head, incoming) = request.into_parts();
     let found = authentication::authenticate(server, connection, &mut head.headers).await;
-    let user = found.inspect_err(|_| exchange.stopped_early())?;
-    exchange.known_as(&user);
+    let user = found.inspect_err(|_| scope.rejected_early())?;
+    scope.set_user(&user);
     let proxied = connection.peer.is_front_proxy();
     let of_errors = OfErrors::new(&head.headers, &query);
     let user = match impersonation::act_as(server, &mut head.headers, user, proxied).await {
@@ -180,19 +180,19 @@ where
             return Ok(Admitted::Refused(Box::new(answer)));
         }
     };
-    exchange.acts_as(&user);
+    scope.set_impersonated(&user);
     let asked = Instant::now();
-    let turn = match limits::admit(server, &info, &query, &user, exchange.series()).await {
+    let turn = match limits::admit(server, &info, &query, &user, scope.series()).await {
         Ok(turn) => turn,
         Err(answer) => return Ok(Admitted::Refused(answer)),
     };
-    exchange.waited(asked.elapsed());
+    scope.waited(asked.elapsed());
     let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
-    exchange.decided(&decided);
+    scope.decided(&decided);
     decided.result?;
     availability::check(server, &info, &query)?;
     let body = body::read(incoming).await?;
-    exchange.brought(&info, &body);
+    scope.record_body(&info, &body);
     let upgrade = head.extensions.remove();
     let call = Call { headers: head.headers, query, info, user, proxied, body, upgrade };
     Ok(Admitted::Call(Box::new(call), turn))
@@ -208,7 +208,7 @@ fn close_some(server: &ApiServer, connection: &Connection, version: Version, is_
     let is_over = !is_known && connection.peer.identity().is_none();
     if version == Version::HTTP_2 && (drawn || is_over) {
         if is_over {
-            connection.underway.close();
+            connection.in_flight.close();
         }
         connection.close.cancel();
     }

@@ -17,26 +17,26 @@ pub(crate) struct Lifecycle {
     stopping: CancellationToken,
     parting: CancellationToken,
     refusing: CancellationToken,
-    hurry: CancellationToken,
+    force: CancellationToken,
     watch_grace: Duration,
 }
 
 impl Lifecycle {
-    pub(crate) fn new(stopping: CancellationToken, hurry: CancellationToken, watch_grace: Duration) -> Self {
+    pub(crate) fn new(stopping: CancellationToken, force: CancellationToken, watch_grace: Duration) -> Self {
         let (parting, refusing) = (CancellationToken::new(), CancellationToken::new());
-        Self { stopping, parting, refusing, hurry, watch_grace }
+        Self { stopping, parting, refusing, force, watch_grace }
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
     }
 
-    pub(crate) fn is_parting(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.parting.is_cancelled()
     }
 
     /// From now on clients are told to go elsewhere with their next request.
-    pub(crate) fn part(&self) {
+    pub(crate) fn start_draining(&self) {
         self.parting.cancel();
     }
 
@@ -45,18 +45,18 @@ impl Lifecycle {
     }
 
     /// From now on nothing new is begun, and watches end.
-    pub(crate) fn refuse(&self) {
+    pub(crate) fn stop_accepting(&self) {
         self.refusing.cancel();
     }
 
     /// Waits until one watch has to end. Each draws its moment within the grace period: all their
     /// clients at once would be too much for the server that they go to.
     pub(crate) fn watch_over(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (refusing, hurry, grace) = (self.refusing.clone(), self.hurry.clone(), self.watch_grace);
+        let (refusing, force, grace) = (self.refusing.clone(), self.force.clone(), self.watch_grace);
         async move {
             refusing.cancelled().await;
             tokio::select! {
-                () = hurry.cancelled() => {}
+                () = force.cancelled() => {}
                 () = tokio::time::sleep(grace.mul_f64(random_fraction())) => {}
             }
         }

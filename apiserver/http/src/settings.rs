@@ -30,7 +30,7 @@ pub struct Settings {
     /// Over how long the ends of watches are spread after that.
     pub watch_grace: Duration,
     /// Cancelled to cut both short.
-    pub hurry: CancellationToken,
+    pub force: CancellationToken,
     /// Metrics of others that are served with ours.
     pub metrics: Registry,
 }
@@ -44,7 +44,7 @@ impl Default for Settings {
             goaway_chance: 0.0,
             shutdown_delay: Duration::ZERO,
             watch_grace: Duration::ZERO,
-            hurry: CancellationToken::new(),
+            force: CancellationToken::new(),
             metrics: Registry::default(),
         }
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::chain;
 use crate::connection::Connection;
 use crate::documents::Documents;
-use crate::flow_control::Fairness;
+use crate::flow_control::FlowControl;
 use crate::handlers::health::Check;
 use crate::lifecycle::Lifecycle;
 use crate::observe::metrics::Metrics;
@@ -57,7 +57,7 @@ pub struct ApiServer {
     pub(crate) settings: Settings,
     pub(crate) documents: Documents,
     pub(crate) metrics: Metrics,
-    pub(crate) fairness: Fairness,
+    pub(crate) flow_control: FlowControl,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) storage: Arc<StorageHealth>,
 }
@@ -77,8 +77,8 @@ impl ApiServer {
         Self {
             documents,
             metrics: Metrics::new(std::mem::take(&mut settings.metrics)),
-            fairness: Fairness::new(settings.reads_at_once, settings.writes_at_once),
-            lifecycle: Lifecycle::new(parts.shutdown.clone(), settings.hurry.clone(), settings.watch_grace),
+            flow_control: FlowControl::new(settings.reads_at_once, settings.writes_at_once),
+            lifecycle: Lifecycle::new(parts.shutdown.clone(), settings.force.clone(), settings.watch_grace),
             storage,
             parts,
             settings,
@@ -91,13 +91,13 @@ impl ApiServer {
     }
 
     /// From now on a connection of HTTP/1.1 ends with the next answer on it.
-    pub fn part(&self) {
-        self.lifecycle.part();
+    pub fn start_draining(&self) {
+        self.lifecycle.start_draining();
     }
 
     /// From now on nothing new is begun, and watches end; what runs is finished.
-    pub fn refuse(&self) {
-        self.lifecycle.refuse();
+    pub fn stop_accepting(&self) {
+        self.lifecycle.stop_accepting();
     }
 
     /// Serves one request.

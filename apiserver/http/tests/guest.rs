@@ -263,13 +263,13 @@ async fn at_the_end_readiness_fails_first_and_then_nothing_new_is_begun() {
     assert_eq!(watch.next().await["type"], "ADDED");
     let outside = Connection::default();
     assert_eq!(face(&server, "/livez", Version::HTTP_11, &outside).await.2, None);
-    server.server.part();
+    server.server.start_draining();
     assert_eq!(
         face(&server, "/livez", Version::HTTP_11, &outside).await,
         (200, "ok".to_owned(), Some("close".to_owned()))
     );
     assert_eq!(face(&server, "/livez", Version::HTTP_2, &outside).await.2, None);
-    server.server.refuse();
+    server.server.stop_accepting();
     let text = "The apiserver is shutting down, please try again later.\n".to_owned();
     let found = face(&server, GADGETS, Version::HTTP_11, &outside).await;
     assert_eq!(found, (429, text.clone(), Some("close".to_owned())));

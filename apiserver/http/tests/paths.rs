@@ -64,7 +64,7 @@ async fn what_is_not_there_and_what_is_not_allowed() {
 }
 
 #[tokio::test]
-async fn all_faults_of_the_options_are_told_at_once() {
+async fn all_errors_of_the_options_are_told_at_once() {
     let server = Server::start().await;
     let (code, answer) =
         server.post(&format!("{GADGETS}?dryRun=x&fieldManager=a%0A&fieldValidation=Foo"), &json!({})).await;

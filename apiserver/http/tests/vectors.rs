@@ -40,14 +40,14 @@ async fn every_vector_comes_out_as_on_a_real_server() {
         let mut revision = Value::Null;
         for (at, step) in vector["steps"].as_array().unwrap().iter().enumerate() {
             let answer = run(&server, step).await;
-            let mut faults = faults(step, &answer);
-            faults.extend(time_faults(id, at, &answer.body));
+            let mut errors = errors(step, &answer);
+            errors.extend(time_errors(id, at, &answer.body));
             let now = &answer.body["metadata"]["resourceVersion"];
             if NOTHING_WRITTEN.contains(&(id, at)) && *now != revision {
-                faults.push(format!("written: {revision} became {now}"));
+                errors.push(format!("written: {revision} became {now}"));
             }
             revision = now.clone();
-            differences.extend(faults.into_iter().map(|fault| format!("{id} step {}: {fault}", at + 1)));
+            differences.extend(errors.into_iter().map(|error| format!("{id} step {}: {error}", at + 1)));
             checked += 1;
         }
     }
@@ -97,12 +97,12 @@ async fn changed(server: &Server, url: &str, target: &str, words: &str) -> Value
     live
 }
 
-fn faults(step: &Value, answer: &Answer) -> Vec<String> {
+fn errors(step: &Value, answer: &Answer) -> Vec<String> {
     let wanted = &step["expect"];
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let mut compare = |what: &str, found: Value, wanted: Value| {
         if found != wanted {
-            faults.push(format!("{what}: {found} and not {wanted}"));
+            errors.push(format!("{what}: {found} and not {wanted}"));
         }
     };
     compare("status", json!(answer.code), wanted["status"].clone());
@@ -111,7 +111,7 @@ fn faults(step: &Value, answer: &Answer) -> Vec<String> {
         for field in ["code", "reason", "message", "details"] {
             compare(field, answer.body[field].clone(), error[field].clone());
         }
-        return faults;
+        return errors;
     }
     let result = &wanted["result"];
     for field in ["spec", "status"] {
@@ -132,12 +132,12 @@ fn faults(step: &Value, answer: &Answer) -> Vec<String> {
         Value::Array(list)
     };
     compare("owners", owners(&answer.body["metadata"]["managedFields"]), owners(&result["managedFields"]));
-    faults
+    errors
 }
 
 /// Every entry says when it last gained something, if ever; entries are sorted by that.
-fn time_faults(id: &str, at: usize, object: &Value) -> Vec<String> {
-    let mut faults = Vec::new();
+fn time_errors(id: &str, at: usize, object: &Value) -> Vec<String> {
+    let mut errors = Vec::new();
     let mut last = (String::new(), String::new(), String::new());
     for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
         let text = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
@@ -147,16 +147,16 @@ fn time_faults(id: &str, at: usize, object: &Value) -> Vec<String> {
             .iter()
             .any(|(vector, step, who)| *vector == id && *step == at && names.iter().any(|name| name == who));
         if timeless == entry.get("time").is_some() {
-            faults.push(format!("time of {manager} ({operation}): {}", entry["time"]));
+            errors.push(format!("time of {manager} ({operation}): {}", entry["time"]));
         }
         if entry["fieldsType"] != "FieldsV1" {
-            faults.push(format!("fieldsType of {manager}: {}", entry["fieldsType"]));
+            errors.push(format!("fieldsType of {manager}: {}", entry["fieldsType"]));
         }
         let order = (operation, text("time"), manager);
         if order < last {
-            faults.push(format!("{order:?} after {last:?}"));
+            errors.push(format!("{order:?} after {last:?}"));
         }
         last = order;
     }
-    faults
+    errors
 }

@@ -18,7 +18,7 @@ pub struct Caller {
 
 /// One call of a verb.
 #[derive(Debug)]
-pub struct VerbCall<'a> {
+pub struct ActionCall<'a> {
     /// The namespace of the object.
     pub namespace: &'a str,
     /// Its name. That it exists is the verb's to check.
@@ -69,7 +69,7 @@ pub trait Objects: Send + Sync + std::fmt::Debug {
 
 /// One verb of a kind.
 #[async_trait]
-pub trait Verb: Send + Sync + std::fmt::Debug + 'static {
+pub trait ActionHandler: Send + Sync + std::fmt::Debug + 'static {
     /// The subresource's name in the path, e.g. `reboot`.
     fn name(&self) -> &'static str;
 
@@ -86,12 +86,12 @@ pub trait Verb: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// As the API answers them: 404, 409, 422 with field paths, ...
-    async fn invoke(&self, call: VerbCall<'_>) -> ApiResult<VerbAnswer>;
+    async fn invoke(&self, call: ActionCall<'_>) -> ApiResult<ActionResponse>;
 }
 
 /// What a verb answers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct VerbAnswer {
+pub struct ActionResponse {
     /// The object.
     pub object: Value,
     /// Whether the call made something (201) or found what an earlier one made (200).

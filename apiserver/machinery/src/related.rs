@@ -8,7 +8,7 @@ use apiserver_schema::field_errors::FieldError;
 
 /// All objects there are, in their stored versions.
 #[async_trait]
-pub trait Others: Send + Sync + std::fmt::Debug {
+pub trait ObjectReader: Send + Sync + std::fmt::Debug {
     /// One object, by group, plural, namespace and name.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ pub trait Others: Send + Sync + std::fmt::Debug {
 #[derive(Debug, Default)]
 pub struct Judgement {
     /// Reasons to refuse the object.
-    pub faults: Vec<FieldError>,
+    pub errors: Vec<FieldError>,
     /// What its writer should know.
     pub warnings: Vec<String>,
 }

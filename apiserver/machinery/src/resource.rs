@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::action::Verb;
+use crate::action::ActionHandler;
 use crate::conversion::Conversion;
 use crate::strategy::Strategy;
 use apiserver_schema::KindSchema;
@@ -74,7 +74,7 @@ pub struct Resource {
     /// What is special about the kind.
     pub strategy: Arc<dyn Strategy>,
     /// Its imperative subresources.
-    pub verbs: Vec<Arc<dyn Verb>>,
+    pub verbs: Vec<Arc<dyn ActionHandler>>,
 }
 
 impl Resource {
@@ -114,7 +114,7 @@ impl Resource {
     }
 
     /// The verb with this name.
-    pub fn verb(&self, name: &str) -> Option<&Arc<dyn Verb>> {
+    pub fn verb(&self, name: &str) -> Option<&Arc<dyn ActionHandler>> {
         self.verbs.iter().find(|verb| verb.name() == name)
     }
 }

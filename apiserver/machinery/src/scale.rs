@@ -111,7 +111,7 @@ pub fn carry_over(scale: &Scale, object: &Value, wanted: &Value) -> Value {
 /// What is wrong with the numbers of an object whose kind has a Scale.
 pub fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
     let Some(scale) = &resource.scale else { return Vec::new() };
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for path in [&scale.spec_replicas, &scale.status_replicas] {
         let (shown, detail) = match number(object, path) {
             Ok(Some(number)) if number < 0 => (number, "should be a non-negative integer".to_owned()),
@@ -121,14 +121,14 @@ pub fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
             Ok(_) => continue,
             Err(problem) => (0, problem),
         };
-        faults.push(FieldError::invalid(FieldPath::new(path.as_str()), &json!(shown), &detail));
+        errors.push(FieldError::invalid(FieldPath::new(path.as_str()), &json!(shown), &detail));
     }
     if let Some((path, problem)) =
         scale.selector.as_ref().and_then(|path| Some((path, text(object, path).err()?)))
     {
-        faults.push(FieldError::invalid(FieldPath::new(path.as_str()), &json!(""), &problem));
+        errors.push(FieldError::invalid(FieldPath::new(path.as_str()), &json!(""), &problem));
     }
-    faults
+    errors
 }
 
 /// The number at a path, if there is anything; else what is there, in the words of Go.

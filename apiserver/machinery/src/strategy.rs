@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::admission::Creation;
-use crate::metadata::subdomain_faults;
+use crate::metadata::subdomain_errors;
 use crate::protobuf;
-use crate::related::{Judgement, Others};
+use crate::related::{Judgement, ObjectReader};
 use crate::status::ApiResult;
 use crate::table::OwnTable;
 use apiserver_schema::field_errors::FieldError;
@@ -38,8 +38,8 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     /// Sets what clients need not set and restores what they may not change. Must not fail.
     fn prepare(&self, _new: &mut Value, _old: Option<&Value>) {}
 
-    /// Whether [`Strategy::prepare_among`] does anything: objects are converted for it.
-    fn is_prepared_among(&self) -> bool {
+    /// Whether [`Strategy::default_with`] does anything: objects are converted for it.
+    fn defaults_with_related(&self) -> bool {
         false
     }
 
@@ -49,11 +49,11 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// 503 when the others could not be read.
-    async fn prepare_among(
+    async fn default_with(
         &self,
         _new: &mut Value,
         _old: Option<&Value>,
-        _others: &dyn Others,
+        _others: &dyn ObjectReader,
     ) -> ApiResult<Vec<FieldError>> {
         Ok(Vec::new())
     }
@@ -74,11 +74,11 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// 503 when the others could not be read.
-    async fn judge_among(
+    async fn validate_with(
         &self,
         _new: &Value,
         _old: Option<&Value>,
-        _others: &dyn Others,
+        _others: &dyn ObjectReader,
     ) -> ApiResult<Judgement> {
         Ok(Judgement::default())
     }
@@ -87,17 +87,17 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// 503 when the others could not be read.
-    async fn refuse_deletion_among(
+    async fn refuse_deletion_with(
         &self,
         _object: &Value,
-        _others: &dyn Others,
+        _others: &dyn ObjectReader,
     ) -> ApiResult<Option<String>> {
         Ok(None)
     }
 
     /// What is wrong with a name of an object, or with the beginning of one.
-    fn name_faults(&self, name: &str) -> Vec<String> {
-        subdomain_faults(name)
+    fn name_errors(&self, name: &str) -> Vec<String> {
+        subdomain_errors(name)
     }
 
     /// Whether all objects of the kind can be deleted with one request.
@@ -123,12 +123,12 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     }
 
     /// Whether an update of what does not exist creates it.
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         false
     }
 
     /// Whether an update need not say which version it was made from.
-    fn updates_blindly(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 

@@ -23,8 +23,8 @@ impl Conversion for ByRules {
     }
 
     fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let unsayable = self.0.unsayable(object).into_iter();
-        unsayable
+        let unconvertible = self.0.unconvertible(object).into_iter();
+        unconvertible
             .map(|one| FieldError::invalid(FieldPath::new(one.field), &one.value, &one.problem))
             .collect()
     }

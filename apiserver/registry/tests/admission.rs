@@ -42,17 +42,17 @@ fn resource(kind: &str) -> Arc<Resource> {
     Arc::clone(registry.resources().iter().find(|resource| resource.kind == kind).unwrap())
 }
 
-/// The fields that are at fault, in the order they are reported.
-fn faults(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
+/// The fields that are at error, in the order they are reported.
+fn errors(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut object = object.clone();
     let unknown = resource.schema.prune(&mut object, &FieldPath::default());
     assert_eq!(unknown, Vec::<String>::new(), "{}", resource.kind);
     resource.strategy.prepare(&mut object, old);
     resource.schema.fill_in(&mut object);
-    let mut faults = metadata::validate(resource, &object, old);
-    faults.extend(resource.schema.validate(&object, old, &FieldPath::default()));
-    faults.extend(resource.strategy.validate(&object, old));
-    faults.iter().map(|fault| fault.field.to_string()).collect()
+    let mut errors = metadata::validate(resource, &object, old);
+    errors.extend(resource.schema.validate(&object, old, &FieldPath::default()));
+    errors.extend(resource.strategy.validate(&object, old));
+    errors.iter().map(|error| error.field.to_string()).collect()
 }
 
 #[test]
@@ -60,11 +60,11 @@ fn good_objects_are_admitted_when_new_and_when_unchanged() {
     for object in objects() {
         let kind = object["kind"].as_str().unwrap();
         let resource = resource(kind);
-        assert_eq!(faults(&resource, &object, None), Vec::<String>::new(), "new {kind}");
+        assert_eq!(errors(&resource, &object, None), Vec::<String>::new(), "new {kind}");
         let mut stored = object.clone();
         resource.strategy.prepare(&mut stored, None);
         resource.schema.fill_in(&mut stored);
-        assert_eq!(faults(&resource, &stored, Some(&stored)), Vec::<String>::new(), "unchanged {kind}");
+        assert_eq!(errors(&resource, &stored, Some(&stored)), Vec::<String>::new(), "unchanged {kind}");
     }
 }
 
@@ -76,7 +76,7 @@ fn assert_named(table: &[Bad<'_>]) {
     for (kind, pointer, value, field) in table {
         let mut object = objects.iter().find(|object| object["kind"] == *kind).unwrap().clone();
         *object.pointer_mut(pointer).unwrap() = value.clone();
-        let found = faults(&resource(kind), &object, None);
+        let found = errors(&resource(kind), &object, None);
         assert!(found.iter().any(|found| found == field), "{kind} {pointer} = {value}: {found:?}");
     }
 }
@@ -203,13 +203,13 @@ fn credentials_do_not_move_to_another_region() {
         json!({"spec": {"flavor": {"id": "1"}, "image": {"filter": {"name": "i"}},
             "identityRef": {"name": "a", "cloudName": "b", "type": "Secret", "region": region}}})
     };
-    let faults = |new: &Value| {
-        let faults =
+    let errors = |new: &Value| {
+        let errors =
             resource("OpenStackMachine").schema.validate(new, Some(&machine("r")), &FieldPath::default());
-        faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    assert_eq!(faults(&machine("r")), Vec::<String>::new());
-    assert_eq!(faults(&machine("s")), ["spec.identityRef: Invalid value: region is immutable"]);
+    assert_eq!(errors(&machine("r")), Vec::<String>::new());
+    assert_eq!(errors(&machine("s")), ["spec.identityRef: Invalid value: region is immutable"]);
 }
 
 #[test]

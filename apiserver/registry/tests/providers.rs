@@ -39,11 +39,11 @@ fn received(resource: &Resource, mut object: Value) -> Value {
     object
 }
 
-fn faults(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut faults = metadata::validate(resource, object, old);
-    faults.extend(resource.schema.validate(object, old, &FieldPath::default()));
-    faults.extend(resource.strategy.validate(object, old));
-    faults.iter().map(ToString::to_string).collect()
+fn errors(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut errors = metadata::validate(resource, object, old);
+    errors.extend(resource.schema.validate(object, old, &FieldPath::default()));
+    errors.extend(resource.strategy.validate(object, old));
+    errors.iter().map(ToString::to_string).collect()
 }
 
 fn prepared(resource: &Resource, mut object: Value, old: Option<&Value>) -> Value {
@@ -59,7 +59,7 @@ fn good_objects_are_admitted_in_every_version() {
         assert!(versions.len() > 1, "{}", object["kind"]);
         let stored = &versions[0];
         let good = prepared(stored, received(stored, object), None);
-        assert_eq!(faults(stored, &good, None), Vec::<String>::new(), "new {}", stored.kind);
+        assert_eq!(errors(stored, &good, None), Vec::<String>::new(), "new {}", stored.kind);
         for older in &versions[1..] {
             let what = format!("{} {}", older.kind, older.version);
             let conversion = older.conversion.as_ref().unwrap();
@@ -69,7 +69,7 @@ fn good_objects_are_admitted_in_every_version() {
             // A client of the older version writes what it read: nothing changes, and nothing is refused.
             let again = prepared(stored, conversion.stored(seen).unwrap(), Some(&good));
             assert_eq!(again, good, "{what}");
-            assert_eq!(faults(stored, &again, Some(&good)), Vec::<String>::new(), "{what}");
+            assert_eq!(errors(stored, &again, Some(&good)), Vec::<String>::new(), "{what}");
         }
     }
 }
@@ -126,6 +126,6 @@ fn what_may_not_change_is_named() {
         let mut new = old.clone();
         *new.pointer_mut(pointer).unwrap() = value;
         let new = prepared(resource, new, Some(&old));
-        assert_eq!(faults(resource, &new, Some(&old)), [expected], "{kind} {pointer}");
+        assert_eq!(errors(resource, &new, Some(&old)), [expected], "{kind} {pointer}");
     }
 }

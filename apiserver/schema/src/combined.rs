@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::location::Place;
+use super::location::Location;
 use super::{InvalidSchema, Schema, compile};
 use crate::field_errors::{FieldError, FieldPath, NO_FIELD};
 
@@ -85,8 +85,8 @@ fn inherit(part: &Value, around: &Value) -> Value {
 
 impl Combined {
     /// Adds what does not hold, in upstream's order. Where no alternative holds, the first one's
-    /// faults say what would help.
-    pub(super) fn check(&self, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
+    /// errors say what would help.
+    pub(super) fn check(&self, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
         let judge = |schema: &Schema| {
             let mut found = Vec::new();
             schema.walk(value, None, path, &mut found);
@@ -94,42 +94,42 @@ impl Combined {
         };
         if !self.any.is_empty() {
             let found: Vec<_> = self.any.iter().map(judge).collect();
-            if found.iter().all(|faults| !faults.is_empty()) {
-                faults.push(said(path, "must validate at least one schema (anyOf)"));
-                faults.extend(found.into_iter().next().into_iter().flatten());
+            if found.iter().all(|errors| !errors.is_empty()) {
+                errors.push(said(path, "must validate at least one schema (anyOf)"));
+                errors.extend(found.into_iter().next().into_iter().flatten());
             }
         }
         if !self.one.is_empty() {
             let found: Vec<_> = self.one.iter().map(judge).collect();
-            match found.iter().filter(|faults| faults.is_empty()).count() {
+            match found.iter().filter(|errors| errors.is_empty()).count() {
                 1 => {}
                 0 => {
                     let detail = "must validate one and only one schema (oneOf). Found none valid";
-                    faults.push(said(path, detail));
-                    faults.extend(found.into_iter().next().into_iter().flatten());
+                    errors.push(said(path, detail));
+                    errors.extend(found.into_iter().next().into_iter().flatten());
                 }
                 many => {
                     let detail = format!(
                         "must validate one and only one schema (oneOf). Found {many} valid alternatives"
                     );
-                    faults.push(said(path, &detail));
+                    errors.push(said(path, &detail));
                 }
             }
         }
         let found: Vec<_> = self.all.iter().map(judge).collect();
-        let broken = found.iter().filter(|faults| !faults.is_empty()).count();
+        let broken = found.iter().filter(|errors| !errors.is_empty()).count();
         if broken > 0 {
             let none = if broken == found.len() { ". None validated" } else { "" };
-            faults.extend(found.into_iter().flatten());
-            faults.push(said(path, &format!("must validate all the schemas (allOf){none}")));
+            errors.extend(found.into_iter().flatten());
+            errors.push(said(path, &format!("must validate all the schemas (allOf){none}")));
         }
         if self.not.as_ref().is_some_and(|not| judge(not).is_empty()) {
-            faults.push(said(path, "must not validate the schema (not)"));
+            errors.push(said(path, "must not validate the schema (not)"));
         }
     }
 }
 
-/// A fault of the whole value, which upstream blames on no field.
-fn said(path: &Place<'_>, detail: &str) -> FieldError {
+/// An error of the whole value, which upstream blames on no field.
+fn said(path: &Location<'_>, detail: &str) -> FieldError {
     FieldError::invalid(FieldPath::new(NO_FIELD), &Value::from(""), &format!("\"{path}\" {detail}"))
 }

@@ -38,7 +38,7 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchem
             Some("number") => Kind::Number(number(schema)),
             Some("boolean") => Kind::Boolean,
             None => Kind::Any,
-            Some(other) => return Err(fault(path, format!("unknown type {other:?}"))),
+            Some(other) => return Err(error(path, format!("unknown type {other:?}"))),
         }
     };
     let rules = rules(schema, path)?;
@@ -60,7 +60,7 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchem
         rules,
     };
     for rule in &compiled.rules {
-        rule.check(&compiled).map_err(|problem| fault(path, problem))?;
+        rule.check(&compiled).map_err(|problem| error(path, problem))?;
     }
     Ok(compiled)
 }
@@ -83,7 +83,7 @@ fn below(kind: &Kind) -> impl Iterator<Item = &Schema> {
 fn rules(schema: &Value, path: &str) -> Result<Vec<Arc<Rule>>, InvalidSchema> {
     let list = schema.get("x-kubernetes-validations").and_then(Value::as_array);
     let compiled = list.into_iter().flatten().map(|rule| Rule::compile(rule, schema));
-    let named = compiled.map(|rule| rule.map(Arc::new).map_err(|problem| fault(path, problem)));
+    let named = compiled.map(|rule| rule.map(Arc::new).map_err(|problem| error(path, problem)));
     named.collect()
 }
 
@@ -111,7 +111,7 @@ fn object(schema: &Value, path: &str) -> Result<ObjectSchema, InvalidSchema> {
 }
 
 fn list(schema: &Value, path: &str) -> Result<ListSchema, InvalidSchema> {
-    let items = schema.get("items").ok_or_else(|| fault(path, "a list without items".to_owned()))?;
+    let items = schema.get("items").ok_or_else(|| error(path, "a list without items".to_owned()))?;
     let uniqueness = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => Uniqueness::Set,
         Some("map") => Uniqueness::Map(strings(schema.get("x-kubernetes-list-map-keys"))),
@@ -129,7 +129,7 @@ fn list(schema: &Value, path: &str) -> Result<ListSchema, InvalidSchema> {
 fn text(schema: &Value, path: &str) -> Result<TextSchema, InvalidSchema> {
     let pattern = match schema.get("pattern").and_then(Value::as_str) {
         None => None,
-        Some(pattern) => Some(Regex::new(pattern).map_err(|e| fault(path, e.to_string()))?),
+        Some(pattern) => Some(Regex::new(pattern).map_err(|e| error(path, e.to_string()))?),
     };
     let format = schema.get("format").and_then(Value::as_str).and_then(Format::named);
     Ok(TextSchema { least: count(schema, "minLength"), most: count(schema, "maxLength"), pattern, format })
@@ -162,6 +162,6 @@ fn strings(value: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-fn fault(path: &str, problem: String) -> InvalidSchema {
+fn error(path: &str, problem: String) -> InvalidSchema {
     InvalidSchema { path: path.to_owned(), problem }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::location::Place;
+use super::location::Location;
 use super::{Kind, Schema};
 use crate::field_errors::{FieldError, FieldPath};
 
@@ -43,27 +43,27 @@ impl Schema {
         }
     }
 
-    /// Faults of embedded objects' own fields.
-    pub(super) fn check_embedded(&self, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
+    /// Errors of embedded objects' own fields.
+    pub(super) fn check_embedded(&self, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
         if !self.has_embedded {
             return;
         }
         if let (true, Some(map)) = (self.embedded, value.as_object()) {
             for field in ["apiVersion", "kind"] {
-                check_word(field, map.get(field), &path.child(field).path(), faults);
+                check_word(field, map.get(field), &path.child(field).path(), errors);
             }
             if let Some(metadata) = map.get("metadata") {
-                self.check_metadata(metadata, &path.child("metadata").path(), faults);
+                self.check_metadata(metadata, &path.child("metadata").path(), errors);
             }
         }
         match (&self.kind, value) {
             (Kind::Object(object), Value::Object(map)) => {
                 for (name, field) in map {
                     match object.properties.get(name) {
-                        Some(schema) => schema.check_embedded(field, &path.child(name), faults),
+                        Some(schema) => schema.check_embedded(field, &path.child(name), errors),
                         None => {
                             if let Some(schema) = &object.additional {
-                                schema.check_embedded(field, &path.key(name), faults);
+                                schema.check_embedded(field, &path.key(name), errors);
                             }
                         }
                     }
@@ -71,26 +71,26 @@ impl Schema {
             }
             (Kind::List(list), Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
-                    list.items.check_embedded(item, &path.index(index), faults);
+                    list.items.check_embedded(item, &path.index(index), errors);
                 }
             }
             _ => {}
         }
     }
 
-    fn check_metadata(&self, metadata: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    fn check_metadata(&self, metadata: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
         let Some(rules) = self.metadata_rules else { return };
         if let Some(why) = rules.wrong_type(metadata) {
-            return faults.push(FieldError::invalid(path.clone(), metadata, &why));
+            return errors.push(FieldError::invalid(path.clone(), metadata, &why));
         }
-        rules.validate_embedded(metadata, path, faults);
+        rules.validate_embedded(metadata, path, errors);
     }
 }
 
 /// `apiVersion` and `kind`.
-fn check_word(field: &str, found: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let Some(found) = found else { return faults.push(FieldError::required(path.clone(), "")) };
-    let fault = match (found.as_str(), field) {
+fn check_word(field: &str, found: Option<&Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let Some(found) = found else { return errors.push(FieldError::required(path.clone(), "")) };
+    let error = match (found.as_str(), field) {
         (None, _) => "must be a string".to_owned(),
         (Some(""), _) => "must not be empty".to_owned(),
         (Some(version), "apiVersion") if version.matches('/').count() > 1 => {
@@ -101,7 +101,7 @@ fn check_word(field: &str, found: Option<&Value>, path: &FieldPath, faults: &mut
         }
         _ => return,
     };
-    faults.push(FieldError::invalid(path.clone(), found, &fault));
+    errors.push(FieldError::invalid(path.clone(), found, &error));
 }
 
 fn is_label_in_some_case(kind: &str) -> bool {

@@ -46,7 +46,7 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// How a fault of no field in particular names its field.
+/// How an error of no field in particular names its field.
 pub(crate) const NO_FIELD: &str = "<nil>";
 
 /// In which way a field is wrong: the `reason` of a `metav1.StatusCause`.
@@ -106,7 +106,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// The same fault of what stands in a field of something else.
+    /// The same error of what stands in a field of something else.
     #[must_use]
     pub fn within(mut self, field: &str) -> Self {
         if self.field.0 == NO_FIELD {
@@ -118,7 +118,7 @@ impl FieldError {
         self
     }
 
-    /// The same fault with `text`, quoted, in the place of the value, also where none is shown.
+    /// The same error with `text`, quoted, in the place of the value, also where none is shown.
     #[must_use]
     pub fn showing(mut self, text: &str) -> Self {
         let word = match self.kind {
@@ -140,7 +140,7 @@ impl FieldError {
         self
     }
 
-    /// The same fault with `prefix` taken from what is said of the value.
+    /// The same error with `prefix` taken from what is said of the value.
     #[must_use]
     pub fn without_prefix(mut self, prefix: &str) -> Self {
         let detail = self.body.get(self.detail_at..).unwrap_or_default();
@@ -223,7 +223,7 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// A value as a fault quotes it.
+/// A value as an error quotes it.
 fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), quoted)
 }
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn another_value_is_shown_where_one_is() {
         let path = || FieldPath::new("a");
-        for (fault, expected) in [
+        for (error, expected) in [
             (
                 FieldError::invalid(path(), &json!(1), "in body is wrong"),
                 "a: Invalid value: \"[1]\": is wrong",
@@ -259,7 +259,7 @@ mod tests {
             (FieldError::required(path(), ""), "a: Required value"),
             (FieldError::internal(path(), "gone"), "a: Internal error: gone"),
         ] {
-            assert_eq!(fault.without_prefix("in body ").showing("[1]").to_string(), expected);
+            assert_eq!(error.without_prefix("in body ").showing("[1]").to_string(), expected);
         }
     }
 }

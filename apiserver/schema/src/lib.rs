@@ -30,8 +30,8 @@ pub use compile::InvalidSchema;
 pub use embedded::MetadataRules;
 pub use published::KindSchema;
 
-pub use cel::Judgement;
 use cel::Rule;
+pub use cel::RuleAnalysis;
 use combined::Combined;
 use format::Format;
 

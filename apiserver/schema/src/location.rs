@@ -6,7 +6,7 @@ use crate::field_errors::FieldPath;
 
 /// A field's path that is written out only when something is to be said of the field: most walks find nothing.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Location<'a> {
     above: Option<&'a Self>,
     step: Step<'a>,
 }
@@ -21,7 +21,7 @@ enum Step<'a> {
     Key(&'a str),
 }
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     /// Where a walk begins.
     pub(crate) fn at(path: &'a FieldPath) -> Self {
         Self { above: None, step: Step::Start(path) }
@@ -44,7 +44,7 @@ impl<'a> Place<'a> {
 
     /// The path.
     pub(crate) fn path(&self) -> FieldPath {
-        let above = || self.above.map(Place::path).unwrap_or_default();
+        let above = || self.above.map(Location::path).unwrap_or_default();
         match self.step {
             Step::Start(path) => path.clone(),
             Step::Field(name) => above().child(name),
@@ -54,7 +54,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for Location<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path().fmt(f)
     }

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::location::Place;
+use super::location::Location;
 use super::{Kind, Schema};
 use crate::field_errors::FieldPath;
 
 /// Removes every field of a value that is to have none: whatever it should have been, its fields are unknown.
-fn drop_fields(value: &mut Value, path: &Place<'_>, unknown: &mut Vec<String>) {
+fn drop_fields(value: &mut Value, path: &Location<'_>, unknown: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             unknown.extend(map.keys().map(|name| path.child(name).to_string()));
@@ -29,13 +29,13 @@ impl Schema {
     /// Removes unknown fields from `value` and returns their paths, sorted.
     pub fn prune(&self, value: &mut Value, path: &FieldPath) -> Vec<String> {
         let mut unknown = Vec::new();
-        self.prune_into(value, &Place::at(path), false, &mut unknown);
+        self.prune_into(value, &Location::at(path), false, &mut unknown);
         unknown.sort();
         unknown
     }
 
     /// `kept` is set below a list whose unknown fields are kept.
-    fn prune_into(&self, value: &mut Value, path: &Place<'_>, kept: bool, unknown: &mut Vec<String>) {
+    fn prune_into(&self, value: &mut Value, path: &Location<'_>, kept: bool, unknown: &mut Vec<String>) {
         let kept = kept || self.preserve;
         match (&self.kind, value) {
             (Kind::Object(object), Value::Object(map)) => {

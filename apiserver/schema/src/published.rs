@@ -127,11 +127,11 @@ mod tests {
             || json!({"type": "object", "properties": {"spec": {"type": "text"}}}),
         );
         let why = schema.check().unwrap_err().to_string();
-        let faults = schema.validate(&json!({"spec": "a"}), None, &FieldPath::default());
-        let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        let errors = schema.validate(&json!({"spec": "a"}), None, &FieldPath::default());
+        let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert!(why.contains("unknown type \"text\"") && told.len() == 1, "{told:?}");
         assert!(
-            told.iter().all(|fault| fault.contains(".spec") && fault.contains("unknown type")),
+            told.iter().all(|error| error.contains(".spec") && error.contains("unknown type")),
             "{told:?}"
         );
     }

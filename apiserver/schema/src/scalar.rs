@@ -2,23 +2,23 @@
 
 use serde_json::{Number, Value};
 
-use super::location::Place;
+use super::location::Location;
 use super::validate::is_integer;
 use super::{Kind, NumberSchema, Schema, TextSchema};
 use crate::field_errors::{FieldError, FieldPath, NO_FIELD};
 
 impl Schema {
     /// Adds what is wrong with a value of another type than this schema's.
-    pub(super) fn refuse_type(&self, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
-        faults.push(self.wrong_type(value, path));
+    pub(super) fn refuse_type(&self, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
+        errors.push(self.wrong_type(value, path));
         // A number is also held against the bounds of a number, whatever its type.
         if let (Kind::Integer(schema), Value::Number(number)) = (&self.kind, value) {
-            schema.check_integer(number, path, faults);
+            schema.check_integer(number, path, errors);
         }
     }
 
     /// Where there is a format, types go by that name, but for texts and lists.
-    fn wrong_type(&self, value: &Value, path: &Place<'_>) -> FieldError {
+    fn wrong_type(&self, value: &Value, path: &Location<'_>) -> FieldError {
         let (found, wanted) = match (self.format_name(), value) {
             (Some(format), Value::Bool(_) | Value::Object(_)) => ("", format),
             (Some(format), Value::Number(number)) if number.is_i64() => ("int64", format),
@@ -64,16 +64,16 @@ fn found_name(value: &Value) -> &'static str {
 }
 
 impl TextSchema {
-    pub(super) fn check(&self, text: &str, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
-        faults.extend(self.misshapen(text, value, path));
+    pub(super) fn check(&self, text: &str, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
+        errors.extend(self.misshapen(text, value, path));
         if let Some(format) = self.format.filter(|format| !format.is_met_by(text)) {
             let detail = format!("{path} in body must be of type {}: {value}", format.name());
-            faults.push(FieldError::type_invalid(path.path(), value, &detail));
+            errors.push(FieldError::type_invalid(path.path(), value, &detail));
         }
     }
 
     /// The first bound that a text breaks: too long, too short, of another shape.
-    fn misshapen(&self, text: &str, value: &Value, path: &Place<'_>) -> Option<FieldError> {
+    fn misshapen(&self, text: &str, value: &Value, path: &Location<'_>) -> Option<FieldError> {
         let length = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
         if let Some(most) = self.most.filter(|most| length > *most) {
             return Some(FieldError::too_long(path.path(), most));
@@ -88,15 +88,15 @@ impl TextSchema {
 }
 
 impl NumberSchema {
-    pub(super) fn check_integer(&self, number: &Number, path: &Place<'_>, faults: &mut Vec<FieldError>) {
+    pub(super) fn check_integer(&self, number: &Number, path: &Location<'_>, errors: &mut Vec<FieldError>) {
         if !self.holds(number) {
             let width = self
                 .format
                 .map_or_else(|| "(default format)".to_owned(), |format| format!("with format {format}"));
             let detail = format!("Checked value must be of type integer {width} in {path}");
-            faults.push(FieldError::invalid(FieldPath::new(NO_FIELD), &Value::from(""), &detail));
+            errors.push(FieldError::invalid(FieldPath::new(NO_FIELD), &Value::from(""), &detail));
         }
-        self.check(number, path, faults);
+        self.check(number, path, errors);
     }
 
     /// Whether a number is whole and as wide as the format allows.
@@ -108,11 +108,11 @@ impl NumberSchema {
         }
     }
 
-    pub(super) fn check(&self, number: &Number, path: &Place<'_>, faults: &mut Vec<FieldError>) {
+    pub(super) fn check(&self, number: &Number, path: &Location<'_>, errors: &mut Vec<FieldError>) {
         let found = number.as_f64().unwrap_or_default();
         let mut complain = |detail: String| {
             let detail = format!("{path} in body should be {detail}");
-            faults.push(FieldError::invalid(path.path(), &Value::Number(number.clone()), &detail));
+            errors.push(FieldError::invalid(path.path(), &Value::Number(number.clone()), &detail));
         };
         if let Some(factor) = self.multiple_of.filter(|factor| !is_multiple(found, *factor)) {
             complain(format!("a multiple of {factor}"));

@@ -154,8 +154,8 @@ fn each_broken_rule_names_its_field() {
         ),
     ];
     for (value, expected) in table {
-        let faults = gadget().validate(&value, None, &FieldPath::new("spec"));
-        let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        let errors = gadget().validate(&value, None, &FieldPath::new("spec"));
+        let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(found.join("; "), expected, "{value}");
     }
 }
@@ -199,18 +199,18 @@ fn list_entries_ratchet_by_their_keys() {
                 "id": {"type": "string"}, "word": {"type": "string", "maxLength": 1}}}},
         "plain": {"type": "array", "items": {"type": "string", "maxLength": 1}}}}))
     .unwrap();
-    let faults = |new, old| {
-        let faults = schema.validate(&new, Some(&old), &FieldPath::default());
-        faults.iter().map(|fault| fault.field.to_string()).collect::<Vec<_>>()
+    let errors = |new, old| {
+        let errors = schema.validate(&new, Some(&old), &FieldPath::default());
+        errors.iter().map(|error| error.field.to_string()).collect::<Vec<_>>()
     };
     let old = json!({"named": [{"id": "a", "word": "long"}], "plain": ["long", "b"]});
     let new = json!({"named": [{"id": "b"}, {"id": "a", "word": "long"}], "plain": ["long", "b"]});
-    assert_eq!(faults(new, old.clone()), Vec::<String>::new());
-    assert_eq!(faults(json!({"plain": ["long", "c"]}), old), ["plain[0]"]);
+    assert_eq!(errors(new, old.clone()), Vec::<String>::new());
+    assert_eq!(errors(json!({"plain": ["long", "c"]}), old), ["plain[0]"]);
     let twice = json!({"named": [{"id": "a"}, {"id": "a"}]});
     let more = json!({"named": [{"id": "a"}, {"id": "a"}, {"id": "b"}, {"id": "b"}]});
-    assert_eq!(faults(more.clone(), twice), Vec::<String>::new());
-    assert_eq!(faults(more, json!({"named": [{"id": "a"}]})), ["named[1]", "named[3]"]);
+    assert_eq!(errors(more.clone(), twice), Vec::<String>::new());
+    assert_eq!(errors(more, json!({"named": [{"id": "a"}]})), ["named[1]", "named[3]"]);
 }
 
 #[test]
@@ -249,8 +249,8 @@ fn formats_are_those_of_custom_resource_definitions() {
     for (format, good, bad) in table {
         let schema = Schema::compile(&json!({"type": "string", "format": format})).unwrap();
         for (text, expected) in good.iter().map(|text| (text, 0)).chain(bad.iter().map(|text| (text, 1))) {
-            let faults = schema.validate(&json!(text), None, &FieldPath::new("spec"));
-            assert_eq!(faults.len(), expected, "{format}: {text:?}");
+            let errors = schema.validate(&json!(text), None, &FieldPath::new("spec"));
+            assert_eq!(errors.len(), expected, "{format}: {text:?}");
         }
     }
     let unknown = Schema::compile(&json!({"type": "string", "format": "nonsense"})).unwrap();
@@ -266,8 +266,8 @@ fn values_of_wrong_types_are_refused_as_upstream_does() {
     let word = json!({"type": "string", "enum": ["A", "B"]});
     let whole = |schema: &Value, value: Value| {
         let schema = Schema::compile(&json!({"type": "object", "properties": {"f": schema}})).unwrap();
-        let faults = schema.validate(&json!({"f": value}), None, &FieldPath::default());
-        faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+        let errors = schema.validate(&json!({"f": value}), None, &FieldPath::default());
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let wrong = |found: &str, wanted: &str| {
         format!("f: Invalid value: \"{found}\": f in body must be of type {wanted}: \"{found}\"")
@@ -393,8 +393,8 @@ fn schemas_are_put_together_as_upstream_does() {
         ),
     ] {
         let whole = Schema::compile(&json!({"type": "object", "properties": {"f": schema}})).unwrap();
-        let faults = whole.validate(&json!({"f": value}), None, &FieldPath::default());
-        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        assert_eq!(faults, expected, "{value} for {schema}");
+        let errors = whole.validate(&json!({"f": value}), None, &FieldPath::default());
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(errors, expected, "{value} for {schema}");
     }
 }

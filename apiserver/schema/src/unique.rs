@@ -4,27 +4,32 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::location::Place;
+use super::location::Location;
 use super::{Kind, ListSchema, Schema, Uniqueness};
 use crate::field_errors::FieldError;
 
 impl Schema {
     /// Every entry that occurs twice. Old duplicates are not held against an update: they would
     /// keep people from mending anything else.
-    pub(super) fn duplicates(&self, value: &Value, old: Option<&Value>, path: &Place<'_>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
-        self.find_duplicates(value, path, &mut faults);
-        if let (false, Some(old)) = (faults.is_empty(), old) {
+    pub(super) fn duplicates(
+        &self,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Location<'_>,
+    ) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        self.find_duplicates(value, path, &mut errors);
+        if let (false, Some(old)) = (errors.is_empty(), old) {
             let mut before = Vec::new();
             self.find_duplicates(old, path, &mut before);
             if !before.is_empty() {
                 return Vec::new();
             }
         }
-        faults
+        errors
     }
 
-    fn find_duplicates(&self, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
+    fn find_duplicates(&self, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
         if !self.has_keys {
             return;
         }
@@ -32,19 +37,19 @@ impl Schema {
             (Kind::Object(object), Value::Object(map)) => {
                 for (name, field) in map {
                     match object.properties.get(name) {
-                        Some(schema) => schema.find_duplicates(field, &path.child(name), faults),
+                        Some(schema) => schema.find_duplicates(field, &path.child(name), errors),
                         None => {
                             if let Some(schema) = &object.additional {
-                                schema.find_duplicates(field, &path.key(name), faults);
+                                schema.find_duplicates(field, &path.key(name), errors);
                             }
                         }
                     }
                 }
             }
             (Kind::List(list), Value::Array(items)) => {
-                list.check_unique(items, path, faults);
+                list.check_unique(items, path, errors);
                 for (index, item) in items.iter().enumerate() {
-                    list.items.find_duplicates(item, &path.index(index), faults);
+                    list.items.find_duplicates(item, &path.index(index), errors);
                 }
             }
             _ => {}
@@ -123,7 +128,7 @@ impl ListSchema {
 }
 
 impl ListSchema {
-    fn check_unique(&self, items: &[Value], path: &Place<'_>, faults: &mut Vec<FieldError>) {
+    fn check_unique(&self, items: &[Value], path: &Location<'_>, errors: &mut Vec<FieldError>) {
         if self.uniqueness == Uniqueness::Atomic {
             return;
         }
@@ -135,7 +140,7 @@ impl ListSchema {
         for (index, item) in items.iter().enumerate() {
             if matches!(self.uniqueness, Uniqueness::Map(_)) && !item.is_object() && !item.is_null() {
                 let detail = "must be an object for an array of list-type map";
-                return faults.push(FieldError::invalid(path.index(index).path(), item, detail));
+                return errors.push(FieldError::invalid(path.index(index).path(), item, detail));
             }
             let before = if let Some(keyed) = &keyed {
                 keyed.before(index)
@@ -148,7 +153,7 @@ impl ListSchema {
             };
             // Said once of each, at its second place.
             if before == 1 {
-                faults.push(FieldError::duplicate(path.index(index).path(), &self.shown(item)));
+                errors.push(FieldError::duplicate(path.index(index).path(), &self.shown(item)));
             }
         }
     }

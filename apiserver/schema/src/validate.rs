@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::location::Place;
+use super::location::Location;
 use super::{Kind, ListSchema, ObjectSchema, Schema};
 use crate::field_errors::{FieldError, FieldErrorKind, FieldPath, NO_FIELD};
 
-/// More faults than this are not reported: nobody reads them, and a hostile body could have millions.
-const MOST_FAULTS: usize = 100;
+/// More errors than this are not reported: nobody reads them, and a hostile body could have millions.
+const MAX_ERRORS: usize = 100;
 
 impl Schema {
     /// Every way in which `value` breaks the schema.
@@ -17,36 +17,36 @@ impl Schema {
     /// `old` is the stored value in the same place. What has not changed is not held against an
     /// update: a rule that became stricter must not block unrelated edits.
     pub fn validate(&self, value: &Value, old: Option<&Value>, path: &FieldPath) -> Vec<FieldError> {
-        let mut faults = self.validate_shape(value, old, path);
-        self.add_broken_rules(value, old, path, &mut faults);
-        faults
+        let mut errors = self.validate_shape(value, old, path);
+        self.add_broken_rules(value, old, path, &mut errors);
+        errors
     }
 
     /// The same of a whole object, but for its rules.
-    pub fn add_faults(&self, value: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
-        faults.extend(self.validate_shape(value, old, &FieldPath::default()));
+    pub fn add_errors(&self, value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+        errors.extend(self.validate_shape(value, old, &FieldPath::default()));
     }
 
     /// The same of a write of one field of an object alone. Upstream looks at that by itself, and its texts name the
     /// way from there.
-    pub fn add_part_faults(
+    pub fn add_part_errors(
         &self,
         part: &str,
         value: &Value,
         old: Option<&Value>,
-        faults: &mut Vec<FieldError>,
+        errors: &mut Vec<FieldError>,
     ) {
         let schema = if let Kind::Object(object) = &self.kind { object.field(part) } else { None };
         let old_part = old.and_then(|old| old.get(part));
         let found = schema
             .zip(value.get(part))
             .map(|(schema, new)| schema.validate_shape(new, old_part, &FieldPath::default()));
-        faults.extend(found.into_iter().flatten().map(|fault| fault.within(part)));
+        errors.extend(found.into_iter().flatten().map(|error| error.within(part)));
     }
 
-    /// The rules that a whole object breaks. The `faults` that it has already may keep them from being tried.
-    pub fn add_rule_faults(&self, value: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
-        self.add_broken_rules(value, old, &FieldPath::default(), faults);
+    /// The rules that a whole object breaks. The `errors` that it has already may keep them from being tried.
+    pub fn add_rule_errors(&self, value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+        self.add_broken_rules(value, old, &FieldPath::default(), errors);
     }
 
     /// Returns true if the validation of one field never depends on other fields of the value.
@@ -55,17 +55,17 @@ impl Schema {
     }
 
     /// What a value breaks beside rules, whatever was there before. Paths begin at the value.
-    pub fn shape_faults(&self, value: &Value) -> Vec<FieldError> {
+    pub fn shape_errors(&self, value: &Value) -> Vec<FieldError> {
         self.validate_shape(value, None, &FieldPath::default())
     }
 
     fn validate_shape(&self, value: &Value, old: Option<&Value>, path: &FieldPath) -> Vec<FieldError> {
-        let mut faults = Vec::new();
-        let path = Place::at(path);
-        self.walk(value, old, &path, &mut faults);
-        self.check_embedded(value, &path, &mut faults);
-        faults.extend(self.duplicates(value, old, &path));
-        faults
+        let mut errors = Vec::new();
+        let path = Location::at(path);
+        self.walk(value, old, &path, &mut errors);
+        self.check_embedded(value, &path, &mut errors);
+        errors.extend(self.duplicates(value, old, &path));
+        errors
     }
 
     fn add_broken_rules(
@@ -73,28 +73,28 @@ impl Schema {
         value: &Value,
         old: Option<&Value>,
         path: &FieldPath,
-        faults: &mut Vec<FieldError>,
+        errors: &mut Vec<FieldError>,
     ) {
         if self.has_rules {
-            if faults.iter().any(|fault| blocks_rules(fault.kind)) {
-                faults.truncate(MOST_FAULTS);
-                faults.push(rules_skipped());
+            if errors.iter().any(|error| blocks_rules(error.kind)) {
+                errors.truncate(MAX_ERRORS);
+                errors.push(rules_skipped());
             } else {
-                faults.extend(self.broken_rules(value, old, path));
+                errors.extend(self.broken_rules(value, old, path));
             }
         }
-        faults.truncate(MOST_FAULTS + 1);
+        errors.truncate(MAX_ERRORS + 1);
     }
 
-    /// The fault of this place, and of those below it that are not as before.
+    /// The error of this place, and of those below it that are not as before.
     pub(super) fn walk(
         &self,
         value: &Value,
         old: Option<&Value>,
-        path: &Place<'_>,
-        faults: &mut Vec<FieldError>,
+        path: &Location<'_>,
+        errors: &mut Vec<FieldError>,
     ) {
-        if old == Some(value) || faults.len() >= MOST_FAULTS {
+        if old == Some(value) || errors.len() >= MAX_ERRORS {
             return;
         }
         let is_typed = self.takes(value);
@@ -103,15 +103,15 @@ impl Schema {
             if self.inherited {
                 return;
             }
-            self.refuse_type(value, path, faults);
+            self.refuse_type(value, path, errors);
         }
         if let Some(combined) = &self.combined {
-            combined.check(value, path, faults);
+            combined.check(value, path, errors);
         }
         if is_typed {
-            self.check_content(value, old, path, faults);
+            self.check_content(value, old, path, errors);
         }
-        self.check_allowed(value, path, faults);
+        self.check_allowed(value, path, errors);
     }
 
     /// Whether a value is of the schema's type.
@@ -134,25 +134,25 @@ impl Schema {
         &self,
         value: &Value,
         old: Option<&Value>,
-        path: &Place<'_>,
-        faults: &mut Vec<FieldError>,
+        path: &Location<'_>,
+        errors: &mut Vec<FieldError>,
     ) {
         match (&self.kind, value) {
             (Kind::IntegerOrText(schema, _) | Kind::Text(schema), Value::String(text)) => {
-                schema.check(text, value, path, faults);
+                schema.check(text, value, path, errors);
             }
             (Kind::IntegerOrText(_, schema) | Kind::Number(schema), Value::Number(number)) => {
-                schema.check(number, path, faults);
+                schema.check(number, path, errors);
             }
-            (Kind::Integer(schema), Value::Number(number)) => schema.check_integer(number, path, faults),
-            (Kind::Object(schema), Value::Object(_)) => schema.walk(value, old, path, faults),
-            (Kind::List(schema), Value::Array(items)) => schema.walk(items, old, path, faults),
+            (Kind::Integer(schema), Value::Number(number)) => schema.check_integer(number, path, errors),
+            (Kind::Object(schema), Value::Object(_)) => schema.walk(value, old, path, errors),
+            (Kind::List(schema), Value::Array(items)) => schema.walk(items, old, path, errors),
             _ => {}
         }
     }
 
     /// Whether a value is one of those there may be, whatever its type.
-    fn check_allowed(&self, value: &Value, path: &Place<'_>, faults: &mut Vec<FieldError>) {
+    fn check_allowed(&self, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
         let is_absent = value.is_null() && !self.nullable && !matches!(self.kind, Kind::Any);
         if self.allowed.is_empty() || self.allowed.contains(value) || is_absent {
             return;
@@ -161,7 +161,7 @@ impl Schema {
             self.allowed.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned));
         let supported: Vec<String> = words.collect();
         let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
-        faults.push(FieldError::not_supported(path.path(), value, &supported));
+        errors.push(FieldError::not_supported(path.path(), value, &supported));
     }
 }
 
@@ -171,7 +171,7 @@ pub(super) fn is_integer(number: &serde_json::Number) -> bool {
         || number.as_f64().is_some_and(|float| float.fract() == 0.0 && float.abs() < 9.007_199_254_740_992e15)
 }
 
-/// Whether rules are not run on an object with such a fault: they could not rely on its shape.
+/// Whether rules are not run on an object with such an error: they could not rely on its shape.
 fn blocks_rules(kind: FieldErrorKind) -> bool {
     match kind {
         FieldErrorKind::NotSupported
@@ -193,49 +193,49 @@ fn rules_skipped() -> FieldError {
 }
 
 impl ObjectSchema {
-    fn walk(&self, value: &Value, old: Option<&Value>, path: &Place<'_>, faults: &mut Vec<FieldError>) {
+    fn walk(&self, value: &Value, old: Option<&Value>, path: &Location<'_>, errors: &mut Vec<FieldError>) {
         let Some(map) = value.as_object() else { return };
         let size = map.len();
         if let Some(least) = self.least.filter(|least| count(size) < *least) {
             let detail = format!("{path} in body should have at least {least} properties");
-            faults.push(FieldError::invalid(path.path(), &Value::from(size), &detail));
+            errors.push(FieldError::invalid(path.path(), &Value::from(size), &detail));
         }
         if let Some(most) = self.most.filter(|most| count(size) > *most) {
-            faults.push(FieldError::too_many(path.path(), size, most));
+            errors.push(FieldError::too_many(path.path(), size, most));
         }
         let mut required = 0;
         for (name, field) in map {
             if let Some(schema) = self.field(name) {
                 required += usize::from(schema.required);
-                schema.walk(field, old.and_then(|old| old.get(name)), &path.child(name), faults);
+                schema.walk(field, old.and_then(|old| old.get(name)), &path.child(name), errors);
             }
         }
         // Nearly always all are there, which needs no second look.
         if required < self.required.len() {
             for name in self.required.iter().filter(|name| !map.contains_key(*name)) {
-                faults.push(FieldError::required(path.child(name).path(), ""));
+                errors.push(FieldError::required(path.child(name).path(), ""));
             }
         }
     }
 }
 
 impl ListSchema {
-    fn walk(&self, items: &[Value], old: Option<&Value>, path: &Place<'_>, faults: &mut Vec<FieldError>) {
+    fn walk(&self, items: &[Value], old: Option<&Value>, path: &Location<'_>, errors: &mut Vec<FieldError>) {
         let size = items.len();
         if let Some(most) = self.most.filter(|most| count(size) > *most) {
-            return faults.push(FieldError::too_many(path.path(), size, most));
+            return errors.push(FieldError::too_many(path.path(), size, most));
         }
         if let Some(least) = self.least.filter(|least| count(size) < *least) {
             let detail = format!("{path} in body should have at least {least} items");
-            faults.push(FieldError::invalid(path.path(), &Value::from(size), &detail));
+            errors.push(FieldError::invalid(path.path(), &Value::from(size), &detail));
         }
         if self.unique && repeats(items) {
             let detail = format!("{path} in body shouldn't contain duplicates");
-            faults.push(FieldError::invalid_unshown(path.path(), &detail));
+            errors.push(FieldError::invalid_unshown(path.path(), &detail));
         }
         let counterparts = self.counterparts(old);
         for (index, item) in items.iter().enumerate() {
-            self.items.walk(item, counterparts.of(item), &path.index(index), faults);
+            self.items.walk(item, counterparts.of(item), &path.index(index), errors);
         }
     }
 }

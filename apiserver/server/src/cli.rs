@@ -157,18 +157,18 @@ pub(crate) fn duration_or_none(text: &str) -> Result<Duration, String> {
 
 /// `30m`, `8h`, `365d`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let fault = || format!("{text:?} is not a duration such as 30m, 8h or 365d");
-    let unit = text.chars().last().ok_or_else(fault)?;
+    let error = || format!("{text:?} is not a duration such as 30m, 8h or 365d");
+    let unit = text.chars().last().ok_or_else(error)?;
     let seconds = match unit {
         's' => 1,
         'm' => 60,
         'h' => 3600,
         'd' => 86_400,
-        _ => return Err(fault()),
+        _ => return Err(error()),
     };
-    let number: u64 = text.trim_end_matches(unit).parse().map_err(|_| fault())?;
+    let number: u64 = text.trim_end_matches(unit).parse().map_err(|_| error())?;
     let total = number.checked_mul(seconds).filter(|total| *total > 0);
-    total.map(Duration::from_secs).ok_or_else(fault)
+    total.map(Duration::from_secs).ok_or_else(error)
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl Followed {
         }
     }
 
-    /// Takes what is new; whether there was anything. The same fault is told once.
+    /// Takes what is new; whether there was anything. The same error is told once.
     fn look(&mut self) -> anyhow::Result<bool> {
         let text = pki::read(&self.path)?;
         if text == self.last {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_the_field_and_no_key() {
+    fn errors_name_the_field_and_no_key() {
         let with = |providers: &str| {
             format!(
                 "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers: {providers}\n"

@@ -78,7 +78,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
             )
         })?;
     let encryption = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
-    let (shutdown, hurry) = (CancellationToken::new(), CancellationToken::new());
+    let (shutdown, force) = (CancellationToken::new(), CancellationToken::new());
     let mut metrics = Registry::default();
     let queues = Queues::registered(&mut metrics);
     let (store, storage) = open_store(configuration, &data, &mut metrics, &shutdown)?;
@@ -87,9 +87,9 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let sources = Sources { configuration: configured, data: data.clone(), listen, front_proxy };
     let followed = sources.open()?;
     let tls = followed.tls();
-    let settings = settings(configuration, &data, metrics, &hurry)?;
+    let settings = settings(configuration, &data, metrics, &force)?;
     let audit = settings.audit.clone();
-    let stopper = tokio::spawn(stop_on_signal(shutdown.clone(), hurry));
+    let stopper = tokio::spawn(stop_on_signal(shutdown.clone(), force));
     let registry = Arc::new(assembly.registry());
     let objects = open_objects(registry, &store, &encryption.encryption, host.as_ref())?;
     let hooks = StartHooks::start(&objects, assembly.namespaces(), &shutdown);
@@ -148,7 +148,7 @@ fn settings(
     configuration: &ServerConfiguration,
     data: &Path,
     metrics: Registry,
-    hurry: &CancellationToken,
+    force: &CancellationToken,
 ) -> anyhow::Result<Settings> {
     Ok(Settings {
         reads_at_once: configuration.limits.reads_at_once,
@@ -157,7 +157,7 @@ fn settings(
         goaway_chance: configuration.limits.goaway_chance,
         shutdown_delay: configuration.shutdown_delay()?,
         watch_grace: configuration.watch_grace()?,
-        hurry: hurry.clone(),
+        force: force.clone(),
         metrics,
     })
 }
@@ -222,7 +222,7 @@ fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
 
 /// Begins to stop at the first SIGTERM or SIGINT. SIGINT is somebody at a terminal, and nobody waits for
 /// them to be replaced; nor does whoever sends a second signal want to wait.
-async fn stop_on_signal(shutdown: CancellationToken, hurry: CancellationToken) {
+async fn stop_on_signal(shutdown: CancellationToken, force: CancellationToken) {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
@@ -242,5 +242,5 @@ async fn stop_on_signal(shutdown: CancellationToken, hurry: CancellationToken) {
             _ = interrupt.recv() => {}
         }
     }
-    hurry.cancel();
+    force.cancel();
 }

@@ -177,7 +177,7 @@ impl Followed {
 
     /// Takes what is new, if it can be used. A certificate and its key are two files: between the
     /// writing of one and of the other they do not fit, and the next look finds that they do. The
-    /// same fault is told once.
+    /// same error is told once.
     fn look(&mut self) -> Look {
         let replaced = self.sources.read().and_then(|texts| {
             if texts == self.last {

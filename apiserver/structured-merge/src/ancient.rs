@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::entries::{Entries, Entry};
-use crate::manager::{Operation, Owner};
+use crate::manager::{Manager, Operation};
 
 /// Update entries beyond this are brought together: without a bound, every client that ever wrote
 /// would be remembered in the object for ever.
@@ -85,8 +85,8 @@ impl Ancients {
     }
 }
 
-fn ancient(api_version: &str) -> Owner {
-    Owner {
+fn ancient(api_version: &str) -> Manager {
+    Manager {
         manager: NAME.to_owned(),
         operation: Operation::Update,
         api_version: api_version.to_owned(),

@@ -20,7 +20,7 @@ impl fmt::Display for Mismatch {
             [one] => write!(formatter, "{one}"),
             several => {
                 write!(formatter, "errors:")?;
-                several.iter().try_for_each(|fault| write!(formatter, "\n  {fault}"))
+                several.iter().try_for_each(|error| write!(formatter, "\n  {error}"))
             }
         }
     }
@@ -32,21 +32,21 @@ impl std::error::Error for Mismatch {}
 /// another type. A null is right everywhere; whether it may stay is for validation to say.
 ///
 /// # Errors
-/// [`Mismatch`] with every fault, in the order of the walk.
+/// [`Mismatch`] with every error, in the order of the walk.
 pub(crate) fn check(of: &Type, value: &Value) -> Result<(), Mismatch> {
-    let mut walk = Walk { path: Path::default(), faults: Vec::new() };
+    let mut walk = Walk { path: Path::default(), errors: Vec::new() };
     walk.value(of, value);
-    if walk.faults.is_empty() { Ok(()) } else { Err(Mismatch(walk.faults)) }
+    if walk.errors.is_empty() { Ok(()) } else { Err(Mismatch(walk.errors)) }
 }
 
 struct Walk {
     path: Path,
-    faults: Vec<String>,
+    errors: Vec<String>,
 }
 
 impl Walk {
-    fn fault(&mut self, text: &str) {
-        self.faults.push(format!("{}: {text}", self.path));
+    fn error(&mut self, text: &str) {
+        self.errors.push(format!("{}: {text}", self.path));
     }
 
     fn step(&mut self, element: Element, then: impl FnOnce(&mut Self)) {
@@ -60,10 +60,10 @@ impl Walk {
             (_, Value::Null) => {}
             (Type::Scalar(scalar), value) => self.scalar(*scalar, value),
             (Type::Map(map), Value::Object(fields)) => self.map(map, fields),
-            (Type::Map(_), other) => self.fault(&format!("expected map, got &{{{}}}", go_text::plain(other))),
+            (Type::Map(_), other) => self.error(&format!("expected map, got &{{{}}}", go_text::plain(other))),
             (Type::List(list), Value::Array(items)) => self.list(list, items),
             (Type::List(_), other) => {
-                self.fault(&format!("expected list, got &{{{}}}", go_text::plain(other)))
+                self.error(&format!("expected list, got &{{{}}}", go_text::plain(other)))
             }
             (Type::Deduced, _) => {}
         }
@@ -72,7 +72,7 @@ impl Walk {
     fn scalar(&mut self, scalar: Scalar, value: &Value) {
         // Each type has its own way of showing what came instead.
         let shown = || format!("&{{{}}}", go_text::plain(value));
-        let fault = match scalar {
+        let error = match scalar {
             Scalar::Text if !value.is_string() => {
                 format!("string, got &value.valueUnstructured{{Value:{}}}", go_text::literal(value))
             }
@@ -83,7 +83,7 @@ impl Walk {
             Scalar::Any if value.is_object() || value.is_array() => format!("any scalar, got {}", shown()),
             _ => return,
         };
-        self.fault(&format!("expected {fault}"));
+        self.error(&format!("expected {error}"));
     }
 
     fn map(&mut self, map: &MapType, fields: &Map<String, Value>) {
@@ -93,7 +93,7 @@ impl Walk {
             self.step(Element::field(name), |walk| match of {
                 Some(of) => walk.value(of, value),
                 // Upstream names one of each map, too.
-                None if is_declared => walk.fault("field not declared in schema"),
+                None if is_declared => walk.error("field not declared in schema"),
                 None => {}
             });
             is_declared &= of.is_some();
@@ -108,11 +108,11 @@ impl Walk {
             } else {
                 match identify(list, item) {
                     Ok(name) => name,
-                    Err(problem) => return self.fault(&format!("element {at}: {problem}")),
+                    Err(problem) => return self.error(&format!("element {at}: {problem}")),
                 }
             };
             if !seen.insert(name.clone()) {
-                self.fault(&format!("duplicate entries for key {name}"));
+                self.error(&format!("duplicate entries for key {name}"));
             }
             self.step(name, |walk| walk.value(&list.element, item));
         }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::element::Path;
-use crate::manager::Owner;
+use crate::manager::Manager;
 use crate::set::Set;
 
 /// One path that one other owner has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// Who has it.
-    pub owner: Owner,
+    pub owner: Manager,
     /// What.
     pub path: Path,
 }
@@ -22,8 +22,8 @@ pub struct Conflicts(Vec<Conflict>);
 
 impl Conflicts {
     /// The conflicts with these owners over these sets; `None` without any.
-    pub(crate) fn of(sets: Vec<(Owner, Set)>) -> Option<Self> {
-        let sorted: BTreeMap<String, (Owner, Set)> =
+    pub(crate) fn of(sets: Vec<(Manager, Set)>) -> Option<Self> {
+        let sorted: BTreeMap<String, (Manager, Set)> =
             sets.into_iter().map(|(owner, set)| (owner.identity(), (owner, set))).collect();
         let conflicts: Vec<Conflict> = sorted
             .into_values()
@@ -57,7 +57,7 @@ impl fmt::Display for Conflicts {
             );
         }
         write!(formatter, "Apply failed with {} conflicts: ", self.0.len())?;
-        let mut last: Option<&Owner> = None;
+        let mut last: Option<&Manager> = None;
         for conflict in &self.0 {
             if last.is_none_or(|last| !last.is(&conflict.owner)) {
                 let separator = if last.is_some() { "\n" } else { "" };

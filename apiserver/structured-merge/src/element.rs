@@ -55,17 +55,19 @@ impl Element {
         if let Some(name) = text.strip_prefix("f:") {
             return Ok(Some(Self::field(name)));
         }
-        let fault = |problem: String| InvalidElement { text: text.to_owned(), problem };
+        let invalid = |problem: String| InvalidElement { text: text.to_owned(), problem };
         let Some((prefix, rest)) = text.split_once(':').filter(|(prefix, _)| prefix.len() == 1) else {
-            return Err(fault("it must begin with a letter and a colon".to_owned()));
+            return Err(invalid("it must begin with a letter and a colon".to_owned()));
         };
-        let json = || serde_json::from_str::<Value>(rest).map_err(|error| fault(error.to_string()));
+        let json = || serde_json::from_str::<Value>(rest).map_err(|error| invalid(error.to_string()));
         match prefix {
             "v" => Ok(Some(Self::value(json()?))),
-            "i" => rest.parse().map(|at| Some(Self::Index(at))).map_err(|_| fault("not an index".to_owned())),
+            "i" => {
+                rest.parse().map(|at| Some(Self::Index(at))).map_err(|_| invalid("not an index".to_owned()))
+            }
             "k" => match json()? {
                 Value::Object(fields) => Ok(Some(Self::key(fields))),
-                _ => Err(fault("a key must be a JSON object".to_owned())),
+                _ => Err(invalid("a key must be a JSON object".to_owned())),
             },
             _ => Ok(None),
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::fields_v1;
-use crate::manager::{Operation, Owner};
+use crate::manager::{Manager, Operation};
 use crate::serialized;
 use crate::set::Set;
 use crate::time;
@@ -16,7 +16,7 @@ use crate::time;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Whose.
-    pub owner: Owner,
+    pub owner: Manager,
     /// When they last gained something, in seconds since 1970.
     pub time: Option<i64>,
     /// What.
@@ -80,12 +80,12 @@ impl Entries {
 
     /// The same, for entries that were read from `list`, which was written here: what has not changed since is taken
     /// from there. Of the writer's entry only the time may have.
-    pub(crate) fn encode_over(&self, list: Option<Value>, writer: &Owner) -> Option<Value> {
+    pub(crate) fn encode_over(&self, list: Option<Value>, writer: &Manager) -> Option<Value> {
         let list = if let Some(Value::Array(list)) = list { list } else { Vec::new() };
         self.encode_from(list, Some(writer))
     }
 
-    fn encode_from(&self, mut list: Vec<Value>, writer: Option<&Owner>) -> Option<Value> {
+    fn encode_from(&self, mut list: Vec<Value>, writer: Option<&Manager>) -> Option<Value> {
         if list.len() > MANY {
             list.clear();
         }
@@ -119,15 +119,15 @@ impl Entries {
     }
 
     /// The entry of this owner.
-    pub fn get(&self, owner: &Owner) -> Option<&Entry> {
+    pub fn get(&self, owner: &Manager) -> Option<&Entry> {
         self.0.iter().find(|entry| entry.owner.is(owner))
     }
 
-    pub(crate) fn get_mut(&mut self, owner: &Owner) -> Option<&mut Entry> {
+    pub(crate) fn get_mut(&mut self, owner: &Manager) -> Option<&mut Entry> {
         self.0.iter_mut().find(|entry| entry.owner.is(owner))
     }
 
-    pub(crate) fn remove(&mut self, owner: &Owner) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, owner: &Manager) -> Option<Entry> {
         let at = self.0.iter().position(|entry| entry.owner.is(owner))?;
         Some(self.0.remove(at))
     }
@@ -176,7 +176,7 @@ fn at(mut written: Value, time: Option<i64>) -> Value {
 /// Whether what is written is of the owner of an entry.
 fn is_of(written: &Value, entry: &Entry) -> bool {
     let text = |field: &str| written.get(field).and_then(Value::as_str).unwrap_or_default();
-    let Owner { manager, operation, api_version, subresource } = &entry.owner;
+    let Manager { manager, operation, api_version, subresource } = &entry.owner;
     text("manager") == manager
         && text("operation") == operation.text()
         && text("apiVersion") == api_version
@@ -212,7 +212,7 @@ fn decode(value: &Value) -> Result<Entry, String> {
         Some(Value::String(text)) => serialized::set(text)?,
         Some(fields) => Arc::new(fields_v1::read(fields).map_err(|error| error.to_string())?),
     };
-    let owner = Owner {
+    let owner = Manager {
         manager: text("manager")?.to_owned(),
         operation,
         api_version: api_version.to_owned(),

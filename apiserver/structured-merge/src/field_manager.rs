@@ -11,12 +11,12 @@ use crate::element::Path;
 use crate::entries::{Entries, Entry, InvalidEntries};
 use crate::last_applied;
 use crate::managed_fields::{self, is_same, put, take};
-use crate::manager::{Operation, Owner};
+use crate::manager::{Manager, Operation};
 use crate::schema::Type;
 use crate::serialized::packed;
 use crate::set::Set;
 use crate::updater::Updater;
-use crate::versions::{ConversionFault, Versions};
+use crate::versions::{VersionError, Versions};
 
 /// Who owns what was there before anybody applied.
 const BEFORE: &str = "before-first-apply";
@@ -42,7 +42,7 @@ static SERVERS_OWN: LazyLock<Set> = LazyLock::new(|| {
 /// Why an apply was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ApplyError {
-    /// Others own what it changes.
+    /// ObjectReader own what it changes.
     #[error("{0}")]
     Conflicts(Conflicts),
     /// It is not what the schema declares.
@@ -53,7 +53,7 @@ pub enum ApplyError {
     Entries(#[from] InvalidEntries),
     /// The object cannot be shown in a version that one of its owners wrote in.
     #[error("failed to convert between versions: {0}")]
-    Conversion(#[from] ConversionFault),
+    Conversion(#[from] VersionError),
     /// The version of the request is none of the kind's.
     #[error("no type is known for version {0}")]
     UnknownVersion(String),
@@ -71,7 +71,7 @@ pub struct Applied {
 /// Somebody's write through one endpoint. The objects that it is given and makes have their owners
 /// [packed](crate::pack); what a client sends has not.
 #[derive(Clone, Copy)]
-pub struct Tracker<'a> {
+pub struct FieldManager<'a> {
     /// The kind's versions.
     pub versions: &'a dyn Versions,
     /// The version of the request; all objects given here are in it.
@@ -86,14 +86,14 @@ pub struct Tracker<'a> {
     pub now: i64,
 }
 
-impl std::fmt::Debug for Tracker<'_> {
+impl std::fmt::Debug for FieldManager<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut text = formatter.debug_struct("Tracker");
+        let mut text = formatter.debug_struct("FieldManager");
         text.field("api_version", &self.api_version).field("manager", &self.manager).finish_non_exhaustive()
     }
 }
 
-impl Tracker<'_> {
+impl FieldManager<'_> {
     /// A create, update or patch from `live` (`None` when it is created) to `new`, which is given
     /// its `managedFields`. Never refuses: whatever goes wrong with the owners, the write is what
     /// counts, and the owners stay as they were.
@@ -264,8 +264,8 @@ impl Tracker<'_> {
         Updater { versions: self.versions, version: self.api_version, of, reset: self.reset }
     }
 
-    fn owner(&self, manager: &str, operation: Operation) -> Owner {
-        Owner {
+    fn owner(&self, manager: &str, operation: Operation) -> Manager {
+        Manager {
             manager: manager.to_owned(),
             operation,
             api_version: self.api_version.to_owned(),

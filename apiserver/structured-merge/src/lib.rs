@@ -4,7 +4,7 @@
 //! An object is a tree of JSON. Its [schema](Type) says which of its parts are owned as a whole and
 //! which field by field, key by key, item by item. A [`Set`] is a set of such parts; every owner of
 //! an object has one, and the object carries them in `metadata.managedFields` as [`Entries`]. A
-//! [`Tracker`] does what each write does to them.
+//! [`FieldManager`] does what each write does to them.
 
 mod ancient;
 mod check;
@@ -41,18 +41,18 @@ pub use compare::{Comparison, compare};
 pub use conflict::{Conflict, Conflicts};
 pub use element::{Element, InvalidElement, Path};
 pub use entries::{Entries, Entry, InvalidEntries};
-pub use field_manager::{Applied, ApplyError, Tracker};
+pub use field_manager::{Applied, ApplyError, FieldManager};
 pub use fields_v1::{InvalidFields, read, text, write};
 pub use json_order::Item;
-pub use managed_fields::{is_same, same_owners};
-pub use manager::{Operation, Owner};
+pub use managed_fields::{is_same, same_managers};
+pub use manager::{Manager, Operation};
 pub use merge::merge;
 pub use owned::owned;
 pub use scale::{ScalePaths, from_scale, to_scale};
 pub use schema::{InvalidSchema, Type};
 pub use serialized::{FIELD as SET_FIELD, pack, unpack};
 pub use set::Set;
-pub use versions::{ConversionFault, Versions};
+pub use versions::{VersionError, Versions};
 
 #[cfg(test)]
 mod tests;

@@ -54,7 +54,7 @@ pub fn is_same(left: &Value, right: &Value) -> bool {
 }
 
 /// Whether two objects have the same owners, whenever those wrote.
-pub fn same_owners(left: &Value, right: &Value) -> bool {
+pub fn same_managers(left: &Value, right: &Value) -> bool {
     fn list(object: &Value) -> Vec<Vec<(&str, &Value)>> {
         let list = of(object).and_then(Value::as_array);
         list.into_iter().flatten().map(timeless).collect()

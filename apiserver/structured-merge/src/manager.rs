@@ -26,7 +26,7 @@ impl Operation {
 /// An owner. Whoever applies is one owner in whatever version they do it; whoever updates is
 /// another in every version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub struct Manager {
     /// The name the client gave itself.
     pub manager: String,
     /// How it writes.
@@ -37,7 +37,7 @@ pub struct Owner {
     pub subresource: String,
 }
 
-impl Owner {
+impl Manager {
     /// Whether the two are one.
     pub fn is(&self, other: &Self) -> bool {
         self.key() == other.key()
@@ -73,7 +73,7 @@ impl Owner {
     }
 }
 
-impl std::fmt::Display for Owner {
+impl std::fmt::Display for Manager {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{:?}", self.manager)?;
         if !self.subresource.is_empty() {

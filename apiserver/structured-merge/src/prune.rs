@@ -11,7 +11,7 @@ use crate::owned::owned;
 use crate::remove::remove;
 use crate::schema::Type;
 use crate::set::Set;
-use crate::versions::{ConversionFault, Versions, converted};
+use crate::versions::{VersionError, Versions, converted};
 
 /// A merged object, the versions it can be shown in, and the version it is in.
 pub(crate) struct Pruning<'a> {
@@ -26,7 +26,7 @@ impl Pruning<'_> {
     /// was not itself in `last`.
     ///
     /// `new` is what the applier says now.
-    pub(crate) fn prune(&self, merged: Value, last: &Entry, new: &Set) -> Result<Value, ConversionFault> {
+    pub(crate) fn prune(&self, merged: Value, last: &Entry, new: &Set) -> Result<Value, VersionError> {
         let version = last.owner.api_version.as_str();
         // Whoever says all that they said before gives nothing up; so it is with most applies.
         if version == self.version && new.contains(&last.fields) {
@@ -75,7 +75,7 @@ impl Pruning<'_> {
         (version, of): (&str, &Arc<Type>),
         kept: &Set,
         sets: BTreeMap<&str, Set>,
-    ) -> Result<Value, ConversionFault> {
+    ) -> Result<Value, VersionError> {
         for (other, theirs) in sets {
             let Some(of_other) = self.versions.of_version(other) else { continue };
             let shown = converted(self.versions, merged, version, other, &of_other)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::element::Path;
 use crate::entries::{Entries, Entry};
-use crate::manager::Owner;
+use crate::manager::Manager;
 use crate::set::Set;
 
 /// The version of `Scale`.
@@ -30,7 +30,7 @@ fn in_scale() -> Path {
 pub fn to_scale(parent: &Entries, paths: &ScalePaths<'_>) -> Entries {
     let mut scale = Entries::default();
     for entry in parent.iter().filter(|entry| owns(entry, paths)) {
-        let owner = Owner { api_version: SCALE.to_owned(), ..entry.owner.clone() };
+        let owner = Manager { api_version: SCALE.to_owned(), ..entry.owner.clone() };
         scale.remove(&owner);
         scale.push(Entry { owner, time: entry.time, fields: Arc::new(Set::of([in_scale()])) });
     }
@@ -45,8 +45,8 @@ pub fn from_scale(parent: &Entries, scale: &Entries, paths: &ScalePaths<'_>) -> 
     for entry in parent.iter().filter(|entry| paths.replicas.contains_key(&entry.owner.api_version)) {
         let mut entry = entry.clone();
         if owns(&entry, paths) {
-            let same = |owner: &Owner| {
-                let is = Owner { api_version: SCALE.to_owned(), ..entry.owner.clone() };
+            let same = |owner: &Manager| {
+                let is = Manager { api_version: SCALE.to_owned(), ..entry.owner.clone() };
                 is.is(owner)
             };
             match fresh.iter().position(|kept| same(&kept.owner)) {
@@ -57,7 +57,7 @@ pub fn from_scale(parent: &Entries, scale: &Entries, paths: &ScalePaths<'_>) -> 
         entries.push(entry);
     }
     for entry in fresh {
-        let owner = Owner { api_version: paths.api_version.to_owned(), ..entry.owner.clone() };
+        let owner = Manager { api_version: paths.api_version.to_owned(), ..entry.owner.clone() };
         let number = paths.replicas.get(paths.api_version).cloned();
         match entries.get_mut(&owner) {
             Some(same) => same.gain(Set::of(number)),

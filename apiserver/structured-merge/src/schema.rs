@@ -121,7 +121,7 @@ fn compile(schema: &Value, path: &str) -> Result<Type, InvalidSchema> {
         Some("string") => Type::Scalar(Scalar::Text),
         Some("integer" | "number") => Type::Scalar(Scalar::Number),
         Some("boolean") => Type::Scalar(Scalar::Boolean),
-        Some(other) => return Err(fault(path, format!("unknown type {other:?}"))),
+        Some(other) => return Err(error(path, format!("unknown type {other:?}"))),
         None if schema.get("properties").is_some() => Type::Map(Box::new(map(schema, path)?)),
         None => Type::Deduced,
     })
@@ -145,7 +145,7 @@ fn map(schema: &Value, path: &str) -> Result<MapType, InvalidSchema> {
 }
 
 fn list(schema: &Value, path: &str) -> Result<ListType, InvalidSchema> {
-    let items = schema.get("items").ok_or_else(|| fault(path, "a list without items".to_owned()))?;
+    let items = schema.get("items").ok_or_else(|| error(path, "a list without items".to_owned()))?;
     let relation = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => Relation::Set,
         Some("map") => Relation::Keyed(keys(schema, items)),
@@ -195,7 +195,7 @@ fn metadata() -> Type {
     compiled
 }
 
-fn fault(path: &str, problem: String) -> InvalidSchema {
+fn error(path: &str, problem: String) -> InvalidSchema {
     InvalidSchema { path: path.to_owned(), problem }
 }
 

@@ -8,14 +8,14 @@ use crate::compare::Comparison;
 use crate::conflict::Conflicts;
 use crate::entries::{Entries, Entry};
 use crate::field_manager::ApplyError;
-use crate::manager::Owner;
+use crate::manager::Manager;
 use crate::merge::merge;
 use crate::owned::owned;
 use crate::prune::Pruning;
 use crate::reconcile::{is_outdated, reconcile};
 use crate::schema::Type;
 use crate::set::Set;
-use crate::versions::{Compared, ConversionFault, Versions};
+use crate::versions::{Compared, VersionError, Versions};
 
 /// One write, in one version of the kind, through one endpoint.
 pub(crate) struct Updater<'a> {
@@ -47,8 +47,8 @@ impl Updater<'_> {
         old: &Value,
         new: &Value,
         entries: &mut Entries,
-        own: &Owner,
-    ) -> Result<Set, ConversionFault> {
+        own: &Manager,
+    ) -> Result<Set, VersionError> {
         let mut compared = Compared::new(self.versions, self.version, [old, new], self.reset);
         for entry in entries.iter_mut() {
             if let Some(change) = compared.within(&entry.owner.api_version)? {
@@ -69,7 +69,7 @@ impl Updater<'_> {
         &self,
         live: &Value,
         config: &Value,
-        owner: &Owner,
+        owner: &Manager,
         entries: &mut Entries,
         force: bool,
     ) -> Result<(Value, Option<Entry>), ApplyError> {
@@ -98,7 +98,7 @@ impl Updater<'_> {
         &self,
         live: &Value,
         result: &Value,
-        owner: &Owner,
+        owner: &Manager,
         entries: &mut Entries,
         force: bool,
     ) -> Result<(), ApplyError> {

@@ -13,7 +13,7 @@ use crate::set::Set;
 /// An object that cannot be shown in a version that one of its owners wrote in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ConversionFault(pub String);
+pub struct VersionError(pub String);
 
 /// The versions of one kind, and the way between them.
 pub trait Versions: Send + Sync {
@@ -24,7 +24,7 @@ pub trait Versions: Send + Sync {
     ///
     /// # Errors
     /// When there is no way to say it in that version.
-    fn convert(&self, object: Value, from: &str, to: &str) -> Result<Value, ConversionFault>;
+    fn convert(&self, object: Value, from: &str, to: &str) -> Result<Value, VersionError>;
 }
 
 /// `object` in version `to`, without what that version does not declare: a field that only the
@@ -35,7 +35,7 @@ pub(crate) fn converted(
     from: &str,
     to: &str,
     of: &Type,
-) -> Result<Value, ConversionFault> {
+) -> Result<Value, VersionError> {
     if from == to {
         return Ok(object.clone());
     }
@@ -78,7 +78,7 @@ impl<'a> Compared<'a> {
         Self { versions, version, states, reset, known: BTreeMap::new() }
     }
 
-    pub(crate) fn within(&mut self, version: &str) -> Result<Option<&Comparison>, ConversionFault> {
+    pub(crate) fn within(&mut self, version: &str) -> Result<Option<&Comparison>, VersionError> {
         if !self.known.contains_key(version) {
             let comparison = self.compare(version)?;
             self.known.insert(version.to_owned(), comparison);
@@ -87,12 +87,12 @@ impl<'a> Compared<'a> {
     }
 
     /// What is different in the version of the states themselves.
-    pub(crate) fn into_own(mut self) -> Result<Option<Comparison>, ConversionFault> {
+    pub(crate) fn into_own(mut self) -> Result<Option<Comparison>, VersionError> {
         self.within(self.version)?;
         Ok(self.known.remove(self.version).flatten())
     }
 
-    fn compare(&self, version: &str) -> Result<Option<Comparison>, ConversionFault> {
+    fn compare(&self, version: &str) -> Result<Option<Comparison>, VersionError> {
         let Some(of) = self.versions.of_version(version) else { return Ok(None) };
         let [old, new] = self.states;
         if version == self.version {

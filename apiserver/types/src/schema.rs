@@ -156,31 +156,31 @@ mod tests {
         "x-kubernetes-preserve-unknown-fields",
     ];
 
-    fn walk(schema: &Value, path: &str, faults: &mut Vec<String>) {
-        let Some(map) = schema.as_object() else { return faults.push(format!("{path} is no schema")) };
+    fn walk(schema: &Value, path: &str, errors: &mut Vec<String>) {
+        let Some(map) = schema.as_object() else { return errors.push(format!("{path} is no schema")) };
         // Events are written with null times by clients; nothing else may be null.
         let null = |key: &str| key == "nullable" && path.starts_with("Event.");
-        faults.extend(
+        errors.extend(
             map.keys()
                 .filter(|key| !KNOWN.contains(&key.as_str()) && !null(key))
                 .map(|key| format!("{path}: {key}")),
         );
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            walk(property, &format!("{path}.{name}"), faults);
+            walk(property, &format!("{path}.{name}"), errors);
         }
         for field in ["items", "additionalProperties"] {
             if let Some(inner) = map.get(field) {
-                walk(inner, &format!("{path}[]"), faults);
+                walk(inner, &format!("{path}[]"), errors);
             }
         }
     }
 
     #[test]
     fn every_schema_is_structural() {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         for descriptor in crate::descriptors() {
-            walk(&crate::schema(&descriptor).unwrap(), descriptor.kind, &mut faults);
+            walk(&crate::schema(&descriptor).unwrap(), descriptor.kind, &mut errors);
         }
-        assert_eq!(faults, Vec::<String>::new());
+        assert_eq!(errors, Vec::<String>::new());
     }
 }

@@ -26,7 +26,7 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 /// Lets calls through to one service.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct RateLimit {
     permits: Semaphore,
     state: Mutex<State>,
 }
@@ -40,18 +40,18 @@ struct State {
     silent_until: Option<Instant>,
 }
 
-/// One call's leave to be made. Give it back with [`Gate::leave`].
+/// One call's leave to be made. Give it back with [`RateLimit::leave`].
 #[derive(Debug)]
 pub(crate) struct Leave<'a>(Option<SemaphorePermit<'a>>);
 
-impl Default for Gate {
+impl Default for RateLimit {
     fn default() -> Self {
         let state = State { limit: MOST, owed: 0, run: 0, silent_until: None };
         Self { permits: Semaphore::new(MOST), state: Mutex::new(state) }
     }
 }
 
-impl Gate {
+impl RateLimit {
     /// Waits for its turn, and for the end of a silence the cloud asked for.
     pub(crate) async fn enter(&self) -> Leave<'_> {
         // The semaphore is never closed; if it were, going on without a permit does no harm.
@@ -134,7 +134,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn too_many_halves_and_good_answers_restore() {
-        let gate = Gate::default();
+        let gate = RateLimit::default();
         let leave = gate.enter().await;
         gate.leave(leave, Verdict::TooMany(None));
         assert_eq!(gate.permits.available_permits(), MOST / 2);
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_gate_in_full_use_shrinks_as_calls_return() {
-        let gate = Gate::default();
+        let gate = RateLimit::default();
         let mut out = Vec::new();
         for _ in 0..MOST {
             out.push(gate.enter().await);
@@ -161,7 +161,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_kept_within_reason() {
-        let gate = Gate::default();
+        let gate = RateLimit::default();
         for (wish, kept) in [(5, 5), (86_400, 60)] {
             let leave = gate.enter().await;
             gate.leave(leave, Verdict::TooMany(Some(Duration::from_secs(wish))));

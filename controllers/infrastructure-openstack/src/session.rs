@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 
 use crate::catalog::Endpoints;
 use crate::error_mapping::{refused, request_id, unanswered, unreadable};
-use crate::rate_limit::{Gate, Verdict};
+use crate::rate_limit::{RateLimit, Verdict};
 use crate::request::{Request, Service};
 
 /// The Nova microversion we are written for: 2.93 is the first that rebuilds a server that boots
@@ -33,14 +33,14 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis
 pub(crate) struct Session {
     client: AsyncOpenStack,
     endpoints: Endpoints,
-    gates: [Gate; 4],
+    gates: [RateLimit; 4],
     nova_minor: OnceCell<u32>,
     refused: AtomicBool,
 }
 
 impl Session {
     pub(crate) fn new(client: AsyncOpenStack, endpoints: Endpoints) -> Self {
-        let gates = Service::ALL.map(|_| Gate::default());
+        let gates = Service::ALL.map(|_| RateLimit::default());
         Self { client, endpoints, gates, nova_minor: OnceCell::new(), refused: AtomicBool::new(false) }
     }
 

@@ -7,12 +7,12 @@ use kube::{Resource, ResourceExt};
 
 /// Tells changes of what is wanted from changes of what is reported.
 #[derive(Debug, Default)]
-pub(crate) struct News(Mutex<HashMap<String, State>>);
+pub(crate) struct ChangePredicate(Mutex<HashMap<String, State>>);
 
 /// Generation, whether it is being deleted, and whether it is paused.
 type State = (Option<i64>, bool, bool);
 
-impl News {
+impl ChangePredicate {
     /// Whether an object's spec, deletion or pause is another than when last asked.
     pub(crate) fn is_new<K: Resource>(&self, object: &K) -> bool {
         let deleting = object.meta().deletion_timestamp.is_some();

@@ -2,14 +2,14 @@
 
 use std::fmt::Debug;
 
-use controllers_runtime::Trouble;
+use controllers_runtime::ReconcileError;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 /// Adds a finalizer if it is not there.
-pub(crate) async fn add<K>(api: &Api<K>, object: &mut K, finalizer: &str) -> Result<(), Trouble>
+pub(crate) async fn add<K>(api: &Api<K>, object: &mut K, finalizer: &str) -> Result<(), ReconcileError>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
@@ -23,7 +23,7 @@ where
 }
 
 /// Removes a finalizer; an object that is gone meanwhile needs none.
-pub(crate) async fn remove<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<(), Trouble>
+pub(crate) async fn remove<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<(), ReconcileError>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {

@@ -28,7 +28,7 @@ pub(crate) fn moved<K: kube::Resource>(object: &K) -> bool {
 }
 
 /// A pass did more than any object needs, so two of its steps undo each other.
-pub(crate) fn endless() -> controllers_runtime::Trouble {
+pub(crate) fn endless() -> controllers_runtime::ReconcileError {
     let class = controllers_infrastructure::ErrorClass::Broken;
     let message =
         "what was written to the cloud reads otherwise each time; see the Events for what is repeated";

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use controllers_runtime::Trouble;
+use controllers_runtime::ReconcileError;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
@@ -38,7 +38,7 @@ pub(crate) async fn take<K>(
     object: &mut K,
     owner: OwnerReference,
     cluster: &str,
-) -> Result<(), Trouble>
+) -> Result<(), ReconcileError>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
@@ -59,7 +59,7 @@ where
             other.kind,
             other.name
         );
-        return Err(Trouble::waiting("ControlledByAnother", message));
+        return Err(ReconcileError::waiting("ControlledByAnother", message));
     }
     let mut owners = object.owner_references().to_vec();
     if !owned {

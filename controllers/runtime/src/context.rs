@@ -6,7 +6,7 @@ use std::sync::Arc;
 use controllers_infrastructure::{Cloud, CloudConnector};
 use kube::Client;
 
-use crate::{Queues, Recorder, SecretSource, ServerLists, Trouble, credentials};
+use crate::{Queues, ReconcileError, Recorder, SecretSource, ServerLists, credentials};
 use apiserver_types::OpenStackIdentityReference;
 
 /// What a controller works with.
@@ -42,7 +42,7 @@ impl ControllerContext {
         &self,
         namespace: &str,
         identity: &OpenStackIdentityReference,
-    ) -> Result<Arc<dyn Cloud>, Trouble> {
+    ) -> Result<Arc<dyn Cloud>, ReconcileError> {
         let credentials = credentials::read(self.secrets.as_ref(), namespace, identity).await?;
         Ok(self.connector.connect(&credentials).await?)
     }

@@ -3,17 +3,17 @@
 use apiserver_types::{IdentityType, OpenStackIdentityReference};
 use controllers_infrastructure::{CloudError, Credentials, ErrorClass};
 
-use crate::{SecretSource, Trouble};
+use crate::{ReconcileError, SecretSource};
 
 /// Reads the Secret that an identity names.
 pub(crate) async fn read(
     secrets: &dyn SecretSource,
     namespace: &str,
     identity: &OpenStackIdentityReference,
-) -> Result<Credentials, Trouble> {
+) -> Result<Credentials, ReconcileError> {
     let name = &identity.name;
     let wrong = |message: String| {
-        Trouble::Cloud(CloudError::new(ErrorClass::Credentials, "read credentials", message))
+        ReconcileError::Cloud(CloudError::new(ErrorClass::Credentials, "read credentials", message))
     };
     if identity.kind == Some(IdentityType::ClusterIdentity) {
         return Err(wrong(format!(

@@ -7,7 +7,7 @@ use controllers_infrastructure::{CloudError, ErrorClass};
 /// Why a pass could not go on now.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Trouble {
+pub enum ReconcileError {
     /// The cloud failed.
     #[error(transparent)]
     Cloud(#[from] CloudError),
@@ -24,7 +24,7 @@ pub enum Trouble {
     },
 }
 
-impl Trouble {
+impl ReconcileError {
     /// Something is not there yet.
     pub fn waiting(reason: &'static str, message: impl Into<String>) -> Self {
         Self::Waiting { reason, message: message.into() }

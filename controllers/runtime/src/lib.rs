@@ -22,12 +22,12 @@ pub use context::ControllerContext;
 pub use events::{Recorder, Severity};
 pub use journal::{ANNOTATION as JOURNAL_ANNOTATION, Entry, Journal};
 pub use next::Next;
-pub use ownership_tag::{Mark, PREFIX as MARK_PREFIX};
+pub use ownership_tag::{OwnershipTag, PREFIX as MARK_PREFIX};
 pub use queues::{Passes, Queue, Queues, Work};
 pub use reconcile_loop::ReconcileLoop;
 pub use requeue::Pace;
 pub use secrets::{ApiSecrets, SecretSource};
 pub use servers::ServerLists;
 
-pub use error::Trouble;
+pub use error::ReconcileError;
 pub use status::{now, paused, write_status};

@@ -13,12 +13,12 @@ const LONGEST: usize = 255;
 /// Neutron and Nova take the tag `capstan-<uid>`. Neutron takes tags only after a thing exists, so
 /// its description, which is part of the create call, says the same; Cinder has it in metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct OwnershipTag {
     uid: String,
     description: String,
 }
 
-impl Mark {
+impl OwnershipTag {
     /// Key of the mark in the metadata of things that have no tags.
     pub const METADATA_KEY: &'static str = "capstan";
 
@@ -73,9 +73,9 @@ mod tests {
         let mut cluster = OpenStackCluster::new("prod", OpenStackClusterSpec::default());
         cluster.metadata.namespace = Some("team".to_owned());
         cluster.metadata.uid = Some("1".to_owned());
-        let first = Mark::of(&cluster);
+        let first = OwnershipTag::of(&cluster);
         cluster.metadata.uid = Some("2".to_owned());
-        let second = Mark::of(&cluster);
+        let second = OwnershipTag::of(&cluster);
         assert_eq!(first.description(), "capstan: OpenStackCluster team/prod 1");
         assert!(first.is_on(&[], &first.description()));
         assert!(first.is_on(&["x".to_owned(), "capstan-1".to_owned()], "renamed by hand"));

@@ -6,7 +6,7 @@ use kube::{Resource, ResourceExt};
 
 use crate::backoff::Backoff;
 use crate::dedup::Settled;
-use crate::{Next, Trouble};
+use crate::{Next, ReconcileError};
 
 /// How often something that waits for another object looks again; a watch tells of most sooner.
 const WAITING: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ impl Pace {
     pub fn after<K: Resource>(
         &self,
         object: &K,
-        result: Result<Option<Duration>, Trouble>,
+        result: Result<Option<Duration>, ReconcileError>,
         busy: Option<Duration>,
     ) -> Result<Next, kube::Error> {
         let uid = object.uid().unwrap_or_default();
@@ -51,8 +51,8 @@ impl Pace {
                 Next::from(next)
             }
             Err(trouble) if trouble.is_conflict() => return Ok(Next::After(Duration::ZERO)),
-            Err(Trouble::Api(error)) => return Err(error),
-            Err(Trouble::Waiting { .. }) => return Ok(Next::After(WAITING)),
+            Err(ReconcileError::Api(error)) => return Err(error),
+            Err(ReconcileError::Waiting { .. }) => return Ok(Next::After(WAITING)),
             Err(trouble) => Next::Retry(self.backoff.failed(&uid, trouble.retry_after())),
         };
         if let Some(rest) = next.pause() {

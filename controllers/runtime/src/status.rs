@@ -9,7 +9,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Trouble;
+use crate::ReconcileError;
 
 /// Annotation that tells all controllers to leave an object alone.
 const PAUSED: &str = "cluster.x-k8s.io/paused";
@@ -29,7 +29,7 @@ pub fn paused<K: Resource>(object: &K, cluster: Option<&Cluster>) -> bool {
 ///
 /// # Errors
 /// A conflict when somebody wrote meanwhile: begin again with what they wrote.
-pub async fn write_status<K>(api: &Api<K>, old: &K, new: &K) -> Result<K, Trouble>
+pub async fn write_status<K>(api: &Api<K>, old: &K, new: &K) -> Result<K, ReconcileError>
 where
     K: Resource + Clone + Debug + PartialEq + Serialize + DeserializeOwned,
 {

@@ -2,7 +2,7 @@
 //!
 //! One follower lists the prefix once and then watches it; every change is projected once into an
 //! item of the owner's choosing (encoded bytes, say) and shared by all readers and watchers.
-//! The cache is cut into [`Section`]s, one per resource, each with
+//! The cache is cut into [`ResourceCache`]s, one per resource, each with
 //!
 //! - a *snapshot*: a persistent map, so that an old one costs a pointer,
 //! - a *history* of recent changes, from which watches are served and resumed.
@@ -39,10 +39,10 @@ use tokio::sync::watch as signal;
 use tokio_util::sync::CancellationToken;
 
 pub use history::Change;
-pub use resource_cache::{Section, Snapshot};
+pub use resource_cache::{ResourceCache, Snapshot};
 
 use resource_cache::Extent;
-pub use watch::{SectionWatch, WatchStep};
+pub use watch::{ResourceWatch, WatchStep};
 
 /// Makes what the cache holds out of a stored entry. Called once per write, on the follower's task.
 pub trait Projection<T>: Send + Sync + std::fmt::Debug + 'static {
@@ -72,7 +72,7 @@ pub(crate) struct Position {
 #[derive(Debug)]
 pub struct Cache<T> {
     store: Arc<dyn Store>,
-    sections: Vec<Arc<Section<T>>>,
+    sections: Vec<Arc<ResourceCache<T>>>,
     projection: Arc<dyn Projection<T>>,
     position: signal::Sender<Position>,
     /// Up to where the history of each section goes: what wakes those who watch it, and nobody who watches another.
@@ -81,7 +81,7 @@ pub struct Cache<T> {
 }
 
 impl<T: Send + Sync + 'static> Cache<T> {
-    /// Starts to follow `root`. Section `i` holds what lies below `prefixes[i]`; keys below none
+    /// Starts to follow `root`. ResourceCache `i` holds what lies below `prefixes[i]`; keys below none
     /// of them only move the revision. The follower ends when `shutdown` is cancelled.
     pub fn start(
         store: Arc<dyn Store>,
@@ -90,7 +90,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
         projection: Arc<dyn Projection<T>>,
         shutdown: CancellationToken,
     ) -> Arc<Self> {
-        let sections = prefixes.iter().map(|prefix| Arc::new(Section::new(prefix))).collect();
+        let sections = prefixes.iter().map(|prefix| Arc::new(ResourceCache::new(prefix))).collect();
         let position = signal::Sender::new(Position::default());
         let extents = prefixes.iter().map(|_| signal::Sender::default()).collect();
         let freshness = freshness::Freshness::default();
@@ -108,7 +108,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
     }
 
     /// The section of `prefixes[index]` given at the start.
-    pub fn section(&self, index: usize) -> Option<&Arc<Section<T>>> {
+    pub fn section(&self, index: usize) -> Option<&Arc<ResourceCache<T>>> {
         self.sections.get(index)
     }
 
@@ -152,7 +152,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
     ///
     /// # Errors
     /// `Compacted` when neither has it; `Unavailable`.
-    pub async fn watch(&self, index: usize, after: Revision) -> StoreResult<Option<SectionWatch<T>>> {
+    pub async fn watch(&self, index: usize, after: Revision) -> StoreResult<Option<ResourceWatch<T>>> {
         let Some((section, extent)) = self.sections.get(index).zip(self.extents.get(index)) else {
             return Ok(None);
         };
@@ -161,7 +161,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
             return Err(StoreError::Unavailable { operation: "watch", source: "the cache has ended".into() });
         };
         let mut watch =
-            SectionWatch::new(Arc::clone(section), extent.subscribe(), position, start.life, after);
+            ResourceWatch::new(Arc::clone(section), extent.subscribe(), position, start.life, after);
         if after < start.revision && section.changes_after(after, 0).is_none() {
             let changes = replay::changes(self, index, section, after, start.revision).await?;
             watch.replay(changes, start.revision);

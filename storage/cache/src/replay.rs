@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use storage_contract::{KeyRange, Revision, StoreError, StoreResult, WatchItem};
 
-use crate::{Cache, Change, Section, reflector};
+use crate::{Cache, Change, ResourceCache, reflector};
 
 /// How long a store may take to tell its history: it is read at disk speed, so a store that needs
 /// longer is in trouble, and the client is better off listing again.
@@ -20,7 +20,7 @@ const MOST: usize = 100_000;
 pub(crate) async fn changes<T: Send + Sync + 'static>(
     cache: &Cache<T>,
     index: usize,
-    section: &Section<T>,
+    section: &ResourceCache<T>,
     after: Revision,
     upto: Revision,
 ) -> StoreResult<VecDeque<Arc<Change<T>>>> {
@@ -41,7 +41,7 @@ pub(crate) async fn changes<T: Send + Sync + 'static>(
 async fn read<T: Send + Sync + 'static>(
     cache: &Cache<T>,
     index: usize,
-    section: &Section<T>,
+    section: &ResourceCache<T>,
     after: Revision,
     upto: Revision,
 ) -> StoreResult<Option<VecDeque<Arc<Change<T>>>>> {

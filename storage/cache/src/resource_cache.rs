@@ -61,13 +61,13 @@ pub(crate) struct Extent {
 
 /// One resource's items and their recent changes.
 #[derive(Debug)]
-pub struct Section<T> {
+pub struct ResourceCache<T> {
     prefix: String,
     range: KeyRange,
     contents: RwLock<Contents<T>>,
 }
 
-impl<T> Section<T> {
+impl<T> ResourceCache<T> {
     pub(crate) fn new(prefix: &str) -> Self {
         let contents = Contents { snapshot: Snapshot::empty(), history: History::default() };
         Self { prefix: prefix.to_owned(), range: KeyRange::prefix(prefix), contents: RwLock::new(contents) }

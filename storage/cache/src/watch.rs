@@ -8,7 +8,7 @@ use tokio::sync::watch as signal;
 use tokio::task::coop;
 
 use crate::resource_cache::Extent;
-use crate::{Change, Position, Section};
+use crate::{Change, Position, ResourceCache};
 
 /// What a watcher is given next.
 #[derive(Debug)]
@@ -27,8 +27,8 @@ const AT_ONCE: usize = 256;
 /// A cursor into a section's history. It holds no buffer of its own beyond the few changes it took
 /// in its last look, and nobody waits for it.
 #[derive(Debug)]
-pub struct SectionWatch<T> {
-    section: Arc<Section<T>>,
+pub struct ResourceWatch<T> {
+    section: Arc<ResourceCache<T>>,
     extent: signal::Receiver<Extent>,
     position: signal::Receiver<Position>,
     life: u64,
@@ -38,9 +38,9 @@ pub struct SectionWatch<T> {
     taken: VecDeque<Arc<Change<T>>>,
 }
 
-impl<T> SectionWatch<T> {
+impl<T> ResourceWatch<T> {
     pub(crate) fn new(
-        section: Arc<Section<T>>,
+        section: Arc<ResourceCache<T>>,
         extent: signal::Receiver<Extent>,
         position: signal::Receiver<Position>,
         life: u64,

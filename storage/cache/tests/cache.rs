@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use storage_cache::{Cache, Projection, SectionWatch, WatchStep};
+use storage_cache::{Cache, Projection, ResourceWatch, WatchStep};
 use storage_contract::{Entry, EventKind, Key, Revision, Store, StoreError};
 use storage_embedded::EmbeddedStore;
 use tokio_util::sync::CancellationToken;
@@ -62,7 +62,7 @@ impl World {
     }
 }
 
-async fn change(watch: &mut SectionWatch<String>) -> (EventKind, String, Option<String>) {
+async fn change(watch: &mut ResourceWatch<String>) -> (EventKind, String, Option<String>) {
     let next = async {
         loop {
             if let WatchStep::Change(change) = watch.next().await.unwrap() {

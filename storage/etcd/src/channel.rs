@@ -1,6 +1,6 @@
 //! The way to etcd's members.
 
-use apiserver_executor::{Group, Spawner};
+use apiserver_executor::{InlineExecutor, Spawner};
 use etcd_client::{BalancedChannelBuilder, Channel};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tonic::body::Body;
@@ -10,29 +10,29 @@ use tonic::transport::channel::Change;
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use crate::eager_end_stream::Foreseen;
+use crate::eager_end_stream::EagerEndStream;
 
 /// A channel of which all parts are one task: what spreads requests over the members, and every connection with its
 /// requests. By themselves they are five tasks that wake each other for each request.
 #[derive(Debug)]
-pub(crate) struct InOneTask;
+pub(crate) struct InlineChannel;
 
-impl BalancedChannelBuilder for InOneTask {
+impl BalancedChannelBuilder for InlineChannel {
     type Error = tonic::transport::Error;
 
     fn balanced_channel(
         self,
         capacity: usize,
     ) -> Result<(Channel, Sender<Change<Uri, Endpoint>>), Self::Error> {
-        let parts = Group::default();
+        let parts = InlineExecutor::default();
         let spawner = parts.spawner();
         let (channel, members) =
             tonic::transport::Channel::balance_channel_with_executor(capacity, spawner.clone());
         tokio::spawn(parts);
         let (told, changes) = mpsc::channel(capacity);
         tokio::spawn(hand_on(changes, members, spawner));
-        let channel =
-            channel.map_request(|request: Request<Body>| request.map(|body| Body::new(Foreseen::new(body))));
+        let channel = channel
+            .map_request(|request: Request<Body>| request.map(|body| Body::new(EagerEndStream::new(body))));
         Ok((Channel::Custom(BoxCloneSyncService::new(channel.map_err(Into::into))), told))
     }
 }

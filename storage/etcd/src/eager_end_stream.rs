@@ -15,19 +15,19 @@ type Next = Option<Result<Frame<Bytes>, Status>>;
 
 /// A body that knows its last frame. What comes later, as in a stream of requests, is waited for as ever.
 #[derive(Debug)]
-pub(crate) struct Foreseen<B> {
+pub(crate) struct EagerEndStream<B> {
     body: B,
     /// What was seen ahead, up to the end.
     ahead: Option<Next>,
 }
 
-impl<B> Foreseen<B> {
+impl<B> EagerEndStream<B> {
     pub(crate) fn new(body: B) -> Self {
         Self { body, ahead: None }
     }
 }
 
-impl<B: Body<Data = Bytes, Error = Status> + Unpin> Body for Foreseen<B> {
+impl<B: Body<Data = Bytes, Error = Status> + Unpin> Body for EagerEndStream<B> {
     type Data = Bytes;
     type Error = Status;
 
@@ -68,7 +68,7 @@ mod tests {
     #[tokio::test]
     async fn the_last_frame_is_known_to_be_the_last() {
         for count in 0..3 {
-            let mut body = Foreseen::new(StreamBody::new(stream::iter((0..count).map(|_| data("a")))));
+            let mut body = EagerEndStream::new(StreamBody::new(stream::iter((0..count).map(|_| data("a")))));
             for number in 1..=count {
                 assert!(!body.is_end_stream());
                 body.frame().await.unwrap().unwrap();
@@ -82,7 +82,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_hands_on_what_comes_when_it_comes() {
         let (sender, receiver) = mpsc::unbounded();
-        let mut body = Foreseen::new(StreamBody::new(receiver));
+        let mut body = EagerEndStream::new(StreamBody::new(receiver));
         for text in ["one", "two"] {
             sender.unbounded_send(data(text)).unwrap();
             assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), text);

@@ -40,7 +40,7 @@ use tokio::sync::watch as signal;
 
 use crate::batch::Batches;
 use crate::calls::Calls;
-use crate::channel::InOneTask;
+use crate::channel::InlineChannel;
 use crate::compression::compress;
 use crate::revision::{number, revision};
 use crate::write::Write;
@@ -78,7 +78,7 @@ impl EtcdStore {
         let opening = async {
             let versions = version::of_members(&configuration).await?;
             let (members, options) = (&configuration.endpoints, configuration.options());
-            let client = Client::connect_with_balanced_channel(members, Some(options), InOneTask).await?;
+            let client = Client::connect_with_balanced_channel(members, Some(options), InlineChannel).await?;
             Ok::<_, etcd_client::Error>((client, versions))
         };
         let (client, versions) = match tokio::time::timeout(configuration.deadline, opening).await {

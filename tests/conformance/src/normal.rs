@@ -167,7 +167,7 @@ impl Normal {
             });
         }
         if let Some(Value::Array(causes)) = map.get_mut("causes") {
-            // A schema's faults come in the order of a Go map, which is none.
+            // A schema's errors come in the order of a Go map, which is none.
             causes.sort_by_key(Value::to_string);
         }
         if map.get("kind") == Some(&json!("Status")) {

@@ -61,14 +61,14 @@ pub(crate) fn check(answer: &Answer) -> Verdict {
     }
     let status = status(answer)?;
     let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
-    let fault = |what: &str| format!("{what}: {code} {}", answer.text());
+    let error = |what: &str| format!("{what}: {code} {}", answer.text());
     demand(status.get("code").and_then(Value::as_u64) == Some(u64::from(code)), || {
-        fault("another code inside")
+        error("another code inside")
     })?;
-    demand(text("status") == "Failure", || fault("a refusal that is no failure"))?;
-    demand(!text("message").is_empty(), || fault("a refusal that does not say why"))?;
-    // Where upstream answers 500 to a fault of the client, it gives no reason.
-    demand(code != 500 || text("reason").is_empty(), || fault("something broke"))?;
+    demand(text("status") == "Failure", || error("a refusal that is no failure"))?;
+    demand(!text("message").is_empty(), || error("a refusal that does not say why"))?;
+    // Where upstream answers 500 to an error of the client, it gives no reason.
+    demand(code != 500 || text("reason").is_empty(), || error("something broke"))?;
     let is_json = answer.content_type() == "application/json";
     if code != 422 || !is_json || WITHOUT_A_FIELD.iter().any(|known| text("message").contains(known)) {
         return Ok(());
@@ -76,7 +76,7 @@ pub(crate) fn check(answer: &Answer) -> Verdict {
     let causes = status.pointer("/details/causes").and_then(Value::as_array).cloned().unwrap_or_default();
     let named =
         |cause: &Value| cause.get("field").and_then(Value::as_str).is_some_and(|field| !field.is_empty());
-    demand(!causes.is_empty() && causes.iter().all(named), || fault("an invalid object, and no field named"))
+    demand(!causes.is_empty() && causes.iter().all(named), || error("an invalid object, and no field named"))
 }
 
 fn status(answer: &Answer) -> Result<Value, Finding> {

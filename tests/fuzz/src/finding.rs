@@ -17,7 +17,7 @@ impl std::error::Error for Finding {}
 /// What a target says of one input.
 pub(crate) type Verdict = Result<(), Finding>;
 
-/// Finds fault unless `holds`.
+/// Finds error unless `holds`.
 pub(crate) fn demand(holds: bool, otherwise: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(Finding(otherwise())) }
 }

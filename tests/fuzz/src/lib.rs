@@ -26,7 +26,7 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// The target of this name, be its fault planted or not.
+/// The target of this name, be its error planted or not.
 pub fn find(name: &str) -> Option<&'static Target> {
     targets().iter().chain(planted()).find(|target| target.name == name)
 }

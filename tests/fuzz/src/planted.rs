@@ -11,7 +11,7 @@ use crate::answer::{self, Answer};
 use crate::finding::Verdict;
 use crate::target::Target;
 
-/// Targets whose decoders have a fault.
+/// Targets whose decoders have an error.
 pub fn planted() -> &'static [Target] {
     const PLANTED: [Target; 4] = [
         Target::alone("planted-panic", panic),

@@ -34,7 +34,7 @@ fn nothing_is_found_in_the_corpus() {
 }
 
 #[test]
-fn seeds_of_planted_faults_do_not_meet_them() {
+fn seeds_of_planted_errors_do_not_meet_them() {
     for target in tests_fuzz::planted() {
         for file in corpus("planted") {
             assert_eq!(target.run(&std::fs::read(&file).unwrap()), Ok(()), "{}", file.display());

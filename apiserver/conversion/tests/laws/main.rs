@@ -101,13 +101,13 @@ fn an_older_object_comes_back_from_the_store() {
 }
 
 /// Every way in which an object breaks the schema of its version.
-fn faults(schema: &Schema, object: &Value) -> Result<(), String> {
+fn errors(schema: &Schema, object: &Value) -> Result<(), String> {
     // As the server does first: a version may require what it fills in by itself.
     let mut object = object.clone();
     schema.fill_in(&mut object);
-    let faults: Vec<String> =
+    let errors: Vec<String> =
         schema.validate(&object, None, &FieldPath::default()).iter().map(ToString::to_string).collect();
-    if faults.is_empty() { Ok(()) } else { Err(format!("{}\n{object}", faults.join("\n"))) }
+    if errors.is_empty() { Ok(()) } else { Err(format!("{}\n{object}", errors.join("\n"))) }
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn a_converted_object_is_valid_in_its_version() {
         let [older, stored] = [&pair.older, &pair.stored]
             .map(|version| Schema::compile(&apiserver_types::schema(version).unwrap()).unwrap());
         holds(&pair, objects(&pair.stored, Width::Usual), |object| {
-            faults(&stored, &object)?;
-            faults(&older, &pair.conversion.served(object))
+            errors(&stored, &object)?;
+            errors(&older, &pair.conversion.served(object))
         });
         holds(&pair, objects(&pair.older, Width::Usual), |object| {
-            faults(&older, &object)?;
-            faults(&stored, &pair.conversion.stored(object))
+            errors(&older, &object)?;
+            errors(&stored, &pair.conversion.stored(object))
         });
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn judge(error: &kube::Error) -> Verdict {
         403 if has_cause(status, "NamespaceTerminating") => Verdict::Drop,
         404 if kind(status) != "events" => Verdict::Drop,
         400 | 405 | 413 | 415 | 422 => Verdict::Drop,
-        // No permission yet, a conflict, too many requests, a fault of the host.
+        // No permission yet, a conflict, too many requests, an error of the host.
         _ => Verdict::Again,
     }
 }

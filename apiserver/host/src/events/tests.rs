@@ -65,7 +65,7 @@ async fn events_wait_for_a_host_that_is_down_and_others_do_not_wait_for_them() {
     let host = Fake::new(status(503));
     let code = Arc::new(AtomicU16::new(503));
     let says = Arc::clone(&code);
-    // Not `a`'s fault: it has a namespace of ours alone, once the host is up.
+    // Not `a`'s error: it has a namespace of ours alone, once the host is up.
     host.says(move |_, body| match (says.load(Ordering::SeqCst), body["metadata"]["name"].as_str()) {
         (201, Some("a")) => Some(status(404)),
         (201, _) => Some((201, body.clone())),

@@ -21,9 +21,9 @@ const MOST: usize = 64 << 10;
 /// Dropped as it is, it would end the stream: and a client that hears of that together with the answer, while it still
 /// sends, may give up on both.
 #[derive(Debug)]
-pub(crate) struct Unread(pub(crate) Option<Incoming>);
+pub(crate) struct DrainOnDrop(pub(crate) Option<Incoming>);
 
-impl Drop for Unread {
+impl Drop for DrainOnDrop {
     fn drop(&mut self) {
         let Some(mut body) = self.0.take().filter(|body| !body.is_end_stream()) else { return };
         // None at the end of the process, when there is nobody left to tell.
@@ -40,7 +40,7 @@ impl Drop for Unread {
     }
 }
 
-impl Body for Unread {
+impl Body for DrainOnDrop {
     type Data = Bytes;
     type Error = hyper::Error;
 

@@ -12,13 +12,13 @@ const WORDLESS: &[u8] = b"\r\nconnection: close\r\ncontent-length: 0\r\n";
 
 /// A connection on which refusals of what is no request have a body.
 #[derive(Debug)]
-pub(crate) struct Worded<S> {
+pub(crate) struct Http1ErrorBody<S> {
     stream: S,
     /// What is to be written before anything else.
     refusal: Vec<u8>,
 }
 
-impl<S: AsyncWrite + Unpin> Worded<S> {
+impl<S: AsyncWrite + Unpin> Http1ErrorBody<S> {
     pub(crate) fn new(stream: S) -> Self {
         Self { stream, refusal: Vec::new() }
     }
@@ -51,7 +51,7 @@ fn worded(written: &[u8]) -> Option<Vec<u8>> {
     Some([b"HTTP/1.1 ", words, head, words].concat())
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Worded<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Http1ErrorBody<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -61,7 +61,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Worded<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Worded<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Http1ErrorBody<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -126,7 +126,7 @@ mod tests {
         });
         let mut builder = http1::Builder::new();
         builder.max_headers(2);
-        let serving = builder.serve_connection(TokioIo::new(Worded::new(server)), service);
+        let serving = builder.serve_connection(TokioIo::new(Http1ErrorBody::new(server)), service);
         let serving = tokio::spawn(serving);
         client.write_all(sent.as_bytes()).await.unwrap();
         let mut heard = String::new();

@@ -7,21 +7,21 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use apiserver_executor::{Group, Spawner};
+use apiserver_executor::{InlineExecutor, Spawner};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 /// A connection with its streams.
 #[derive(Debug)]
-pub(crate) struct Multiplexed<C> {
+pub(crate) struct Http2Driver<C> {
     connection: C,
     stop: fn(Pin<&mut C>),
     /// Cancelled when the connection is to take nothing more.
     close: CancellationToken,
-    streams: Group,
+    streams: InlineExecutor,
 }
 
-impl<C: Unpin> Multiplexed<C> {
+impl<C: Unpin> Http2Driver<C> {
     /// The connection is made of where it is to hand its streams. `stop` tells it to take nothing more, and may be
     /// called again.
     pub(crate) fn new(
@@ -29,7 +29,7 @@ impl<C: Unpin> Multiplexed<C> {
         stop: fn(Pin<&mut C>),
         close: CancellationToken,
     ) -> Self {
-        let streams = Group::default();
+        let streams = InlineExecutor::default();
         Self { connection: connection(streams.spawner()), stop, close, streams }
     }
 
@@ -39,14 +39,14 @@ impl<C: Unpin> Multiplexed<C> {
     }
 }
 
-impl<C: Future + Unpin> Future for Multiplexed<C> {
+impl<C: Future + Unpin> Future for Http2Driver<C> {
     type Output = C::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Output> {
         let Self { connection, stop, close, streams } = &mut *self;
         streams.poll_with(context, |within| {
             if close.is_cancelled() {
-                // Told together with the answer that ends the connection.
+                // StatusInfo together with the answer that ends the connection.
                 stop(Pin::new(connection));
             }
             connection.poll_unpin(within)

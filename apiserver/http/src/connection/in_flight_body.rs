@@ -13,14 +13,14 @@ use crate::response::body::ResponseBody;
 
 /// A body that counts as under way until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Underway {
+pub(crate) struct InFlight {
     body: ResponseBody,
     /// Cancelled when the head of the answer is on its way, where the connection ends with it.
     end: Option<CancellationToken>,
     _token: TaskTrackerToken,
 }
 
-impl Underway {
+impl InFlight {
     pub(crate) fn new(body: ResponseBody, end: Option<CancellationToken>, token: TaskTrackerToken) -> Self {
         Self { body, end, _token: token }
     }
@@ -34,13 +34,13 @@ impl Underway {
     }
 }
 
-impl Drop for Underway {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.head_is_out();
     }
 }
 
-impl Body for Underway {
+impl Body for InFlight {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -22,14 +22,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::Connection;
-use crate::connection::drain_on_drop::Unread;
-use crate::connection::http1_error_body::Worded;
-use crate::connection::http2_driver::Multiplexed;
-use crate::connection::in_flight_body::Underway;
+use crate::connection::drain_on_drop::DrainOnDrop;
+use crate::connection::http1_error_body::Http1ErrorBody;
+use crate::connection::http2_driver::Http2Driver;
+use crate::connection::in_flight_body::InFlight;
 use crate::connection::lingering_close::{End, Socket};
 use crate::connection::request_validation;
 use crate::connection::tls::ReloadableTls;
-use crate::connection::write_coalescer::Gathered;
+use crate::connection::write_coalescer::WriteCoalescer;
 use crate::response;
 use crate::state::ApiServer;
 
@@ -113,7 +113,7 @@ async fn accept(
         });
     }
     drop(listener);
-    server.refuse();
+    server.stop_accepting();
     ending.cancel();
     connections.close();
     if tokio::time::timeout(grace, connections.wait()).await.is_err() {
@@ -135,11 +135,11 @@ async fn delayed(server: &ApiServer, shutdown: &CancellationToken) {
     let parting = (delay / 4).min(PARTING);
     let over = async {
         tokio::time::sleep(delay.saturating_sub(parting)).await;
-        server.part();
+        server.start_draining();
         tokio::time::sleep(parting).await;
     };
     tokio::select! {
-        () = server.settings.hurry.cancelled() => {}
+        () = server.settings.force.cancelled() => {}
         () = over => {}
     }
 }
@@ -165,8 +165,8 @@ async fn connection(
     let is_http2 = session.alpn_protocol() == Some(b"h2");
     // Closed by itself, or with all.
     let close = ending.child_token();
-    let underway = TaskTracker::new();
-    let connection = Connection { peer, internal: None, address: Some(from), close, underway };
+    let in_flight = TaskTracker::new();
+    let connection = Connection { peer, internal: None, address: Some(from), close, in_flight };
     let begun = Arc::new(AtomicBool::new(false));
     let service = {
         let (connection, begun) = (connection.clone(), Arc::clone(&begun));
@@ -177,14 +177,14 @@ async fn connection(
         })
     };
     if is_http2 {
-        let stream = Gathered::new(Socket::new(stream, End::Listen));
+        let stream = WriteCoalescer::new(Socket::new(stream, End::Listen));
         let serve = |streams| http2(streams).serve_connection(TokioIo::new(stream), service);
-        let serving = Multiplexed::new(serve, http2::Connection::graceful_shutdown, connection.close.clone());
-        let stop = |mut serving: Pin<&mut Multiplexed<_>>| serving.stop();
+        let serving = Http2Driver::new(serve, http2::Connection::graceful_shutdown, connection.close.clone());
+        let stop = |mut serving: Pin<&mut Http2Driver<_>>| serving.stop();
         drive(serving, stop, &connection, &begun).await
     } else {
         let serving = http1()
-            .serve_connection(TokioIo::new(Worded::new(Socket::new(stream, End::Close))), service)
+            .serve_connection(TokioIo::new(Http1ErrorBody::new(Socket::new(stream, End::Close))), service)
             .with_upgrades();
         let stop = |serving: Pin<&mut http1::UpgradeableConnection<_, _>>| serving.graceful_shutdown();
         drive(serving, stop, &connection, &begun).await
@@ -217,7 +217,7 @@ where
     }
     let over = async {
         // Closed only when nothing more is to be taken on it.
-        connection.underway.wait().await;
+        connection.in_flight.wait().await;
         tokio::time::sleep(LAST_WORDS).await;
     };
     tokio::select! {
@@ -230,12 +230,12 @@ async fn answer(
     server: Arc<ApiServer>,
     connection: Connection,
     request: Request<Incoming>,
-) -> Result<Response<Underway>, h2::Error> {
-    if connection.underway.is_closed() {
+) -> Result<Response<InFlight>, h2::Error> {
+    if connection.in_flight.is_closed() {
         // Nothing of it was looked at: a client may send it again on another connection.
         return Err(h2::Reason::REFUSED_STREAM.into());
     }
-    let token = connection.underway.token();
+    let token = connection.in_flight.token();
     // That it is to end is told with the answer, and not before.
     let end = CancellationToken::new();
     let asked = Connection { close: end.clone(), ..connection.clone() };
@@ -243,7 +243,7 @@ async fn answer(
     let mut answer = match request_validation::refusal(&request) {
         Some(refusal) => refusal,
         None if request.version() == Version::HTTP_2 => {
-            server.handle(request.map(|body| Unread(Some(body))), &asked).await
+            server.handle(request.map(|body| DrainOnDrop(Some(body))), &asked).await
         }
         None => server.handle(request, &asked).await,
     };
@@ -252,7 +252,7 @@ async fn answer(
         answer = response::not_found();
     }
     let end = end.is_cancelled().then_some(connection.close);
-    Ok(answer.map(|body| Underway::new(body, end, token)))
+    Ok(answer.map(|body| InFlight::new(body, end, token)))
 }
 
 fn http1() -> http1::Builder {

@@ -29,5 +29,5 @@ pub struct Connection {
     /// Cancelled to have it closed after what is being answered on it: `GOAWAY` in HTTP/2.
     pub close: CancellationToken,
     /// What is being answered on it. Once this is closed, nothing more is taken.
-    pub underway: TaskTracker,
+    pub in_flight: TaskTracker,
 }

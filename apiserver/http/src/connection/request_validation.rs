@@ -10,7 +10,7 @@ use crate::response::{self, Answer};
 
 /// The refusal of a request; `None` for a good one.
 pub(crate) fn refusal<B>(request: &Request<B>) -> Option<Answer> {
-    let (code, text) = fault(request)?;
+    let (code, text) = error(request)?;
     let mut answer = response::bytes(code, "text/plain; charset=utf-8", text);
     if text.is_empty() {
         answer.headers_mut().remove(CONTENT_TYPE);
@@ -30,7 +30,7 @@ pub(crate) fn refusal<B>(request: &Request<B>) -> Option<Answer> {
 const LARGEST_HEAD: usize = (1 << 20) + 4096;
 
 /// What in HTTP/1 can be told neither by hyper nor afterwards.
-fn fault_of_http1<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
+fn error_of_http1<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
     let headers = request.headers();
     let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     if size > LARGEST_HEAD {
@@ -65,11 +65,11 @@ fn is_in_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(&byte)
 }
 
-fn fault<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
+fn error<B>(request: &Request<B>) -> Option<(u16, &'static str)> {
     let headers = request.headers();
     if request.version() < Version::HTTP_2 {
-        if let Some(fault) = fault_of_http1(request) {
-            return Some(fault);
+        if let Some(error) = error_of_http1(request) {
+            return Some(error);
         }
     } else if headers.get_all(HOST).iter().count() > 1 {
         return Some((400, "400 Bad Request: too many Host headers"));
@@ -107,7 +107,7 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        fault(&request.body(()).unwrap()).map(|(code, _)| code)
+        error(&request.body(()).unwrap()).map(|(code, _)| code)
     }
 
     #[test]

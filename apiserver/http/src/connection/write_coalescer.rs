@@ -31,7 +31,7 @@ const KEPT: usize = 8 * 1024;
 
 /// A connection whose writes are gathered.
 #[derive(Debug)]
-pub(crate) struct Gathered<S> {
+pub(crate) struct WriteCoalescer<S> {
     stream: S,
     buffer: Vec<u8>,
     /// Of the buffer, what the stream has taken.
@@ -47,7 +47,7 @@ pub(crate) struct Gathered<S> {
     short_answers: &'static ShortAnswers,
 }
 
-impl<S: AsyncWrite + Unpin> Gathered<S> {
+impl<S: AsyncWrite + Unpin> WriteCoalescer<S> {
     pub(crate) fn new(stream: S) -> Self {
         Self {
             stream,
@@ -115,7 +115,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteCoalescer<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(context, &[IoSlice::new(data)])
     }
@@ -164,7 +164,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteCoalescer<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -205,7 +205,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_flushed_piece_by_piece_is_written_at_once() {
         let (near, mut far) = tokio::io::duplex(MOST);
-        let mut gathered = Gathered::new(Counting(near, 0));
+        let mut gathered = WriteCoalescer::new(Counting(near, 0));
         for piece in ["one ", "two ", "three"] {
             gathered.write_all(piece.as_bytes()).await.unwrap();
             gathered.flush().await.unwrap();
@@ -222,7 +222,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_stays_behind_when_there_is_no_other_flush() {
         let (near, mut far) = tokio::io::duplex(MOST);
-        let mut gathered = Gathered::new(Counting(near, 0));
+        let mut gathered = WriteCoalescer::new(Counting(near, 0));
         let turns = std::future::poll_fn(|context| {
             if gathered.buffer.is_empty() && gathered.stream.1 == 0 {
                 let _ = Pin::new(&mut gathered).poll_write(context, b"all")?;
@@ -242,7 +242,7 @@ mod tests {
         let long = [(&[LONG][..], false), (&[2 * MOST + 7, 5], false)];
         for (lengths, is_told) in short.into_iter().chain(long) {
             let (near, mut far) = tokio::io::duplex(512);
-            let mut gathered = Gathered::new(near);
+            let mut gathered = WriteCoalescer::new(near);
             let reading = tokio::spawn(async move { far.read_to_end(&mut Vec::new()).await.unwrap() });
             for length in lengths {
                 // What was told before counts no more.
@@ -262,7 +262,7 @@ mod tests {
     #[tokio::test]
     async fn more_than_is_gathered_and_the_end_go_out() {
         let (near, mut far) = tokio::io::duplex(512);
-        let mut gathered = Gathered::new(Counting(near, 0));
+        let mut gathered = WriteCoalescer::new(Counting(near, 0));
         let sent: Vec<u8> = (0..3 * MOST + 7).map(|at| u8::try_from(at % 251).unwrap()).collect();
         let copy = sent.clone();
         let writing = tokio::spawn(async move {

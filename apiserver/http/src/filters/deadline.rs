@@ -72,7 +72,7 @@ async fn change(server: &Arc<ApiServer>, call: Call, seat: Option<Seat>) -> Opti
     });
     let done = change.await;
     // The store has most likely answered others with it.
-    apiserver_executor::others_follow();
+    apiserver_executor::defer_flush();
     outcome(done)
 }
 

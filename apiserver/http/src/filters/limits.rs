@@ -73,14 +73,14 @@ fn place<'a>(
     info: &RequestInfo,
     objects: usize,
 ) -> (&'static str, &'a Arc<FairQueue>, usize) {
-    let fairness = &server.fairness;
+    let flow_control = &server.flow_control;
     if !info.is_read_only() {
-        return ("writes", &fairness.writes, 1);
+        return ("writes", &flow_control.writes, 1);
     }
     if objects > LARGE {
-        return ("large-lists", &fairness.large_lists, 1);
+        return ("large-lists", &flow_control.large_lists, 1);
     }
-    ("reads", &fairness.reads, (1 + objects / OBJECTS_PER_SEAT).min(MOST_SEATS))
+    ("reads", &flow_control.reads, (1 + objects / OBJECTS_PER_SEAT).min(MOST_SEATS))
 }
 
 /// How many objects a list reads at most; none for anything else.

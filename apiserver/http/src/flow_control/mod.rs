@@ -45,13 +45,13 @@ pub(crate) const LEVELS: [&str; 3] = ["reads", "writes", "large-lists"];
 
 /// The queues.
 #[derive(Debug)]
-pub(crate) struct Fairness {
+pub(crate) struct FlowControl {
     pub(crate) reads: Arc<FairQueue>,
     pub(crate) writes: Arc<FairQueue>,
     pub(crate) large_lists: Arc<FairQueue>,
 }
 
-impl Fairness {
+impl FlowControl {
     pub(crate) fn new(reads: usize, writes: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let queue = |seats: usize| Arc::new(FairQueue::new(Limits::of(seats)));

@@ -12,7 +12,7 @@ use crate::request::Call;
 use crate::request::query;
 use crate::request::request_info::ResourcePath;
 use crate::response::body;
-use crate::response::{self, Answer, Told};
+use crate::response::{self, Answer, StatusInfo};
 use crate::state::ApiServer;
 
 pub(super) async fn one(
@@ -28,7 +28,11 @@ pub(super) async fn one(
             let status = success(kind.resource, &gone);
             let mut answer = response::value(200, &status, form.encoding)?;
             let details = status["details"].clone();
-            answer.extensions_mut().insert(Told { status: "Success", details, ..Told::default() });
+            answer.extensions_mut().insert(StatusInfo {
+                status: "Success",
+                details,
+                ..StatusInfo::default()
+            });
             Ok(answer)
         }
         Deletion::Pending(pending) => {

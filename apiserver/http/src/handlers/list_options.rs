@@ -38,7 +38,7 @@ impl ListOptions {
     /// # Errors
     /// 400; 422.
     pub(super) fn of_list(query: &Query, kind: Kind<'_>, path: &ResourcePath) -> ApiResult<Self> {
-        Self::read(query, kind, path, Self::list_faults)
+        Self::read(query, kind, path, Self::list_errors)
     }
 
     /// Those of a watch.
@@ -46,7 +46,7 @@ impl ListOptions {
     /// # Errors
     /// 400; 422.
     pub(super) fn of_watch(query: &Query, kind: Kind<'_>, path: &ResourcePath) -> ApiResult<Self> {
-        Self::read(query, kind, path, Self::watch_faults)
+        Self::read(query, kind, path, Self::watch_errors)
     }
 
     fn read(
@@ -73,9 +73,9 @@ impl ListOptions {
             initial_events: query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents")),
             seconds,
         };
-        let faults = check(&options);
-        if !faults.is_empty() {
-            return Err(ApiError::invalid_kind("ListOptions.meta.k8s.io", "", &faults));
+        let errors = check(&options);
+        if !errors.is_empty() {
+            return Err(ApiError::invalid_kind("ListOptions.meta.k8s.io", "", &errors));
         }
         options.fields.check(&kind.resource.selectable)?;
         Ok(options)
@@ -86,7 +86,7 @@ impl ListOptions {
     /// # Errors
     /// 400; 422.
     pub(super) fn of_watching_path(query: &Query, kind: Kind<'_>, path: &ResourcePath) -> ApiResult<Self> {
-        Self::read(query, kind, path, Self::list_faults)
+        Self::read(query, kind, path, Self::list_errors)
     }
 
     /// The same, of one object alone.
@@ -105,54 +105,54 @@ impl ListOptions {
         Ok(self)
     }
 
-    fn list_faults(&self) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+    fn list_errors(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
         if !self.matching.is_empty() {
             if self.revision.is_empty() {
-                faults.push(forbidden(
+                errors.push(forbidden(
                     MATCH,
                     "resourceVersionMatch is forbidden unless resourceVersion is provided",
                 ));
             }
             if !self.token.is_empty() {
-                faults.push(forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
+                errors.push(forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
             }
             if !matches!(self.matching.as_str(), "Exact" | "NotOlderThan") {
-                faults.push(self.unknown_match(&["Exact", "NotOlderThan", ""]));
+                errors.push(self.unknown_match(&["Exact", "NotOlderThan", ""]));
             }
             if self.matching == "Exact" && self.revision == "0" {
                 let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-                faults.push(forbidden(MATCH, why));
+                errors.push(forbidden(MATCH, why));
             }
         }
         if self.initial_events.is_some() {
-            faults.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+            errors.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
-        faults
+        errors
     }
 
-    fn watch_faults(&self) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+    fn watch_errors(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
         if self.initial_events.is_some() && self.matching != "NotOlderThan" {
             let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            faults.push(forbidden(MATCH, why));
+            errors.push(forbidden(MATCH, why));
         }
         if !self.matching.is_empty() {
             if self.initial_events.is_none() {
                 let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-                faults.push(forbidden(MATCH, why));
+                errors.push(forbidden(MATCH, why));
             }
             if self.matching != "NotOlderThan" {
-                faults.push(self.unknown_match(&["NotOlderThan"]));
+                errors.push(self.unknown_match(&["NotOlderThan"]));
             }
         }
         // Upstream takes a watch without a revision for one that gives a match, as it begins with what there is,
         // and does not look at the token of any other.
         let begins_anew = self.initial_events.is_none() && matches!(self.revision.as_str(), "" | "0");
         if !self.token.is_empty() && (begins_anew || !self.matching.is_empty()) {
-            faults.push(forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
+            errors.push(forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
         }
-        faults
+        errors
     }
 
     fn unknown_match(&self, supported: &[&str]) -> FieldError {

@@ -74,14 +74,14 @@ fn check_segments(path: &ResourcePath, verb: &str) -> ApiResult<()> {
     let is_of_one = !matches!(verb, "list" | "watch" | "deletecollection");
     let name = if is_of_one { path.name.as_str() } else { "" };
     for (part, segment) in [("Namespace", path.namespace.as_str()), ("Name", name)] {
-        let fault = match segment {
+        let error = match segment {
             ".." => "may not be '..'",
             "." => "may not be '.'",
             _ if segment.contains('/') => "may not contain '/'",
             _ if segment.contains('%') && part == "Name" => "may not contain '%'",
             _ => continue,
         };
-        return Err(ApiError::bad_request(format!("{part} parameter invalid: {}: {fault}", quoted(segment))));
+        return Err(ApiError::bad_request(format!("{part} parameter invalid: {}: {error}", quoted(segment))));
     }
     Ok(())
 }

@@ -52,12 +52,12 @@ pub(super) async fn part(
 /// # Errors
 /// 422 naming those that it may not have.
 pub(super) fn options(call: &Call) -> ApiResult<WriteOptions> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if call.query.has("force") {
         let detail = "may not be specified for non-apply patch";
-        faults.push(FieldError::forbidden(FieldPath::new("force"), detail));
+        errors.push(FieldError::forbidden(FieldPath::new("force"), detail));
     }
-    call.checked_options("PatchOptions", faults)
+    call.checked_options("PatchOptions", errors)
 }
 
 /// Decodes a patch as its content type says. Whether it is one is told when it is carried out.
@@ -81,10 +81,10 @@ pub(super) fn read(call: &Call, kind: Kind<'_>, validation: FieldValidation) -> 
 
 /// The words are those of the decoder that upstream asks first, which is another one without validation.
 fn undecodable(error: &serde_json::Error, media: &str, validation: FieldValidation) -> ApiError {
-    let fault = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
+    let error = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
     match (validation, media) {
-        (FieldValidation::Ignore, JSON) => ApiError::bad_request(fault),
+        (FieldValidation::Ignore, JSON) => ApiError::bad_request(error),
         (FieldValidation::Ignore, MERGE) => ApiError::bad_request("Invalid JSON Patch"),
-        _ => ApiError::bad_request(format!("error decoding patch: {fault}")),
+        _ => ApiError::bad_request(format!("error decoding patch: {error}")),
     }
 }

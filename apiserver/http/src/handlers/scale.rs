@@ -60,14 +60,14 @@ async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer
     let options = call.write_options("UpdateOptions")?;
     let (fields, media) = (None, call.header(&CONTENT_TYPE));
     let Decoded { value: mut wanted, duplicates } = body::decode(media, &call.body, scale::KIND, fields)?;
-    let mut faults = body::duplicate_texts(&duplicates);
-    faults.extend(check(&mut wanted, of)?);
-    if options.field_validation == FieldValidation::Strict && !faults.is_empty() {
-        return Err(undecodable(&format!("strict decoding error: {}", faults.join(", "))));
+    let mut errors = body::duplicate_texts(&duplicates);
+    errors.extend(check(&mut wanted, of)?);
+    if options.field_validation == FieldValidation::Strict && !errors.is_empty() {
+        return Err(undecodable(&format!("strict decoding error: {}", errors.join(", "))));
     }
     let (written, mut answer) =
         write(server, call, of, (options.clone(), Method::Put), form, |_| Ok(wanted.clone())).await?;
-    response::warn(&mut answer, &[told(&options, faults), written].concat());
+    response::warn(&mut answer, &[told(&options, errors), written].concat());
     Ok(answer)
 }
 
@@ -86,19 +86,19 @@ async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer>
     let options = patch::options(call)?;
     let patch = patch::read(call, of.kind, options.field_validation)?;
     let strict = options.field_validation == FieldValidation::Strict;
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let change = |old: &Value| {
         let mut new = patch.apply(old)?;
         let patched = new.clone();
-        faults = [patch.faults(), &check(&mut new, of)?].concat();
-        if strict && !faults.is_empty() {
-            return Err(invalid(&patched, &format!("strict decoding error: {}", faults.join(", "))));
+        errors = [patch.errors(), &check(&mut new, of)?].concat();
+        if strict && !errors.is_empty() {
+            return Err(invalid(&patched, &format!("strict decoding error: {}", errors.join(", "))));
         }
         Ok(new)
     };
     let (written, mut answer) =
         write(server, call, of, (options.clone(), Method::Patch), form, change).await?;
-    response::warn(&mut answer, &[told(&options, faults), written].concat());
+    response::warn(&mut answer, &[told(&options, errors), written].concat());
     Ok(answer)
 }
 
@@ -117,8 +117,8 @@ async fn write(
     Ok((written.warnings, show(call, &written.object.into_value()?, form)?))
 }
 
-fn told(options: &WriteOptions, faults: Vec<String>) -> Vec<String> {
-    if options.field_validation == FieldValidation::Warn { faults } else { Vec::new() }
+fn told(options: &WriteOptions, errors: Vec<String>) -> Vec<String> {
+    if options.field_validation == FieldValidation::Warn { errors } else { Vec::new() }
 }
 
 /// Checks that a body or a patched Scale is one, of the object that the URL names; returns what is
@@ -136,8 +136,8 @@ fn check(value: &mut Value, of: Of<'_>) -> ApiResult<Vec<String>> {
     let schema = scale::compiled()?;
     let unknown = schema.prune(value, &FieldPath::default());
     schema.fill_in(value);
-    if let Some(fault) = schema.validate(value, None, &FieldPath::default()).first() {
-        return Err(undecodable(&fault.to_string()));
+    if let Some(error) = schema.validate(value, None, &FieldPath::default()).first() {
+        return Err(undecodable(&error.to_string()));
     }
     if object::name(value).is_empty() {
         let name = &of.path.name;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver_machinery::action::{Verb, VerbCall};
+use apiserver_machinery::action::{ActionCall, ActionHandler};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{Kind, Target, unknown_field};
 use apiserver_schema::Schema;
@@ -57,7 +57,7 @@ pub(super) async fn serve(
 async fn invoke(
     server: &Arc<ApiServer>,
     call: &Call,
-    verb: &Arc<dyn Verb>,
+    verb: &Arc<dyn ActionHandler>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
     let form = call.form()?;
@@ -69,14 +69,14 @@ async fn invoke(
     // A verb that has begun is carried through, whether or not the client waits for it.
     let work = tokio::spawn(async move {
         let (namespace, name, objects) = (&namespace, &name, &objects);
-        verb.invoke(VerbCall { namespace, name, body, caller, dry_run, objects }).await
+        verb.invoke(ActionCall { namespace, name, body, caller, dry_run, objects }).await
     });
     let answer = work.await.map_err(|error| ApiError::internal(error.to_string()))??;
     response::value(if answer.created { 201 } else { 200 }, &answer.object, form.encoding)
 }
 
 /// The body, checked strictly: a verb acts at once, so a misspelt field must not be dropped.
-fn body_of(call: &Call, verb: &dyn Verb) -> ApiResult<Value> {
+fn body_of(call: &Call, verb: &dyn ActionHandler) -> ApiResult<Value> {
     let (group, version, kind) = verb.request_kind();
     let Decoded { value: mut body, duplicates } = if call.body.is_empty() {
         Decoded { value: json!({}), duplicates: Vec::new() }
@@ -97,19 +97,19 @@ fn body_of(call: &Call, verb: &dyn Verb) -> ApiResult<Value> {
     }
     let schema =
         Schema::compile(&verb.request_schema()).map_err(|error| ApiError::internal(error.to_string()))?;
-    let mut faults = body::duplicate_texts(&duplicates);
+    let mut errors = body::duplicate_texts(&duplicates);
     let unknown = schema.prune(&mut body, &FieldPath::default());
-    faults.extend(unknown.iter().map(|path| unknown_field(path)));
-    if !faults.is_empty() {
+    errors.extend(unknown.iter().map(|path| unknown_field(path)));
+    if !errors.is_empty() {
         return Err(ApiError::bad_request(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
-            faults.join(", ")
+            errors.join(", ")
         )));
     }
     schema.fill_in(&mut body);
-    let faults = schema.validate(&body, None, &FieldPath::default());
-    if !faults.is_empty() {
-        return Err(ApiError::invalid_kind(&format!("{kind}.{group}"), "", &faults));
+    let errors = schema.validate(&body, None, &FieldPath::default());
+    if !errors.is_empty() {
+        return Err(ApiError::invalid_kind(&format!("{kind}.{group}"), "", &errors));
     }
     Ok(body)
 }

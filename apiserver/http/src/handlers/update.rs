@@ -49,5 +49,5 @@ pub(super) async fn part(
 }
 
 fn may_create(kind: Kind<'_>, target: Target) -> bool {
-    target == Target::Object && kind.stored.strategy.creates_on_update()
+    target == Target::Object && kind.stored.strategy.allow_create_on_update()
 }

@@ -178,8 +178,8 @@ pub(super) fn include(form: Form, query: &Query) -> ApiResult<IncludeObject> {
         "Object" => Ok(IncludeObject::Object),
         other => {
             let detail = "must be 'Metadata', 'Object', 'None', or empty";
-            let fault = FieldError::invalid(FieldPath::new("includeObject"), &json!(other), detail);
-            Err(ApiError::bad_request(format!("Unable to convert to Table as requested: {fault}")))
+            let error = FieldError::invalid(FieldPath::new("includeObject"), &json!(other), detail);
+            Err(ApiError::bad_request(format!("Unable to convert to Table as requested: {error}")))
         }
     }
 }

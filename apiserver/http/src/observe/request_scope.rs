@@ -15,12 +15,12 @@ use crate::observe::audit::{Outcome, Record, Stage};
 use crate::observe::metrics::{Asked, RequestSeries};
 use crate::request::request_info::RequestInfo;
 use crate::response::body::ResponseBody;
-use crate::response::{Answer, Deprecated, Told};
+use crate::response::{Answer, Deprecated, StatusInfo};
 use crate::state::ApiServer;
 
 /// What is gathered until the answer goes out.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct RequestScope {
     server: Arc<ApiServer>,
     series: Arc<RequestSeries>,
     record: Option<Record>,
@@ -28,14 +28,14 @@ pub(crate) struct Exchange {
     is_admitted: bool,
     outcome: Outcome,
     panicked: bool,
-    is_stopped_early: bool,
+    is_rejected_early: bool,
     waited: Duration,
     /// The body of a write: its verb in upstream's words, and how many bytes there are.
-    brought: Option<(&'static str, usize)>,
+    record_body: Option<(&'static str, usize)>,
     seat: Option<Seat>,
 }
 
-impl Exchange {
+impl RequestScope {
     pub(crate) fn open(server: &Arc<ApiServer>, asked: &Asked, record: Option<Record>) -> Self {
         Self {
             server: Arc::clone(server),
@@ -45,9 +45,9 @@ impl Exchange {
             is_admitted: false,
             outcome: Outcome::default(),
             panicked: false,
-            is_stopped_early: false,
+            is_rejected_early: false,
             waited: Duration::ZERO,
-            brought: None,
+            record_body: None,
             seat: None,
         }
     }
@@ -62,7 +62,7 @@ impl Exchange {
     }
 
     /// It is known who asks. As upstream, the log tells of no request before that.
-    pub(crate) fn known_as(&mut self, user: &Arc<User>) {
+    pub(crate) fn set_user(&mut self, user: &Arc<User>) {
         self.is_known = !user.is_anonymous();
         if let Some(record) = &mut self.record {
             record.set_user(user);
@@ -71,7 +71,7 @@ impl Exchange {
     }
 
     /// Whom the user is taken for; the user, where it is nobody else.
-    pub(crate) fn acts_as(&mut self, user: &Arc<User>) {
+    pub(crate) fn set_impersonated(&mut self, user: &Arc<User>) {
         if let Some(record) = &mut self.record {
             record.set_impersonated(user);
         }
@@ -99,12 +99,12 @@ impl Exchange {
     }
 
     /// Refused before it was known who asks.
-    pub(crate) fn stopped_early(&mut self) {
-        self.is_stopped_early = true;
+    pub(crate) fn rejected_early(&mut self) {
+        self.is_rejected_early = true;
     }
 
     /// The body has come, which may name what the path does not.
-    pub(crate) fn brought(&mut self, info: &RequestInfo, body: &[u8]) {
+    pub(crate) fn record_body(&mut self, info: &RequestInfo, body: &[u8]) {
         let is_named = info.resource().is_some_and(|path| !path.name.is_empty());
         let verb = match info.verb {
             "create" => Some("create"),
@@ -114,7 +114,7 @@ impl Exchange {
             "deletecollection" => Some("delete_collection"),
             _ => None,
         };
-        self.brought = verb.map(|verb| (verb, body.len()));
+        self.record_body = verb.map(|verb| (verb, body.len()));
         if let Some(record) = self.record.as_mut().filter(|_| matches!(info.verb, "create" | "update")) {
             record.set_body(body);
         }
@@ -128,7 +128,7 @@ impl Exchange {
     pub(crate) fn finish(mut self, mut answer: Answer, took: Duration) -> Answer {
         self.seat = None;
         let code = answer.status().as_u16();
-        self.outcome = Outcome { code, told: answer.extensions_mut().remove::<Told>() };
+        self.outcome = Outcome { code, told: answer.extensions_mut().remove::<StatusInfo>() };
         if answer.extensions().get::<Deprecated>().is_some() {
             self.series.deprecated();
             if let Some(record) = &mut self.record {
@@ -145,7 +145,7 @@ impl Exchange {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
             self.series.watch_opened();
             let (head, body) = answer.into_parts();
-            let watched = Watched { body, exchange: self, opened: Instant::now(), opening: took };
+            let watched = Watched { body, scope: self, opened: Instant::now(), opening: took };
             return Answer::from_parts(head, ResponseBody::Watch(Box::new(watched)));
         }
         self.measure(took, size);
@@ -159,7 +159,7 @@ impl Exchange {
             return answer;
         }
         // One stage, as upstream: nothing of it was begun.
-        if self.is_stopped_early {
+        if self.is_rejected_early {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
             return answer;
         }
@@ -181,7 +181,7 @@ impl Exchange {
         }
         self.series.answered(code, took, self.waited, size);
         // What is in a form that is not known, or is to be answered in one, is not read.
-        if let Some((verb, size)) = self.brought.filter(|_| !matches!(code, 406 | 415)) {
+        if let Some((verb, size)) = self.record_body.filter(|_| !matches!(code, 406 | 415)) {
             self.series.body_read(verb, size);
         }
     }
@@ -206,7 +206,7 @@ impl Exchange {
 #[derive(Debug)]
 pub(crate) struct Watched {
     body: ResponseBody,
-    exchange: Exchange,
+    scope: RequestScope,
     opened: Instant,
     /// How long it took until then.
     opening: Duration,
@@ -220,7 +220,7 @@ impl Watched {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         if let Poll::Ready(Some(Ok(frame))) = &polled {
             let size = frame.data_ref().map_or(0, Bytes::len);
-            self.exchange.series.watch_event(size);
+            self.scope.series.watch_event(size);
         }
         polled
     }
@@ -228,9 +228,9 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        let exchange = &self.exchange;
-        exchange.series.watch_closed();
-        exchange.measure(self.opening + self.opened.elapsed(), None);
-        exchange.write(Stage::ResponseComplete, Some(&exchange.outcome));
+        let scope = &self.scope;
+        scope.series.watch_closed();
+        scope.measure(self.opening + self.opened.elapsed(), None);
+        scope.write(Stage::ResponseComplete, Some(&scope.outcome));
     }
 }

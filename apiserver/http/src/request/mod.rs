@@ -56,9 +56,9 @@ impl Call {
         self.checked_options(options, Vec::new())
     }
 
-    /// The same for who has found faults in the options already: all of them are told at once.
-    pub(crate) fn checked_options(&self, options: &str, faults: Vec<FieldError>) -> ApiResult<WriteOptions> {
-        let mut write = self.query.write_options(options, faults)?;
+    /// The same for who has found errors in the options already: all of them are told at once.
+    pub(crate) fn checked_options(&self, options: &str, errors: Vec<FieldError>) -> ApiResult<WriteOptions> {
+        let mut write = self.query.write_options(options, errors)?;
         if write.manager.is_empty() {
             let agent = self.headers.get(USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
             write.manager = manager_of(&String::from_utf8_lossy(agent));

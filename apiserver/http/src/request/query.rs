@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apiserver_machinery::metadata::manager_faults;
+use apiserver_machinery::metadata::manager_errors;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{FieldValidation, WriteOptions};
@@ -78,17 +78,17 @@ impl Query {
         FieldSelector::read(self.text("fieldSelector"))
     }
 
-    /// How a write is to be done. `options` names the options' kind in errors; `faults` are those that it has
+    /// How a write is to be done. `options` names the options' kind in errors; `errors` are those that it has
     /// already, and come first.
     pub(crate) fn write_options(
         &self,
         options: &str,
-        mut faults: Vec<FieldError>,
+        mut errors: Vec<FieldError>,
     ) -> ApiResult<WriteOptions> {
-        faults.extend(manager_faults(self.text("fieldManager"), || FieldPath::new("fieldManager")));
+        errors.extend(manager_errors(self.text("fieldManager"), || FieldPath::new("fieldManager")));
         let dry: Vec<&str> = self.all("dryRun").collect();
         if dry.iter().any(|value| *value != "All") {
-            faults.push(FieldError::not_supported(FieldPath::new("dryRun"), &json!(dry), &["All"]));
+            errors.push(FieldError::not_supported(FieldPath::new("dryRun"), &json!(dry), &["All"]));
         }
         let field_validation = match self.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
@@ -97,12 +97,12 @@ impl Query {
             other => {
                 let field = FieldPath::new("fieldValidation");
                 let supported = ["", "Ignore", "Strict", "Warn"];
-                faults.push(FieldError::not_supported(field, &json!(other), &supported));
+                errors.push(FieldError::not_supported(field, &json!(other), &supported));
                 FieldValidation::Warn
             }
         };
-        if !faults.is_empty() {
-            return Err(ApiError::invalid_kind(&format!("{options}.meta.k8s.io"), "", &faults));
+        if !errors.is_empty() {
+            return Err(ApiError::invalid_kind(&format!("{options}.meta.k8s.io"), "", &errors));
         }
         let manager = self.text("fieldManager").to_owned();
         Ok(WriteOptions { dry_run: !dry.is_empty(), field_validation, manager })

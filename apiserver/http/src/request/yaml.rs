@@ -9,7 +9,7 @@ const MOST_BY_ALIAS: usize = 50_000;
 /// How every body in YAML is read.
 pub(crate) fn options() -> Options {
     let mut options = Options::default();
-    // Without the lines around a fault: they may be a Secret's.
+    // Without the lines around an error: they may be a Secret's.
     options.with_snippet = false;
     // As Go's reader does: 010 is eight.
     options.legacy_octal_numbers = true;

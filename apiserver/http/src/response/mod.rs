@@ -89,7 +89,7 @@ pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> ApiResult<A
 
 /// What an answer that is a `Status` says, for whoever writes down what happened.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct StatusInfo {
     /// `Success` or `Failure`.
     pub(crate) status: &'static str,
     pub(crate) reason: &'static str,
@@ -110,7 +110,7 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Answer {
         no_sniffing(&mut answer);
     }
     let ApiError { reason, message, details, .. } = error.clone();
-    answer.extensions_mut().insert(Told { status: "Failure", reason, message, details });
+    answer.extensions_mut().insert(StatusInfo { status: "Failure", reason, message, details });
     if let Some(seconds) = error.retry_after() {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

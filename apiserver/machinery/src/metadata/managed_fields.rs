@@ -12,26 +12,26 @@ const LONGEST_MANAGER: u16 = 128;
 const LONGEST_SUBRESOURCE: u16 = 256;
 
 /// From so many on nobody reads them: each repeats a name, and a body may hold many thousands.
-const MOST_FAULTS: usize = 100;
+const MAX_ERRORS: usize = 100;
 
-/// Every fault of the entries at `path`, as long as they are not too many.
-pub(super) fn validate(entries: &[Value], path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let most = faults.len().saturating_add(MOST_FAULTS);
+/// Every error of the entries at `path`, as long as they are not too many.
+pub(super) fn validate(entries: &[Value], path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let most = errors.len().saturating_add(MAX_ERRORS);
     for (index, entry) in entries.iter().enumerate() {
-        if faults.len() > most {
+        if errors.len() > most {
             break;
         }
-        faults.extend(manager_faults(text(entry, "manager"), || path.index(index).child("manager")));
+        errors.extend(manager_errors(text(entry, "manager"), || path.index(index).child("manager")));
         if is_longer(text(entry, "subresource"), LONGEST_SUBRESOURCE) {
             let path = path.index(index).child("subresource");
-            faults.push(FieldError::too_long(path, u64::from(LONGEST_SUBRESOURCE)));
+            errors.push(FieldError::too_long(path, u64::from(LONGEST_SUBRESOURCE)));
         }
     }
 }
 
 /// Everything that keeps a text from being the name of a manager. Of one that is too long nothing else is told: each
-/// fault would repeat it. The path is made where there is a fault.
-pub fn manager_faults(manager: &str, field: impl FnOnce() -> FieldPath) -> Vec<FieldError> {
+/// error would repeat it. The path is made where there is an error.
+pub fn manager_errors(manager: &str, field: impl FnOnce() -> FieldPath) -> Vec<FieldError> {
     if is_longer(manager, LONGEST_MANAGER) {
         return vec![FieldError::too_long(field(), u64::from(LONGEST_MANAGER))];
     }
@@ -39,12 +39,12 @@ pub fn manager_faults(manager: &str, field: impl FnOnce() -> FieldPath) -> Vec<F
     if unseen.peek().is_none() {
         return Vec::new();
     }
-    let (mut faults, shown, field) = (Vec::new(), quoted(manager), field());
+    let (mut errors, shown, field) = (Vec::new(), quoted(manager), field());
     for (at, character) in unseen {
         let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
-        faults.push(FieldError::invalid_text(field.clone(), &shown, &detail));
+        errors.push(FieldError::invalid_text(field.clone(), &shown, &detail));
     }
-    faults
+    errors
 }
 
 fn is_longer(text: &str, most: u16) -> bool {
@@ -63,14 +63,14 @@ mod tests {
 
     #[test]
     fn a_manager_is_short_and_can_be_read() {
-        let faults = |entry: Value| {
-            let mut faults = Vec::new();
-            validate(&[entry], &FieldPath::new("metadata.managedFields"), &mut faults);
-            faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+        let errors = |entry: Value| {
+            let mut errors = Vec::new();
+            validate(&[entry], &FieldPath::new("metadata.managedFields"), &mut errors);
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(faults(json!({"manager": "x".repeat(128), "subresource": "s".repeat(256)})), [""; 0]);
+        assert_eq!(errors(json!({"manager": "x".repeat(128), "subresource": "s".repeat(256)})), [""; 0]);
         assert_eq!(
-            faults(json!({"manager": "x".repeat(129), "subresource": "s".repeat(257)})),
+            errors(json!({"manager": "x".repeat(129), "subresource": "s".repeat(257)})),
             [
                 "metadata.managedFields[0].manager: Too long: may not be more than 128 bytes",
                 "metadata.managedFields[0].subresource: Too long: may not be more than 256 bytes",
@@ -79,20 +79,20 @@ mod tests {
         let unseen =
             "metadata.managedFields[0].manager: Invalid value: \"a\\x01\\u200b\": invalid character U+";
         assert_eq!(
-            faults(json!({"manager": "a\u{1}\u{200b}"})),
+            errors(json!({"manager": "a\u{1}\u{200b}"})),
             [format!("{unseen}0001 (at position 1)"), format!("{unseen}200B (at position 2)")]
         );
     }
 
     #[test]
-    fn faults_are_not_many_times_what_was_sent() {
-        let faults = |entries: &[Value]| {
-            let mut faults = Vec::new();
-            validate(entries, &FieldPath::new("metadata.managedFields"), &mut faults);
-            faults.len()
+    fn errors_are_not_many_times_what_was_sent() {
+        let errors = |entries: &[Value]| {
+            let mut errors = Vec::new();
+            validate(entries, &FieldPath::new("metadata.managedFields"), &mut errors);
+            errors.len()
         };
-        assert_eq!(faults(&[json!({"manager": "\u{1}".repeat(1 << 20)})]), 1);
+        assert_eq!(errors(&[json!({"manager": "\u{1}".repeat(1 << 20)})]), 1);
         let entries = vec![json!({"manager": "\u{1}".repeat(128)}); 10_000];
-        assert!(faults(&entries) <= MOST_FAULTS + 128 + 1);
+        assert!(errors(&entries) <= MAX_ERRORS + 128 + 1);
     }
 }

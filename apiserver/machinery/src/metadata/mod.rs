@@ -15,10 +15,10 @@ use crate::resource::Resource;
 use apiserver_schema::MetadataRules;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 
-pub use managed_fields::manager_faults;
+pub use managed_fields::manager_errors;
 pub use names::{
-    is_label_value, is_qualified_name, is_subdomain, label_faults, label_key_faults, label_value_faults,
-    qualified_name_faults, subdomain_faults,
+    is_label_value, is_qualified_name, is_subdomain, label_errors, label_key_errors, label_value_errors,
+    qualified_name_errors, subdomain_errors,
 };
 pub use types::{unknowable_kind, word, wrong_type};
 pub(crate) use writes::{Before, validate_new, validate_update, validate_update_once};
@@ -78,7 +78,7 @@ impl MetadataRules for Rules {
     }
 }
 
-/// Every fault of `new`'s metadata. `old` is the stored object, absent on create.
+/// Every error of `new`'s metadata. `old` is the stored object, absent on create.
 pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match old {
         None => validate_new(resource, new),
@@ -86,26 +86,26 @@ pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Fi
     }
 }
 
-/// Every fault of the metadata of an object in an object, which need not have a name.
-fn validate_embedded(metadata: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+/// Every error of the metadata of an object in an object, which need not have a name.
+fn validate_embedded(metadata: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let object = json!({"metadata": metadata});
-    refuse(&path.child("name"), &metadata["name"], path_segment_faults(object::name(&object)), faults);
+    refuse(&path.child("name"), &metadata["name"], path_segment_errors(object::name(&object)), errors);
     let namespace = object::namespace(&object);
     if !namespace.is_empty() {
-        refuse(&path.child("namespace"), &json!(namespace), label_faults(namespace), faults);
+        refuse(&path.child("namespace"), &json!(namespace), label_errors(namespace), errors);
     }
     if let Some(generation) = metadata["generation"].as_i64().filter(|generation| *generation < 0) {
         let detail = "must be greater than or equal to 0";
-        faults.push(FieldError::invalid(path.child("generation"), &json!(generation), detail));
+        errors.push(FieldError::invalid(path.child("generation"), &json!(generation), detail));
     }
-    validate_labels(&object, path, faults);
-    validate_annotations(&object, path, faults);
-    validate_owners(&object, path, faults);
-    validate_finalizers(&object, path, faults);
+    validate_labels(&object, path, errors);
+    validate_annotations(&object, path, errors);
+    validate_owners(&object, path, errors);
+    validate_finalizers(&object, path, errors);
 }
 
 /// What is wrong with a name that is to be one segment of a path.
-fn path_segment_faults(name: &str) -> Vec<String> {
+fn path_segment_errors(name: &str) -> Vec<String> {
     match name {
         "." | ".." => vec![format!("may not be '{name}'")],
         _ => ["/", "%"]
@@ -121,48 +121,48 @@ fn refuse(
     path: &FieldPath,
     value: &Value,
     details: impl IntoIterator<Item = String>,
-    faults: &mut Vec<FieldError>,
+    errors: &mut Vec<FieldError>,
 ) {
-    faults.extend(details.into_iter().map(|detail| FieldError::invalid(path.clone(), value, &detail)));
+    errors.extend(details.into_iter().map(|detail| FieldError::invalid(path.clone(), value, &detail)));
 }
 
-fn validate_labels(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_labels(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let path = path.child("labels");
     for (key, value) in object::labels(new).into_iter().flatten() {
-        refuse(&path, &json!(key), label_key_faults(key), faults);
-        refuse(&path, value, label_value_faults(value.as_str().unwrap_or_default()), faults);
+        refuse(&path, &json!(key), label_key_errors(key), errors);
+        refuse(&path, value, label_value_errors(value.as_str().unwrap_or_default()), errors);
     }
 }
 
-fn validate_annotations(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_annotations(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let path = path.child("annotations");
     let mut total = 0;
     for (key, value) in
         object::at(new, "metadata.annotations").and_then(Value::as_object).into_iter().flatten()
     {
         total += key.len() + value.as_str().map_or(0, str::len);
-        refuse(&path, &json!(key), label_key_faults(&key.to_lowercase()), faults);
+        refuse(&path, &json!(key), label_key_errors(&key.to_lowercase()), errors);
     }
     if total > MOST_ANNOTATION_BYTES {
-        faults.push(FieldError::too_long(path, u64::try_from(MOST_ANNOTATION_BYTES).unwrap_or(u64::MAX)));
+        errors.push(FieldError::too_long(path, u64::try_from(MOST_ANNOTATION_BYTES).unwrap_or(u64::MAX)));
     }
 }
 
-fn validate_owners(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_owners(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     if let Some(owners) = object::at(new, "metadata.ownerReferences").and_then(Value::as_array) {
-        owner_references::validate(owners, &path.child("ownerReferences"), faults);
+        owner_references::validate(owners, &path.child("ownerReferences"), errors);
     }
 }
 
-fn validate_finalizers(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_finalizers(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let path = path.child("finalizers");
     let finalizers = object::finalizers(new);
     for finalizer in &finalizers {
-        refuse(&path, &json!(finalizer), label_key_faults(finalizer), faults);
+        refuse(&path, &json!(finalizer), label_key_errors(finalizer), errors);
     }
     if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
-        faults.push(FieldError::invalid(path.clone(), &json!(finalizers), detail));
+        errors.push(FieldError::invalid(path.clone(), &json!(finalizers), detail));
     }
 }
 
@@ -247,8 +247,8 @@ mod tests {
         let schema = Schema::compile(&json!({"type": "object", "properties": {"f": schema}})).unwrap();
         let schema = schema.with_metadata_rules(super::RULES);
         let found = |value: serde_json::Value| -> Vec<String> {
-            let faults = schema.validate(&json!({"f": value}), None, &FieldPath::default());
-            faults.iter().map(|fault| fault.to_string().chars().take(60).collect()).collect()
+            let errors = schema.validate(&json!({"f": value}), None, &FieldPath::default());
+            errors.iter().map(|error| error.to_string().chars().take(60).collect()).collect()
         };
         let with =
             |metadata: serde_json::Value| json!({"apiVersion": "v1", "kind": "A", "metadata": metadata});

@@ -18,43 +18,43 @@ const LONGEST_SUBDOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
 /// What keeps `text` from being an RFC 1123 subdomain.
-pub fn subdomain_faults(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+pub fn subdomain_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     if text.len() > LONGEST_SUBDOMAIN {
-        faults.push(format!("must be no more than {LONGEST_SUBDOMAIN} characters"));
+        errors.push(format!("must be no more than {LONGEST_SUBDOMAIN} characters"));
     }
     if !text.split('.').all(|label| is_enclosed(label, is_of_subdomain)) {
-        faults.push(SUBDOMAIN_FORM.to_owned());
+        errors.push(SUBDOMAIN_FORM.to_owned());
     }
-    faults
+    errors
 }
 
 /// What is wrong with a name that is to be a label of a domain name; nothing when it is one.
-pub fn label_faults(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+pub fn label_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     if text.len() > 63 {
-        faults.push("must be no more than 63 bytes".to_owned());
+        errors.push("must be no more than 63 bytes".to_owned());
     }
     if !is_subdomain(text) {
-        faults.push(
+        errors.push(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
              and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
              '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
                 .to_owned(),
         );
     } else if text.contains('.') {
-        faults.push("must not contain dots".to_owned());
+        errors.push("must not contain dots".to_owned());
     }
-    faults
+    errors
 }
 
 /// What keeps `text` from being a label or annotation key, or a finalizer: the rules of a qualified name, and half of
 /// their words.
-pub fn label_key_faults(text: &str) -> Vec<String> {
-    let faults = qualified_name_faults(text).into_iter();
-    let worded = faults.map(|fault| match fault.strip_prefix("a qualified name ") {
+pub fn label_key_errors(text: &str) -> Vec<String> {
+    let errors = qualified_name_errors(text).into_iter();
+    let worded = errors.map(|error| match error.strip_prefix("a qualified name ") {
         Some(rest) => format!("a valid label key {rest}"),
-        None => fault.replace(
+        None => error.replace(
             &format!("prefix part must be no more than {LONGEST_SUBDOMAIN} characters"),
             &format!("prefix part must be no more than {LONGEST_SUBDOMAIN} bytes"),
         ),
@@ -63,17 +63,17 @@ pub fn label_key_faults(text: &str) -> Vec<String> {
 }
 
 /// What keeps `text` from being a name with a domain before it.
-pub fn qualified_name_faults(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+pub fn qualified_name_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     let mut parts = text.split('/');
     let name = match (parts.next(), parts.next(), parts.next()) {
         (Some(name), None, _) => name,
         (Some(""), Some(name), None) => {
-            faults.push("prefix part must be non-empty".to_owned());
+            errors.push("prefix part must be non-empty".to_owned());
             name
         }
         (Some(prefix), Some(name), None) => {
-            faults.extend(subdomain_faults(prefix).into_iter().map(|fault| format!("prefix part {fault}")));
+            errors.extend(subdomain_errors(prefix).into_iter().map(|error| format!("prefix part {error}")));
             name
         }
         _ => {
@@ -82,41 +82,41 @@ pub fn qualified_name_faults(text: &str) -> Vec<String> {
         }
     };
     if name.is_empty() {
-        faults.push("name part must be non-empty".to_owned());
+        errors.push("name part must be non-empty".to_owned());
     } else if name.len() > LONGEST_LABEL {
-        faults.push(format!("name part must be no more than {LONGEST_LABEL} bytes"));
+        errors.push(format!("name part must be no more than {LONGEST_LABEL} bytes"));
     }
     if !is_enclosed(name, is_of_name) {
-        faults.push(format!("name part {QUALIFIED_FORM}"));
+        errors.push(format!("name part {QUALIFIED_FORM}"));
     }
-    faults
+    errors
 }
 
 /// What keeps `text` from being a label value.
-pub fn label_value_faults(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+pub fn label_value_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     if text.len() > LONGEST_LABEL {
-        faults.push(format!("must be no more than {LONGEST_LABEL} bytes"));
+        errors.push(format!("must be no more than {LONGEST_LABEL} bytes"));
     }
     if !text.is_empty() && !is_enclosed(text, is_of_name) {
-        faults.push(LABEL_VALUE_FORM.to_owned());
+        errors.push(LABEL_VALUE_FORM.to_owned());
     }
-    faults
+    errors
 }
 
 /// Whether `text` is an RFC 1123 subdomain of at most 253 bytes.
 pub fn is_subdomain(text: &str) -> bool {
-    subdomain_faults(text).is_empty()
+    subdomain_errors(text).is_empty()
 }
 
 /// Whether `text` may be a label value.
 pub fn is_label_value(text: &str) -> bool {
-    label_value_faults(text).is_empty()
+    label_value_errors(text).is_empty()
 }
 
 /// Whether `text` may be a label or annotation key, or a finalizer.
 pub fn is_qualified_name(text: &str) -> bool {
-    qualified_name_faults(text).is_empty()
+    qualified_name_errors(text).is_empty()
 }
 
 /// Whether all bytes are allowed, and the first and the last are letters or digits. Bytes are looked at as they stand: an
@@ -154,13 +154,13 @@ mod tests {
             (&long, 1, 1, 1),
         ];
         for (text, subdomain, qualified, value) in table {
-            assert_eq!(subdomain_faults(text).len(), subdomain, "subdomain {text}");
-            assert_eq!(qualified_name_faults(text).len(), qualified, "qualified {text}");
-            assert_eq!(label_value_faults(text).len(), value, "value {text}");
+            assert_eq!(subdomain_errors(text).len(), subdomain, "subdomain {text}");
+            assert_eq!(qualified_name_errors(text).len(), qualified, "qualified {text}");
+            assert_eq!(label_value_errors(text).len(), value, "value {text}");
         }
     }
 
-    /// What is said of a fault has the regular expression that is meant.
+    /// What is said of an error has the regular expression that is meant.
     #[test]
     fn what_is_allowed_is_what_the_expressions_say() {
         let expression = |form: &str| {
@@ -173,9 +173,9 @@ mod tests {
         for length in 0..=5 {
             for text in &texts {
                 let found = [
-                    subdomain_faults(text).is_empty(),
-                    qualified_name_faults(text).is_empty(),
-                    label_value_faults(text).is_empty(),
+                    subdomain_errors(text).is_empty(),
+                    qualified_name_errors(text).is_empty(),
+                    label_value_errors(text).is_empty(),
                 ];
                 assert_eq!(found, std::array::from_fn(|at| forms[at].is_match(text)), "{length}: {text:?}");
             }

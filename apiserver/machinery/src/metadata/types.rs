@@ -59,16 +59,16 @@ pub fn wrong_type(metadata: &Value) -> Option<String> {
         let found = word(metadata);
         return Some(format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"));
     };
-    let fault = |name: &str, kind: Type, value: &Value| check(value, "ObjectMeta", name, kind);
-    // Few of the fields are there, and mostly with nothing wrong. Which of several faults is the first is as they stand
+    let error = |name: &str, kind: Type, value: &Value| check(value, "ObjectMeta", name, kind);
+    // Few of the fields are there, and mostly with nothing wrong. Which of several errors is the first is as they stand
     // in the type.
     let is_wrong = |(name, value): (&String, &Value)| {
-        FIELDS.iter().any(|(field, kind)| field == name && fault(field, *kind, value).is_some())
+        FIELDS.iter().any(|(field, kind)| field == name && error(field, *kind, value).is_some())
     };
     if !root.iter().any(is_wrong) {
         return None;
     }
-    FIELDS.iter().find_map(|(name, kind)| fault(name, *kind, root.get(*name)?))
+    FIELDS.iter().find_map(|(name, kind)| error(name, *kind, root.get(*name)?))
 }
 
 fn check(value: &Value, place: &str, path: &str, kind: Type) -> Option<String> {

@@ -1,12 +1,12 @@
 //! Which rules a write asks for, and how often: upstream has several layers that look at the same, each with a cause of
-//! its own for every fault.
+//! its own for every error.
 
 use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Value, json};
 
 use super::{
-    managed_fields, path_segment_faults, refuse, validate_annotations, validate_finalizers, validate_labels,
+    managed_fields, path_segment_errors, refuse, validate_annotations, validate_finalizers, validate_labels,
     validate_owners,
 };
 use crate::object;
@@ -26,23 +26,23 @@ pub(crate) struct Before<'a> {
     pub(crate) keeps_spec: bool,
 }
 
-/// Every fault of a new object's metadata.
+/// Every error of a new object's metadata.
 pub(crate) fn validate_new(resource: &Resource, new: &Value) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
-    let mut faults = Vec::new();
-    validate_name(resource, new, &path, &mut faults);
-    validate_namespace(resource, new, &path, &mut faults);
-    Written::of(new, &path).add_with_finalizers(new, &path, &mut faults);
-    faults
+    let mut errors = Vec::new();
+    validate_name(resource, new, &path, &mut errors);
+    validate_namespace(resource, new, &path, &mut errors);
+    Written::of(new, &path).add_with_finalizers(new, &path, &mut errors);
+    errors
 }
 
-/// Every fault of a new version's metadata, as often as upstream finds it.
+/// Every error of a new version's metadata, as often as upstream finds it.
 pub(crate) fn validate_update(new: &Value, before: Before<'_>) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
     let written = Written::of(new, &path);
-    let mut faults = validate_version(new, before, &path, &written);
-    add_change_faults(new, before, &path, &written, &mut faults);
-    faults
+    let mut errors = validate_version(new, before, &path, &written);
+    add_change_errors(new, before, &path, &written, &mut errors);
+    errors
 }
 
 /// The same of one layer fewer: the last is that of the kind itself.
@@ -52,66 +52,66 @@ pub(crate) fn validate_update_once(new: &Value, before: Before<'_>) -> Vec<Field
 }
 
 fn validate_version(new: &Value, before: Before<'_>, path: &FieldPath, written: &Written) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let prefix = object::meta(new, "generateName");
     // It was the beginning of a name, and whatever it is now, no name will be made of it.
-    refuse(&path.child("generateName"), &json!(prefix), path_segment_faults(prefix), &mut faults);
-    written.add_with_finalizers(new, path, &mut faults);
-    add_change_faults(new, before, path, written, &mut faults);
-    faults
+    refuse(&path.child("generateName"), &json!(prefix), path_segment_errors(prefix), &mut errors);
+    written.add_with_finalizers(new, path, &mut errors);
+    add_change_errors(new, before, path, written, &mut errors);
+    errors
 }
 
 /// What is wrong with what people and programs write, found once: upstream's layers each tell it.
 struct Written {
     /// Of labels, annotations and owners.
-    faults: Vec<FieldError>,
+    errors: Vec<FieldError>,
     /// Of managers, which some layers tell of after the finalizers.
     managers: Vec<FieldError>,
 }
 
 impl Written {
     fn of(new: &Value, path: &FieldPath) -> Self {
-        let (mut faults, mut managers) = (Vec::new(), Vec::new());
-        validate_labels(new, path, &mut faults);
-        validate_annotations(new, path, &mut faults);
-        validate_owners(new, path, &mut faults);
+        let (mut errors, mut managers) = (Vec::new(), Vec::new());
+        validate_labels(new, path, &mut errors);
+        validate_annotations(new, path, &mut errors);
+        validate_owners(new, path, &mut errors);
         validate_managers(new, path, &mut managers);
-        Self { faults, managers }
+        Self { errors, managers }
     }
 
-    fn add_with_finalizers(&self, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-        faults.extend(self.faults.iter().cloned());
-        validate_finalizers(new, path, faults);
-        faults.extend(self.managers.iter().cloned());
+    fn add_with_finalizers(&self, new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+        errors.extend(self.errors.iter().cloned());
+        validate_finalizers(new, path, errors);
+        errors.extend(self.managers.iter().cloned());
     }
 }
 
 /// What one layer says of a change.
-fn add_change_faults(
+fn add_change_errors(
     new: &Value,
     before: Before<'_>,
     path: &FieldPath,
     written: &Written,
-    faults: &mut Vec<FieldError>,
+    errors: &mut Vec<FieldError>,
 ) {
     if object::is_deleting(before.object) {
-        refuse_more_finalizers(new, before.object, path, faults);
+        refuse_more_finalizers(new, before.object, path, errors);
     }
-    faults.extend(before.immutable.iter().cloned());
-    faults.extend(written.faults.iter().chain(&written.managers).cloned());
+    errors.extend(before.immutable.iter().cloned());
+    errors.extend(written.errors.iter().chain(&written.managers).cloned());
 }
 
-fn validate_name(resource: &Resource, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_name(resource: &Resource, new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let prefix = object::meta(new, "generateName");
     if !prefix.is_empty() {
         let begun = without_hyphen(prefix);
-        refuse(&path.child("generateName"), &json!(prefix), resource.strategy.name_faults(&begun), faults);
+        refuse(&path.child("generateName"), &json!(prefix), resource.strategy.name_errors(&begun), errors);
     }
     let name = object::name(new);
     if name.is_empty() {
-        faults.push(FieldError::required(path.child("name"), "name or generateName is required"));
+        errors.push(FieldError::required(path.child("name"), "name or generateName is required"));
     } else {
-        refuse(&path.child("name"), &json!(name), resource.strategy.name_faults(name), faults);
+        refuse(&path.child("name"), &json!(name), resource.strategy.name_errors(name), errors);
     }
 }
 
@@ -127,24 +127,24 @@ fn without_hyphen(prefix: &str) -> String {
     }
 }
 
-fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let namespace = object::namespace(new);
     if resource.namespaced && namespace.is_empty() {
-        faults.push(FieldError::required(path.child("namespace"), ""));
+        errors.push(FieldError::required(path.child("namespace"), ""));
     }
     if !resource.namespaced && !namespace.is_empty() {
-        faults.push(FieldError::forbidden(path.child("namespace"), "not allowed on this type"));
+        errors.push(FieldError::forbidden(path.child("namespace"), "not allowed on this type"));
     }
 }
 
-fn validate_managers(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_managers(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     if let Some(entries) = object::at(new, "metadata.managedFields").and_then(Value::as_array) {
-        managed_fields::validate(entries, &path.child("managedFields"), faults);
+        managed_fields::validate(entries, &path.child("managedFields"), errors);
     }
 }
 
 /// What is being deleted waits for no more than it did.
-fn refuse_more_finalizers(new: &Value, old: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn refuse_more_finalizers(new: &Value, old: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let before: HashSet<&str> = object::finalizers(old).into_iter().collect();
     let added: BTreeSet<&str> =
         object::finalizers(new).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
@@ -153,6 +153,6 @@ fn refuse_more_finalizers(new: &Value, old: &Value, path: &FieldPath, faults: &m
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
             added.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
         );
-        faults.push(FieldError::forbidden(path.child("finalizers"), &detail));
+        errors.push(FieldError::forbidden(path.child("finalizers"), &detail));
     }
 }

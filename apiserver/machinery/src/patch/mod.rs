@@ -17,8 +17,8 @@ use apiserver_schema::field_errors::{FieldError, FieldPath};
 /// Most operations of one JSON patch: upstream's limit.
 const MOST_OPERATIONS: usize = 10_000;
 
-/// Most faults that are told of one patch: likewise.
-const MOST_FAULTS: usize = 100;
+/// Most errors that are told of one patch: likewise.
+const MAX_ERRORS: usize = 100;
 
 /// The fields of an operation.
 const FIELDS: [&str; 4] = ["op", "path", "from", "value"];
@@ -28,7 +28,7 @@ const FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 #[derive(Debug, Clone)]
 pub struct Patch {
     change: Change,
-    faults: Vec<String>,
+    errors: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ impl Patch {
             }
             other => return Self::refused(unfit_unchecked(&other, "jsonpatch.Patch")),
         };
-        let faults = if is_checked { faults(&operations, duplicates) } else { Vec::new() };
+        let errors = if is_checked { errors(&operations, duplicates) } else { Vec::new() };
         let count = operations.len();
         let mut decoded = Vec::with_capacity(count.min(MOST_OPERATIONS));
         for operation in operations {
@@ -70,7 +70,7 @@ impl Patch {
                 "Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {count}"
             )));
         }
-        Self { change: Change::Operations(decoded), faults }
+        Self { change: Change::Operations(decoded), errors }
     }
 
     /// Takes an RFC 7386 document, and the paths of the fields that occur twice in it.
@@ -86,8 +86,8 @@ impl Patch {
             }
             _ => Change::Refused(ApiError::bad_request("Invalid JSON Patch")),
         };
-        let faults = if is_checked { duplicates } else { &[] };
-        Self { change, faults: faults.iter().map(|path| format!("duplicate field {path:?}")).collect() }
+        let errors = if is_checked { duplicates } else { &[] };
+        Self { change, errors: errors.iter().map(|path| format!("duplicate field {path:?}")).collect() }
     }
 
     /// Takes a strategic merge patch that says what a merge patch would say: without directives,
@@ -109,12 +109,12 @@ impl Patch {
 
     /// What could not be read.
     pub fn refused(error: ApiError) -> Self {
-        Self { change: Change::Refused(error), faults: Vec::new() }
+        Self { change: Change::Refused(error), errors: Vec::new() }
     }
 
     /// What its writer should be told, or refused for where fields are validated strictly.
-    pub fn faults(&self) -> &[String] {
-        &self.faults
+    pub fn errors(&self) -> &[String] {
+        &self.errors
     }
 
     /// The object with the patch carried out.
@@ -182,8 +182,8 @@ fn refused(why: TooMuch) -> ApiError {
 
 /// The refusal of what a patch has made of an object, which is shown.
 pub fn invalid(patched: &Value, why: &str) -> ApiError {
-    let fault = FieldError::invalid(FieldPath::new("patch"), &json!(patched.to_string()), why);
-    ApiError::invalid_kind("", "", &[fault])
+    let error = FieldError::invalid(FieldPath::new("patch"), &json!(patched.to_string()), why);
+    ApiError::invalid_kind("", "", &[error])
 }
 
 /// A patch may not leave behind what does not say what it is.
@@ -197,7 +197,7 @@ fn check_kind(patched: &Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// Takes one operation. One that cannot be one is a fault of the patch, and not of its encoding.
+/// Takes one operation. One that cannot be one is an error of the patch, and not of its encoding.
 fn decode(operation: Value, is_checked: bool) -> ApiResult<Operation> {
     let fields = match operation {
         Value::Object(fields) => fields,
@@ -219,17 +219,17 @@ fn decode(operation: Value, is_checked: bool) -> ApiResult<Operation> {
 }
 
 /// What is said of fields that occur twice, or that operations do not have.
-fn faults(operations: &[Value], duplicates: &[String]) -> Vec<String> {
+fn errors(operations: &[Value], duplicates: &[String]) -> Vec<String> {
     let unknown = operations.iter().enumerate().flat_map(|(index, operation)| {
         let names = operation.as_object().into_iter().flat_map(Map::keys);
         names.filter(|name| !FIELDS.contains(&name.as_str())).map(move |name| format!("[{index}].{name}"))
     });
-    let unknown: Vec<String> = unknown.take(MOST_FAULTS).collect();
+    let unknown: Vec<String> = unknown.take(MAX_ERRORS).collect();
     let twice = duplicates.iter().filter(|path| !unknown.contains(path));
     let twice = twice.map(|path| format!("json patch duplicate field {path:?}"));
     twice
         .chain(unknown.iter().map(|path| format!("json patch unknown field {path:?}")))
-        .take(MOST_FAULTS)
+        .take(MAX_ERRORS)
         .collect()
 }
 
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_have_the_codes_clients_know() {
+    fn errors_have_the_codes_clients_know() {
         let object = json!({"kind": "K", "a": 1});
         let json =
             |document: Value, validation| Patch::json(document, &[], validation).apply(&object).unwrap_err();
@@ -352,11 +352,11 @@ mod tests {
         let duplicates = ["[0].op".to_owned(), "[0].foo".to_owned()];
         let patch = Patch::json(document.clone(), &duplicates, WARN);
         assert_eq!(
-            patch.faults(),
+            patch.errors(),
             [r#"json patch duplicate field "[0].op""#, r#"json patch unknown field "[0].foo""#]
         );
-        assert!(Patch::json(document, &duplicates, FieldValidation::Ignore).faults().is_empty());
+        assert!(Patch::json(document, &duplicates, FieldValidation::Ignore).errors().is_empty());
         let patch = Patch::merge(json!({"a": 1}), &["a".to_owned()], WARN);
-        assert_eq!(patch.faults(), [r#"duplicate field "a""#]);
+        assert_eq!(patch.errors(), [r#"duplicate field "a""#]);
     }
 }

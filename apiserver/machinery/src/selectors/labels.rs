@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::scan::{Token, scan};
-use crate::metadata::{is_label_value, label_key_faults};
+use crate::metadata::{is_label_value, label_key_errors};
 use crate::status::{ApiError, ApiResult};
 use apiserver_schema::go_text::quoted;
 
@@ -187,11 +187,11 @@ const NAME: &str =
     "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
 fn check_key(key: String) -> Result<String, String> {
-    let faults = label_key_faults(&key);
-    if faults.is_empty() {
+    let errors = label_key_errors(&key);
+    if errors.is_empty() {
         return Ok(key);
     }
-    Err(format!("<nil>: Invalid value: {}: {}", quoted(&key), faults.join("; ")))
+    Err(format!("<nil>: Invalid value: {}: {}", quoted(&key), errors.join("; ")))
 }
 
 fn check_value(key: &str, index: usize, value: String) -> Result<String, String> {

@@ -56,7 +56,7 @@ impl ApiError {
         Self::new(409, "Conflict", message).about(resource, &resource.plural, name)
     }
 
-    /// Others own what an apply would change: each cause says who, and where.
+    /// ObjectReader own what an apply would change: each cause says who, and where.
     pub fn apply_conflict(message: &str, causes: impl Iterator<Item = (String, String)>) -> Self {
         let causes: Vec<Value> = causes
             .map(|(message, field)| json!({"reason": "FieldManagerConflict", "message": message, "field": field}))
@@ -71,7 +71,7 @@ impl ApiError {
             .about(resource, &resource.kind, name)
     }
 
-    /// The object has these faults.
+    /// The object has these errors.
     pub fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
         let kind = resource.qualified_kind();
         let mut error = Self::invalid_kind(&kind, name, errors);
@@ -80,7 +80,7 @@ impl ApiError {
         error
     }
 
-    /// Something that is not a stored object, e.g. request options, has these faults.
+    /// Something that is not a stored object, e.g. request options, has these errors.
     pub fn invalid_kind(qualified_kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut known = HashSet::new();
         let texts = errors.iter().map(ToString::to_string).filter(|text| known.insert(text.clone()));

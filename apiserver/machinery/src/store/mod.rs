@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use storage_cache::{Cache, Section};
+use storage_cache::{Cache, ResourceCache};
 use storage_contract::{Key, Revision, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -91,8 +91,8 @@ pub struct ObjectStore {
     cache: Arc<Cache<CachedObject>>,
     encryption: Arc<Encryption>,
     namespaces: Arc<dyn NamespaceSource>,
-    owners: field_managers::Owners,
-    expected: Arc<own_writes::Expected>,
+    owners: field_managers::FieldManagers,
+    own_writes: Arc<own_writes::OwnWrites>,
     remaining: remaining::Remaining,
 }
 
@@ -106,17 +106,17 @@ impl ObjectStore {
         shutdown: CancellationToken,
     ) -> Self {
         let prefixes: Vec<String> = registry.stored().iter().map(|resource| resource.prefix()).collect();
-        let expected = Arc::<own_writes::Expected>::default();
-        let projection = cached::object::ToBytes::new(
+        let own_writes = Arc::<own_writes::OwnWrites>::default();
+        let projection = cached::object::ObjectProjection::new(
             Arc::clone(&registry),
             Arc::clone(&encryption),
-            Arc::clone(&expected),
+            Arc::clone(&own_writes),
         );
         let projection = Arc::new(projection);
         let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, shutdown);
-        let owners = field_managers::Owners::new(&registry);
+        let owners = field_managers::FieldManagers::new(&registry);
         let remaining = remaining::Remaining::default();
-        Self { registry, store, cache, encryption, namespaces, owners, expected, remaining }
+        Self { registry, store, cache, encryption, namespaces, owners, own_writes, remaining }
     }
 
     /// The kinds.
@@ -177,7 +177,7 @@ impl ObjectStore {
         self.cache.section(kind.section).map_or(0, |section| section.len())
     }
 
-    fn section(&self, kind: Kind<'_>) -> Option<&Arc<Section<CachedObject>>> {
+    fn section(&self, kind: Kind<'_>) -> Option<&Arc<ResourceCache<CachedObject>>> {
         self.cache.section(kind.section)
     }
 

@@ -24,21 +24,21 @@ impl Strategy for ClusterResourceSetStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let path = FieldPath::new("spec.clusterSelector");
         let selector = object::at(new, "spec.clusterSelector");
         let shown = selector.cloned().unwrap_or_default();
-        if let Some(reason) = label_selector::fault(selector) {
-            faults.push(FieldError::invalid(path, &shown, &reason));
+        if let Some(reason) = label_selector::error(selector) {
+            errors.push(FieldError::invalid(path, &shown, &reason));
         } else if label_selector::is_empty(selector) {
-            faults.push(FieldError::invalid(path, &shown, "selector must not be empty"));
+            errors.push(FieldError::invalid(path, &shown, "selector must not be empty"));
         }
-        let Some(old) = old else { return faults };
+        let Some(old) = old else { return errors };
         if object::at(old, "spec.strategy").is_some() {
-            faults.extend(immutable::field(new, old, "spec.strategy"));
+            errors.extend(immutable::field(new, old, "spec.strategy"));
         }
-        faults.extend(immutable::field(new, old, "spec.clusterSelector"));
-        faults
+        errors.extend(immutable::field(new, old, "spec.clusterSelector"));
+        errors
     }
 }
 

@@ -28,8 +28,8 @@ mod tests {
     fn a_binding_stays_with_its_cluster() {
         let of = |cluster: &str| json!({"spec": {"clusterName": cluster}});
         let found = |new: &Value, old: &Value| {
-            let faults = ClusterResourceSetBindingStrategy.validate(new, Some(old));
-            faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+            let errors = ClusterResourceSetBindingStrategy.validate(new, Some(old));
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(found(&of("a"), &of("a")), Vec::<String>::new());
         assert_eq!(found(&of("a"), &json!({"spec": {}})), Vec::<String>::new());

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use apiserver_machinery::object;
-use apiserver_machinery::related::{Judgement, Others};
+use apiserver_machinery::related::{Judgement, ObjectReader};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -18,18 +18,18 @@ pub(crate) struct IPAddressStrategy;
 
 #[async_trait]
 impl Strategy for IPAddressStrategy {
-    async fn judge_among(
+    async fn validate_with(
         &self,
         new: &Value,
         old: Option<&Value>,
-        others: &dyn Others,
+        others: &dyn ObjectReader,
     ) -> ApiResult<Judgement> {
         let claim = text(new, "spec.claimRef.name").filter(|claim| old.is_none() && !claim.is_empty());
         let Some(claim) = claim else { return Ok(Judgement::default()) };
         let found =
             others.find("ipam.cluster.x-k8s.io", "ipaddressclaims", object::namespace(new), claim).await?;
-        let faults = found.and_then(|claim| other_pool(new, &claim)).into_iter().collect();
-        Ok(Judgement { faults, warnings: Vec::new() })
+        let errors = found.and_then(|claim| other_pool(new, &claim)).into_iter().collect();
+        Ok(Judgement { errors, warnings: Vec::new() })
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -41,11 +41,11 @@ impl Strategy for IPAddressStrategy {
                 .into_iter()
                 .collect();
         }
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let mut address = |field: &str, given: &str| -> Option<IpAddr> {
             let found = parse(given);
             if found.is_none() {
-                faults.push(FieldError::invalid(path.child(field), &json!(given), "not a valid IP address"));
+                errors.push(FieldError::invalid(path.child(field), &json!(given), "not a valid IP address"));
             }
             found
         };
@@ -59,14 +59,14 @@ impl Strategy for IPAddressStrategy {
             _ if prefix < 0 => "prefix cannot be negative",
             Some(IpAddr::V4(_)) if prefix > 32 => "prefix is too large for an IPv4 address",
             Some(IpAddr::V6(_)) if prefix > 128 => "prefix is too large for an IPv6 address",
-            _ => return faults,
+            _ => return errors,
         };
-        faults.push(FieldError::invalid(path.child("prefix"), &json!(prefix), detail));
-        faults
+        errors.push(FieldError::invalid(path.child("prefix"), &json!(prefix), detail));
+        errors
     }
 }
 
-/// A fault when the address is out of another pool than its claim asks for.
+/// An error when the address is out of another pool than its claim asks for.
 fn other_pool(new: &Value, claim: &Value) -> Option<FieldError> {
     let [wanted, asked] = [new, claim].map(|object| object::at(object, "spec.poolRef"));
     let detail =
@@ -93,8 +93,8 @@ mod tests {
     #[test]
     fn addresses_are_addresses() {
         let found = |spec: Value| -> Vec<String> {
-            let faults = IPAddressStrategy.validate(&json!({"spec": spec}), None);
-            faults.iter().map(ToString::to_string).collect()
+            let errors = IPAddressStrategy.validate(&json!({"spec": spec}), None);
+            errors.iter().map(ToString::to_string).collect()
         };
         let none = Vec::<String>::new();
         assert_eq!(found(json!({"address": "10.0.0.1", "prefix": 24, "gateway": "10.0.0.254"})), none);
@@ -122,7 +122,7 @@ mod tests {
         let mut other = address.clone();
         assert_eq!(IPAddressStrategy.validate(&other, Some(&address)), []);
         other["spec"]["prefix"] = json!(25);
-        let faults = IPAddressStrategy.validate(&other, Some(&address));
-        assert_eq!(faults[0].to_string(), "spec: Forbidden: IPAddress spec is immutable");
+        let errors = IPAddressStrategy.validate(&other, Some(&address));
+        assert_eq!(errors[0].to_string(), "spec: Forbidden: IPAddress spec is immutable");
     }
 }

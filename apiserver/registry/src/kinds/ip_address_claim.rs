@@ -32,7 +32,7 @@ mod tests {
         assert_eq!(IPAddressClaimStrategy.validate(&other, Some(&claim)), []);
         assert_eq!(IPAddressClaimStrategy.validate(&other, None), []);
         other["spec"]["poolRef"]["name"] = json!("b");
-        let faults = IPAddressClaimStrategy.validate(&other, Some(&claim));
-        assert_eq!(faults[0].to_string(), "spec: Forbidden: IPAddressClaim spec is immutable");
+        let errors = IPAddressClaimStrategy.validate(&other, Some(&claim));
+        assert_eq!(errors[0].to_string(), "spec: Forbidden: IPAddressClaim spec is immutable");
     }
 }

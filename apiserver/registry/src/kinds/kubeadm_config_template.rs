@@ -14,14 +14,14 @@ pub(crate) struct KubeadmConfigTemplateStrategy;
 
 impl Strategy for KubeadmConfigTemplateStrategy {
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let path = FieldPath::new("spec.template");
         if let Some(spec) = object::at(new, "spec.template.spec") {
-            kubeadm_config::validate(spec, &path.child("spec"), &mut faults);
+            kubeadm_config::validate(spec, &path.child("spec"), &mut errors);
         }
         let metadata = object::at(new, "spec.template.metadata");
-        template_metadata::metadata(metadata, &path.child("metadata"), &mut faults);
-        faults
+        template_metadata::metadata(metadata, &path.child("metadata"), &mut errors);
+        errors
     }
 }
 
@@ -36,8 +36,8 @@ mod tests {
         let object = json!({"spec": {"template": {
             "metadata": {"labels": {"a b": "c"}},
             "spec": {"files": [{"path": "/a"}, {"path": "/a"}]}}}});
-        let faults = KubeadmConfigTemplateStrategy.validate(&object, Some(&object));
-        let at: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+        let errors = KubeadmConfigTemplateStrategy.validate(&object, Some(&object));
+        let at: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
         assert_eq!(at, ["spec.template.spec.files[1].path", "spec.template.metadata.labels"]);
         assert_eq!(KubeadmConfigTemplateStrategy.validate(&json!({"spec": {"template": {}}}), None), []);
     }

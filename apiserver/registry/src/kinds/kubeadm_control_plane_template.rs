@@ -30,18 +30,18 @@ impl Strategy for KubeadmControlPlaneTemplateStrategy {
 }
 
 fn validate_new(new: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let template = FieldPath::new("spec.template");
     if let Some(spec) = new.pointer(SPEC) {
         let path = template.child("spec");
-        validate_rollout(spec, None, &path, &mut faults);
+        validate_rollout(spec, None, &path, &mut errors);
         let naming = object::at(spec, "machineNaming.template");
-        name_template::validate(naming, OWNER, &path.child("machineNaming.template"), &mut faults);
+        name_template::validate(naming, OWNER, &path.child("machineNaming.template"), &mut errors);
         let machine = path.child("machineTemplate");
         let taints = object::at(spec, "machineTemplate.spec.taints");
-        template_metadata::taints(taints, &machine.child("spec.taints"), &mut faults);
+        template_metadata::taints(taints, &machine.child("spec.taints"), &mut errors);
         let metadata = object::at(spec, "machineTemplate.metadata");
-        template_metadata::metadata(metadata, &machine.child("metadata"), &mut faults);
+        template_metadata::metadata(metadata, &machine.child("metadata"), &mut errors);
         if let Some(wanted) = spec.get("kubeadmConfigSpec") {
             let at = path.child("kubeadmConfigSpec");
             let configuration = wanted.get("clusterConfiguration").cloned().unwrap_or_default();
@@ -49,17 +49,17 @@ fn validate_new(new: &Value) -> Vec<FieldError> {
                 &configuration,
                 None,
                 &at.child("clusterConfiguration"),
-                &mut faults,
+                &mut errors,
             );
-            kubeadm_config::validate_control_plane(wanted, &at, &mut faults);
+            kubeadm_config::validate_control_plane(wanted, &at, &mut errors);
         }
     }
     template_metadata::metadata(
         object::at(new, "spec.template.metadata"),
         &template.child("metadata"),
-        &mut faults,
+        &mut errors,
     );
-    faults
+    errors
 }
 
 /// A template is exchanged for another and not changed. What older releases filled in is no change.
@@ -96,8 +96,8 @@ mod tests {
     }
 
     fn found(new: &Value, old: Option<&Value>) -> Vec<String> {
-        let faults = KubeadmControlPlaneTemplateStrategy.validate(new, old);
-        faults.iter().map(|fault| fault.field.to_string()).collect()
+        let errors = KubeadmControlPlaneTemplateStrategy.validate(new, old);
+        errors.iter().map(|error| error.field.to_string()).collect()
     }
 
     #[test]
@@ -128,8 +128,8 @@ mod tests {
         new["spec"]["template"]["metadata"] = json!({"labels": {"a": "b"}});
         assert_eq!(found(&new, Some(&old)), Vec::<String>::new());
         new["spec"]["template"]["spec"]["kubeadmConfigSpec"]["verbosity"] = json!(2);
-        let faults = KubeadmControlPlaneTemplateStrategy.validate(&new, Some(&old));
-        let text = faults[0].to_string();
+        let errors = KubeadmControlPlaneTemplateStrategy.validate(&new, Some(&old));
+        let text = errors[0].to_string();
         assert!(
             text.starts_with("spec.template.spec: Invalid value: ") && text.contains("field is immutable"),
             "{text}"

@@ -10,12 +10,12 @@ use serde_json::Value;
 pub(crate) struct LeaseStrategy;
 
 impl Strategy for LeaseStrategy {
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let path = FieldPath::new("spec");
         let text = |field: &str| {
             let found = new.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_str);
@@ -27,14 +27,14 @@ impl Strategy for LeaseStrategy {
         ] {
             let found = new.get("spec").and_then(|spec| spec.get(field));
             if let Some(value) = found.filter(|value| value.as_i64().is_some_and(|number| number < least)) {
-                faults.push(FieldError::invalid(path.child(field), value, detail));
+                errors.push(FieldError::invalid(path.child(field), value, detail));
             }
         }
         if text("preferredHolder").is_some() && text("strategy").is_none() {
             let detail = "may only be specified if `strategy` is defined";
-            faults.push(FieldError::forbidden(path.child("preferredHolder"), detail));
+            errors.push(FieldError::forbidden(path.child("preferredHolder"), detail));
         }
-        faults
+        errors
     }
 
     fn protobuf(&self) -> Option<&'static [Field]> {
@@ -71,8 +71,8 @@ mod tests {
             (json!({"preferredHolder": "b", "strategy": "OldestEmulationVersion"}), vec![]),
         ];
         for (spec, expected) in table {
-            let faults = LeaseStrategy.validate(&json!({"spec": spec}), None);
-            let fields: Vec<String> = faults.iter().map(|fault| fault.field.to_string()).collect();
+            let errors = LeaseStrategy.validate(&json!({"spec": spec}), None);
+            let fields: Vec<String> = errors.iter().map(|error| error.field.to_string()).collect();
             assert_eq!(fields, expected, "{spec}");
         }
     }

@@ -36,19 +36,19 @@ impl Strategy for MachineDeploymentStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let name = text(new, "metadata.name").unwrap_or_default();
-        faults.extend(names::label_value(name).iter().map(|fault| {
-            let detail = format!("must be a valid label value: {fault}");
+        errors.extend(names::label_value(name).iter().map(|error| {
+            let detail = format!("must be a valid label value: {error}");
             FieldError::invalid(FieldPath::new("metadata.name"), &json!(name), &detail)
         }));
         let mismatch = |path, _: &Value, detail: &str| FieldError::forbidden(path, detail);
-        machine_owner::validate(new, old, mismatch, &mut faults);
+        machine_owner::validate(new, old, mismatch, &mut errors);
         let bounds = "spec.rollout.strategy.rollingUpdate";
-        rollout::validate_bounds(get(new, bounds), &FieldPath::new(bounds), &mut faults);
+        rollout::validate_bounds(get(new, bounds), &FieldPath::new(bounds), &mut errors);
         let at_once = "spec.remediation.maxInFlight";
-        rollout::validate_count(get(new, at_once), FieldPath::new(at_once), &mut faults);
-        faults
+        rollout::validate_count(get(new, at_once), FieldPath::new(at_once), &mut errors);
+        errors
     }
 }
 
@@ -115,12 +115,12 @@ mod tests {
             let mut new = old.clone();
             let (parent, name) = pointer.rsplit_once('/').unwrap();
             new.pointer_mut(parent).unwrap()[name] = value;
-            let faults: Vec<String> = MachineDeploymentStrategy
+            let errors: Vec<String> = MachineDeploymentStrategy
                 .validate(&new, Some(&old))
                 .iter()
                 .map(ToString::to_string)
                 .collect();
-            assert!(faults.iter().any(|fault| fault.contains(expected)), "{pointer}: {faults:?}");
+            assert!(errors.iter().any(|error| error.contains(expected)), "{pointer}: {errors:?}");
         }
     }
 }

@@ -17,23 +17,23 @@ pub(crate) struct MachineDrainRuleStrategy;
 
 impl Strategy for MachineDrainRuleStrategy {
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let order =
             get(new, "spec.drain.order").filter(|_| text(new, "spec.drain.behavior") != Some("Drain"));
         if let Some(order) = order {
             let detail = "order must not be set if drain behavior is \"Skip\" or \"WaitCompleted\"";
-            faults.push(FieldError::invalid(FieldPath::new("spec.drain.order"), order, detail));
+            errors.push(FieldError::invalid(FieldPath::new("spec.drain.order"), order, detail));
         }
         for (list, fields) in SELECTORS {
             for (index, entry) in items(new, &format!("spec.{list}")) {
                 for field in fields {
                     let Some(Err(problem)) = entry.get(field).map(LabelSelection::read) else { continue };
                     let path = FieldPath::new("spec").child(list).index(index).child(field);
-                    faults.push(FieldError::invalid(path, &entry[field], &problem));
+                    errors.push(FieldError::invalid(path, &entry[field], &problem));
                 }
             }
         }
-        faults
+        errors
     }
 }
 
@@ -55,8 +55,8 @@ mod tests {
                 vec!["spec.machines[0].clusterSelector", "spec.pods[1].namespaceSelector"],
             ),
         ] {
-            let faults = MachineDrainRuleStrategy.validate(&json!({"spec": spec}), None);
-            let fields: Vec<String> = faults.iter().map(|fault| fault.field.to_string()).collect();
+            let errors = MachineDrainRuleStrategy.validate(&json!({"spec": spec}), None);
+            let fields: Vec<String> = errors.iter().map(|error| error.field.to_string()).collect();
             assert_eq!(fields, expected, "{spec}");
         }
     }

@@ -35,40 +35,40 @@ impl Strategy for MachineHealthCheckStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
-        validate_selector(new, &mut faults);
-        validate_cluster(new, old, &mut faults);
-        validate_check(get(new, "spec").unwrap_or(&Value::Null), &FieldPath::new("spec"), &mut faults);
-        faults
+        let mut errors = Vec::new();
+        validate_selector(new, &mut errors);
+        validate_cluster(new, old, &mut errors);
+        validate_check(get(new, "spec").unwrap_or(&Value::Null), &FieldPath::new("spec"), &mut errors);
+        errors
     }
 }
 
-fn validate_selector(new: &Value, faults: &mut Vec<FieldError>) {
+fn validate_selector(new: &Value, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.selector");
     let Some(selector) = get(new, "spec.selector") else { return };
     match LabelSelection::read(selector) {
-        Err(problem) => faults.push(FieldError::invalid(path.clone(), selector, &problem)),
+        Err(problem) => errors.push(FieldError::invalid(path.clone(), selector, &problem)),
         Ok(read) if read.is_empty() => {
-            faults.push(FieldError::required(path.clone(), "selector must not be empty"))
+            errors.push(FieldError::required(path.clone(), "selector must not be empty"))
         }
         Ok(_) => {}
     }
     let chosen = selector.get("matchLabels").and_then(|labels| labels.get(CLUSTER_LABEL));
     if chosen.is_some() && chosen != get(new, "spec.clusterName") {
         let detail = "cannot specify a cluster selector other than the one specified by ClusterName";
-        faults.push(FieldError::invalid(path, selector, detail));
+        errors.push(FieldError::invalid(path, selector, detail));
     }
 }
 
-/// Faults of `checks` and `remediation`, wherever they are.
-pub(crate) fn validate_check(check: &Value, at: &FieldPath, faults: &mut Vec<FieldError>) {
+/// Errors of `checks` and `remediation`, wherever they are.
+pub(crate) fn validate_check(check: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
     let startup = get(check, "checks.nodeStartupTimeoutSeconds").and_then(Value::as_i64);
     if let Some(seconds) = startup.filter(|seconds| (1..SHORTEST_STARTUP_SECONDS).contains(seconds)) {
         let path = at.child("checks.nodeStartupTimeoutSeconds");
-        faults.push(FieldError::invalid(path, &json!(seconds), "must be at least 30s"));
+        errors.push(FieldError::invalid(path, &json!(seconds), "must be at least 30s"));
     }
     let most = "remediation.triggerIf.unhealthyLessThanOrEqualTo";
-    validate_count(get(check, most), at.child(most), faults);
+    validate_count(get(check, most), at.child(most), errors);
 }
 
 #[cfg(test)]
@@ -100,12 +100,12 @@ mod tests {
             let mut new = old.clone();
             let (parent, name) = pointer.rsplit_once('/').unwrap();
             new.pointer_mut(parent).unwrap()[name] = value;
-            let faults: Vec<String> = MachineHealthCheckStrategy
+            let errors: Vec<String> = MachineHealthCheckStrategy
                 .validate(&new, Some(&old))
                 .iter()
                 .map(ToString::to_string)
                 .collect();
-            assert!(faults.iter().any(|fault| fault.contains(expected)), "{pointer}: {faults:?}");
+            assert!(errors.iter().any(|error| error.contains(expected)), "{pointer}: {errors:?}");
         }
         let mut off = old;
         off["spec"]["checks"]["nodeStartupTimeoutSeconds"] = json!(0);

@@ -74,12 +74,12 @@ impl Strategy for MachineOperationStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
-        validate_parameters(new, &mut faults);
+        let mut errors = Vec::new();
+        validate_parameters(new, &mut errors);
         if let Some(old) = old {
-            validate_change(new, old, &mut faults);
+            validate_change(new, old, &mut errors);
         }
-        faults
+        errors
     }
 }
 
@@ -89,34 +89,34 @@ pub(crate) fn requested_by(caller: &Caller) -> Value {
 }
 
 /// The parameters are those of the action.
-fn validate_parameters(new: &Value, faults: &mut Vec<FieldError>) {
+fn validate_parameters(new: &Value, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec");
     let action = object::at(new, "spec.action").and_then(Value::as_str).unwrap_or_default();
     for (field, owner) in [("reboot", "Reboot"), ("upgrade", "Upgrade")] {
         let present = new.pointer(&format!("/spec/{field}")).is_some();
         if present && action != owner {
-            faults.push(FieldError::forbidden(path.child(field), &format!("only for action {owner}")));
+            errors.push(FieldError::forbidden(path.child(field), &format!("only for action {owner}")));
         }
     }
     if action == "Upgrade" && object::at(new, "spec.upgrade").is_none() {
-        faults.push(FieldError::required(path.child("upgrade"), "says to which version"));
+        errors.push(FieldError::required(path.child("upgrade"), "says to which version"));
     }
     if let Some(wanted) = object::at(new, "spec.upgrade.version")
         && wanted.as_str().and_then(version::parse).is_none()
     {
         let detail = "must be a valid semantic version with a leading v, e.g. v1.30.2";
-        faults.push(FieldError::invalid(path.child("upgrade").child("version"), wanted, detail));
+        errors.push(FieldError::invalid(path.child("upgrade").child("version"), wanted, detail));
     }
     if let Some(machine) = object::at(new, "spec.machineName")
         && !machine.as_str().is_some_and(is_subdomain)
     {
-        faults.push(FieldError::invalid(path.child("machineName"), machine, "must be the name of a Machine"));
+        errors.push(FieldError::invalid(path.child("machineName"), machine, "must be the name of a Machine"));
     }
 }
 
 /// What was asked for stands; only stopping it can be asked for later.
-fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
-    faults.extend(immutable::spec_fields(new, old, |now, before| {
+fn validate_change(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    errors.extend(immutable::spec_fields(new, old, |now, before| {
         for value in [now, before] {
             immutable::forget(value, "cancelRequested");
         }
@@ -124,7 +124,7 @@ fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
     let cancelled = |object: &Value| object::at(object, "spec.cancelRequested") == Some(&json!(true));
     if cancelled(old) && !cancelled(new) {
         let detail = "a cancellation cannot be taken back";
-        faults.push(FieldError::forbidden(FieldPath::new("spec.cancelRequested"), detail));
+        errors.push(FieldError::forbidden(FieldPath::new("spec.cancelRequested"), detail));
     }
 }
 
@@ -132,7 +132,7 @@ fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
 mod tests {
     use super::*;
 
-    fn faults(new: &Value, old: Option<&Value>) -> Vec<String> {
+    fn errors(new: &Value, old: Option<&Value>) -> Vec<String> {
         MachineOperationStrategy.validate(new, old).iter().map(ToString::to_string).collect()
     }
 
@@ -173,7 +173,7 @@ mod tests {
             ),
         ];
         for (spec, expected) in table {
-            assert_eq!(faults(&json!({"spec": spec}), None), expected, "{spec}");
+            assert_eq!(errors(&json!({"spec": spec}), None), expected, "{spec}");
         }
     }
 
@@ -182,18 +182,18 @@ mod tests {
         let old = json!({"spec": {"machineName": "m", "action": "Reboot", "reboot": {"type": "Soft"}}});
         let mut cancelled = old.clone();
         cancelled["spec"]["cancelRequested"] = json!(true);
-        assert_eq!(faults(&cancelled, Some(&old)), Vec::<String>::new());
+        assert_eq!(errors(&cancelled, Some(&old)), Vec::<String>::new());
         assert_eq!(
-            faults(&old, Some(&cancelled)),
+            errors(&old, Some(&cancelled)),
             ["spec.cancelRequested: Forbidden: a cancellation cannot be taken back"]
         );
         let mut harder = old.clone();
         harder["spec"]["reboot"]["type"] = json!("Hard");
         harder["spec"]["requestedBy"] = json!({"username": "somebody else"});
-        let found = faults(&harder, Some(&old));
+        let found = errors(&harder, Some(&old));
         assert_eq!(found.len(), 2, "{found:?}");
-        for (fault, field) in found.iter().zip(["spec.reboot", "spec.requestedBy"]) {
-            assert!(fault.starts_with(field) && fault.ends_with("field is immutable"), "{fault}");
+        for (error, field) in found.iter().zip(["spec.reboot", "spec.requestedBy"]) {
+            assert!(error.starts_with(field) && error.ends_with("field is immutable"), "{error}");
         }
     }
 }

@@ -35,21 +35,21 @@ impl Strategy for MachinePoolStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
-        validate_bootstrap(new, TEMPLATE, &mut faults);
-        validate_cluster(new, old, &mut faults);
-        machine_template::validate(new, TEMPLATE, &mut faults);
-        replicas::validate(new, &mut faults);
+        let mut errors = Vec::new();
+        validate_bootstrap(new, TEMPLATE, &mut errors);
+        validate_cluster(new, old, &mut errors);
+        machine_template::validate(new, TEMPLATE, &mut errors);
+        replicas::validate(new, &mut errors);
         if items(new, "spec.template.spec.taints").next().is_some() {
             let detail = "taints feature for MachinePools is not yet implemented";
-            faults.push(FieldError::forbidden(FieldPath::new("spec.taints"), detail));
+            errors.push(FieldError::forbidden(FieldPath::new("spec.taints"), detail));
         }
         template_metadata::metadata(
             get(new, "spec.template.metadata"),
             &FieldPath::new("spec.template.metadata"),
-            &mut faults,
+            &mut errors,
         );
-        faults
+        errors
     }
 }
 
@@ -73,11 +73,11 @@ mod tests {
         let mut new = old.clone();
         new["spec"]["clusterName"] = json!("d");
         new["spec"]["template"]["spec"]["taints"] = json!([{"key": "a"}]);
-        let faults: Vec<String> = MachinePoolStrategy
+        let errors: Vec<String> = MachinePoolStrategy
             .validate(&new, Some(&old))
             .iter()
-            .map(|fault| fault.field.to_string())
+            .map(|error| error.field.to_string())
             .collect();
-        assert_eq!(faults, ["spec.clusterName", "spec.clusterName", "spec.taints"]);
+        assert_eq!(errors, ["spec.clusterName", "spec.clusterName", "spec.taints"]);
     }
 }

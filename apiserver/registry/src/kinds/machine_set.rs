@@ -31,9 +31,9 @@ impl Strategy for MachineSetStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
-        machine_owner::validate(new, old, FieldError::invalid, &mut faults);
-        faults
+        let mut errors = Vec::new();
+        machine_owner::validate(new, old, FieldError::invalid, &mut errors);
+        errors
     }
 }
 
@@ -103,9 +103,9 @@ mod tests {
             let mut new = old.clone();
             let (parent, name) = pointer.rsplit_once('/').unwrap();
             new.pointer_mut(parent).unwrap()[name] = value;
-            let faults: Vec<String> =
+            let errors: Vec<String> =
                 MachineSetStrategy.validate(&new, Some(&old)).iter().map(ToString::to_string).collect();
-            assert!(faults.iter().any(|fault| fault.contains(expected)), "{pointer}: {faults:?}");
+            assert!(errors.iter().any(|error| error.contains(expected)), "{pointer}: {errors:?}");
         }
     }
 }

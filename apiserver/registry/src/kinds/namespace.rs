@@ -1,6 +1,6 @@
 //! Namespace.
 
-use apiserver_machinery::metadata::{is_qualified_name, label_faults};
+use apiserver_machinery::metadata::{is_qualified_name, label_errors};
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::strategy::Strategy;
@@ -45,8 +45,8 @@ impl Strategy for NamespaceStrategy {
     }
 
     /// Names are narrower than other kinds': they are part of other names.
-    fn name_faults(&self, name: &str) -> Vec<String> {
-        label_faults(name)
+    fn name_errors(&self, name: &str) -> Vec<String> {
+        label_errors(name)
     }
 
     fn deletes_collections(&self) -> bool {
@@ -54,7 +54,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
-        finalizer_faults(new)
+        finalizer_errors(new)
     }
 
     fn refuse_deletion(&self, object: &Value) -> Option<&'static str> {
@@ -62,7 +62,7 @@ impl Strategy for NamespaceStrategy {
         LASTING.contains(&name).then_some("this namespace may not be deleted")
     }
 
-    fn updates_blindly(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         true
     }
 
@@ -94,7 +94,7 @@ fn hold(namespace: &mut Value) {
     }
 }
 
-fn finalizer_faults(namespace: &Value) -> Vec<FieldError> {
+fn finalizer_errors(namespace: &Value) -> Vec<FieldError> {
     let path = FieldPath::new("spec.finalizers");
     let is_good = |name: &str| name == FINALIZER || (name.contains('/') && is_qualified_name(name));
     let bad = object::spec_finalizers(namespace).into_iter().filter(|name| !is_good(name));
@@ -147,7 +147,7 @@ mod tests {
         for (name, good) in
             [("team-1", true), ("a.b", false), (&"a".repeat(63), true), (&"a".repeat(64), false)]
         {
-            assert_eq!(NamespaceStrategy.name_faults(name).is_empty(), good, "{name}");
+            assert_eq!(NamespaceStrategy.name_errors(name).is_empty(), good, "{name}");
         }
     }
 

@@ -38,9 +38,9 @@ mod tests {
         new["spec"]["template"]["metadata"] = json!({"labels": {"a": "b"}});
         assert_eq!(OpenStackClusterTemplateStrategy.validate(&new, Some(&old)), []);
         new["spec"]["template"]["spec"]["tags"] = json!(["b"]);
-        let faults = OpenStackClusterTemplateStrategy.validate(&new, Some(&old));
+        let errors = OpenStackClusterTemplateStrategy.validate(&new, Some(&old));
         let expected = "OpenStackClusterTemplate.spec.template.spec: Invalid value: {\"tags\":[\"b\"]}: OpenStackClusterTemplate spec.template.spec field is immutable. Please create new resource instead.";
-        assert_eq!(faults.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
         assert_eq!(OpenStackClusterTemplateStrategy.validate(&new, None), []);
     }
 }

@@ -39,12 +39,12 @@ impl Strategy for OpenStackMachineStrategy {
 /// Rules that only a new server has to keep: those stored may have been made before there was one.
 pub(crate) fn validate_new(new: &Value) -> Vec<FieldError> {
     let list = |pointer: &str| new.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let has_root_volume = object::at(new, "spec.rootVolume").is_some();
     let is_root = |device: &&Value| device.get("name").and_then(Value::as_str) == Some("root");
     for _ in list("/spec/additionalBlockDevices").filter(is_root).filter(|_| has_root_volume) {
         let detail = "cannot contain a device named \"root\" when rootVolume is set";
-        faults.push(FieldError::forbidden(FieldPath::new("spec.additionalBlockDevices"), detail));
+        errors.push(FieldError::forbidden(FieldPath::new("spec.additionalBlockDevices"), detail));
     }
     let is_open_with_groups = |port: &&Value| {
         port.get("enablePortSecurity").and_then(Value::as_bool) == Some(false)
@@ -52,9 +52,9 @@ pub(crate) fn validate_new(new: &Value) -> Vec<FieldError> {
     };
     for _ in list("/spec/ports").filter(is_open_with_groups) {
         let detail = "cannot have security groups when EnablePortSecurity is set to false";
-        faults.push(FieldError::forbidden(FieldPath::new("spec.ports"), detail));
+        errors.push(FieldError::forbidden(FieldPath::new("spec.ports"), detail));
     }
-    faults
+    errors
 }
 
 #[cfg(test)]
@@ -63,11 +63,11 @@ mod tests {
 
     use super::*;
 
-    fn faults(new: &Value, old: &Value) -> Vec<String> {
+    fn errors(new: &Value, old: &Value) -> Vec<String> {
         OpenStackMachineStrategy
             .validate(new, Some(old))
             .iter()
-            .map(|fault| fault.field.to_string())
+            .map(|error| error.field.to_string())
             .collect()
     }
 
@@ -80,30 +80,30 @@ mod tests {
             *new.pointer_mut(pointer).unwrap() = value;
             new
         };
-        assert_eq!(faults(&old, &old), Vec::<String>::new());
-        assert_eq!(faults(&with("/spec/identityRef/name", json!("b")), &old), Vec::<String>::new());
+        assert_eq!(errors(&old, &old), Vec::<String>::new());
+        assert_eq!(errors(&with("/spec/identityRef/name", json!("b")), &old), Vec::<String>::new());
         assert_eq!(
-            faults(&with("/spec/ports/0/allowedAddressPairs", json!([{"ipAddress": "a"}])), &old),
+            errors(&with("/spec/ports/0/allowedAddressPairs", json!([{"ipAddress": "a"}])), &old),
             Vec::<String>::new()
         );
-        assert_eq!(faults(&with("/spec/flavor/id", json!("2")), &old), ["spec"]);
+        assert_eq!(errors(&with("/spec/flavor/id", json!("2")), &old), ["spec"]);
         let made = with("/spec", {
             let mut spec = old["spec"].clone();
             spec["providerID"] = json!("openstack:///1");
             spec
         });
-        assert_eq!(faults(&made, &old), Vec::<String>::new());
+        assert_eq!(errors(&made, &old), Vec::<String>::new());
         let mut other = made.clone();
         other["spec"]["providerID"] = json!("openstack:///2");
-        assert_eq!(faults(&other, &made), Vec::<String>::new(), "its server was replaced");
-        assert_eq!(faults(&with("/spec/ports/0/description", json!("y")), &old), ["spec"]);
+        assert_eq!(errors(&other, &made), Vec::<String>::new(), "its server was replaced");
+        assert_eq!(errors(&with("/spec/ports/0/description", json!("y")), &old), ["spec"]);
         let mut zeros = old.clone();
         zeros["spec"]["trunk"] = json!(false);
         zeros["spec"]["sshKeyName"] = json!("");
         zeros["spec"]["tags"] = json!([]);
-        assert_eq!(faults(&zeros, &old), Vec::<String>::new(), "a typed client leaves them out");
-        assert_eq!(faults(&old, &zeros), Vec::<String>::new());
+        assert_eq!(errors(&zeros, &old), Vec::<String>::new(), "a typed client leaves them out");
+        assert_eq!(errors(&old, &zeros), Vec::<String>::new());
         zeros["spec"]["trunk"] = json!(true);
-        assert_eq!(faults(&zeros, &old), ["spec"]);
+        assert_eq!(errors(&zeros, &old), ["spec"]);
     }
 }

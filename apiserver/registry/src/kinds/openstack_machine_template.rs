@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn a_template_has_no_server_of_its_own() {
-        let faults = OpenStackMachineTemplateStrategy.validate(&template(&json!({"providerID": "a"})), None);
-        let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        let errors = OpenStackMachineTemplateStrategy.validate(&template(&json!({"providerID": "a"})), None);
+        let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(found, ["spec.template.spec.providerID: Forbidden: cannot be set in templates"]);
         assert_eq!(OpenStackMachineTemplateStrategy.validate(&template(&json!({})), None), []);
     }
@@ -60,9 +60,9 @@ mod tests {
         new["spec"]["template"]["spec"]["trunk"] = json!(false);
         assert_eq!(OpenStackMachineTemplateStrategy.validate(&new, Some(&old)), []);
         let new = template(&json!({"flavor": {"id": "2"}}));
-        let faults = OpenStackMachineTemplateStrategy.validate(&new, Some(&old));
-        assert_eq!(faults.len(), 1);
-        let text = faults.first().unwrap().to_string();
+        let errors = OpenStackMachineTemplateStrategy.validate(&new, Some(&old));
+        assert_eq!(errors.len(), 1);
+        let text = errors.first().unwrap().to_string();
         assert!(
             text.starts_with("spec.template.spec: Invalid value: ") && text.ends_with(IMMUTABLE),
             "{text}"

@@ -11,14 +11,14 @@ pub(crate) fn is_of_topology(new: &Value) -> bool {
     crate::rules::json_fields::annotation(new, TOPOLOGY_DRY_RUN).is_some()
 }
 
-/// A fault when the field at `path` (dotted, from the root) differs between `new` and `old`.
+/// An error when the field at `path` (dotted, from the root) differs between `new` and `old`.
 pub(crate) fn field(new: &Value, old: &Value, path: &str) -> Option<FieldError> {
     let pointer = format!("/{}", path.replace('.', "/"));
     let (now, before) = (new.pointer(&pointer), old.pointer(&pointer));
-    (now != before).then(|| fault(FieldPath::new(path), now))
+    (now != before).then(|| error(FieldPath::new(path), now))
 }
 
-/// Faults for every field of `spec` that differs between `new` and `old` once `allow` has made the
+/// Errors for every field of `spec` that differs between `new` and `old` once `allow` has made the
 /// differences that are permitted disappear from both.
 pub(crate) fn spec_fields(
     new: &Value,
@@ -35,10 +35,10 @@ pub(crate) fn spec_fields(
     names.sort();
     names.dedup();
     let changed = names.into_iter().filter(|name| now.get(*name) != before.get(*name));
-    changed.map(|name| fault(FieldPath::new("spec").child(name), now.get(name))).collect()
+    changed.map(|name| error(FieldPath::new("spec").child(name), now.get(name))).collect()
 }
 
-/// A fault of the whole `spec` when anything in it differs once `allow` has made the differences that
+/// An error of the whole `spec` when anything in it differs once `allow` has made the differences that
 /// are permitted disappear from both.
 pub(crate) fn spec(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Value)) -> Option<FieldError> {
     if is_same(new, old) {
@@ -60,7 +60,7 @@ fn allowed(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Value)) -> 
     (now, before)
 }
 
-fn fault(path: FieldPath, now: Option<&Value>) -> FieldError {
+fn error(path: FieldPath, now: Option<&Value>) -> FieldError {
     let shown = now.cloned().unwrap_or_default();
     FieldError::invalid(path, &shown, "field is immutable")
 }

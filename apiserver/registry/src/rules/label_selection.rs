@@ -24,8 +24,8 @@ pub(crate) struct LabelSelection {
 impl LabelSelection {
     /// Reads `matchLabels` and `matchExpressions`; the error says what cannot be understood.
     pub(crate) fn read(selector: &Value) -> Result<Self, String> {
-        if let Some(fault) = label_selector::fault(Some(selector)) {
-            return Err(fault);
+        if let Some(error) = label_selector::error(Some(selector)) {
+            return Err(error);
         }
         let mut terms = Vec::new();
         let labels: BTreeMap<_, _> =

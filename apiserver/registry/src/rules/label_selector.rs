@@ -5,15 +5,15 @@ use serde_json::Value;
 use crate::rules::names;
 
 /// Why this is no selector; `None` when it is one, or absent.
-pub(crate) fn fault(selector: Option<&Value>) -> Option<String> {
+pub(crate) fn error(selector: Option<&Value>) -> Option<String> {
     let part = |field: &str| selector.and_then(|selector| selector.get(field));
     for (key, value) in part("matchLabels").and_then(Value::as_object).into_iter().flatten() {
-        let found = key_fault(key).or_else(|| value_fault(value, 0));
+        let found = key_error(key).or_else(|| value_error(value, 0));
         if found.is_some() {
             return found;
         }
     }
-    part("matchExpressions").and_then(Value::as_array).into_iter().flatten().find_map(term_fault)
+    part("matchExpressions").and_then(Value::as_array).into_iter().flatten().find_map(term_error)
 }
 
 /// Whether a selector chooses everything.
@@ -26,7 +26,7 @@ pub(crate) fn is_empty(selector: Option<&Value>) -> bool {
     count("matchLabels") + count("matchExpressions") == 0
 }
 
-fn term_fault(term: &Value) -> Option<String> {
+fn term_error(term: &Value) -> Option<String> {
     let text = |field: &str| term.get(field).and_then(Value::as_str).unwrap_or_default();
     let none = Vec::new();
     let values = term.get("values").and_then(Value::as_array).unwrap_or(&none);
@@ -37,19 +37,19 @@ fn term_fault(term: &Value) -> Option<String> {
         ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => None,
         (other, _) => return Some(format!("{other:?} is not a valid label selector operator")),
     };
-    key_fault(text("key"))
+    key_error(text("key"))
         .or_else(|| wrong.map(|wrong| format!("values: Invalid value: {}: {wrong}", shown())))
-        .or_else(|| values.iter().enumerate().find_map(|(index, value)| value_fault(value, index)))
+        .or_else(|| values.iter().enumerate().find_map(|(index, value)| value_error(value, index)))
 }
 
-fn key_fault(key: &str) -> Option<String> {
-    let faults = names::label_key(key);
-    (!faults.is_empty()).then(|| format!("key: Invalid value: {key:?}: {}", faults.join("; ")))
+fn key_error(key: &str) -> Option<String> {
+    let errors = names::label_key(key);
+    (!errors.is_empty()).then(|| format!("key: Invalid value: {key:?}: {}", errors.join("; ")))
 }
 
-fn value_fault(value: &Value, index: usize) -> Option<String> {
-    let faults = names::label_value(value.as_str().unwrap_or_default());
-    (!faults.is_empty()).then(|| format!("values[{index}]: Invalid value: {value}: {}", faults.join("; ")))
+fn value_error(value: &Value, index: usize) -> Option<String> {
+    let errors = names::label_value(value.as_str().unwrap_or_default());
+    (!errors.is_empty()).then(|| format!("values[{index}]: Invalid value: {value}: {}", errors.join("; ")))
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
             (term("a", "In", &["b", "c d"]), Some("values[1]: Invalid value: \"c d\"")),
             (json!({"matchLabels": {"a": "b c"}}), Some("values[0]")),
         ] {
-            let found = fault(Some(&selector));
+            let found = error(Some(&selector));
             assert_eq!(found.is_some(), expected.is_some(), "{selector}: {found:?}");
             assert!(expected.is_none_or(|part| found.unwrap_or_default().contains(part)), "{selector}");
         }

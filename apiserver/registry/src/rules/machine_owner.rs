@@ -60,40 +60,40 @@ pub(crate) fn label_both(new: &mut Value, label: &str, value: &Value) {
     }
 }
 
-/// Every fault but those of one kind alone.
-pub(crate) fn validate(new: &Value, old: Option<&Value>, mismatch: Mismatch, faults: &mut Vec<FieldError>) {
-    validate_bootstrap(new, TEMPLATE, faults);
-    validate_selector(new, mismatch, faults);
-    validate_skipped_checks(new, faults);
-    validate_cluster(new, old, faults);
-    machine_template::validate(new, TEMPLATE, faults);
+/// Every error but those of one kind alone.
+pub(crate) fn validate(new: &Value, old: Option<&Value>, mismatch: Mismatch, errors: &mut Vec<FieldError>) {
+    validate_bootstrap(new, TEMPLATE, errors);
+    validate_selector(new, mismatch, errors);
+    validate_skipped_checks(new, errors);
+    validate_cluster(new, old, errors);
+    machine_template::validate(new, TEMPLATE, errors);
     let naming = get(new, "spec.machineNaming.template");
-    name_template::validate(naming, "machineSet", &FieldPath::new("spec.machineNaming.template"), faults);
-    replicas::validate(new, faults);
+    name_template::validate(naming, "machineSet", &FieldPath::new("spec.machineNaming.template"), errors);
+    replicas::validate(new, errors);
     let template = get(new, TEMPLATE).unwrap_or(&Value::Null);
-    validate_taints(template, &FieldPath::new(TEMPLATE), true, faults);
+    validate_taints(template, &FieldPath::new(TEMPLATE), true, errors);
     template_metadata::metadata(
         get(new, "spec.template.metadata"),
         &FieldPath::new("spec.template.metadata"),
-        faults,
+        errors,
     );
 }
 
-fn validate_selector(new: &Value, mismatch: Mismatch, faults: &mut Vec<FieldError>) {
+fn validate_selector(new: &Value, mismatch: Mismatch, errors: &mut Vec<FieldError>) {
     let Some(selector) = get(new, "spec.selector") else { return };
     let labels = get(new, "spec.template.metadata.labels");
     match LabelSelection::read(selector) {
-        Err(problem) => faults.push(FieldError::invalid(FieldPath::new("spec.selector"), selector, &problem)),
+        Err(problem) => errors.push(FieldError::invalid(FieldPath::new("spec.selector"), selector, &problem)),
         Ok(read) if !read.matches(labels.and_then(Value::as_object)) => {
             let path = FieldPath::new("spec.template.metadata.labels");
             let detail = format!("must match spec.selector {:?}", read.to_string());
-            faults.push(mismatch(path, labels.unwrap_or(&Value::Null), &detail));
+            errors.push(mismatch(path, labels.unwrap_or(&Value::Null), &detail));
         }
         Ok(_) => {}
     }
 }
 
-fn validate_skipped_checks(new: &Value, faults: &mut Vec<FieldError>) {
+fn validate_skipped_checks(new: &Value, errors: &mut Vec<FieldError>) {
     let skipped = annotation(new, SKIPPED_CHECKS).unwrap_or_default();
     let unknown: Vec<&str> = skipped
         .split(',')
@@ -103,7 +103,7 @@ fn validate_skipped_checks(new: &Value, faults: &mut Vec<FieldError>) {
     if !unknown.is_empty() {
         let path = FieldPath::new("metadata.annotations").child(SKIPPED_CHECKS);
         let detail = format!("skipped preflight check(s) must be among: [{}]", CHECKS.join(" "));
-        faults.push(FieldError::invalid(path, &json!(unknown), &detail));
+        errors.push(FieldError::invalid(path, &json!(unknown), &detail));
     }
 }
 

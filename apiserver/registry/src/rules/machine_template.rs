@@ -35,49 +35,49 @@ pub(crate) fn prepare_version(new: &mut Value, path: &str) {
     }
 }
 
-/// Faults of the Machine's spec at `path` that need nothing else.
-pub(crate) fn validate(new: &Value, path: &str, faults: &mut Vec<FieldError>) {
+/// Errors of the Machine's spec at `path` that need nothing else.
+pub(crate) fn validate(new: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let found = get(new, path).and_then(|spec| text(spec, "version"));
     if let Some(found) = found.filter(|found| version::parse(found).is_none()) {
         let detail = "must be a valid semantic version";
-        faults.push(FieldError::invalid(FieldPath::new(path).child("version"), &json!(found), detail));
+        errors.push(FieldError::invalid(FieldPath::new(path).child("version"), &json!(found), detail));
     }
 }
 
-/// A fault when neither of the two ways to bootstrap is taken.
-pub(crate) fn validate_bootstrap(new: &Value, path: &str, faults: &mut Vec<FieldError>) {
+/// An error when neither of the two ways to bootstrap is taken.
+pub(crate) fn validate_bootstrap(new: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let bootstrap = get(new, path).and_then(|spec| spec.get("bootstrap"));
     let has = |field: &str| bootstrap.and_then(|bootstrap| bootstrap.get(field)).is_some();
     if !has("configRef") && !has("dataSecretName") {
         let at = format!("{path}.bootstrap");
         let detail = format!("expected either {at}.dataSecretName or {at}.configRef to be populated");
-        faults.push(FieldError::required(FieldPath::new(at), &detail));
+        errors.push(FieldError::required(FieldPath::new(at), &detail));
     }
 }
 
 /// The cluster may not change, and a template's is that of the whole.
-pub(crate) fn validate_cluster(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
+pub(crate) fn validate_cluster(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.clusterName");
     let now = get(new, "spec.clusterName");
     if old.is_some_and(|old| get(old, "spec.clusterName") != now) {
-        faults.push(FieldError::forbidden(path.clone(), "field is immutable"));
+        errors.push(FieldError::forbidden(path.clone(), "field is immutable"));
     }
     let inner = get(new, "spec.template.spec.clusterName");
     if inner.is_some() && inner != now {
         let detail = "spec.clusterName and spec.template.spec.clusterName must be set to the same value";
-        faults.push(FieldError::invalid(path, now.unwrap_or(&Value::Null), detail));
+        errors.push(FieldError::invalid(path, now.unwrap_or(&Value::Null), detail));
     }
 }
 
 /// Taints that are not for people to set. The control plane's own is only for its Machines.
-pub(crate) fn validate_taints(holder: &Value, at: &FieldPath, is_worker: bool, faults: &mut Vec<FieldError>) {
+pub(crate) fn validate_taints(holder: &Value, at: &FieldPath, is_worker: bool, errors: &mut Vec<FieldError>) {
     let at = at.child("taints");
-    template_metadata::taints(holder.get("taints"), &at, faults);
+    template_metadata::taints(holder.get("taints"), &at, errors);
     for (index, taint) in items(holder, "taints").filter(|_| is_worker) {
         let key = taint.get("key").and_then(Value::as_str);
         if let Some(key) = key.filter(|key| *key == CONTROL_PLANE_TAINT) {
             let path = at.index(index).child("key");
-            faults.push(FieldError::invalid(path, &json!(key), "taint is not allowed for worker Machines"));
+            errors.push(FieldError::invalid(path, &json!(key), "taint is not allowed for worker Machines"));
         }
     }
 }
@@ -108,9 +108,9 @@ mod tests {
         ];
         let taints: Vec<Value> = keys.iter().map(|key| json!({"key": key})).collect();
         let found = |is_worker| {
-            let mut faults = Vec::new();
-            validate_taints(&json!({"taints": taints}), &FieldPath::new("spec"), is_worker, &mut faults);
-            faults.iter().map(|fault| fault.field.to_string()).collect::<Vec<_>>()
+            let mut errors = Vec::new();
+            validate_taints(&json!({"taints": taints}), &FieldPath::new("spec"), is_worker, &mut errors);
+            errors.iter().map(|error| error.field.to_string()).collect::<Vec<_>>()
         };
         let refused =
             ["spec.taints[0].key", "spec.taints[1].key", "spec.taints[3].key", "spec.taints[4].key"];

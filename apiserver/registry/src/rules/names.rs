@@ -1,7 +1,7 @@
 //! What is wrong with names, in the words of Kubernetes, which people search for. Nothing is wrong
 //! when the list is empty.
 
-pub(crate) use apiserver_machinery::metadata::label_key_faults as label_key;
+pub(crate) use apiserver_machinery::metadata::label_key_errors as label_key;
 
 /// Longest label of a domain name, longest name part of a label's key, longest value of a label.
 const LONGEST_LABEL: usize = 63;
@@ -15,48 +15,48 @@ const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 /// The name part of a label's key.
 const KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
-/// Faults of the value of a label.
+/// Errors of the value of a label.
 pub(crate) fn label_value(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if text.len() > LONGEST_LABEL {
-        faults.push(too_long(LONGEST_LABEL));
+        errors.push(too_long(LONGEST_LABEL));
     }
     if !text.is_empty() && !is_key(text) {
-        faults.push(format!(
+        errors.push(format!(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
              start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
              for validation is '({KEY})?')"
         ));
     }
-    faults
+    errors
 }
 
-/// Faults of a domain name.
+/// Errors of a domain name.
 pub(crate) fn subdomain(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if text.len() > LONGEST_SUBDOMAIN {
-        faults.push(too_long(LONGEST_SUBDOMAIN));
+        errors.push(too_long(LONGEST_SUBDOMAIN));
     }
     if !is_subdomain(text) {
-        faults.push(format!(
+        errors.push(format!(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
              start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
              '{LABEL}(\\.{LABEL})*')"
         ));
     }
-    faults
+    errors
 }
 
-/// Faults of a label of a domain name.
+/// Errors of a label of a domain name.
 pub(crate) fn label(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if text.len() > LONGEST_LABEL {
-        faults.push(too_long(LONGEST_LABEL));
+        errors.push(too_long(LONGEST_LABEL));
     }
     if is_label(text) {
-        return faults;
+        return errors;
     }
-    faults.push(if is_subdomain(text) {
+    errors.push(if is_subdomain(text) {
         "must not contain dots".to_owned()
     } else {
         format!(
@@ -65,24 +65,24 @@ pub(crate) fn label(text: &str) -> Vec<String> {
              '{LABEL}')"
         )
     });
-    faults
+    errors
 }
 
-/// Faults of the name of a Service: a label that begins with a letter.
+/// Errors of the name of a Service: a label that begins with a letter.
 pub(crate) fn service(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if text.len() > LONGEST_LABEL {
-        faults.push(too_long(LONGEST_LABEL));
+        errors.push(too_long(LONGEST_LABEL));
     }
     if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
-        faults.push(
+        errors.push(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
              character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
              validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
                 .to_owned(),
         );
     }
-    faults
+    errors
 }
 
 fn too_long(limit: usize) -> String {

@@ -40,7 +40,7 @@ pub(crate) fn prepare(new: &mut Value, old: Option<&Value>) {
 }
 
 /// Bounds that are no numbers, when they are needed.
-pub(crate) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
+pub(crate) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
     let found = BOUNDS.map(|bound| annotation(new, bound));
     if get(new, "spec.replicas").is_some() || found.contains(&None) {
         return;
@@ -48,7 +48,7 @@ pub(crate) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
     for (key, text) in BOUNDS.into_iter().zip(found.into_iter().flatten()) {
         if text.parse::<i32>().is_err() {
             let path = FieldPath::new("metadata.annotations").key(key);
-            faults.push(FieldError::invalid(path, &json!(text), "must be a number"));
+            errors.push(FieldError::invalid(path, &json!(text), "must be a number"));
         }
     }
 }
@@ -80,14 +80,14 @@ mod tests {
     #[test]
     fn bounds_that_are_no_numbers_are_refused_when_needed() {
         let mut new = json!({"spec": {}, "metadata": {"annotations": {BOUNDS[0]: "few", BOUNDS[1]: "5"}}});
-        let faults = |new: &Value| {
-            let mut faults = Vec::new();
-            validate(new, &mut faults);
-            faults.len()
+        let errors = |new: &Value| {
+            let mut errors = Vec::new();
+            validate(new, &mut errors);
+            errors.len()
         };
         prepare(&mut new, None);
-        assert_eq!((new["spec"].get("replicas"), faults(&new)), (None, 1));
+        assert_eq!((new["spec"].get("replicas"), errors(&new)), (None, 1));
         new["spec"]["replicas"] = json!(2);
-        assert_eq!(faults(&new), 0);
+        assert_eq!(errors(&new), 0);
     }
 }

@@ -3,35 +3,35 @@
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
-use crate::rules::version::go_number_fault;
+use crate::rules::version::go_number_error;
 
-/// A fault when a value is neither a count nor a share such as `25%`.
-pub(crate) fn validate_count(value: Option<&Value>, path: FieldPath, faults: &mut Vec<FieldError>) {
+/// An error when a value is neither a count nor a share such as `25%`.
+pub(crate) fn validate_count(value: Option<&Value>, path: FieldPath, errors: &mut Vec<FieldError>) {
     let Some(text) = value.and_then(Value::as_str) else { return };
     let problem = match text.strip_suffix('%') {
         None => "invalid type: string is not a percentage".to_owned(),
         Some(share) => match share.parse::<i64>() {
             Ok(_) => return,
             Err(error) => {
-                let fault = go_number_fault(&error);
-                format!("invalid value {text:?}: strconv.Atoi: parsing {share:?}: {fault}")
+                let error = go_number_error(&error);
+                format!("invalid value {text:?}: strconv.Atoi: parsing {share:?}: {error}")
             }
         },
     };
     let detail = format!("must be either an int or a percentage: invalid value for IntOrString: {problem}");
-    faults.push(FieldError::invalid(path, &json!(text), &detail));
+    errors.push(FieldError::invalid(path, &json!(text), &detail));
 }
 
-/// Faults of `rollingUpdate`, which is at `path`.
-pub(crate) fn validate_bounds(bounds: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+/// Errors of `rollingUpdate`, which is at `path`.
+pub(crate) fn validate_bounds(bounds: Option<&Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(bounds) = bounds else { return };
     let fields = ["maxUnavailable", "maxSurge"];
     for field in fields {
-        validate_count(bounds.get(field), path.child(field), faults);
+        validate_count(bounds.get(field), path.child(field), errors);
     }
     // Such a rollout could never move.
     if fields.iter().all(|field| bounds.get(field).and_then(Value::as_i64) == Some(0)) {
-        faults.push(FieldError::invalid(
+        errors.push(FieldError::invalid(
             path.clone(),
             &json!("0"),
             "maxUnavailable and maxSurge cannot both be 0",

@@ -12,17 +12,17 @@ const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
 const OWN_TAINTS: [&str; 2] =
     ["node.cluster.x-k8s.io/uninitialized", "node.cluster.x-k8s.io/outdated-revision"];
 
-/// Faults of labels and annotations.
-pub(crate) fn metadata(metadata: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+/// Errors of labels and annotations.
+pub(crate) fn metadata(metadata: Option<&Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let entries = |field: &str| metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
     let at = path.child("labels");
     for (key, value) in entries("labels").into_iter().flatten() {
-        faults.extend(
-            names::label_key(key).iter().map(|fault| FieldError::invalid(at.clone(), &json!(key), fault)),
+        errors.extend(
+            names::label_key(key).iter().map(|error| FieldError::invalid(at.clone(), &json!(key), error)),
         );
         let text = value.as_str().unwrap_or_default();
-        faults.extend(
-            names::label_value(text).iter().map(|fault| FieldError::invalid(at.clone(), value, fault)),
+        errors.extend(
+            names::label_value(text).iter().map(|error| FieldError::invalid(at.clone(), value, error)),
         );
     }
     let at = path.child("annotations");
@@ -30,21 +30,21 @@ pub(crate) fn metadata(metadata: Option<&Value>, path: &FieldPath, faults: &mut 
     for (key, value) in entries("annotations").into_iter().flatten() {
         total += key.len() + value.as_str().map_or(0, str::len);
         let found = names::label_key(&key.to_lowercase());
-        faults.extend(found.iter().map(|fault| FieldError::invalid(at.clone(), &json!(key), fault)));
+        errors.extend(found.iter().map(|error| FieldError::invalid(at.clone(), &json!(key), error)));
     }
     if total > MOST_ANNOTATION_BYTES {
-        faults.push(FieldError::too_long(at, u64::try_from(MOST_ANNOTATION_BYTES).unwrap_or(u64::MAX)));
+        errors.push(FieldError::too_long(at, u64::try_from(MOST_ANNOTATION_BYTES).unwrap_or(u64::MAX)));
     }
 }
 
-/// Faults of taints that Nodes are to have: some belong to others.
-pub(crate) fn taints(taints: Option<&Value>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+/// Errors of taints that Nodes are to have: some belong to others.
+pub(crate) fn taints(taints: Option<&Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for (index, taint) in taints.and_then(Value::as_array).into_iter().flatten().enumerate() {
         let key = taint.get("key").and_then(Value::as_str).unwrap_or_default();
         let at = path.index(index).child("key");
         let reserved = reserved_taint(key).map(str::to_owned);
         let found = reserved.into_iter().chain(names::label_key(key));
-        faults.extend(found.map(|fault| FieldError::invalid(at.clone(), &json!(key), &fault)));
+        errors.extend(found.map(|error| FieldError::invalid(at.clone(), &json!(key), &error)));
     }
 }
 
@@ -69,14 +69,14 @@ mod tests {
     use super::*;
 
     fn shown(check: impl FnOnce(&FieldPath, &mut Vec<FieldError>)) -> Vec<String> {
-        let mut faults = Vec::new();
-        check(&FieldPath::new("at"), &mut faults);
-        faults.iter().map(ToString::to_string).collect()
+        let mut errors = Vec::new();
+        check(&FieldPath::new("at"), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn labels_and_annotations_must_be_legal() {
-        let found = |value: Value| shown(|path, faults| metadata(Some(&value), path, faults));
+        let found = |value: Value| shown(|path, errors| metadata(Some(&value), path, errors));
         let none = Vec::<String>::new();
         assert_eq!(found(json!({"labels": {"a/b": "C"}, "annotations": {"X": "any thing"}})), none);
         let wrong = found(json!({"labels": {"a b": "c", "d": "e f"}, "annotations": {"/x": ""}}));
@@ -105,8 +105,8 @@ mod tests {
             "node-role.kubernetes.io/master",
         ];
         let list: Value = keys.iter().map(|key| json!({"key": key})).collect();
-        let found = shown(|path, faults| taints(Some(&list), path, faults));
-        let at: Vec<&str> = found.iter().filter_map(|fault| fault.split(':').next()).collect();
+        let found = shown(|path, errors| taints(Some(&list), path, errors));
+        let at: Vec<&str> = found.iter().filter_map(|error| error.split(':').next()).collect();
         assert_eq!(at, ["at[2].key", "at[3].key", "at[4].key", "at[5].key"]);
     }
 }

@@ -8,7 +8,7 @@ pub(crate) fn parse(text: &str) -> Option<(u64, u64, u64)> {
 }
 
 /// What Go says of a text that is no number.
-pub(crate) fn go_number_fault(error: &std::num::ParseIntError) -> &'static str {
+pub(crate) fn go_number_error(error: &std::num::ParseIntError) -> &'static str {
     match error.kind() {
         std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => "value out of range",
         _ => "invalid syntax",

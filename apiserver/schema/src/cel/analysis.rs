@@ -13,7 +13,7 @@ use crate::Schema;
 
 /// What is found of a rule before it meets a value.
 #[derive(Debug)]
-pub struct Judgement {
+pub struct RuleAnalysis {
     /// What it costs at most for one value, in CEL's units; or why it makes no sense.
     pub rule: Result<u64, String>,
     /// The same of the expression for its message, if it has one and the rule makes sense.
@@ -24,7 +24,7 @@ pub struct Judgement {
 
 impl Schema {
     /// What is found of a rule for values of this schema.
-    pub fn judge(&self, rule: &Value) -> Judgement {
+    pub fn judge(&self, rule: &Value) -> RuleAnalysis {
         stack::deep(|| judge(self, rule))
     }
 
@@ -34,9 +34,9 @@ impl Schema {
     }
 }
 
-fn judge(schema: &Schema, rule: &Value) -> Judgement {
+fn judge(schema: &Schema, rule: &Value) -> RuleAnalysis {
     let text = |field: &str| rule.get(field).and_then(Value::as_str);
-    let refused = |problem| Judgement { rule: Err(problem), message: None, is_transition: false };
+    let refused = |problem| RuleAnalysis { rule: Err(problem), message: None, is_transition: false };
     let mut plain = rule.clone();
     if let Some(fields) = plain.as_object_mut() {
         fields.remove("messageExpression");
@@ -55,7 +55,7 @@ fn judge(schema: &Schema, rule: &Value) -> Judgement {
         let checked = message_makes_sense(&scope, source, &program)?;
         Ok(estimate::most(&program, schema, &checked))
     });
-    Judgement { rule: Ok(of_rule), message, is_transition: rule.is_transition }
+    RuleAnalysis { rule: Ok(of_rule), message, is_transition: rule.is_transition }
 }
 
 /// What is found of a rule's expression.
@@ -68,7 +68,7 @@ pub(super) fn rule_makes_sense<'a>(
     program: &IdedExpr,
 ) -> Result<Checked<'a>, String> {
     let (found, of) =
-        checked(scope, source, program).map_err(|faults| format!("compilation failed: {faults}"))?;
+        checked(scope, source, program).map_err(|errors| format!("compilation failed: {errors}"))?;
     if matches!(of, Type::Bool) {
         Ok(found)
     } else {
@@ -86,7 +86,7 @@ pub(super) fn message_makes_sense<'a>(
     program: &IdedExpr,
 ) -> Result<Checked<'a>, String> {
     let (found, of) = checked(scope, source, program)
-        .map_err(|faults| format!("messageExpression compilation failed: {faults}"))?;
+        .map_err(|errors| format!("messageExpression compilation failed: {errors}"))?;
     if matches!(of, Type::Text) {
         Ok(found)
     } else {
@@ -102,8 +102,8 @@ fn checked<'a>(
 ) -> Result<(Checked<'a>, Type<'a>), String> {
     let mut found = Checked::default();
     let of = scope.type_of(program, &mut found);
-    match found.faults() {
-        Some(faults) => Err(type_error::shown(source, faults)),
+    match found.errors() {
+        Some(errors) => Err(type_error::shown(source, errors)),
         None => Ok((found, of)),
     }
 }

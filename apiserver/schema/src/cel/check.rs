@@ -10,7 +10,7 @@ use kube_cel::cel::common::ast::{
 
 use super::declarations::{self, Signature};
 use super::literals;
-use super::type_error::{Fault, Faults};
+use super::type_error::{TypeError, TypeErrors};
 use super::types::{self, Bindings, Type};
 
 /// The names of types, which are values, too.
@@ -30,9 +30,9 @@ pub(super) struct Checked<'a> {
     pub(super) types: HashMap<u64, Type<'a>>,
     pub(super) calls: HashMap<u64, Called>,
     /// What makes no sense, in CEL's words.
-    faults: Faults,
+    errors: TypeErrors,
     /// What is wrong with what is written out, which is told where nothing else is.
-    in_literals: Faults,
+    in_literals: TypeErrors,
     /// How many calls are around that take lists of anything.
     takers_of_anything: usize,
 }
@@ -47,8 +47,8 @@ pub(super) struct Called {
 
 impl<'a> Checked<'a> {
     /// What makes no sense, if anything.
-    pub(super) fn faults(&self) -> Option<&Faults> {
-        [&self.faults, &self.in_literals].into_iter().find(|faults| !faults.is_empty())
+    pub(super) fn errors(&self) -> Option<&TypeErrors> {
+        [&self.errors, &self.in_literals].into_iter().find(|errors| !errors.is_empty())
     }
 
     /// The calls of which only running tells which of several functions is meant.
@@ -57,9 +57,9 @@ impl<'a> Checked<'a> {
         several.map(|(id, _)| *id).collect()
     }
 
-    /// Notes what makes no sense. Its type is anything: one fault is not told twice.
+    /// Notes what makes no sense. Its type is anything: one error is not told twice.
     fn refuse(&mut self, id: u64, text: String) -> Type<'a> {
-        self.faults.push(Fault { id, text });
+        self.errors.push(TypeError { id, text });
         Type::Dyn
     }
 
@@ -127,7 +127,7 @@ impl<'a, 'p> Scope<'a, 'p> {
             all = all.clone().joined(&one).unwrap_or_else(|| {
                 if found.takers_of_anything == 0 {
                     let text = format!("expected type '{all}' but found '{one}'");
-                    found.in_literals.push(Fault { id: part.id, text });
+                    found.in_literals.push(TypeError { id: part.id, text });
                 }
                 Type::Dyn
             });
@@ -165,9 +165,9 @@ impl<'a, 'p> Scope<'a, 'p> {
             let shown = shown(&given, is_method);
             return found.refuse(id, format!("found no matching overload for '{name}' applied to '{shown}'"));
         };
-        if let Some((id, text)) = call.args.first().and_then(|first| literals::fault(&call.func_name, first))
+        if let Some((id, text)) = call.args.first().and_then(|first| literals::error(&call.func_name, first))
         {
-            found.in_literals.push(Fault { id, text });
+            found.in_literals.push(TypeError { id, text });
         }
         let ways = fitting.into_iter().map(|(way, _)| way).collect();
         found.calls.insert(id, Called { name, is_method, ways });

@@ -7,7 +7,7 @@ use regex::Regex;
 use super::value::go_duration;
 
 /// What is wrong with the first argument of a function, if it is written out, and where.
-pub(super) fn fault(function: &str, argument: &IdedExpr) -> Option<(u64, String)> {
+pub(super) fn error(function: &str, argument: &IdedExpr) -> Option<(u64, String)> {
     let Expr::Literal(LiteralValue::String(text)) = &argument.expr else { return None };
     let text = text.inner();
     let is_right = match function {

@@ -23,7 +23,7 @@ use kube_cel::KubeCelExt as _;
 use kube_cel::cel::{Context, Value as Cel};
 use serde_json::Value;
 
-pub use analysis::Judgement;
+pub use analysis::RuleAnalysis;
 pub(super) use in_rules::InRules;
 pub(crate) use program::Rule;
 pub(super) use value::go_duration;
@@ -87,20 +87,20 @@ impl Schema {
     }
 
     /// Every rule that does not hold, also of what is as before. Paths begin at the value.
-    pub fn rule_faults(&self, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    pub fn rule_errors(&self, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let place = Place { now: value, old, is_unchanged: false, ratchets: false };
         self.run_all_rules(place, &FieldPath::default())
     }
 
     fn run_all_rules(&self, place: Place<'_>, path: &FieldPath) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         FUNCTIONS.with(|functions| {
             let until = Instant::now() + LONGEST;
             let left = Some(MOST_OF_AN_OBJECT);
-            let walk = &mut Walk { functions, left, until, faults: &mut faults };
+            let walk = &mut Walk { functions, left, until, errors: &mut errors };
             self.run_rules(place, path, walk);
         });
-        faults
+        errors
     }
 
     fn run_rules(&self, place: Place<'_>, path: &FieldPath, walk: &mut Walk<'_>) {
@@ -142,7 +142,7 @@ struct Walk<'a> {
     /// What rules may cost yet; nothing where they cost too much, and no more are asked.
     left: Option<u64>,
     until: Instant,
-    faults: &'a mut Vec<FieldError>,
+    errors: &'a mut Vec<FieldError>,
 }
 
 impl Walk<'_> {
@@ -222,7 +222,7 @@ impl Walk<'_> {
             }
             said = program::usable(outcome.ok());
         }
-        self.faults.push(rule.broken(schema, now, &said.unwrap_or_else(|| rule.plain_message()), at));
+        self.errors.push(rule.broken(schema, now, &said.unwrap_or_else(|| rule.plain_message()), at));
     }
 
     /// Whether there is as much left, which is then spent.
@@ -232,7 +232,7 @@ impl Walk<'_> {
     }
 
     fn told(&mut self, schema: &Schema, path: &FieldPath, detail: &str) {
-        self.faults.push(FieldError::invalid(path.clone(), &Value::from(schema.type_name()), detail));
+        self.errors.push(FieldError::invalid(path.clone(), &Value::from(schema.type_name()), detail));
     }
 
     /// Tells why no more rules are asked.

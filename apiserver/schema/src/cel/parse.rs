@@ -40,7 +40,7 @@ pub(super) fn parse(source: &str) -> Result<IdedExpr, String> {
         index_optional_field(part);
         macros.expand(part);
     });
-    if macros.faults.is_empty() { Ok(parsed) } else { Err(type_error::shown(source, &macros.faults)) }
+    if macros.errors.is_empty() { Ok(parsed) } else { Err(type_error::shown(source, &macros.errors)) }
 }
 
 /// Whether an expression may go deeper than what is left of a stack.

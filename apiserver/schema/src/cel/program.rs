@@ -60,7 +60,7 @@ impl Rule {
         if text("rule").is_none() {
             return Err("a rule without an expression".to_owned());
         }
-        // With what is around it: faults tell columns.
+        // With what is around it: errors tell columns.
         let source = whole("rule").to_owned();
         let program = parse(&source).map_err(|problem| format!("compilation failed: {problem}"))?;
         let message_source = text("messageExpression").map(|_| whole("messageExpression").to_owned());
@@ -145,7 +145,7 @@ impl Rule {
         self.message.as_deref().unwrap_or_else(|| self.source.trim())
     }
 
-    /// The fault of a value of which it does not hold.
+    /// The error of a value of which it does not hold.
     pub(super) fn broken(&self, schema: &Schema, value: &Value, detail: &str, at: FieldPath) -> FieldError {
         match (self.reason.as_deref(), &schema.kind) {
             (Some("FieldValueForbidden"), _) => FieldError::forbidden(at, detail),

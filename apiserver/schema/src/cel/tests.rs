@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use crate::Schema;
 use crate::field_errors::FieldPath;
 
-fn faults(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
+fn errors(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
     let schema = Schema::compile(schema).unwrap();
     schema.validate(new, old, &FieldPath::new("spec")).iter().map(ToString::to_string).collect()
 }
@@ -53,7 +53,7 @@ fn a_rule_that_does_not_hold_is_told_in_its_words() {
         ),
     ];
     for (rule, expected) in table {
-        assert_eq!(faults(&object(&rule), &value, None), [expected], "{rule}");
+        assert_eq!(errors(&object(&rule), &value, None), [expected], "{rule}");
     }
 }
 
@@ -79,7 +79,7 @@ fn values_have_the_types_of_their_schema() {
         "self.?name.orValue('none') == 'none' && self.?__in__.orValue('none') == 'x' && self.?tags[?0].orValue('') == 'b'",
     ];
     for rule in rules {
-        assert_eq!(faults(&object(&json!({"rule": rule})), &value, None), Vec::<String>::new(), "{rule}");
+        assert_eq!(errors(&object(&json!({"rule": rule})), &value, None), Vec::<String>::new(), "{rule}");
     }
 }
 
@@ -88,14 +88,14 @@ fn rules_about_the_update_are_asked_of_updates() {
     let region = json!({"rule": "(!has(self.name) && !has(oldSelf.name)) || self.name == oldSelf.name",
         "message": "name is immutable"});
     let (a, b) = (json!({"name": "a"}), json!({"name": "b"}));
-    assert_eq!(faults(&object(&region), &a, None), Vec::<String>::new());
-    assert_eq!(faults(&object(&region), &a, Some(&a)), Vec::<String>::new());
-    assert_eq!(faults(&object(&region), &b, Some(&a)), ["spec: Invalid value: name is immutable"]);
+    assert_eq!(errors(&object(&region), &a, None), Vec::<String>::new());
+    assert_eq!(errors(&object(&region), &a, Some(&a)), Vec::<String>::new());
+    assert_eq!(errors(&object(&region), &b, Some(&a)), ["spec: Invalid value: name is immutable"]);
     let once =
         json!({"rule": "oldSelf.hasValue() || self.name == 'a'", "optionalOldSelf": true, "message": "m"});
-    assert_eq!(faults(&object(&once), &b, None), ["spec: Invalid value: m"]);
-    assert_eq!(faults(&object(&once), &b, Some(&b)), Vec::<String>::new());
-    assert_eq!(faults(&object(&once), &a, None), Vec::<String>::new());
+    assert_eq!(errors(&object(&once), &b, None), ["spec: Invalid value: m"]);
+    assert_eq!(errors(&object(&once), &b, Some(&b)), Vec::<String>::new());
+    assert_eq!(errors(&object(&once), &a, None), Vec::<String>::new());
 }
 
 #[test]
@@ -105,9 +105,9 @@ fn what_did_not_change_is_not_held_against_an_update() {
         json!({"type": "object", "properties": {"inner": object(&rule), "other": {"type": "string"}}});
     let old = json!({"inner": {"least": 3, "most": 2}, "other": "a"});
     let mut new = json!({"inner": {"least": 3, "most": 2}, "other": "b"});
-    assert_eq!(faults(&schema, &new, Some(&old)), Vec::<String>::new());
+    assert_eq!(errors(&schema, &new, Some(&old)), Vec::<String>::new());
     new["inner"]["name"] = json!("changed");
-    assert_eq!(faults(&schema, &new, Some(&old)), ["spec.inner: Invalid value: m"]);
+    assert_eq!(errors(&schema, &new, Some(&old)), ["spec.inner: Invalid value: m"]);
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn entries_have_a_past_only_where_keys_tell_them_apart() {
         "x-kubernetes-list-map-keys": ["id"]});
     let old = json!([{"id": "a", "size": 5}, {"id": "b", "size": 1}]);
     let new = json!([{"id": "b", "size": 2}, {"id": "c", "size": 0}, {"id": "a", "size": 4}]);
-    assert_eq!(faults(&schema, &new, Some(&old)), ["spec[2]: Invalid value: may not shrink"]);
+    assert_eq!(errors(&schema, &new, Some(&old)), ["spec[2]: Invalid value: may not shrink"]);
     schema["x-kubernetes-list-type"] = json!("atomic");
-    assert_eq!(faults(&schema, &new, Some(&old)), Vec::<String>::new());
+    assert_eq!(errors(&schema, &new, Some(&old)), Vec::<String>::new());
 }
 
 #[test]
@@ -131,13 +131,13 @@ fn rules_wait_until_the_shape_is_right() {
         "spec.name: Invalid value: \"integer\": spec.name in body must be of type string: \"integer\"",
         "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
     ];
-    assert_eq!(faults(&schema, &json!({"least": 3, "most": 2, "name": 1}), None), expected);
+    assert_eq!(errors(&schema, &json!({"least": 3, "most": 2, "name": 1}), None), expected);
 }
 
 #[test]
 fn a_rule_that_cannot_be_evaluated_refuses() {
     let schema = object(&json!({"rule": "self.least / self.most > 0", "message": "m"}));
-    let found = faults(&schema, &json!({"least": 1, "most": 0}), None);
+    let found = errors(&schema, &json!({"least": 1, "most": 0}), None);
     assert_eq!(found.len(), 1);
     let text = found.first().unwrap();
     assert!(
@@ -152,9 +152,9 @@ fn a_huge_list_does_not_stall_the_server() {
     let tags: Vec<String> = (0..5000).map(|number| number.to_string()).collect();
     let started = std::time::Instant::now();
     let expected = "spec: Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.tags.all(a, self.tags.all(b, self.tags.all(c, a + b != c)))";
-    assert_eq!(faults(&schema, &json!({"tags": tags}), None), [expected]);
+    assert_eq!(errors(&schema, &json!({"tags": tags}), None), [expected]);
     assert!(started.elapsed() < std::time::Duration::from_secs(5));
-    assert_eq!(faults(&schema, &json!({"tags": ["a", "b"]}), None), Vec::<String>::new());
+    assert_eq!(errors(&schema, &json!({"tags": ["a", "b"]}), None), Vec::<String>::new());
 }
 
 /// Each rule costs less than one may, and all together more than an object's may.
@@ -170,8 +170,8 @@ fn rules_of_one_object_share_what_they_may_cost() {
         Value::Object(names.iter().map(|name| (name.clone(), json!(items))).collect())
     };
     let schema = json!({"type": "object", "properties": lists});
-    assert_eq!(faults(&schema, &value(150), None), Vec::<String>::new());
-    let found = faults(&schema, &value(250), None);
+    assert_eq!(errors(&schema, &value(150), None), Vec::<String>::new());
+    let found = errors(&schema, &value(250), None);
     assert_eq!(found.len(), 1);
     let expected = "Invalid value: \"array\": validation failed due to running out of cost budget, no further validation rules will be run";
     assert!(found.first().unwrap().ends_with(expected), "{found:?}");
@@ -294,9 +294,9 @@ fn a_chain_of_macros_does_not_double_without_end() {
     assert!(found.contains("too long with what its macros stand for"), "{found}");
 }
 
-/// Each fault shows its line: a rule of 4 KB could else be answered with 12 MB.
+/// Each error shows its line: a rule of 4 KB could else be answered with 12 MB.
 #[test]
-fn of_very_many_faults_a_hundred_are_told() {
+fn of_very_many_errors_a_hundred_are_told() {
     let schema =
         Schema::compile(&json!({"type": "object", "properties": {"a": {"type": "string"}}})).unwrap();
     let found = schema.judge(&json!({"rule": format!("[{}].size() > 0", vec!["a"; 2000].join(","))})).rule;
@@ -328,7 +328,7 @@ fn many_names_of_large_values_cost_no_more_than_one() {
 const FAULTS: &str = include_str!("type_errors.jsonl");
 
 #[test]
-fn faults_are_shown_as_upstream_shows_them() {
+fn errors_are_shown_as_upstream_shows_them() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer"},
         "d": {"x-kubernetes-int-or-string": true}, "l": {"type": "array", "items": {"type": "string"}},
         "e": {"type": "object"}, "p": {"x-kubernetes-preserve-unknown-fields": true}}});

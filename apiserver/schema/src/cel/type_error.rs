@@ -12,12 +12,12 @@ use super::negation::without_pairs;
 /// CEL shows no longer lines. Unit: bytes.
 const LONGEST_LINE: usize = 16384;
 
-/// CEL tells no more faults of an expression than this, and of others only how many there are.
+/// CEL tells no more errors of an expression than this, and of others only how many there are.
 const MOST: usize = 100;
 
 /// Something that is wrong with a part of an expression.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct TypeError {
     /// The part's number in the syntax tree.
     pub(super) id: u64,
     pub(super) text: String,
@@ -25,19 +25,19 @@ pub(super) struct Fault {
 
 /// What is wrong with an expression, as far as it is told.
 #[derive(Debug, Default)]
-pub(super) struct Faults {
-    told: Vec<Fault>,
+pub(super) struct TypeErrors {
+    told: Vec<TypeError>,
     more: usize,
 }
 
-impl Faults {
+impl TypeErrors {
     pub(super) fn is_empty(&self) -> bool {
         self.told.is_empty()
     }
 
-    pub(super) fn push(&mut self, fault: Fault) {
+    pub(super) fn push(&mut self, error: TypeError) {
         if self.told.len() < MOST {
-            self.told.push(fault);
+            self.told.push(error);
         } else {
             self.more += 1;
         }
@@ -47,21 +47,21 @@ impl Faults {
 /// A line and a column of a text, both from one; columns are letters.
 type Position = (usize, usize);
 
-/// The faults with their places, in the order of places.
-pub(super) fn shown(source: &str, faults: &Faults) -> String {
+/// The errors with their places, in the order of places.
+pub(super) fn shown(source: &str, errors: &TypeErrors) -> String {
     let parts = parts(source);
     let offset = |id| usize::try_from(parts.as_ref()?.offset_for(macros::place(id))?.0).ok();
-    let place = |fault: &Fault| offset(fault.id).map_or((1, 1), |offset| position(source, offset));
+    let place = |error: &TypeError| offset(error.id).map_or((1, 1), |offset| position(source, offset));
     let mut placed: Vec<(Position, &str)> =
-        faults.told.iter().map(|fault| (place(fault), fault.text.as_str())).collect();
+        errors.told.iter().map(|error| (place(error), error.text.as_str())).collect();
     placed.sort_by_key(|(place, _)| *place);
-    joined(placed.into_iter().map(|(place, text)| one(source, place, text)), faults.more)
+    joined(placed.into_iter().map(|(place, text)| one(source, place, text)), errors.more)
 }
 
-/// A fault after the other, and how many are left out.
-fn joined(faults: impl Iterator<Item = String>, more: usize) -> String {
+/// An error after the other, and how many are left out.
+fn joined(errors: impl Iterator<Item = String>, more: usize) -> String {
     let left_out = (more > 0).then(|| format!("{more} more errors were truncated"));
-    faults.chain(left_out).collect::<Vec<_>>().join("\n")
+    errors.chain(left_out).collect::<Vec<_>>().join("\n")
 }
 
 /// What the parser does not understand.
@@ -112,7 +112,7 @@ fn is_in_collector(source: &str, (line, column): Position) -> bool {
     name.ends_with("map") || name.ends_with("filter")
 }
 
-/// A fault, the line it is in, and a mark below it. Letters that are wide have wide dots.
+/// An error, the line it is in, and a mark below it. Letters that are wide have wide dots.
 fn one(source: &str, (line, column): Position, text: &str) -> String {
     let mut told = format!("ERROR: <input>:{line}:{column}: {text}");
     let shown = source.split('\n').nth(line - 1).filter(|shown| shown.len() <= LONGEST_LINE);

@@ -13,7 +13,7 @@ pub(crate) struct Tls {
     pub(crate) cert_file: PathBuf,
     /// Its key, in PEM.
     pub(crate) key_file: PathBuf,
-    /// Others, for clients that ask for their names. Default: none.
+    /// ObjectReader, for clients that ask for their names. Default: none.
     #[serde(default)]
     pub(crate) sni_certificates: Vec<SniCertificate>,
 }

@@ -26,19 +26,19 @@ impl Versions for Widgets {
         [V1, V1BETA1].contains(&api_version).then(|| Arc::clone(&WIDGET))
     }
 
-    fn convert(&self, mut object: Value, _: &str, to: &str) -> Result<Value, ConversionFault> {
+    fn convert(&self, mut object: Value, _: &str, to: &str) -> Result<Value, VersionError> {
         object["apiVersion"] = json!(to);
         Ok(object)
     }
 }
 
-fn owner(manager: &str, operation: Operation) -> Owner {
+fn owner(manager: &str, operation: Operation) -> Manager {
     let subresource = String::new();
-    Owner { manager: manager.to_owned(), operation, api_version: V1.to_owned(), subresource }
+    Manager { manager: manager.to_owned(), operation, api_version: V1.to_owned(), subresource }
 }
 
-fn tracker<'a>(manager: &'a str, reset: &'a Set) -> Tracker<'a> {
-    Tracker { versions: &Widgets, api_version: V1, manager, subresource: "", reset, now: 1_000 }
+fn tracker<'a>(manager: &'a str, reset: &'a Set) -> FieldManager<'a> {
+    FieldManager { versions: &Widgets, api_version: V1, manager, subresource: "", reset, now: 1_000 }
 }
 
 /// The paths of a set within `spec`, as people read them.

@@ -83,7 +83,7 @@ proptest! {
         let reset = Set::default();
         let live = write_all(&writes, &reset);
         let once = tracker("a", &reset).apply(Some(&live), &config, true).unwrap();
-        let later = Tracker { now: 9_000, ..tracker("a", &reset) };
+        let later = FieldManager { now: 9_000, ..tracker("a", &reset) };
         let twice = later.apply(Some(&once.object), &config, false).unwrap();
         prop_assert!(!twice.changed);
         prop_assert_eq!(twice.object, once.object);

@@ -49,8 +49,14 @@ impl Replay {
         let body = self.body(&name, &step["body"]);
         let version = body["apiVersion"].as_str().unwrap_or(V1).to_owned();
         let now = self.now;
-        let tracker =
-            Tracker { versions: &Widgets, api_version: &version, manager, subresource, reset: &reset, now };
+        let tracker = FieldManager {
+            versions: &Widgets,
+            api_version: &version,
+            manager,
+            subresource,
+            reset: &reset,
+            now,
+        };
         let name =
             if method == "POST" { body["metadata"]["name"].as_str().unwrap().to_owned() } else { name };
         let live = self.objects.get(&name).map(|live| in_version(live, &version));
@@ -99,7 +105,7 @@ impl Replay {
         merged(self.objects[name].clone(), &changes[text])
     }
 
-    fn update(&self, tracker: Tracker<'_>, live: Option<&Value>, mut new: Value) -> Value {
+    fn update(&self, tracker: FieldManager<'_>, live: Option<&Value>, mut new: Value) -> Value {
         new["spec"].as_object_mut().unwrap().entry("defaulted").or_insert(json!("dflt"));
         new["metadata"]["uid"] = json!("u");
         tracker.update(live, &mut new);

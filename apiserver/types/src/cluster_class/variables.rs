@@ -129,7 +129,7 @@ wire! {
             /// What to say then, in CEL.
             #[schemars(length(min = 1, max = 1024))]
             message_expression: String,
-            /// What kind of fault it is.
+            /// What kind of error it is.
             #[schemars(extend("default" = "FieldValueInvalid"))]
             reason: ValidationReason,
         }
@@ -195,7 +195,7 @@ words! {
         Boolean,
     }
 
-    /// What kind of fault a broken rule is.
+    /// What kind of error a broken rule is.
     ValidationReason {
         /// A bad value.
         #[default]

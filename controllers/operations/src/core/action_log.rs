@@ -9,7 +9,7 @@ use controllers_infrastructure::ActionRecord;
 
 /// What the log says of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum CallState {
     /// It was not announced, so it was not made.
     Unannounced,
     /// There is no trace of it.
@@ -33,29 +33,29 @@ pub(crate) fn heard(
     announce: Option<&OperationStep>,
     issue: Option<&OperationStep>,
     settled: bool,
-) -> Heard {
+) -> CallState {
     let Some(announce) = announce.filter(|step| step.state == StepState::Done) else {
-        return Heard::Unannounced;
+        return CallState::Unannounced;
     };
     let accepted = issue.and_then(|step| step.request_id.as_deref());
     if let Some(record) = accepted.and_then(|id| log.iter().find(|record| record.request_id == id)) {
         return judge(record);
     }
     if accepted.is_some() && !settled {
-        return Heard::UnderWay(None);
+        return CallState::UnderWay(None);
     }
     let newer = match announce.request_id.as_deref() {
         None => log,
         Some(baseline) => match log.iter().position(|record| record.request_id == baseline) {
             Some(position) => log.get(..position).unwrap_or_default(),
-            None => return Heard::Lost(baseline.to_owned()),
+            None => return CallState::Lost(baseline.to_owned()),
         },
     };
     // The first since the announcement: a later one is somebody else's.
     match newer.iter().rev().find(|record| record.action == action) {
         Some(record) => judge(record),
-        None if accepted.is_some() => Heard::UnderWay(None),
-        None => Heard::Nothing,
+        None if accepted.is_some() => CallState::UnderWay(None),
+        None => CallState::Nothing,
     }
 }
 
@@ -64,15 +64,15 @@ pub(crate) fn baseline(log: &[ActionRecord]) -> Option<String> {
     log.first().map(|record| record.request_id.clone())
 }
 
-fn judge(record: &ActionRecord) -> Heard {
+fn judge(record: &ActionRecord) -> CallState {
     let id = record.request_id.clone();
     match (record.result.as_deref(), &record.finished_at) {
-        (Some("Success"), Some(_)) => Heard::Succeeded(id),
+        (Some("Success"), Some(_)) => CallState::Succeeded(id),
         (Some("Error"), _) => {
             let words = record.message.clone().filter(|message| !message.is_empty());
-            Heard::Failed(id, words.unwrap_or_else(|| "Nova gave no reason".to_owned()))
+            CallState::Failed(id, words.unwrap_or_else(|| "Nova gave no reason".to_owned()))
         }
-        _ => Heard::UnderWay(Some(id)),
+        _ => CallState::UnderWay(Some(id)),
     }
 }
 
@@ -108,16 +108,22 @@ mod tests {
         let running = step(StepState::Running, None);
         let accepted = step(StepState::Running, Some("req-1"));
         let with = |records: &[ActionRecord]| [records, std::slice::from_ref(&old)].concat();
-        let succeeded = || Heard::Succeeded("req-1".to_owned());
+        let succeeded = || CallState::Succeeded("req-1".to_owned());
         let table = [
-            ("only an old reboot", with(&[]), &running, false, Heard::Nothing),
-            ("another action since", with(&[record("req-1", "stop", None)]), &running, true, Heard::Nothing),
+            ("only an old reboot", with(&[]), &running, false, CallState::Nothing),
+            (
+                "another action since",
+                with(&[record("req-1", "stop", None)]),
+                &running,
+                true,
+                CallState::Nothing,
+            ),
             (
                 "called, answer lost, under way",
                 with(&[record("req-1", "reboot", None)]),
                 &running,
                 false,
-                Heard::UnderWay(Some("req-1".to_owned())),
+                CallState::UnderWay(Some("req-1".to_owned())),
             ),
             (
                 "called, answer lost, over",
@@ -140,29 +146,29 @@ mod tests {
                 false,
                 succeeded(),
             ),
-            ("accepted, not listed yet", with(&[]), &accepted, false, Heard::UnderWay(None)),
-            ("accepted, never listed", with(&[]), &accepted, true, Heard::UnderWay(None)),
+            ("accepted, not listed yet", with(&[]), &accepted, false, CallState::UnderWay(None)),
+            ("accepted, never listed", with(&[]), &accepted, true, CallState::UnderWay(None)),
             (
                 "listed by another id than the call's",
                 with(&[record("req-x", "reboot", Some("Success"))]),
                 &accepted,
                 true,
-                Heard::Succeeded("req-x".to_owned()),
+                CallState::Succeeded("req-x".to_owned()),
             ),
             (
                 "failed",
                 with(&[record("req-1", "reboot", Some("Error"))]),
                 &accepted,
                 false,
-                Heard::Failed("req-1".to_owned(), "Nova gave no reason".to_owned()),
+                CallState::Failed("req-1".to_owned(), "Nova gave no reason".to_owned()),
             ),
-            ("the log was purged", vec![], &running, true, Heard::Lost("req-0".to_owned())),
+            ("the log was purged", vec![], &running, true, CallState::Lost("req-0".to_owned())),
         ];
         for (case, log, issue, settled, expected) in table {
             assert_eq!(heard(&log, "reboot", Some(&announced), Some(issue), settled), expected, "{case}");
         }
         let pending = step(StepState::Pending, None);
-        assert_eq!(heard(&[], "reboot", Some(&pending), None, true), Heard::Unannounced);
-        assert_eq!(heard(&[], "reboot", None, None, true), Heard::Unannounced);
+        assert_eq!(heard(&[], "reboot", Some(&pending), None, true), CallState::Unannounced);
+        assert_eq!(heard(&[], "reboot", None, None, true), CallState::Unannounced);
     }
 }

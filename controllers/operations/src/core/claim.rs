@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::core::context::OperationContext;
-use crate::core::target::Subject;
+use crate::core::target::Target;
 
 /// On an OpenStackMachine: the operation that owns its server. Its reconciler leaves the server
 /// alone meanwhile.
@@ -25,7 +25,7 @@ pub(crate) const STEP: &str = "ClaimServer";
 
 /// What a Machine is after an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct UpgradeTarget {
     /// Kubernetes version.
     pub version: String,
     /// Image id.
@@ -35,13 +35,13 @@ pub(crate) struct Target {
 }
 
 /// Whether the server is this operation's.
-pub(crate) fn is_claimed(subject: &Subject) -> bool {
+pub(crate) fn is_claimed(subject: &Target) -> bool {
     subject.infrastructure.annotations().get(OPERATION).map(String::as_str) == Some(subject.name())
 }
 
 /// Makes the server this operation's. Guarded, so that a reconciler that is about to act on the
 /// same revision and one that claims it cannot both win.
-pub(crate) async fn claim(subject: &Subject) -> Result<(), kube::Error> {
+pub(crate) async fn claim(subject: &Target) -> Result<(), kube::Error> {
     let patch = json!({"metadata": {
         "resourceVersion": subject.infrastructure.resource_version(),
         "annotations": {OPERATION: subject.name()},
@@ -78,7 +78,7 @@ pub(crate) async fn release(
 
 /// Whether the objects say what the server is now. What a status says is not asked: it is written
 /// before the Machine's version, and afterwards it is the reconciler's.
-pub(crate) fn is_recorded(subject: &Subject, target: &Target) -> bool {
+pub(crate) fn is_recorded(subject: &Target, target: &UpgradeTarget) -> bool {
     let provider_id = target.server.as_deref().map(|server| provider_id(subject, server));
     let points = |id: &Option<String>| provider_id.is_none() || *id == provider_id;
     subject.machine.spec.version.as_ref() == Some(&target.version)
@@ -89,7 +89,7 @@ pub(crate) fn is_recorded(subject: &Subject, target: &Target) -> bool {
 
 /// Writes what the server is now, as far as it is not written yet. The Machine's version comes
 /// last: whoever waits for it finds the rest in place.
-pub(crate) async fn record(subject: &Subject, target: &Target) -> Result<(), kube::Error> {
+pub(crate) async fn record(subject: &Target, target: &UpgradeTarget) -> Result<(), kube::Error> {
     let provider_id = target.server.as_deref().map(|server| provider_id(subject, server));
     let mut object = json!({"metadata": {"annotations": {IMAGE: target.image}}});
     let mut status = json!({"resolved": {"imageID": target.image}});
@@ -140,7 +140,7 @@ fn is_in(change: &Value, present: &Value) -> bool {
 }
 
 /// The provider's id of a server, in the form that the Machine's has already.
-fn provider_id(subject: &Subject, server: &str) -> String {
+fn provider_id(subject: &Target, server: &str) -> String {
     let known = subject.infrastructure.spec.provider_id.as_deref().and_then(|id| id.rsplit_once('/'));
     let prefix = known.map_or_else(|| "openstack://".to_owned(), |(prefix, _)| prefix.to_owned());
     format!("{prefix}/{server}")

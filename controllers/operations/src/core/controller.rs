@@ -15,7 +15,7 @@ use crate::core::claim;
 use crate::core::context::OperationContext;
 use crate::core::decision::Outcome;
 use crate::core::procedure::{Trouble, pass};
-use crate::core::target::{self, Behind, Subject};
+use crate::core::target::{self, Behind, Target};
 use crate::core::volatile_state::Memory;
 use crate::core::{queue, report, retention};
 use crate::procedures::reboot;
@@ -245,7 +245,7 @@ impl Controller {
                 return self.out_of_reach(&operation, &trouble).await;
             }
         };
-        let subject = Subject {
+        let subject = Target {
             context: self.context.clone(),
             memory: Arc::clone(&self.memory),
             events: self.events.clone(),

@@ -61,7 +61,7 @@ pub(crate) struct Change {
     /// Steps to add, as `Pending`.
     pub plan: Vec<&'static str>,
     /// States of steps.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<StepUpdate>,
     /// Fields of the result that become known.
     pub result: OperationResult,
 }
@@ -71,7 +71,7 @@ impl Eq for Change {}
 
 impl Change {
     /// A change of these steps alone.
-    pub(crate) fn of(marks: impl Into<Vec<Mark>>) -> Self {
+    pub(crate) fn of(marks: impl Into<Vec<StepUpdate>>) -> Self {
         Self { marks: marks.into(), ..Self::default() }
     }
 
@@ -90,7 +90,7 @@ impl Change {
 
 /// A step's new state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct StepUpdate {
     /// The step.
     pub step: &'static str,
     /// Its state.
@@ -101,7 +101,7 @@ pub(crate) struct Mark {
     pub request_id: Option<String>,
 }
 
-impl Mark {
+impl StepUpdate {
     fn new(step: &'static str, state: StepState, message: impl Into<String>) -> Self {
         Self { step, state, message: Some(message.into()), request_id: None }
     }
@@ -156,7 +156,7 @@ impl Outcome {
     /// It cannot be done; `step` is where that showed.
     pub(crate) fn failed(step: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
-        let change = Change::of([Mark::failed(step, message.clone())]);
+        let change = Change::of([StepUpdate::failed(step, message.clone())]);
         Self { phase: OperationPhase::Failed, reason, message, change }
     }
 

@@ -12,28 +12,28 @@ use jiff::Timestamp;
 use crate::core::controller::Next;
 use crate::core::decision::{Call, Change, Decision, Outcome};
 use crate::core::report;
-use crate::core::target::Subject;
+use crate::core::target::Target;
 
 /// The steps of one way to do one thing.
 #[async_trait]
 pub(crate) trait Procedure {
     /// Everything a decision is made from.
-    type Seen: Send + Sync;
+    type Observed: Send + Sync;
     /// What can be done.
     type Effect: Debug + Send + Sync;
 
     /// Reads.
-    async fn observe(subject: &Subject) -> Result<Self::Seen, Trouble>;
+    async fn observe(subject: &Target) -> Result<Self::Observed, Trouble>;
 
     /// The one thing to do next. Pure and total.
-    fn decide(seen: &Self::Seen) -> Decision<Self::Effect>;
+    fn decide(seen: &Self::Observed) -> Decision<Self::Effect>;
 
     /// Makes one effect, and says what to record of it.
-    async fn act(subject: &Subject, effect: &Self::Effect) -> Result<Change, Trouble>;
+    async fn act(subject: &Target, effect: &Self::Effect) -> Result<Change, Trouble>;
 
     /// What to do when the cloud refused an effect in a way that no retry can mend. Pure and total.
     fn refused(
-        _seen: &Self::Seen,
+        _seen: &Self::Observed,
         effect: &Call<Self::Effect>,
         error: &CloudError,
     ) -> Decision<Self::Effect> {
@@ -62,7 +62,7 @@ fn is_final(error: &CloudError) -> bool {
 }
 
 /// One pass over an operation that has begun.
-pub(crate) async fn pass<P: Procedure>(subject: &Subject) -> Result<Next, kube::Error> {
+pub(crate) async fn pass<P: Procedure>(subject: &Target) -> Result<Next, kube::Error> {
     let seen = match P::observe(subject).await {
         Ok(seen) => seen,
         Err(trouble) => return hold(subject, trouble).await,
@@ -74,8 +74,8 @@ pub(crate) async fn pass<P: Procedure>(subject: &Subject) -> Result<Next, kube::
 }
 
 async fn act<P: Procedure>(
-    subject: &Subject,
-    seen: &P::Seen,
+    subject: &Target,
+    seen: &P::Observed,
     call: &Call<P::Effect>,
 ) -> Result<Next, kube::Error> {
     if let Some(why) = &subject.paused {
@@ -112,7 +112,7 @@ async fn act<P: Procedure>(
 }
 
 /// Carries out what is no effect.
-async fn settle<E: Debug>(subject: &Subject, decision: Decision<E>) -> Result<Next, kube::Error> {
+async fn settle<E: Debug>(subject: &Target, decision: Decision<E>) -> Result<Next, kube::Error> {
     match decision {
         Decision::Record(change) => {
             subject.memory.succeeded(subject.uid());
@@ -142,7 +142,7 @@ async fn settle<E: Debug>(subject: &Subject, decision: Decision<E>) -> Result<Ne
 }
 
 /// Says what went wrong, and tries again after a while.
-async fn hold(subject: &Subject, trouble: Trouble) -> Result<Next, kube::Error> {
+async fn hold(subject: &Target, trouble: Trouble) -> Result<Next, kube::Error> {
     let failed = |at_least| subject.memory.failed(subject.uid(), at_least);
     let (message, next) = match trouble {
         Trouble::Api(error) => return Err(error),
@@ -160,7 +160,7 @@ async fn hold(subject: &Subject, trouble: Trouble) -> Result<Next, kube::Error> 
     Ok(next)
 }
 
-async fn wait(subject: &Subject, step: Option<&'static str>, message: &str) -> Result<Next, kube::Error> {
+async fn wait(subject: &Target, step: Option<&'static str>, message: &str) -> Result<Next, kube::Error> {
     // What the cloud said last is why this takes so long.
     let message = match subject.memory.last_words(subject.uid()) {
         Some(words) => format!("{message}; before, {words}"),

@@ -11,9 +11,9 @@ use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 
 use crate::core::context::OperationContext;
-use crate::core::decision::{Change, Mark, Outcome};
+use crate::core::decision::{Change, Outcome, StepUpdate};
 use crate::core::events;
-use crate::core::target::Subject;
+use crate::core::target::Target;
 
 /// A moment on the wire.
 pub(crate) fn stamp(at: Timestamp) -> Time {
@@ -47,7 +47,7 @@ pub(crate) fn is_running(operation: &MachineOperation) -> bool {
 }
 
 /// Writes a change of steps and result.
-pub(crate) async fn write(subject: &Subject, change: &Change) -> Result<(), kube::Error> {
+pub(crate) async fn write(subject: &Target, change: &Change) -> Result<(), kube::Error> {
     let mut status = subject.operation.status.clone().unwrap_or_default();
     apply(&mut status, change, subject.now);
     let message = describe(&status);
@@ -57,7 +57,7 @@ pub(crate) async fn write(subject: &Subject, change: &Change) -> Result<(), kube
 
 /// Writes a message into a step, or into the running one; not at all when it stands there already.
 pub(crate) async fn note(
-    subject: &Subject,
+    subject: &Target,
     step: Option<&'static str>,
     message: &str,
 ) -> Result<(), kube::Error> {
@@ -173,7 +173,7 @@ pub(crate) fn apply(status: &mut MachineOperationStatus, change: &Change, now: T
     }
 }
 
-fn set(steps: &mut Vec<OperationStep>, mark: &Mark, now: Timestamp) {
+fn set(steps: &mut Vec<OperationStep>, mark: &StepUpdate, now: Timestamp) {
     let index = steps.iter().position(|step| step.name == mark.step).unwrap_or_else(|| {
         steps.push(OperationStep { name: mark.step.to_owned(), ..OperationStep::default() });
         steps.len() - 1

@@ -23,7 +23,7 @@ const PAUSED: &str = "cluster.x-k8s.io/paused";
 
 /// An operation that has begun, with everything it is about.
 #[derive(Debug)]
-pub(crate) struct Subject {
+pub(crate) struct Target {
     /// What the controller works with.
     pub context: OperationContext,
     /// What this process remembers.
@@ -48,7 +48,7 @@ pub(crate) struct Subject {
     pub elapsed: Duration,
 }
 
-impl Subject {
+impl Target {
     /// The operation's uid.
     pub(crate) fn uid(&self) -> &str {
         self.operation.metadata.uid.as_deref().unwrap_or_default()

@@ -20,7 +20,7 @@ const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
-struct Recollection {
+struct VolatileState {
     /// Steps announced here.
     announced: HashSet<String>,
     /// Calls made here whose outcome was not a clear refusal.
@@ -37,10 +37,10 @@ struct Recollection {
 
 /// Recollections by uid of the operation.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<HashMap<String, Recollection>>);
+pub(crate) struct Memory(Mutex<HashMap<String, VolatileState>>);
 
 impl Memory {
-    fn with<T>(&self, uid: &str, change: impl FnOnce(&mut Recollection) -> T) -> T {
+    fn with<T>(&self, uid: &str, change: impl FnOnce(&mut VolatileState) -> T) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(all.entry(uid.to_owned()).or_default())
     }

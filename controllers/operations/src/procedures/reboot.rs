@@ -10,11 +10,11 @@ use apiserver_types::{OperationStep, RebootParameters, RebootType, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{ActionRecord, RebootKind, Server};
 
-use crate::core::action_log::{self, Heard, heard};
-use crate::core::decision::{Change, Decision, Mark, Outcome};
+use crate::core::action_log::{self, CallState, heard};
+use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
 use crate::core::procedure::{Procedure, Trouble};
 
-use crate::core::target::{Stop, Subject, find};
+use crate::core::target::{Stop, Target, find};
 
 /// Nova's word for it.
 const ACTION: &str = "reboot";
@@ -66,7 +66,7 @@ pub(crate) struct Reboot;
 
 /// What a decision is made from.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct Observed {
     server: Option<Server>,
     log: Vec<ActionRecord>,
     steps: Vec<OperationStep>,
@@ -78,7 +78,7 @@ pub(crate) struct Seen {
     stop: Option<Stop>,
 }
 
-impl Seen {
+impl Observed {
     fn step(&self, name: &str) -> Option<&OperationStep> {
         find(&self.steps, name)
     }
@@ -87,17 +87,17 @@ impl Seen {
         if *kind == SOFT { self.soft_settled } else { self.hard_settled }
     }
 
-    fn heard(&self, kind: &Kind) -> Heard {
+    fn heard(&self, kind: &Kind) -> CallState {
         heard(&self.log, ACTION, self.step(kind.prepare), self.step(kind.issue), self.is_settled(kind))
     }
 }
 
 #[async_trait]
 impl Procedure for Reboot {
-    type Seen = Seen;
+    type Observed = Observed;
     type Effect = RebootKind;
 
-    async fn observe(subject: &Subject) -> Result<Seen, Trouble> {
+    async fn observe(subject: &Target) -> Result<Observed, Trouble> {
         let id = subject.server_id().unwrap_or_default();
         let server = subject.server(id).await?;
         let log = if server.is_some() { subject.cloud.actions(id).await? } else { Vec::new() };
@@ -105,7 +105,7 @@ impl Procedure for Reboot {
         let seconds = parameters.soft_timeout_seconds.unwrap_or(SOFT_TIMEOUT);
         let timeout = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
         let waits = subject.step(SOFT.wait).is_some_and(|step| step.state == StepState::Running);
-        Ok(Seen {
+        Ok(Observed {
             server,
             log,
             steps: subject.steps().to_vec(),
@@ -117,7 +117,7 @@ impl Procedure for Reboot {
         })
     }
 
-    fn decide(seen: &Seen) -> Decision<RebootKind> {
+    fn decide(seen: &Observed) -> Decision<RebootKind> {
         let hard = !seen.soft || seen.step(HARD.prepare).is_some_and(|step| step.state == StepState::Done);
         let kind = if hard { HARD } else { SOFT };
         let Some(server) = &seen.server else {
@@ -125,21 +125,21 @@ impl Procedure for Reboot {
             return Decision::End(Outcome::failed(kind.issue, "ServerMissing", message));
         };
         match seen.heard(&kind) {
-            Heard::Unannounced => announce(seen, server, kind),
-            Heard::Nothing => issue(seen, server, &kind),
-            Heard::UnderWay(id) => under_way(seen, &kind, id),
-            Heard::Succeeded(id) => complete(&kind, id),
-            Heard::Failed(id, words) => {
+            CallState::Unannounced => announce(seen, server, kind),
+            CallState::Nothing => issue(seen, server, &kind),
+            CallState::UnderWay(id) => under_way(seen, &kind, id),
+            CallState::Succeeded(id) => complete(&kind, id),
+            CallState::Failed(id, words) => {
                 let message = format!("the {} failed: {words} (request id {id})", kind.word);
                 Decision::End(Outcome::failed(kind.wait, "RebootFailed", message))
             }
-            Heard::Lost(baseline) => {
+            CallState::Lost(baseline) => {
                 Decision::End(Outcome::failed(kind.wait, "LogLost", action_log::lost(ACTION, &baseline)))
             }
         }
     }
 
-    async fn act(subject: &Subject, effect: &RebootKind) -> Result<Change, Trouble> {
+    async fn act(subject: &Target, effect: &RebootKind) -> Result<Change, Trouble> {
         let id = subject.server_id().unwrap_or_default();
         let request = subject.cloud.reboot_server(id, *effect).await?;
         Ok(accepted(if *effect == RebootKind::Soft { &SOFT } else { &HARD }, request))
@@ -148,13 +148,13 @@ impl Procedure for Reboot {
 
 fn accepted(kind: &Kind, request: Option<String>) -> Change {
     Change::of([
-        Mark::done(kind.issue, format!("Nova accepted the {}", kind.word)).by(request),
-        Mark::running(kind.wait, "waiting for Nova to finish it"),
+        StepUpdate::done(kind.issue, format!("Nova accepted the {}", kind.word)).by(request),
+        StepUpdate::running(kind.wait, "waiting for Nova to finish it"),
     ])
 }
 
 /// Writes down where Nova's log ends now, before anything is asked of Nova.
-fn announce(seen: &Seen, server: &Server, kind: Kind) -> Decision<RebootKind> {
+fn announce(seen: &Observed, server: &Server, kind: Kind) -> Decision<RebootKind> {
     if let Some(stop) = &seen.stop {
         return Decision::End(Outcome::stopped(stop, "the server was not rebooted"));
     }
@@ -163,27 +163,29 @@ fn announce(seen: &Seen, server: &Server, kind: Kind) -> Decision<RebootKind> {
     let mut marks = Vec::new();
     if guestless {
         let message = format!("the server is {}: only a hard reboot is possible", server.status);
-        marks.extend([SOFT.prepare, SOFT.issue, SOFT.wait].map(|step| Mark::skipped(step, message.clone())));
+        marks.extend(
+            [SOFT.prepare, SOFT.issue, SOFT.wait].map(|step| StepUpdate::skipped(step, message.clone())),
+        );
     }
     marks.extend(announcement(&seen.log, &kind));
     Decision::record(Change::of(marks))
 }
 
-fn announcement(log: &[ActionRecord], kind: &Kind) -> [Mark; 2] {
+fn announcement(log: &[ActionRecord], kind: &Kind) -> [StepUpdate; 2] {
     let message = format!("noted the newest of {} entries in Nova's action log", log.len());
     [
-        Mark::done(kind.prepare, message).by(action_log::baseline(log)),
-        Mark::running(kind.issue, format!("asking Nova for a {}", kind.word)),
+        StepUpdate::done(kind.prepare, message).by(action_log::baseline(log)),
+        StepUpdate::running(kind.issue, format!("asking Nova for a {}", kind.word)),
     ]
 }
 
 /// Asks Nova, once it is certain that it has not been asked.
-fn issue(seen: &Seen, server: &Server, kind: &Kind) -> Decision<RebootKind> {
+fn issue(seen: &Observed, server: &Server, kind: &Kind) -> Decision<RebootKind> {
     if !seen.is_settled(kind) {
         return Decision::wait(kind.issue, "looking for a call that may still be on its way to Nova");
     }
     if *kind == HARD
-        && let Heard::Succeeded(id) = seen.heard(&SOFT)
+        && let CallState::Succeeded(id) = seen.heard(&SOFT)
     {
         return complete(&SOFT, id);
     }
@@ -199,7 +201,7 @@ fn issue(seen: &Seen, server: &Server, kind: &Kind) -> Decision<RebootKind> {
     }
 }
 
-fn under_way(seen: &Seen, kind: &Kind, id: Option<String>) -> Decision<RebootKind> {
+fn under_way(seen: &Observed, kind: &Kind, id: Option<String>) -> Decision<RebootKind> {
     if seen.step(kind.wait).is_none_or(|step| step.state == StepState::Pending) {
         return Decision::record(accepted(kind, id));
     }
@@ -209,7 +211,7 @@ fn under_way(seen: &Seen, kind: &Kind, id: Option<String>) -> Decision<RebootKin
     if let Some(stop) = &seen.stop {
         return Decision::End(Outcome::stopped(stop, "the soft reboot goes on in Nova, no hard one follows"));
     }
-    let late = Mark::failed(SOFT.wait, "the soft reboot did not end in time; a hard one follows");
+    let late = StepUpdate::failed(SOFT.wait, "the soft reboot did not end in time; a hard one follows");
     let [noted, asking] = announcement(&seen.log, &HARD);
     Decision::record(Change {
         plan: vec![HARD.prepare, HARD.issue, HARD.wait],
@@ -220,8 +222,8 @@ fn under_way(seen: &Seen, kind: &Kind, id: Option<String>) -> Decision<RebootKin
 fn complete(kind: &Kind, id: String) -> Decision<RebootKind> {
     let message = format!("Nova's action log says that the {} succeeded", kind.word);
     let marks = [
-        Mark::done(kind.issue, format!("Nova accepted the {}", kind.word)).by(Some(id)),
-        Mark::done(kind.wait, message.clone()),
+        StepUpdate::done(kind.issue, format!("Nova accepted the {}", kind.word)).by(Some(id)),
+        StepUpdate::done(kind.wait, message.clone()),
     ];
     Decision::End(Outcome::complete(message, Change::of(marks)))
 }
@@ -241,14 +243,14 @@ mod tests {
     }
 
     /// A soft reboot as far as these steps; what a step has seen of Nova is its request id.
-    fn seen(steps: &[(&str, StepState, Option<&str>)], log: &[ActionRecord]) -> Seen {
+    fn seen(steps: &[(&str, StepState, Option<&str>)], log: &[ActionRecord]) -> Observed {
         let step = |(name, state, id): &(&str, StepState, Option<&str>)| OperationStep {
             name: (*name).to_owned(),
             state: *state,
             request_id: id.map(str::to_owned),
             ..OperationStep::default()
         };
-        Seen {
+        Observed {
             server: Some(Server { status: "ACTIVE".to_owned(), ..Server::default() }),
             log: [log, &[record("old", Some("Success"))]].concat(),
             steps: steps.iter().map(step).collect(),
@@ -272,7 +274,7 @@ mod tests {
         }
     }
 
-    fn task(seen: &mut Seen, task: &str) {
+    fn task(seen: &mut Observed, task: &str) {
         seen.server = Some(Server { task_state: Some(task.to_owned()), ..Server::default() });
     }
 
@@ -292,11 +294,11 @@ mod tests {
         ];
         let (running, over, error) =
             (record("s", None), record("s", Some("Success")), record("s", Some("Error")));
-        let with = |mut seen: Seen, change: fn(&mut Seen)| {
+        let with = |mut seen: Observed, change: fn(&mut Observed)| {
             change(&mut seen);
             seen
         };
-        let stopped = |seen: Seen| Seen { stop: stop(), ..seen };
+        let stopped = |seen: Observed| Observed { stop: stop(), ..seen };
         let table = [
             ("first", seen(&[], &[]), "PrepareSoftReboot:Done SoftReboot:Running"),
             ("stopped at first", stopped(seen(&[], &[])), "Cancelled Requested"),

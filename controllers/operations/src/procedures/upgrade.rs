@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use controllers_infrastructure::{Image, ImageQuery, Server};
 use kube::ResourceExt;
 
-use crate::core::claim::{IMAGE, Target};
-use crate::core::decision::{Change, Decision, Mark, Outcome};
+use crate::core::claim::{IMAGE, UpgradeTarget};
+use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
 use crate::core::procedure::{Procedure, Trouble};
-use crate::core::target::{Stop, Subject};
+use crate::core::target::{Stop, Target};
 use crate::procedures::image::{self, Unfound};
 
 /// The one step that every upgrade begins with.
@@ -55,9 +55,9 @@ pub(crate) fn is_free(operation: &MachineOperation) -> bool {
 }
 
 /// Where an upgrade whose way was chosen goes, without the new server.
-pub(crate) fn target(subject: &Subject) -> Target {
+pub(crate) fn target(subject: &Target) -> UpgradeTarget {
     let result = subject.operation.status.as_ref().and_then(|status| status.result.as_ref());
-    Target {
+    UpgradeTarget {
         version: subject.operation.spec.upgrade.clone().unwrap_or_default().version,
         image: result.and_then(|result| result.image_id.clone()).unwrap_or_default(),
         server: None,
@@ -65,7 +65,7 @@ pub(crate) fn target(subject: &Subject) -> Target {
 }
 
 /// What is said of an upgrade that is done: where it went, in which way, and why in that one.
-pub(crate) fn done(subject: &Subject, way: Way) -> String {
+pub(crate) fn done(subject: &Target, way: Way) -> String {
     let why = subject.step(CHOOSE).and_then(|step| step.message.as_deref()).unwrap_or_default();
     format!("upgraded to {} by {}: {why}", target(subject).version, way.word())
 }
@@ -76,7 +76,7 @@ pub(crate) struct Choose;
 
 /// What a decision is made from.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct Observed {
     server: Option<Server>,
     from: Option<String>,
     to: String,
@@ -89,11 +89,11 @@ pub(crate) struct Seen {
 
 #[async_trait]
 impl Procedure for Choose {
-    type Seen = Seen;
+    type Observed = Observed;
     /// There is nothing to do in choosing.
     type Effect = std::convert::Infallible;
 
-    async fn observe(subject: &Subject) -> Result<Seen, Trouble> {
+    async fn observe(subject: &Target) -> Result<Observed, Trouble> {
         let upgrade = subject.operation.spec.upgrade.clone().unwrap_or_default();
         let server = subject.server(subject.server_id().unwrap_or_default()).await?;
         let from = subject.machine.spec.version.clone();
@@ -107,7 +107,7 @@ impl Procedure for Choose {
             Ok(query) => Ok((query.clone(), subject.cloud.images(&query).await?)),
             Err(unfound) => Err(unfound),
         };
-        Ok(Seen {
+        Ok(Observed {
             server,
             from,
             to: upgrade.version,
@@ -118,7 +118,7 @@ impl Procedure for Choose {
         })
     }
 
-    fn decide(seen: &Seen) -> Decision<Self::Effect> {
+    fn decide(seen: &Observed) -> Decision<Self::Effect> {
         choice(seen).map_or_else(
             |outcome| Decision::End(*outcome),
             |(way, image, why)| {
@@ -130,12 +130,12 @@ impl Procedure for Choose {
                     ..OperationResult::default()
                 };
                 let plan = steps(way);
-                Decision::record(Change { plan, ..Change::of([Mark::done(CHOOSE, why)]).with(result) })
+                Decision::record(Change { plan, ..Change::of([StepUpdate::done(CHOOSE, why)]).with(result) })
             },
         )
     }
 
-    async fn act(_subject: &Subject, effect: &Self::Effect) -> Result<Change, Trouble> {
+    async fn act(_subject: &Target, effect: &Self::Effect) -> Result<Change, Trouble> {
         match *effect {}
     }
 }
@@ -149,7 +149,7 @@ fn steps(way: Way) -> Vec<&'static str> {
 }
 
 /// The name of the image that the server has now.
-async fn present_image(subject: &Subject, server: Option<&Server>) -> Result<Option<String>, Trouble> {
+async fn present_image(subject: &Target, server: Option<&Server>) -> Result<Option<String>, Trouble> {
     let infrastructure = &subject.infrastructure;
     let upgraded = infrastructure.annotations().get(IMAGE).cloned();
     let id = server.and_then(|server| server.image_id.clone()).or(upgraded);
@@ -161,7 +161,7 @@ async fn present_image(subject: &Subject, server: Option<&Server>) -> Result<Opt
     Ok(found.into_iter().next().map(|image| image.name))
 }
 
-fn choice(seen: &Seen) -> Result<(Way, &Image, String), Box<Outcome>> {
+fn choice(seen: &Observed) -> Result<(Way, &Image, String), Box<Outcome>> {
     if let Some(stop) = &seen.stop {
         return Err(Box::new(Outcome::stopped(stop, "the server was not touched")));
     }
@@ -204,9 +204,9 @@ fn least_disruptive(
 mod tests {
     use super::*;
 
-    fn seen(strategy: UpgradeStrategy, from_image: bool, from: &str) -> Seen {
+    fn seen(strategy: UpgradeStrategy, from_image: bool, from: &str) -> Observed {
         let image = Image { id: "i".to_owned(), status: "active".to_owned(), ..Image::default() };
-        Seen {
+        Observed {
             server: Some(Server { image_id: from_image.then(|| "old".to_owned()), ..Server::default() }),
             from: Some(from.to_owned()),
             to: "v1.30.0".to_owned(),
@@ -229,11 +229,11 @@ mod tests {
             (seen(Replace, true, "v1.29.0"), "Replace"),
             (seen(Auto, true, "v1.28.0"), "VersionSkew"),
             (seen(Auto, true, "v1.30.0"), "VersionSkew"),
-            (Seen { image_named: true, ..seen(Auto, true, "v1.30.0") }, "Rebuild"),
-            (Seen { server: None, ..seen(Auto, true, "v1.29.0") }, "ServerMissing"),
-            (Seen { stop, ..seen(Auto, true, "v1.29.0") }, "Requested"),
+            (Observed { image_named: true, ..seen(Auto, true, "v1.30.0") }, "Rebuild"),
+            (Observed { server: None, ..seen(Auto, true, "v1.29.0") }, "ServerMissing"),
+            (Observed { stop, ..seen(Auto, true, "v1.29.0") }, "Requested"),
             (
-                Seen { found: Ok((ImageQuery::default(), Vec::new())), ..seen(Auto, true, "v1.29.0") },
+                Observed { found: Ok((ImageQuery::default(), Vec::new())), ..seen(Auto, true, "v1.29.0") },
                 "ImageNotFound",
             ),
         ];

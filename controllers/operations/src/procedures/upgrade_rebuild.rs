@@ -5,11 +5,11 @@ use apiserver_types::{OperationResult, OperationStep, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{ActionRecord, CloudError, ErrorClass, Rebuild as RebuildCall, Server};
 
-use crate::core::action_log::{self, Heard, heard};
-use crate::core::claim::{self, Target};
-use crate::core::decision::{Call, Change, Decision, Mark, Outcome};
+use crate::core::action_log::{self, CallState, heard};
+use crate::core::claim::{self, UpgradeTarget};
+use crate::core::decision::{Call, Change, Decision, Outcome, StepUpdate};
 use crate::core::procedure::{Procedure, Trouble};
-use crate::core::target::{Stop, Subject, find};
+use crate::core::target::{Stop, Target, find};
 use crate::procedures::upgrade::{self, Way};
 
 /// Nova's word for it.
@@ -42,11 +42,11 @@ pub(crate) enum Effect {
 
 /// What a decision is made from.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct Observed {
     server: Option<Server>,
     log: Vec<ActionRecord>,
     steps: Vec<OperationStep>,
-    target: Target,
+    target: UpgradeTarget,
     settled: bool,
     claimed: bool,
     recorded: bool,
@@ -58,15 +58,15 @@ pub(crate) struct Seen {
 
 #[async_trait]
 impl Procedure for Rebuild {
-    type Seen = Seen;
+    type Observed = Observed;
     type Effect = Effect;
 
-    async fn observe(subject: &Subject) -> Result<Seen, Trouble> {
+    async fn observe(subject: &Target) -> Result<Observed, Trouble> {
         let id = subject.server_id().unwrap_or_default();
         let server = subject.server(id).await?;
         let log = if server.is_some() { subject.cloud.actions(id).await? } else { Vec::new() };
         let target = upgrade::target(subject);
-        Ok(Seen {
+        Ok(Observed {
             server,
             log,
             steps: subject.steps().to_vec(),
@@ -80,34 +80,34 @@ impl Procedure for Rebuild {
         })
     }
 
-    fn decide(seen: &Seen) -> Decision<Effect> {
+    fn decide(seen: &Observed) -> Decision<Effect> {
         let Some(server) = &seen.server else {
             let message = "Nova does not know the Machine's server (any more)";
             return Decision::End(Outcome::failed(REBUILD, "ServerMissing", message));
         };
         let (announce, issue) = (find(&seen.steps, PREPARE), find(&seen.steps, REBUILD));
         match heard(&seen.log, ACTION, announce, issue, seen.settled) {
-            Heard::Unannounced => prepare(seen),
-            Heard::Nothing => ask(seen, server),
-            Heard::UnderWay(id) if issue.is_none_or(|step| step.state != StepState::Done) => {
+            CallState::Unannounced => prepare(seen),
+            CallState::Nothing => ask(seen, server),
+            CallState::UnderWay(id) if issue.is_none_or(|step| step.state != StepState::Done) => {
                 Decision::record(accepted(id))
             }
-            Heard::UnderWay(_) => Decision::wait(AWAIT, "waiting for Nova to finish the rebuild"),
-            Heard::Succeeded(id) => succeeded(seen, server, id),
-            Heard::Failed(id, words) => {
+            CallState::UnderWay(_) => Decision::wait(AWAIT, "waiting for Nova to finish the rebuild"),
+            CallState::Succeeded(id) => succeeded(seen, server, id),
+            CallState::Failed(id, words) => {
                 failed(seen, "RebuildFailed", &format!("the rebuild failed: {words} (request id {id})"))
             }
-            Heard::Lost(baseline) => {
+            CallState::Lost(baseline) => {
                 Decision::End(Outcome::failed(AWAIT, "LogLost", action_log::lost(ACTION, &baseline)))
             }
         }
     }
 
-    async fn act(subject: &Subject, effect: &Effect) -> Result<Change, Trouble> {
+    async fn act(subject: &Target, effect: &Effect) -> Result<Change, Trouble> {
         match effect {
             Effect::Claim => {
                 claim::claim(subject).await?;
-                Ok(Change::of([Mark::done(claim::STEP, "the server's reconciler leaves it alone")]))
+                Ok(Change::of([StepUpdate::done(claim::STEP, "the server's reconciler leaves it alone")]))
             }
             Effect::Rebuild => {
                 let call = RebuildCall {
@@ -120,12 +120,12 @@ impl Procedure for Rebuild {
             }
             Effect::Record => {
                 claim::record(subject, &upgrade::target(subject)).await?;
-                Ok(Change::of([Mark::done(RECORD, "the Machine has its new version")]))
+                Ok(Change::of([StepUpdate::done(RECORD, "the Machine has its new version")]))
             }
         }
     }
 
-    fn refused(seen: &Seen, call: &Call<Effect>, error: &CloudError) -> Decision<Effect> {
+    fn refused(seen: &Observed, call: &Call<Effect>, error: &CloudError) -> Decision<Effect> {
         if call.effect == Effect::Rebuild && error.class != ErrorClass::NotFound {
             return failed(seen, error.class.reason(), &error.to_string());
         }
@@ -135,13 +135,13 @@ impl Procedure for Rebuild {
 
 fn accepted(request: Option<String>) -> Change {
     Change::of([
-        Mark::done(REBUILD, "Nova accepted the rebuild").by(request),
-        Mark::running(AWAIT, "waiting for Nova to finish the rebuild"),
+        StepUpdate::done(REBUILD, "Nova accepted the rebuild").by(request),
+        StepUpdate::running(AWAIT, "waiting for Nova to finish the rebuild"),
     ])
 }
 
 /// Everything that must be so before Nova is asked.
-fn prepare(seen: &Seen) -> Decision<Effect> {
+fn prepare(seen: &Observed) -> Decision<Effect> {
     if let Some(stop) = &seen.stop {
         return Decision::End(Outcome::stopped(stop, "the server was not rebuilt"));
     }
@@ -150,14 +150,14 @@ fn prepare(seen: &Seen) -> Decision<Effect> {
     }
     let message = format!("noted the newest of {} entries in Nova's action log", seen.log.len());
     Decision::record(Change::of([
-        Mark::done(claim::STEP, "the server's reconciler leaves it alone"),
-        Mark::done(PREPARE, message).by(action_log::baseline(&seen.log)),
-        Mark::running(REBUILD, "asking Nova for a rebuild"),
+        StepUpdate::done(claim::STEP, "the server's reconciler leaves it alone"),
+        StepUpdate::done(PREPARE, message).by(action_log::baseline(&seen.log)),
+        StepUpdate::running(REBUILD, "asking Nova for a rebuild"),
     ]))
 }
 
 /// Asks Nova, once it is certain that it has not been asked.
-fn ask(seen: &Seen, server: &Server) -> Decision<Effect> {
+fn ask(seen: &Observed, server: &Server) -> Decision<Effect> {
     if !seen.settled {
         return Decision::wait(REBUILD, "looking for a call that may still be on its way to Nova");
     }
@@ -172,7 +172,7 @@ fn ask(seen: &Seen, server: &Server) -> Decision<Effect> {
     }
 }
 
-fn succeeded(seen: &Seen, server: &Server, id: String) -> Decision<Effect> {
+fn succeeded(seen: &Observed, server: &Server, id: String) -> Decision<Effect> {
     if server.image_id.as_ref() != Some(&seen.target.image) {
         let message = format!(
             "the rebuild that Nova's log shows (request id {id}) was another one: the server's image is {}",
@@ -183,30 +183,30 @@ fn succeeded(seen: &Seen, server: &Server, id: String) -> Decision<Effect> {
     let over = find(&seen.steps, AWAIT).is_some_and(|step| step.state == StepState::Done);
     if !over {
         return Decision::record(Change::of([
-            Mark::done(REBUILD, "Nova accepted the rebuild").by(Some(id)),
-            Mark::done(AWAIT, "Nova's action log says that the rebuild succeeded"),
-            Mark::running(RECORD, "writing the new version"),
+            StepUpdate::done(REBUILD, "Nova accepted the rebuild").by(Some(id)),
+            StepUpdate::done(AWAIT, "Nova's action log says that the rebuild succeeded"),
+            StepUpdate::running(RECORD, "writing the new version"),
         ]));
     }
     if !seen.recorded {
         return Decision::act(RECORD, Effect::Record);
     }
-    let mark = Mark::done(RECORD, "the Machine has its new version");
+    let mark = StepUpdate::done(RECORD, "the Machine has its new version");
     Decision::End(Outcome::complete(seen.done.clone(), Change::of([mark])))
 }
 
 /// A rebuild that does not work: a replacement if that is allowed, and else the end.
-fn failed(seen: &Seen, reason: &'static str, message: &str) -> Decision<Effect> {
+fn failed(seen: &Observed, reason: &'static str, message: &str) -> Decision<Effect> {
     if !seen.free || seen.stop.is_some() {
         return Decision::End(Outcome::failed(AWAIT, reason, message));
     }
     let result =
         OperationResult { strategy: Some(Way::Replace.word().to_owned()), ..OperationResult::default() };
     let marks = [
-        Mark::done(upgrade::CHOOSE, format!("{message}; so the server is replaced")),
-        Mark::skipped(REBUILD, message),
-        Mark::failed(AWAIT, message),
-        Mark::skipped(RECORD, "a replacement follows"),
+        StepUpdate::done(upgrade::CHOOSE, format!("{message}; so the server is replaced")),
+        StepUpdate::skipped(REBUILD, message),
+        StepUpdate::failed(AWAIT, message),
+        StepUpdate::skipped(RECORD, "a replacement follows"),
     ];
     let plan = crate::procedures::upgrade_replace::plan();
     Decision::record(Change { plan, ..Change::of(marks).with(result) })

@@ -3,7 +3,7 @@
 use apiserver_types::{Cluster, Machine, OpenStackCluster};
 use kube::ResourceExt;
 
-use super::observe::Seen;
+use super::observe::Observed;
 use crate::ownership;
 
 /// What to do next with a Cluster that is being deleted.
@@ -22,7 +22,7 @@ pub(super) enum Step {
 }
 
 /// Says what to do next. Pure and total.
-pub(super) fn next_step(cluster: &Cluster, seen: &Seen) -> Step {
+pub(super) fn next_step(cluster: &Cluster, seen: &Observed) -> Step {
     for machines in [&seen.workers, &seen.control_plane] {
         let name = |machine: &Machine| machine.name_any();
         let staying = machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none());
@@ -66,7 +66,7 @@ mod tests {
         cluster.metadata.uid = Some("u".to_owned());
         let mut infrastructure = OpenStackCluster::new("c", OpenStackClusterSpec::default());
         infrastructure.metadata.owner_references = Some(vec![ownership::reference(&cluster, true)]);
-        let mut seen = Seen {
+        let mut seen = Observed {
             infrastructure: Some(infrastructure),
             control_plane: vec![machine("cp", false)],
             workers: vec![machine("w1", true), machine("w2", false)],

@@ -8,14 +8,14 @@ mod watch;
 use std::time::Duration;
 
 use apiserver_types::{Cluster, Machine, OpenStackCluster};
-use controllers_runtime::{ControllerContext, Next, Severity, Trouble, now, paused, write_status};
+use controllers_runtime::{ControllerContext, Next, ReconcileError, Severity, now, paused, write_status};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::ownership;
 use deletion::Step;
-use observe::Seen;
+use observe::Observed;
 
 pub use watch::run;
 
@@ -48,13 +48,13 @@ impl ClusterReconciler {
         match Box::pin(self.pass(object)).await {
             Ok(next) => Ok(next.into()),
             Err(trouble) if trouble.is_conflict() => Ok(Next::After(Duration::ZERO)),
-            Err(Trouble::Api(error)) => Err(error),
-            Err(Trouble::Waiting { .. }) => Ok(Next::After(WAITING)),
+            Err(ReconcileError::Api(error)) => Err(error),
+            Err(ReconcileError::Waiting { .. }) => Ok(Next::After(WAITING)),
             Err(_) => Ok(Next::Retry(WAITING)),
         }
     }
 
-    async fn pass(&self, object: &Cluster) -> Result<Option<Duration>, Trouble> {
+    async fn pass(&self, object: &Cluster) -> Result<Option<Duration>, ReconcileError> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<Cluster> = Api::namespaced(self.context.client.clone(), &namespace);
         let Some(mut cluster) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
@@ -68,7 +68,7 @@ impl ClusterReconciler {
         }
         crate::finalizers::add(&api, &mut cluster, FINALIZER).await?;
         let taken = self.take(&cluster, &mut seen).await;
-        if matches!(taken, Err(Trouble::Api(_))) {
+        if matches!(taken, Err(ReconcileError::Api(_))) {
             return taken.map(|()| None);
         }
         let trouble = taken.as_ref().err().map(ToString::to_string);
@@ -78,7 +78,7 @@ impl ClusterReconciler {
     }
 
     /// Makes the infrastructure its own.
-    async fn take(&self, cluster: &Cluster, seen: &mut Seen) -> Result<(), Trouble> {
+    async fn take(&self, cluster: &Cluster, seen: &mut Observed) -> Result<(), ReconcileError> {
         let Some(infrastructure) = &mut seen.infrastructure else { return Ok(()) };
         let namespace = cluster.namespace().unwrap_or_default();
         let api: Api<OpenStackCluster> = Api::namespaced(self.context.client.clone(), &namespace);
@@ -95,8 +95,8 @@ impl ClusterReconciler {
         &self,
         api: &Api<Cluster>,
         cluster: &mut Cluster,
-        seen: &Seen,
-    ) -> Result<(), Trouble> {
+        seen: &Observed,
+    ) -> Result<(), ReconcileError> {
         let known = cluster.spec.control_plane_endpoint.as_ref().is_some_and(|it| it.host.is_some());
         let found = seen.infrastructure.as_ref().and_then(|it| it.spec.control_plane_endpoint.clone());
         let Some(found) =
@@ -116,10 +116,10 @@ impl ClusterReconciler {
         &self,
         api: &Api<Cluster>,
         cluster: Cluster,
-        seen: &Seen,
+        seen: &Observed,
         deletion: Option<&Step>,
         trouble: Option<&str>,
-    ) -> Result<Cluster, Trouble> {
+    ) -> Result<Cluster, ReconcileError> {
         let mut new = cluster.clone();
         report::report(&mut new, seen, deletion, trouble, &now());
         let before = cluster.status.as_ref().and_then(|status| status.phase);
@@ -136,8 +136,8 @@ impl ClusterReconciler {
         &self,
         api: &Api<Cluster>,
         cluster: Cluster,
-        seen: &Seen,
-    ) -> Result<Option<Duration>, Trouble> {
+        seen: &Observed,
+    ) -> Result<Option<Duration>, ReconcileError> {
         if !cluster.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(None);
         }
@@ -151,7 +151,7 @@ impl ClusterReconciler {
         Ok(Some(WAITING))
     }
 
-    async fn act(&self, cluster: &Cluster, seen: &Seen, step: &Step) -> Result<(), Trouble> {
+    async fn act(&self, cluster: &Cluster, seen: &Observed, step: &Step) -> Result<(), ReconcileError> {
         let namespace = cluster.namespace().unwrap_or_default();
         match (step, &seen.infrastructure) {
             (Step::DeleteMachines(names), _) => {
@@ -173,7 +173,7 @@ impl ClusterReconciler {
 }
 
 /// Deletes this very object; one that is gone needs no more.
-async fn delete<K>(api: &Api<K>, object: &K) -> Result<(), Trouble>
+async fn delete<K>(api: &Api<K>, object: &K) -> Result<(), ReconcileError>
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {

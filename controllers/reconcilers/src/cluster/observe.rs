@@ -1,7 +1,7 @@
 //! What a Cluster is decided from.
 
 use apiserver_types::{Cluster, Machine, OpenStackCluster};
-use controllers_runtime::Trouble;
+use controllers_runtime::ReconcileError;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
@@ -15,14 +15,14 @@ pub(super) const INFRASTRUCTURE_KIND: &str = "OpenStackCluster";
 
 /// What there is around a Cluster.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct Observed {
     pub infrastructure: Option<OpenStackCluster>,
     pub control_plane: Vec<Machine>,
     pub workers: Vec<Machine>,
 }
 
 /// Looks.
-pub(super) async fn look(client: &Client, cluster: &Cluster) -> Result<Seen, Trouble> {
+pub(super) async fn look(client: &Client, cluster: &Cluster) -> Result<Observed, ReconcileError> {
     let namespace = cluster.namespace().unwrap_or_default();
     let reference = cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == INFRASTRUCTURE_KIND);
     let api: Api<OpenStackCluster> = Api::namespaced(client.clone(), &namespace);
@@ -39,10 +39,10 @@ pub(super) async fn look(client: &Client, cluster: &Cluster) -> Result<Seen, Tro
     });
     let (control_plane, workers) =
         machines.partition(|machine| machine.labels().contains_key(CONTROL_PLANE_LABEL));
-    Ok(Seen { infrastructure, control_plane, workers })
+    Ok(Observed { infrastructure, control_plane, workers })
 }
 
-impl Seen {
+impl Observed {
     /// Whether the infrastructure was complete once.
     pub(super) fn provisioned(&self) -> bool {
         let status = self.infrastructure.as_ref().and_then(|it| it.status.as_ref());

@@ -9,7 +9,7 @@ use apiserver_types::{
 use kube::ResourceExt;
 
 use super::deletion::Step;
-use super::observe::{INFRASTRUCTURE_KIND, Seen};
+use super::observe::{INFRASTRUCTURE_KIND, Observed};
 use crate::paused;
 
 /// What a Cluster's availability is made of.
@@ -18,7 +18,7 @@ const PARTS: [&str; 3] = ["InfrastructureReady", "RemoteConnectionProbe", "Contr
 /// Writes what was seen into the status. `deletion`: what it waits for, if it is being deleted.
 pub(super) fn report(
     cluster: &mut Cluster,
-    seen: &Seen,
+    seen: &Observed,
     deletion: Option<&Step>,
     trouble: Option<&str>,
     now: &Time,
@@ -48,7 +48,7 @@ pub(super) fn report(
     status.observed_generation = generation;
 }
 
-fn copy(status: &mut ClusterStatus, seen: &Seen) {
+fn copy(status: &mut ClusterStatus, seen: &Observed) {
     if seen.provisioned() {
         let initialization = status.initialization.get_or_insert_with(ClusterInitialization::default);
         initialization.infrastructure_provisioned = Some(true);
@@ -90,7 +90,7 @@ fn counts(machines: &[Machine]) -> ReplicaCounts {
     }
 }
 
-fn phase(cluster: &Cluster, seen: &Seen) -> ClusterPhase {
+fn phase(cluster: &Cluster, seen: &Observed) -> ClusterPhase {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref();
     let reachable = endpoint.is_some_and(|it| it.host.is_some() && it.port.is_some());
     match cluster.metadata.deletion_timestamp {
@@ -101,7 +101,7 @@ fn phase(cluster: &Cluster, seen: &Seen) -> ClusterPhase {
     }
 }
 
-fn infrastructure(cluster: &Cluster, seen: &Seen, trouble: Option<&str>, now: &Time) -> Condition {
+fn infrastructure(cluster: &Cluster, seen: &Observed, trouble: Option<&str>, now: &Time) -> Condition {
     let kind = "InfrastructureReady";
     let no = |reason: &str, message: &str| {
         Condition::new(kind, ConditionStatus::False, reason, message, now.clone())
@@ -134,7 +134,7 @@ fn initialized_by(machines: &[Machine]) -> bool {
     machines.iter().any(|machine| machine.status.as_ref().is_some_and(|status| status.node_ref.is_some()))
 }
 
-fn initialized(seen: &Seen, now: &Time) -> Condition {
+fn initialized(seen: &Observed, now: &Time) -> Condition {
     let kind = "ControlPlaneInitialized";
     if initialized_by(&seen.control_plane) {
         return Condition::new(kind, ConditionStatus::True, "Initialized", "", now.clone());

@@ -53,7 +53,7 @@ impl std::fmt::Debug for GarbageCollector {
 const QUEUE: &str = "garbage_collector_attempt_to_delete";
 
 /// What a watch of one kind tells.
-type Told = (usize, Event<PartialObjectMeta<DynamicObject>>);
+type EventText = (usize, Event<PartialObjectMeta<DynamicObject>>);
 
 impl GarbageCollector {
     /// A collector of these kinds.
@@ -144,7 +144,7 @@ impl State {
         }
     }
 
-    fn take(&mut self, (kind, event): Told) {
+    fn take(&mut self, (kind, event): EventText) {
         match event {
             Event::Apply(object) => {
                 if let Some(node) = Node::read(kind, &object) {

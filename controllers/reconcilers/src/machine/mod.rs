@@ -8,14 +8,14 @@ mod watch;
 use std::time::Duration;
 
 use apiserver_types::{Machine, OpenStackMachine};
-use controllers_runtime::{ControllerContext, Next, Severity, Trouble, now, paused, write_status};
+use controllers_runtime::{ControllerContext, Next, ReconcileError, Severity, now, paused, write_status};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::ownership;
 use deletion::Step;
-use observe::Seen;
+use observe::Observed;
 
 pub use watch::run;
 
@@ -48,13 +48,13 @@ impl MachineReconciler {
         match Box::pin(self.pass(object)).await {
             Ok(next) => Ok(next.into()),
             Err(trouble) if trouble.is_conflict() => Ok(Next::After(Duration::ZERO)),
-            Err(Trouble::Api(error)) => Err(error),
-            Err(Trouble::Waiting { .. }) => Ok(Next::After(WAITING)),
+            Err(ReconcileError::Api(error)) => Err(error),
+            Err(ReconcileError::Waiting { .. }) => Ok(Next::After(WAITING)),
             Err(_) => Ok(Next::Retry(WAITING)),
         }
     }
 
-    async fn pass(&self, object: &Machine) -> Result<Option<Duration>, Trouble> {
+    async fn pass(&self, object: &Machine) -> Result<Option<Duration>, ReconcileError> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
         let Some(mut machine) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
@@ -69,7 +69,7 @@ impl MachineReconciler {
             return self.delete(&api, machine, &mut seen).await;
         }
         let taken = self.take(&api, &mut machine, &mut seen).await;
-        if matches!(taken, Err(Trouble::Api(_))) {
+        if matches!(taken, Err(ReconcileError::Api(_))) {
             return taken.map(|()| None);
         }
         let trouble = taken.as_ref().err().map(ToString::to_string);
@@ -79,11 +79,16 @@ impl MachineReconciler {
     }
 
     /// Takes its place: finalizer, owner, label; and makes the infrastructure its own.
-    async fn take(&self, api: &Api<Machine>, machine: &mut Machine, seen: &mut Seen) -> Result<(), Trouble> {
+    async fn take(
+        &self,
+        api: &Api<Machine>,
+        machine: &mut Machine,
+        seen: &mut Observed,
+    ) -> Result<(), ReconcileError> {
         crate::finalizers::add(api, machine, FINALIZER).await?;
         let Some(cluster) = &seen.cluster else {
             let message = format!("Cluster {} does not exist", machine.spec.cluster_name);
-            return Err(Trouble::waiting("WaitingForCluster", message));
+            return Err(ReconcileError::waiting("WaitingForCluster", message));
         };
         let name = cluster.name_any();
         ownership::take(api, machine, ownership::reference(cluster, false), &name).await?;
@@ -105,8 +110,8 @@ impl MachineReconciler {
         &self,
         api: &Api<Machine>,
         machine: &mut Machine,
-        seen: &Seen,
-    ) -> Result<(), Trouble> {
+        seen: &Observed,
+    ) -> Result<(), ReconcileError> {
         let provider_id = seen.infrastructure.as_ref().and_then(|it| it.spec.provider_id.clone());
         let Some(provider_id) = provider_id.filter(|_| seen.provisioned()) else { return Ok(()) };
         if machine.spec.provider_id.as_ref() == Some(&provider_id) {
@@ -124,10 +129,10 @@ impl MachineReconciler {
         &self,
         api: &Api<Machine>,
         machine: Machine,
-        seen: &Seen,
+        seen: &Observed,
         deletion: Option<&Step>,
         trouble: Option<&str>,
-    ) -> Result<Machine, Trouble> {
+    ) -> Result<Machine, ReconcileError> {
         let mut new = machine.clone();
         report::report(&mut new, seen, deletion, trouble, &now());
         let before = machine.status.as_ref().and_then(|status| status.phase);
@@ -144,8 +149,8 @@ impl MachineReconciler {
         &self,
         api: &Api<Machine>,
         machine: Machine,
-        seen: &mut Seen,
-    ) -> Result<Option<Duration>, Trouble> {
+        seen: &mut Observed,
+    ) -> Result<Option<Duration>, ReconcileError> {
         if !machine.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(None);
         }

@@ -1,7 +1,7 @@
 //! What a Machine is decided from.
 
 use apiserver_types::{Cluster, Machine, OpenStackMachine};
-use controllers_runtime::Trouble;
+use controllers_runtime::ReconcileError;
 use kube::{Api, Client, ResourceExt};
 
 /// The one kind of infrastructure there is.
@@ -9,7 +9,7 @@ pub(super) const INFRASTRUCTURE_KIND: &str = "OpenStackMachine";
 
 /// What there is around a Machine.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct Observed {
     pub cluster: Option<Cluster>,
     pub infrastructure: Option<OpenStackMachine>,
     /// Whether the bootstrap data has a name.
@@ -17,7 +17,7 @@ pub(super) struct Seen {
 }
 
 /// Looks.
-pub(super) async fn look(client: &Client, machine: &Machine) -> Result<Seen, Trouble> {
+pub(super) async fn look(client: &Client, machine: &Machine) -> Result<Observed, ReconcileError> {
     let namespace = machine.namespace().unwrap_or_default();
     let clusters: Api<Cluster> = Api::namespaced(client.clone(), &namespace);
     let infrastructure: Api<OpenStackMachine> = Api::namespaced(client.clone(), &namespace);
@@ -26,14 +26,14 @@ pub(super) async fn look(client: &Client, machine: &Machine) -> Result<Seen, Tro
         INFRASTRUCTURE_KIND => infrastructure.get_opt(&reference.name).await?,
         _ => None,
     };
-    Ok(Seen {
+    Ok(Observed {
         cluster: clusters.get_opt(&machine.spec.cluster_name).await?,
         infrastructure,
         bootstrapped: machine.spec.bootstrap.data_secret_name.as_deref().is_some_and(|name| !name.is_empty()),
     })
 }
 
-impl Seen {
+impl Observed {
     /// Whether the server was complete once.
     pub(super) fn provisioned(&self) -> bool {
         let status = self.infrastructure.as_ref().and_then(|it| it.status.as_ref());

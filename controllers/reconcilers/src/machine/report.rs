@@ -7,7 +7,7 @@ use apiserver_types::{
 use kube::ResourceExt;
 
 use super::deletion::Step;
-use super::observe::{INFRASTRUCTURE_KIND, Seen};
+use super::observe::{INFRASTRUCTURE_KIND, Observed};
 use crate::paused;
 
 /// What a Machine's readiness is made of, in the order in which it fails.
@@ -16,7 +16,7 @@ const PARTS: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeHe
 /// Writes what was seen into the status. `deletion`: what it waits for, if it is being deleted.
 pub(super) fn report(
     machine: &mut Machine,
-    seen: &Seen,
+    seen: &Observed,
     deletion: Option<&Step>,
     trouble: Option<&str>,
     now: &Time,
@@ -59,7 +59,7 @@ pub(super) fn report(
 }
 
 /// Takes over what the infrastructure says: addresses, place, milestones. What it does not say stays.
-fn copy(status: &mut MachineStatus, seen: &Seen) {
+fn copy(status: &mut MachineStatus, seen: &Observed) {
     let initialization = status.initialization.get_or_insert_with(MachineInitialization::default);
     if seen.bootstrapped {
         initialization.bootstrap_data_secret_created = Some(true);
@@ -90,7 +90,7 @@ fn address(from: &apiserver_types::NodeAddress) -> Option<MachineAddress> {
     Some(MachineAddress { address: from.address.clone(), kind })
 }
 
-fn phase(machine: &Machine, seen: &Seen) -> MachinePhase {
+fn phase(machine: &Machine, seen: &Observed) -> MachinePhase {
     let status = machine.status.as_ref();
     let provisioned = seen.provisioned()
         || status.and_then(|it| it.initialization.as_ref()).and_then(|it| it.infrastructure_provisioned)
@@ -105,7 +105,7 @@ fn phase(machine: &Machine, seen: &Seen) -> MachinePhase {
     }
 }
 
-fn bootstrap(machine: &Machine, seen: &Seen, now: &Time) -> Condition {
+fn bootstrap(machine: &Machine, seen: &Observed, now: &Time) -> Condition {
     let kind = "BootstrapConfigReady";
     match (seen.bootstrapped, &machine.spec.bootstrap.config_ref) {
         (true, None) => Condition::new(kind, ConditionStatus::True, "DataSecretProvided", "", now.clone()),
@@ -125,7 +125,7 @@ fn bootstrap(machine: &Machine, seen: &Seen, now: &Time) -> Condition {
     }
 }
 
-fn infrastructure(machine: &Machine, seen: &Seen, trouble: Option<&str>, now: &Time) -> Condition {
+fn infrastructure(machine: &Machine, seen: &Observed, trouble: Option<&str>, now: &Time) -> Condition {
     let kind = "InfrastructureReady";
     let no = |reason: &str, message: &str| {
         Condition::new(kind, ConditionStatus::False, reason, message, now.clone())

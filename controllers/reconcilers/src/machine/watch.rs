@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::MachineReconciler;
-use crate::change_predicate::News;
+use crate::change_predicate::ChangePredicate;
 
 /// Machines worked on at the same time; a pass is a few calls inside the process.
 const CONCURRENCY: u16 = 32;
@@ -34,7 +34,7 @@ pub async fn run(context: ControllerContext, shutdown: CancellationToken) {
             .map(|machine| ObjectRef::from_obj(&**machine))
             .collect()
     };
-    let news = News::default();
+    let news = ChangePredicate::default();
     let of_cluster = move |cluster: Cluster| -> Vec<ObjectRef<Machine>> {
         // A Cluster's status is made of its Machines'; what they need of it is in its spec.
         if !news.is_new(&cluster) {

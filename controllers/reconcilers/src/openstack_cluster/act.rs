@@ -6,14 +6,14 @@ use apiserver_types::{ApiEndpoint, OpenStackCluster};
 use controllers_infrastructure::{
     Cloud, ErrorClass, NewFloatingIp, NewNetwork, NewRouter, NewSubnet, SecurityGroupRule, TaggedKind,
 };
-use controllers_runtime::{JOURNAL_ANNOTATION, Mark, Trouble};
+use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::decide::Step;
-use super::desired::{NetworkWish, SubnetWish, Wanted};
-use super::observe::Seen;
+use super::desired::{Desired, NetworkWish, SubnetWish};
+use super::observe::Observed;
 use super::rules::Role;
 use crate::names;
 
@@ -21,12 +21,12 @@ use crate::names;
 pub(super) struct Actor<'a> {
     pub api: &'a Api<OpenStackCluster>,
     pub cloud: &'a Arc<dyn Cloud>,
-    pub wanted: &'a Wanted,
-    pub mark: &'a Mark,
+    pub wanted: &'a Desired,
+    pub mark: &'a OwnershipTag,
 }
 
 /// What was made or changed, for an Event: reason and message.
-pub(super) type Told = Option<(&'static str, String)>;
+pub(super) type EventText = Option<(&'static str, String)>;
 
 impl Actor<'_> {
     /// Makes one effect.
@@ -34,8 +34,8 @@ impl Actor<'_> {
         &self,
         step: Step,
         object: &mut OpenStackCluster,
-        seen: &mut Seen,
-    ) -> Result<Told, Trouble> {
+        seen: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
         match step {
             Step::Journal(entries) => {
                 for (kind, name) in entries {
@@ -53,7 +53,7 @@ impl Actor<'_> {
         }
     }
 
-    async fn in_cloud(&self, step: Step, seen: &mut Seen) -> Result<Told, Trouble> {
+    async fn in_cloud(&self, step: Step, seen: &mut Observed) -> Result<EventText, ReconcileError> {
         let told = match step {
             Step::CreateNetwork => self.create_network(seen).await?,
             Step::CreateSubnet { network } => self.create_subnet(seen, network).await?,
@@ -112,7 +112,7 @@ impl Actor<'_> {
         Ok(told)
     }
 
-    async fn create_network(&self, seen: &mut Seen) -> Result<Told, Trouble> {
+    async fn create_network(&self, seen: &mut Observed) -> Result<EventText, ReconcileError> {
         let (mtu, port_security) = match &self.wanted.network {
             NetworkWish::Managed { mtu, port_security } => (*mtu, *port_security),
             NetworkWish::Existing(_) => (None, None),
@@ -126,7 +126,11 @@ impl Actor<'_> {
         Ok(Some(("NetworkCreated", told)))
     }
 
-    async fn create_subnet(&self, seen: &mut Seen, network_id: String) -> Result<Told, Trouble> {
+    async fn create_subnet(
+        &self,
+        seen: &mut Observed,
+        network_id: String,
+    ) -> Result<EventText, ReconcileError> {
         let SubnetWish::Managed { cidr, dns_nameservers, allocation_pools } = &self.wanted.subnets else {
             return Ok(None);
         };
@@ -148,7 +152,11 @@ impl Actor<'_> {
         Ok(Some(("SubnetCreated", told)))
     }
 
-    async fn create_router(&self, seen: &mut Seen, external: String) -> Result<Told, Trouble> {
+    async fn create_router(
+        &self,
+        seen: &mut Observed,
+        external: String,
+    ) -> Result<EventText, ReconcileError> {
         let name = self.wanted.name.clone();
         let new = NewRouter {
             name: name.clone(),
@@ -163,7 +171,7 @@ impl Actor<'_> {
         Ok(Some(("RouterCreated", told)))
     }
 
-    async fn create_group(&self, seen: &mut Seen, role: Role) -> Result<Told, Trouble> {
+    async fn create_group(&self, seen: &mut Observed, role: Role) -> Result<EventText, ReconcileError> {
         let Some(wish) = self.wanted.groups.iter().find(|wish| wish.role == role) else { return Ok(None) };
         let group = self.cloud.create_security_group(&wish.name, &self.mark.description()).await?;
         seen.journal.learn(names::SECURITY_GROUP, &wish.name, &group.id);
@@ -174,10 +182,10 @@ impl Actor<'_> {
 
     async fn create_floating_ip(
         &self,
-        seen: &mut Seen,
+        seen: &mut Observed,
         network_id: String,
         address: Option<String>,
-    ) -> Result<Told, Trouble> {
+    ) -> Result<EventText, ReconcileError> {
         let description = self.mark.description();
         let new = NewFloatingIp { network_id, address, description, port_id: None };
         let floating_ip = self.cloud.create_floating_ip(&new).await?;
@@ -190,10 +198,10 @@ impl Actor<'_> {
     async fn set_endpoint(
         &self,
         object: &mut OpenStackCluster,
-        seen: &mut Seen,
+        seen: &mut Observed,
         host: String,
         port: i32,
-    ) -> Result<Told, Trouble> {
+    ) -> Result<EventText, ReconcileError> {
         let change = json!({
             "metadata": {"resourceVersion": object.resource_version()},
             "spec": {"controlPlaneEndpoint": ApiEndpoint { host: Some(host.clone()), port: Some(port) }},
@@ -208,8 +216,8 @@ impl Actor<'_> {
     pub(super) async fn write_journal(
         &self,
         object: &mut OpenStackCluster,
-        seen: &Seen,
-    ) -> Result<(), Trouble> {
+        seen: &Observed,
+    ) -> Result<(), ReconcileError> {
         let text = seen.journal.text();
         if object.annotations().get(JOURNAL_ANNOTATION) == Some(&text) {
             return Ok(());
@@ -224,14 +232,14 @@ impl Actor<'_> {
 }
 
 /// What is gone already was deleted.
-pub(super) fn gone(result: controllers_infrastructure::CloudResult<()>) -> Result<(), Trouble> {
+pub(super) fn gone(result: controllers_infrastructure::CloudResult<()>) -> Result<(), ReconcileError> {
     match result {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-fn note_tags(seen: &mut Seen, kind: TaggedKind, id: &str, tags: &[String]) {
+fn note_tags(seen: &mut Observed, kind: TaggedKind, id: &str, tags: &[String]) {
     let tags = tags.to_vec();
     match kind {
         TaggedKind::Network => seen.network.iter_mut().for_each(|it| it.tags.clone_from(&tags)),

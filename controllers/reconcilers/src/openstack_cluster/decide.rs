@@ -1,10 +1,10 @@
 //! The one thing to do next for a cluster.
 
 use controllers_infrastructure::{NewSecurityGroupRule, TaggedKind};
-use controllers_runtime::Mark;
+use controllers_runtime::OwnershipTag;
 
-use super::desired::{EndpointWish, GroupWish, NetworkWish, RouterWish, SubnetWish, Wanted};
-use super::observe::{Seen, intended};
+use super::desired::{Desired, EndpointWish, GroupWish, NetworkWish, RouterWish, SubnetWish};
+use super::observe::{Observed, intended};
 use super::rules::{Role, same_traffic};
 
 /// What to do.
@@ -30,7 +30,7 @@ pub(super) enum Step {
     RemoveRule { role: Role, id: String },
     /// Allocate a floating IP on this network.
     CreateFloatingIp { external: String, address: Option<String> },
-    /// Mark something of ours.
+    /// OwnershipTag something of ours.
     Tag { kind: TaggedKind, id: String, tags: Vec<String> },
     /// Write the endpoint into the spec.
     SetEndpoint { host: String, port: i32 },
@@ -40,7 +40,7 @@ pub(super) enum Step {
 
 impl Step {
     /// What it attempts in the cloud, for errors: names the object.
-    pub(super) fn attempt(&self, wanted: &Wanted) -> String {
+    pub(super) fn attempt(&self, wanted: &Desired) -> String {
         let name = &wanted.name;
         let group = |role: &Role| {
             let wish = wanted.groups.iter().find(|wish| wish.role == *role);
@@ -67,7 +67,7 @@ impl Step {
 }
 
 /// Says what to do next. Pure and total.
-pub(super) fn next_step(wanted: &Wanted, mark: &Mark, seen: &Seen) -> Step {
+pub(super) fn next_step(wanted: &Desired, mark: &OwnershipTag, seen: &Observed) -> Step {
     let missing = intended(wanted).into_iter().filter(|(kind, name)| !seen.journal.has(kind, name));
     let missing: Vec<_> = missing.collect();
     if !missing.is_empty() {
@@ -81,7 +81,7 @@ pub(super) fn next_step(wanted: &Wanted, mark: &Mark, seen: &Seen) -> Step {
         .unwrap_or(Step::Nothing)
 }
 
-fn network(wanted: &Wanted, seen: &Seen) -> Option<Step> {
+fn network(wanted: &Desired, seen: &Observed) -> Option<Step> {
     let Some(network) = &seen.network else {
         return matches!(wanted.network, NetworkWish::Managed { .. }).then_some(Step::CreateNetwork);
     };
@@ -93,7 +93,7 @@ fn network(wanted: &Wanted, seen: &Seen) -> Option<Step> {
         .then(|| Step::SetDnsNameservers { subnet: subnet.id.clone(), nameservers: dns_nameservers.clone() })
 }
 
-fn router(wanted: &Wanted, seen: &Seen) -> Option<Step> {
+fn router(wanted: &Desired, seen: &Observed) -> Option<Step> {
     let subnet = seen.subnets.first()?;
     match (&wanted.router, &seen.router) {
         (RouterWish::None, _) | (RouterWish::Existing(_), None) => None,
@@ -106,7 +106,7 @@ fn router(wanted: &Wanted, seen: &Seen) -> Option<Step> {
     }
 }
 
-fn groups(wanted: &Wanted, seen: &Seen) -> Option<Step> {
+fn groups(wanted: &Desired, seen: &Observed) -> Option<Step> {
     // All groups before any rule, since rules name groups.
     let absent = wanted.groups.iter().find(|wish| !seen.groups.contains_key(&wish.role));
     if let Some(wish) = absent {
@@ -115,7 +115,7 @@ fn groups(wanted: &Wanted, seen: &Seen) -> Option<Step> {
     wanted.groups.iter().find_map(|wish| rules(wish, seen))
 }
 
-fn rules(wish: &GroupWish, seen: &Seen) -> Option<Step> {
+fn rules(wish: &GroupWish, seen: &Observed) -> Option<Step> {
     let group = seen.groups.get(&wish.role)?;
     let id_of = |role: Role| seen.groups.get(&role).map(|group| group.id.clone());
     let wanted: Vec<NewSecurityGroupRule> =
@@ -131,7 +131,7 @@ fn rules(wish: &GroupWish, seen: &Seen) -> Option<Step> {
     surplus.map(|rule| Step::RemoveRule { role: wish.role, id: rule.id.clone() })
 }
 
-fn endpoint(wanted: &Wanted, seen: &Seen) -> Option<Step> {
+fn endpoint(wanted: &Desired, seen: &Observed) -> Option<Step> {
     let host = match (&wanted.endpoint, &seen.floating_ip) {
         (EndpointWish::Fixed(address), _) => address.clone(),
         (EndpointWish::Floating(_), Some(found)) => found.address.clone(),
@@ -147,7 +147,7 @@ fn endpoint(wanted: &Wanted, seen: &Seen) -> Option<Step> {
     (!complete).then_some(Step::SetEndpoint { host, port: wanted.port })
 }
 
-fn tags(wanted: &Wanted, mark: &Mark, seen: &Seen) -> Option<Step> {
+fn tags(wanted: &Desired, mark: &OwnershipTag, seen: &Observed) -> Option<Step> {
     let network = seen.network.iter().map(|it| (TaggedKind::Network, &it.id, &it.tags, &it.description));
     let subnets = seen.subnets.iter().map(|it| (TaggedKind::Subnet, &it.id, &it.tags, &it.description));
     let router = seen.router.iter().map(|it| (TaggedKind::Router, &it.id, &it.tags, &it.description));

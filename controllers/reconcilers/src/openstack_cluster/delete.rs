@@ -1,7 +1,7 @@
 //! Takes away exactly what was made for a cluster, in order.
 
 use controllers_infrastructure::{FloatingIpQuery, Port, PortQuery};
-use controllers_runtime::{Entry, Journal, Trouble};
+use controllers_runtime::{Entry, Journal, ReconcileError};
 
 use super::act::gone;
 use super::observe::Observer;
@@ -23,7 +23,10 @@ pub(super) fn next_entry(journal: &Journal) -> Option<Entry> {
 }
 
 /// Takes away what one entry names, if it is there and bears our mark. Says what was done.
-pub(super) async fn take_away(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, Trouble> {
+pub(super) async fn take_away(
+    observer: &Observer<'_>,
+    entry: &Entry,
+) -> Result<Option<String>, ReconcileError> {
     let cloud = observer.cloud;
     match entry.kind.as_str() {
         names::FLOATING_IP => floating_ip(observer, entry).await,
@@ -55,7 +58,7 @@ pub(super) async fn take_away(observer: &Observer<'_>, entry: &Entry) -> Result<
     }
 }
 
-async fn floating_ip(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, Trouble> {
+async fn floating_ip(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, ReconcileError> {
     let mut found = observer.owned_floating_ip().await?;
     if found.is_none() && entry.id.is_some() {
         // Its description was changed by hand; the tag still says whose it is.
@@ -68,7 +71,7 @@ async fn floating_ip(observer: &Observer<'_>, entry: &Entry) -> Result<Option<St
 }
 
 /// Neutron has no mark on interfaces; but the subnet bears it, and nobody else has connected that one.
-async fn router_interface(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, Trouble> {
+async fn router_interface(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, ReconcileError> {
     for subnet in observer.owned_subnets(None, &entry.name, "").await? {
         let query = PortQuery { network_id: Some(subnet.network_id.clone()), ..PortQuery::default() };
         let on_subnet =
@@ -89,7 +92,7 @@ async fn router_interface(observer: &Observer<'_>, entry: &Entry) -> Result<Opti
     Ok(None)
 }
 
-async fn router(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, Trouble> {
+async fn router(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, ReconcileError> {
     let Some(router) = observer.owned_router(entry.id.as_deref(), &entry.name).await? else {
         return Ok(None);
     };

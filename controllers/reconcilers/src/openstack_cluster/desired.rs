@@ -11,7 +11,7 @@ const API_PORT: i32 = 6443;
 
 /// What a cluster is to have.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Wanted {
+pub(super) struct Desired {
     /// Base of all names: `k8s-clusterapi-cluster-<namespace>-<cluster>`.
     pub name: String,
     pub network: NetworkWish,
@@ -82,7 +82,7 @@ pub(super) enum EndpointWish {
     LoadBalancer,
 }
 
-impl Wanted {
+impl Desired {
     /// Reads a spec. `cluster` is the name of the Cluster that owns it.
     pub(super) fn read(object: &OpenStackCluster, cluster: &str) -> Self {
         let spec = &object.spec;

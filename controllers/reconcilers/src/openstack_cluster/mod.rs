@@ -20,15 +20,15 @@ use std::time::Duration;
 use apiserver_types::{Cluster, OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{Cloud, ErrorClass};
 use controllers_runtime::{
-    ControllerContext, Journal, Mark, Next, Pace, Severity, Trouble, now, paused, write_status,
+    ControllerContext, Journal, Next, OwnershipTag, Pace, ReconcileError, Severity, now, paused, write_status,
 };
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
 use act::Actor;
 use decide::Step;
-use desired::Wanted;
-use observe::{Observer, Seen};
+use desired::Desired;
+use observe::{Observed, Observer};
 use report::Ending;
 
 pub use watch::run;
@@ -87,7 +87,7 @@ impl OpenStackClusterReconciler {
         &self,
         api: &Api<OpenStackCluster>,
         object: &mut OpenStackCluster,
-    ) -> Result<Option<Duration>, Trouble> {
+    ) -> Result<Option<Duration>, ReconcileError> {
         let cluster = self.cluster(object).await?;
         if paused(object, cluster.as_ref()) || object.annotations().contains_key(MANAGED_BY) {
             return Ok(None);
@@ -100,7 +100,7 @@ impl OpenStackClusterReconciler {
     }
 
     /// The Cluster that owns it.
-    async fn cluster(&self, object: &OpenStackCluster) -> Result<Option<Cluster>, Trouble> {
+    async fn cluster(&self, object: &OpenStackCluster) -> Result<Option<Cluster>, ReconcileError> {
         let owner = object.owner_references().iter().find(|owner| owner.kind == "Cluster");
         let Some(owner) = owner else { return Ok(None) };
         let api: Api<Cluster> =
@@ -113,21 +113,21 @@ impl OpenStackClusterReconciler {
         api: &Api<OpenStackCluster>,
         object: &mut OpenStackCluster,
         cluster: &Cluster,
-    ) -> Result<Option<Duration>, Trouble> {
+    ) -> Result<Option<Duration>, ReconcileError> {
         crate::finalizers::add(api, object, FINALIZER).await?;
-        let mark = Mark::of(object);
-        let wanted = Wanted::read(object, &cluster.name_any());
+        let mark = OwnershipTag::of(object);
+        let wanted = Desired::read(object, &cluster.name_any());
         let endpoint = object.spec.control_plane_endpoint.clone().unwrap_or_default();
         let endpoint = endpoint.host.map(|host| (host, endpoint.port.unwrap_or_default()));
         let mut seen = observe::begin(Journal::of(object), endpoint);
         let result = self.work(api, object, &wanted, &mark, &mut seen).await;
-        if result.as_ref().is_err_and(|trouble| matches!(trouble, Trouble::Api(_))) {
+        if result.as_ref().is_err_and(|trouble| matches!(trouble, ReconcileError::Api(_))) {
             return result.map(|()| None);
         }
         let ending = result.as_ref().map_or_else(Ending::Stopped, |()| Ending::Complete);
         let before = object.clone();
         // An outage says nothing of what is there; a name that matches nothing does.
-        let unresolved = matches!(&result, Err(Trouble::Cloud(error))
+        let unresolved = matches!(&result, Err(ReconcileError::Cloud(error))
             if matches!(error.class, ErrorClass::NotFound | ErrorClass::Ambiguous));
         match &result {
             Err(trouble) if !seen.looked && !unresolved => report::report_stopped(object, trouble, &now()),
@@ -141,10 +141,10 @@ impl OpenStackClusterReconciler {
         &self,
         api: &Api<OpenStackCluster>,
         object: &mut OpenStackCluster,
-        wanted: &Wanted,
-        mark: &Mark,
-        seen: &mut Seen,
-    ) -> Result<(), Trouble> {
+        wanted: &Desired,
+        mark: &OwnershipTag,
+        seen: &mut Observed,
+    ) -> Result<(), ReconcileError> {
         let cloud = self.cloud(object).await?;
         Observer { cloud: &cloud, wanted, mark }.look(seen).await?;
         let actor = Actor { api, cloud: &cloud, wanted, mark };
@@ -170,7 +170,7 @@ impl OpenStackClusterReconciler {
         result
     }
 
-    async fn cloud(&self, object: &OpenStackCluster) -> Result<Arc<dyn Cloud>, Trouble> {
+    async fn cloud(&self, object: &OpenStackCluster) -> Result<Arc<dyn Cloud>, ReconcileError> {
         self.context.cloud(&object.namespace().unwrap_or_default(), &object.spec.identity_ref).await
     }
 
@@ -178,14 +178,14 @@ impl OpenStackClusterReconciler {
         &self,
         api: &Api<OpenStackCluster>,
         object: &mut OpenStackCluster,
-    ) -> Result<Option<Duration>, Trouble> {
+    ) -> Result<Option<Duration>, ReconcileError> {
         if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(None);
         }
         if !crate::moved(object) {
             let result = self.take_away(api, object).await;
             if let Err(trouble) = &result
-                && !matches!(trouble, Trouble::Api(_))
+                && !matches!(trouble, ReconcileError::Api(_))
             {
                 let before = object.clone();
                 report::report_stopped(object, trouble, &now());
@@ -201,15 +201,15 @@ impl OpenStackClusterReconciler {
         &self,
         api: &Api<OpenStackCluster>,
         object: &mut OpenStackCluster,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ReconcileError> {
         self.machines_are_gone(object).await?;
         let mut seen = observe::begin(Journal::of(object), None);
         if seen.journal.entries().is_empty() {
             return Ok(());
         }
         let cloud = self.cloud(object).await?;
-        let mark = Mark::of(object);
-        let wanted = Wanted::read(object, "");
+        let mark = OwnershipTag::of(object);
+        let wanted = Desired::read(object, "");
         let observer = Observer { cloud: &cloud, wanted: &wanted, mark: &mark };
         let actor = Actor { api, cloud: &cloud, wanted: &wanted, mark: &mark };
         while let Some(entry) = delete::next_entry(&seen.journal) {
@@ -225,7 +225,7 @@ impl OpenStackClusterReconciler {
     }
 
     /// Servers use the network, so they go first.
-    async fn machines_are_gone(&self, object: &OpenStackCluster) -> Result<(), Trouble> {
+    async fn machines_are_gone(&self, object: &OpenStackCluster) -> Result<(), ReconcileError> {
         let Some(cluster) = object.labels().get(crate::CLUSTER_NAME_LABEL) else { return Ok(()) };
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
@@ -239,15 +239,15 @@ impl OpenStackClusterReconciler {
         if left.is_empty() {
             return Ok(());
         }
-        Err(Trouble::waiting(
+        Err(ReconcileError::waiting(
             "WaitingForMachines",
             format!("waiting for OpenStackMachines to go: {}", left.join(", ")),
         ))
     }
 
     /// Tells of a trouble once; its repetitions count.
-    async fn tell(&self, object: &OpenStackCluster, trouble: &Trouble) {
-        if let Trouble::Cloud(error) = trouble {
+    async fn tell(&self, object: &OpenStackCluster, trouble: &ReconcileError) {
+        if let ReconcileError::Cloud(error) = trouble {
             let events = &self.context.events;
             events.record(object, Severity::Warning, error.class.reason(), &error.to_string()).await;
         }

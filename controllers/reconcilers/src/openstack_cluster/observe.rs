@@ -7,15 +7,15 @@ use controllers_infrastructure::{
     Cloud, FloatingIp, FloatingIpQuery, Network, NetworkQuery, PortQuery, Router, SecurityGroup,
     SecurityGroupQuery, Subnet, SubnetQuery,
 };
-use controllers_runtime::{Journal, Mark, Trouble};
+use controllers_runtime::{Journal, OwnershipTag, ReconcileError};
 
-use super::desired::{EndpointWish, NetworkWish, RouterWish, SubnetWish, Wanted};
+use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::rules::Role;
 use crate::{names, queries};
 
 /// What there is.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Seen {
+pub(super) struct Observed {
     pub journal: Journal,
     pub network: Option<Network>,
     pub subnets: Vec<Subnet>,
@@ -39,13 +39,13 @@ pub(super) struct Seen {
 /// Looks at everything that a cluster wants.
 pub(super) struct Observer<'a> {
     pub cloud: &'a Arc<dyn Cloud>,
-    pub wanted: &'a Wanted,
-    pub mark: &'a Mark,
+    pub wanted: &'a Desired,
+    pub mark: &'a OwnershipTag,
 }
 
 impl Observer<'_> {
     /// Looks. `seen` begins with what is known without the cloud.
-    pub(super) async fn look(&self, seen: &mut Seen) -> Result<(), Trouble> {
+    pub(super) async fn look(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
         self.network(seen).await?;
         self.subnets(seen).await?;
         self.external(seen).await?;
@@ -63,7 +63,7 @@ impl Observer<'_> {
         Ok(())
     }
 
-    async fn network(&self, seen: &mut Seen) -> Result<(), Trouble> {
+    async fn network(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
         seen.network = match &self.wanted.network {
             NetworkWish::Managed { .. } => {
                 self.owned_network(seen.journal.id(names::NETWORK, &self.wanted.name), &self.wanted.name)
@@ -74,7 +74,7 @@ impl Observer<'_> {
         Ok(())
     }
 
-    async fn existing_network(&self, query: &NetworkQuery) -> Result<Network, Trouble> {
+    async fn existing_network(&self, query: &NetworkQuery) -> Result<Network, ReconcileError> {
         let anything = NetworkQuery { external: Some(false), ..NetworkQuery::default() };
         let query = match &self.wanted.subnets {
             // Nothing is said of the network itself: it is the one its subnets are on.
@@ -89,7 +89,7 @@ impl Observer<'_> {
         one(self.cloud.networks(&query).await?, "spec.network", &queries::words(&query))
     }
 
-    async fn subnets(&self, seen: &mut Seen) -> Result<(), Trouble> {
+    async fn subnets(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
         let Some(network) = &seen.network else { return Ok(()) };
         let on_it = SubnetQuery { network_id: Some(network.id.clone()), ..SubnetQuery::default() };
         seen.subnets = match &self.wanted.subnets {
@@ -111,7 +111,7 @@ impl Observer<'_> {
         Ok(())
     }
 
-    async fn external(&self, seen: &mut Seen) -> Result<(), Trouble> {
+    async fn external(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
         let Some(query) = &self.wanted.external else { return Ok(()) };
         let found = self.cloud.networks(query).await?;
         let unnamed = *query == NetworkQuery { external: Some(true), ..NetworkQuery::default() };
@@ -123,7 +123,7 @@ impl Observer<'_> {
         Ok(())
     }
 
-    async fn router(&self, seen: &mut Seen) -> Result<(), Trouble> {
+    async fn router(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
         seen.router = match &self.wanted.router {
             RouterWish::None => return Ok(()),
             RouterWish::Existing(query) => {
@@ -149,7 +149,7 @@ impl Observer<'_> {
         Ok(())
     }
 
-    async fn floating_ip(&self, seen: &mut Seen) -> Result<(), Trouble> {
+    async fn floating_ip(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
         seen.floating_ip = match &self.wanted.endpoint {
             EndpointWish::Floating(Some(address)) | EndpointWish::Given { host: address, floating: true } => {
                 let query = FloatingIpQuery { address: Some(address.clone()), ..FloatingIpQuery::default() };
@@ -164,7 +164,7 @@ impl Observer<'_> {
     }
 
     /// Whether a router has a port on a subnet.
-    pub(super) async fn connected(&self, router: &str, subnet: &str) -> Result<bool, Trouble> {
+    pub(super) async fn connected(&self, router: &str, subnet: &str) -> Result<bool, ReconcileError> {
         let query = PortQuery { device_id: Some(router.to_owned()), ..PortQuery::default() };
         let ports = self.cloud.ports(&query).await?;
         let on_subnet = |ip: &controllers_infrastructure::FixedIp| ip.subnet_id.as_deref() == Some(subnet);
@@ -176,7 +176,7 @@ impl Observer<'_> {
         &self,
         id: Option<&str>,
         name: &str,
-    ) -> Result<Option<Network>, Trouble> {
+    ) -> Result<Option<Network>, ReconcileError> {
         for query in by_id_and_name(id, name) {
             let found = self.cloud.networks(&query).await?;
             let ours = found.into_iter().find(|it| self.mark.is_on(&it.tags, &it.description));
@@ -193,7 +193,7 @@ impl Observer<'_> {
         id: Option<&str>,
         name: &str,
         network: &str,
-    ) -> Result<Vec<Subnet>, Trouble> {
+    ) -> Result<Vec<Subnet>, ReconcileError> {
         for NetworkQuery { id, name, .. } in by_id_and_name(id, name) {
             let network_id = (!network.is_empty()).then(|| network.to_owned());
             let query = SubnetQuery { id, name, network_id, ..SubnetQuery::default() };
@@ -207,7 +207,11 @@ impl Observer<'_> {
     }
 
     /// The router that bears our mark, by its id or by its name.
-    pub(super) async fn owned_router(&self, id: Option<&str>, name: &str) -> Result<Option<Router>, Trouble> {
+    pub(super) async fn owned_router(
+        &self,
+        id: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Router>, ReconcileError> {
         for query in by_id_and_name(id, name) {
             let found = self.cloud.routers(&query).await?;
             let ours = found.into_iter().find(|it| self.mark.is_on(&it.tags, &it.description));
@@ -223,7 +227,7 @@ impl Observer<'_> {
         &self,
         id: Option<&str>,
         name: &str,
-    ) -> Result<Option<SecurityGroup>, Trouble> {
+    ) -> Result<Option<SecurityGroup>, ReconcileError> {
         for NetworkQuery { id, name, .. } in by_id_and_name(id, name) {
             let query = SecurityGroupQuery { id, name, ..SecurityGroupQuery::default() };
             let found = self.cloud.security_groups(&query).await?;
@@ -236,7 +240,7 @@ impl Observer<'_> {
     }
 
     /// The floating IP that bears our mark. It has no name, so the mark alone finds it.
-    pub(super) async fn owned_floating_ip(&self) -> Result<Option<FloatingIp>, Trouble> {
+    pub(super) async fn owned_floating_ip(&self) -> Result<Option<FloatingIp>, ReconcileError> {
         let query =
             FloatingIpQuery { description: Some(self.mark.description()), ..FloatingIpQuery::default() };
         Ok(self.cloud.floating_ips(&query).await?.into_iter().next())
@@ -244,12 +248,12 @@ impl Observer<'_> {
 }
 
 /// What is known of a cluster without the cloud.
-pub(super) fn begin(journal: Journal, endpoint: Option<(String, i32)>) -> Seen {
-    Seen { journal, endpoint, ..Seen::default() }
+pub(super) fn begin(journal: Journal, endpoint: Option<(String, i32)>) -> Observed {
+    Observed { journal, endpoint, ..Observed::default() }
 }
 
 /// The journal's entries for all that is to be made, so that they are written before anything is.
-pub(super) fn intended(wanted: &Wanted) -> Vec<(&'static str, String)> {
+pub(super) fn intended(wanted: &Desired) -> Vec<(&'static str, String)> {
     let mut entries = Vec::new();
     if matches!(wanted.network, NetworkWish::Managed { .. }) {
         entries.push((names::NETWORK, wanted.name.clone()));
@@ -277,9 +281,9 @@ fn by_id_and_name(id: Option<&str>, name: &str) -> Vec<NetworkQuery> {
 }
 
 /// Exactly one, or why not.
-fn one<T>(mut found: Vec<T>, field: &str, wanted: &str) -> Result<T, Trouble> {
+fn one<T>(mut found: Vec<T>, field: &str, wanted: &str) -> Result<T, ReconcileError> {
     match found.len() {
         1 => Ok(found.remove(0)),
-        count => Err(Trouble::unresolved(count, field, wanted)),
+        count => Err(ReconcileError::unresolved(count, field, wanted)),
     }
 }

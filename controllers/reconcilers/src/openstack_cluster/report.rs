@@ -5,10 +5,10 @@ use apiserver_types::{
     OpenStackCluster, OpenStackClusterStatus, RouterStatus, SecurityGroupStatus, SubnetStatus, Time,
     condition, remove_condition, set_condition,
 };
-use controllers_runtime::Trouble;
+use controllers_runtime::ReconcileError;
 
-use super::desired::{EndpointWish, NetworkWish, RouterWish, SubnetWish, Wanted};
-use super::observe::Seen;
+use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
+use super::observe::Observed;
 use super::rules::Role;
 
 /// What a pass ended with.
@@ -16,14 +16,14 @@ pub(super) enum Ending<'a> {
     /// Everything is there.
     Complete,
     /// It goes on later.
-    Stopped(&'a Trouble),
+    Stopped(&'a ReconcileError),
 }
 
 /// Writes what was seen into the status.
 pub(super) fn report(
     object: &mut OpenStackCluster,
-    wanted: &Wanted,
-    seen: &Seen,
+    wanted: &Desired,
+    seen: &Observed,
     ending: &Ending<'_>,
     now: &Time,
 ) {
@@ -81,7 +81,7 @@ pub(super) fn report(
 }
 
 /// Writes into the status why nothing can be done at all, or that it is being deleted.
-pub(super) fn report_stopped(object: &mut OpenStackCluster, trouble: &Trouble, now: &Time) {
+pub(super) fn report_stopped(object: &mut OpenStackCluster, trouble: &ReconcileError, now: &Time) {
     let generation = object.metadata.generation;
     let conditions = object.status.get_or_insert_default().conditions.get_or_insert_default();
     let condition =
@@ -124,7 +124,7 @@ impl Part {
     }
 }
 
-fn network(wanted: &Wanted, seen: &Seen) -> Part {
+fn network(wanted: &Desired, seen: &Observed) -> Part {
     let managed = matches!(wanted.network, NetworkWish::Managed { .. });
     match (&seen.network, seen.subnets.is_empty()) {
         (Some(network), true) if !managed && matches!(wanted.subnets, SubnetWish::All) => {
@@ -135,7 +135,7 @@ fn network(wanted: &Wanted, seen: &Seen) -> Part {
     }
 }
 
-fn router(wanted: &Wanted, seen: &Seen) -> Part {
+fn router(wanted: &Desired, seen: &Observed) -> Part {
     match &wanted.router {
         RouterWish::None => Part::Done,
         // Nobody named an external network and there is none: a cluster without a way out.
@@ -148,7 +148,7 @@ fn router(wanted: &Wanted, seen: &Seen) -> Part {
     }
 }
 
-fn groups(wanted: &Wanted, seen: &Seen) -> Part {
+fn groups(wanted: &Desired, seen: &Observed) -> Part {
     let complete = |wish: &super::desired::GroupWish| {
         let id_of = |role: Role| seen.groups.get(&role).map(|group| group.id.clone());
         seen.groups.get(&wish.role).is_some_and(|group| {
@@ -163,7 +163,7 @@ fn groups(wanted: &Wanted, seen: &Seen) -> Part {
     Part::when(wanted.groups.iter().all(complete))
 }
 
-fn endpoint(wanted: &Wanted, seen: &Seen) -> Part {
+fn endpoint(wanted: &Desired, seen: &Observed) -> Part {
     match &wanted.endpoint {
         _ if seen.endpoint.as_ref().is_some_and(|(_, port)| *port > 0) => Part::Done,
         EndpointWish::LoadBalancer => Part::Wrong(
@@ -191,7 +191,7 @@ fn endpoint(wanted: &Wanted, seen: &Seen) -> Part {
     }
 }
 
-fn things(status: &mut OpenStackClusterStatus, seen: &Seen) {
+fn things(status: &mut OpenStackClusterStatus, seen: &Observed) {
     let tags = |tags: &[String]| (!tags.is_empty()).then(|| tags.to_vec());
     // What was not seen this time is not forgotten: a pass may end before it has looked.
     let network = seen.network.as_ref().map(|network| NetworkStatusWithSubnets {
@@ -234,7 +234,7 @@ fn things(status: &mut OpenStackClusterStatus, seen: &Seen) {
     status.worker_security_group = group(Role::Worker, status.worker_security_group.take());
 }
 
-fn failure_domains(status: &mut OpenStackClusterStatus, seen: &Seen, for_control_planes: &[String]) {
+fn failure_domains(status: &mut OpenStackClusterStatus, seen: &Observed, for_control_planes: &[String]) {
     let domains = seen.zones.iter().map(|zone| FailureDomain {
         name: zone.clone(),
         control_plane: Some(for_control_planes.is_empty() || for_control_planes.contains(zone)),

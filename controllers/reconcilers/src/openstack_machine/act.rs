@@ -9,12 +9,12 @@ use apiserver_types::{
 use controllers_infrastructure::{
     Cloud, CloudError, ErrorClass, FixedIp, NewPort, NewServer, NewVolume, PortUpdate, Server, TaggedKind,
 };
-use controllers_runtime::{JOURNAL_ANNOTATION, Mark, Trouble};
+use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use super::decide::{Seen, Step, Wanted, address_pairs};
+use super::decide::{Desired, Observed, Step, address_pairs};
 use super::desired::{self, VolumeWish};
 use super::observe::is_written;
 use crate::names;
@@ -25,14 +25,14 @@ pub(super) struct Actor<'a> {
     pub cloud: &'a Arc<dyn Cloud>,
     pub machine: &'a Machine,
     pub cluster: &'a OpenStackCluster,
-    pub wanted: &'a Wanted,
+    pub wanted: &'a Desired,
     pub resolved: &'a ResolvedMachineSpec,
-    pub mark: &'a Mark,
+    pub mark: &'a OwnershipTag,
     pub user_data: Option<&'a [u8]>,
 }
 
 /// What was made or changed, for an Event: reason and message.
-type Told = Option<(&'static str, String)>;
+type EventText = Option<(&'static str, String)>;
 
 impl Actor<'_> {
     /// Makes one effect.
@@ -40,8 +40,8 @@ impl Actor<'_> {
         &self,
         step: Step,
         object: &mut OpenStackMachine,
-        seen: &mut Seen,
-    ) -> Result<Told, Trouble> {
+        seen: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
         let attempt = step.attempt(&self.wanted.name);
         self.make(step, object, seen).await.map_err(|trouble| match attempt {
             Some(attempt) => trouble.during(|| attempt),
@@ -53,8 +53,8 @@ impl Actor<'_> {
         &self,
         step: Step,
         object: &mut OpenStackMachine,
-        seen: &mut Seen,
-    ) -> Result<Told, Trouble> {
+        seen: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
         match step {
             Step::Journal(entries) => {
                 for (kind, name) in entries {
@@ -96,9 +96,9 @@ impl Actor<'_> {
     async fn create_volume(
         &self,
         object: &OpenStackMachine,
-        seen: &mut Seen,
+        seen: &mut Observed,
         wish: VolumeWish,
-    ) -> Result<Told, Trouble> {
+    ) -> Result<EventText, ReconcileError> {
         let new = NewVolume {
             name: wish.name.clone(),
             description: self.mark.description(),
@@ -106,7 +106,7 @@ impl Actor<'_> {
             volume_type: wish.kind,
             availability_zone: wish.zone,
             image_id: self.resolved.image_id.clone().filter(|_| wish.root),
-            metadata: [(Mark::METADATA_KEY.to_owned(), self.mark.tag())].into(),
+            metadata: [(OwnershipTag::METADATA_KEY.to_owned(), self.mark.tag())].into(),
         };
         let volume = self.cloud.create_volume(&new).await?;
         seen.journal.learn(names::VOLUME, &wish.name, &volume.id);
@@ -115,7 +115,11 @@ impl Actor<'_> {
         Ok(Some(("VolumeCreated", told)))
     }
 
-    async fn create_port(&self, seen: &mut Seen, spec: ResolvedPortSpec) -> Result<Told, Trouble> {
+    async fn create_port(
+        &self,
+        seen: &mut Observed,
+        spec: ResolvedPortSpec,
+    ) -> Result<EventText, ReconcileError> {
         let port = self.cloud.create_port(&new_port(&spec, self.mark)).await?;
         seen.journal.learn(names::PORT, &spec.name, &port.id);
         let told = format!("created port {} ({})", spec.name, port.id);
@@ -123,7 +127,11 @@ impl Actor<'_> {
         Ok(Some(("PortCreated", told)))
     }
 
-    async fn create_server(&self, object: &OpenStackMachine, seen: &mut Seen) -> Result<Told, Trouble> {
+    async fn create_server(
+        &self,
+        object: &OpenStackMachine,
+        seen: &mut Observed,
+    ) -> Result<EventText, ReconcileError> {
         let new = self.new_server(object, seen);
         let id = self.cloud.create_server(&new).await?;
         seen.journal.learn(names::SERVER, &new.name, &id);
@@ -140,7 +148,7 @@ impl Actor<'_> {
         Ok(Some(("ServerCreated", told)))
     }
 
-    fn new_server(&self, object: &OpenStackMachine, seen: &Seen) -> NewServer {
+    fn new_server(&self, object: &OpenStackMachine, seen: &Observed) -> NewServer {
         let spec = &object.spec;
         let volumes = &self.wanted.volumes;
         let id_of = |name: &str| seen.volumes.get(name).map(|volume| volume.id.clone());
@@ -165,7 +173,12 @@ impl Actor<'_> {
     }
 
     /// Nova could not build it. It may next time, with another server: this one can do nothing.
-    async fn delete_broken(&self, seen: &mut Seen, id: &str, fault: String) -> Result<Told, Trouble> {
+    async fn delete_broken(
+        &self,
+        seen: &mut Observed,
+        id: &str,
+        fault: String,
+    ) -> Result<EventText, ReconcileError> {
         match self.cloud.delete_server(id).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
@@ -181,11 +194,11 @@ impl Actor<'_> {
     /// Cinder could not make it; it may next time.
     async fn delete_broken_volume(
         &self,
-        seen: &mut Seen,
+        seen: &mut Observed,
         name: &str,
         id: &str,
         status: &str,
-    ) -> Result<Told, Trouble> {
+    ) -> Result<EventText, ReconcileError> {
         match self.cloud.delete_volume(id).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
@@ -198,9 +211,9 @@ impl Actor<'_> {
     async fn set_provider_id(
         &self,
         object: &mut OpenStackMachine,
-        seen: &mut Seen,
+        seen: &mut Observed,
         provider_id: String,
-    ) -> Result<Told, Trouble> {
+    ) -> Result<EventText, ReconcileError> {
         let change = json!({
             "metadata": {"resourceVersion": object.resource_version()},
             "spec": {"providerID": provider_id},
@@ -216,8 +229,8 @@ impl Actor<'_> {
 pub(super) async fn write_journal(
     api: &Api<OpenStackMachine>,
     object: &mut OpenStackMachine,
-    seen: &Seen,
-) -> Result<(), Trouble> {
+    seen: &Observed,
+) -> Result<(), ReconcileError> {
     if is_written(object, &seen.journal) {
         return Ok(());
     }
@@ -229,7 +242,7 @@ pub(super) async fn write_journal(
     Ok(())
 }
 
-fn new_port(spec: &ResolvedPortSpec, mark: &Mark) -> NewPort {
+fn new_port(spec: &ResolvedPortSpec, mark: &OwnershipTag) -> NewPort {
     let fixed_ip = |ip: &apiserver_types::ResolvedFixedIp| FixedIp {
         subnet_id: ip.subnet.clone(),
         ip_address: ip.ip_address.clone(),

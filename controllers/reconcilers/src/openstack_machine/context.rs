@@ -7,20 +7,20 @@ use apiserver_types::{
     OperationPhase,
 };
 use controllers_infrastructure::Cloud;
-use controllers_runtime::Trouble;
+use controllers_runtime::ReconcileError;
 use kube::{Api, ResourceExt};
 
 use super::{OpenStackMachineReconciler, observe};
 
 /// Everything around one machine.
-pub(super) struct Surroundings {
+pub(super) struct ReconcileContext {
     pub machine: Machine,
     pub cluster: OpenStackCluster,
 }
 
 impl OpenStackMachineReconciler {
     /// The Machine that owns it.
-    pub(super) async fn machine(&self, object: &OpenStackMachine) -> Result<Option<Machine>, Trouble> {
+    pub(super) async fn machine(&self, object: &OpenStackMachine) -> Result<Option<Machine>, ReconcileError> {
         let owner = object.owner_references().iter().find(|owner| owner.kind == "Machine");
         let Some(owner) = owner else { return Ok(None) };
         let api: Api<Machine> =
@@ -32,7 +32,7 @@ impl OpenStackMachineReconciler {
     pub(super) async fn cluster(
         &self,
         object: &OpenStackMachine,
-    ) -> Result<(Option<Cluster>, Option<OpenStackCluster>), Trouble> {
+    ) -> Result<(Option<Cluster>, Option<OpenStackCluster>), ReconcileError> {
         let namespace = object.namespace().unwrap_or_default();
         let Some(name) = object.labels().get(crate::CLUSTER_NAME_LABEL) else { return Ok((None, None)) };
         let clusters: Api<Cluster> = Api::namespaced(self.context.client.clone(), &namespace);
@@ -47,7 +47,10 @@ impl OpenStackMachineReconciler {
     }
 
     /// The operation that has the server in its hands. One that is over or gone has nothing.
-    pub(super) async fn operation(&self, object: &OpenStackMachine) -> Result<Option<String>, Trouble> {
+    pub(super) async fn operation(
+        &self,
+        object: &OpenStackMachine,
+    ) -> Result<Option<String>, ReconcileError> {
         let Some(name) = object.annotations().get(observe::OPERATION).filter(|name| !name.is_empty()) else {
             return Ok(None);
         };
@@ -66,12 +69,12 @@ impl OpenStackMachineReconciler {
         &self,
         object: &OpenStackMachine,
         cluster: Option<&OpenStackCluster>,
-    ) -> Result<Arc<dyn Cloud>, Trouble> {
+    ) -> Result<Arc<dyn Cloud>, ReconcileError> {
         let own = object.spec.identity_ref.as_ref();
         let identity: Option<&OpenStackIdentityReference> =
             own.or_else(|| cluster.map(|it| &it.spec.identity_ref));
         let Some(identity) = identity else {
-            return Err(Trouble::waiting(
+            return Err(ReconcileError::waiting(
                 "WaitingForClusterInfrastructure",
                 "nothing says which credentials to use",
             ));
@@ -83,8 +86,8 @@ impl OpenStackMachineReconciler {
         &self,
         object: &OpenStackMachine,
         machine: &Machine,
-    ) -> Result<Vec<u8>, Trouble> {
-        let waiting = |message: String| Trouble::waiting("WaitingForBootstrapData", message);
+    ) -> Result<Vec<u8>, ReconcileError> {
+        let waiting = |message: String| ReconcileError::waiting("WaitingForBootstrapData", message);
         let namespace = object.namespace().unwrap_or_default();
         let Some(name) = machine.spec.bootstrap.data_secret_name.as_deref().filter(|name| !name.is_empty())
         else {

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use apiserver_types::ResolvedPortSpec;
 use controllers_infrastructure::{AddressPair, FloatingIp, Port, Server, Volume};
-use controllers_runtime::{Journal, Mark};
+use controllers_runtime::{Journal, OwnershipTag};
 
 use super::desired::VolumeWish;
 use crate::names;
 
 /// What a machine wants, with ids.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Wanted {
+pub(super) struct Desired {
     pub name: String,
     pub ports: Vec<ResolvedPortSpec>,
     pub volumes: Vec<VolumeWish>,
@@ -22,7 +22,7 @@ pub(super) struct Wanted {
 
 /// What there is.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Seen {
+pub(super) struct Observed {
     pub journal: Journal,
     pub ports: BTreeMap<String, Port>,
     pub volumes: BTreeMap<String, Volume>,
@@ -46,7 +46,7 @@ pub(super) enum Step {
     CreateVolume(VolumeWish),
     /// Make a port.
     CreatePort(ResolvedPortSpec),
-    /// Mark a port.
+    /// OwnershipTag a port.
     TagPort { name: String, id: String, tags: Vec<String> },
     /// Change a port's address pairs.
     SetAddressPairs { name: String, id: String, pairs: Vec<AddressPair> },
@@ -100,7 +100,7 @@ pub(super) enum Waiting {
 const AVAILABLE: &str = "available";
 
 /// Says what to do next. Pure and total.
-pub(super) fn next_step(wanted: &Wanted, mark: &Mark, seen: &Seen) -> Step {
+pub(super) fn next_step(wanted: &Desired, mark: &OwnershipTag, seen: &Observed) -> Step {
     if let Some(server) = &seen.server {
         return with_server(wanted, mark, seen, server);
     }
@@ -116,13 +116,13 @@ pub(super) fn next_step(wanted: &Wanted, mark: &Mark, seen: &Seen) -> Step {
 }
 
 /// The journal's entries for all that is to be made.
-fn intended(wanted: &Wanted) -> Vec<(&'static str, String)> {
+fn intended(wanted: &Desired) -> Vec<(&'static str, String)> {
     let volumes = wanted.volumes.iter().map(|volume| (names::VOLUME, volume.name.clone()));
     let ports = wanted.ports.iter().map(|port| (names::PORT, port.name.clone()));
     volumes.chain(ports).chain([(names::SERVER, wanted.name.clone())]).collect()
 }
 
-fn volumes(wanted: &Wanted, seen: &Seen) -> Option<Step> {
+fn volumes(wanted: &Desired, seen: &Observed) -> Option<Step> {
     // All are asked for before any is waited for: Cinder fills them side by side.
     let absent = wanted.volumes.iter().find(|volume| !seen.volumes.contains_key(&volume.name));
     if let Some(volume) = absent {
@@ -136,14 +136,14 @@ fn volumes(wanted: &Wanted, seen: &Seen) -> Option<Step> {
     Some(Step::Wait(Waiting::Volume { name: unready.name.clone(), status: unready.status.clone() }))
 }
 
-fn ports(wanted: &Wanted, mark: &Mark, seen: &Seen) -> Option<Step> {
+fn ports(wanted: &Desired, mark: &OwnershipTag, seen: &Observed) -> Option<Step> {
     wanted.ports.iter().find_map(|spec| {
         let Some(port) = seen.ports.get(&spec.name) else { return Some(Step::CreatePort(spec.clone())) };
         port_step(spec, mark, port)
     })
 }
 
-fn port_step(spec: &ResolvedPortSpec, mark: &Mark, port: &Port) -> Option<Step> {
+fn port_step(spec: &ResolvedPortSpec, mark: &OwnershipTag, port: &Port) -> Option<Step> {
     let lacking = mark.tags(spec.tags.as_deref()).into_iter().filter(|tag| !port.tags.contains(tag));
     let lacking: Vec<String> = lacking.collect();
     if !lacking.is_empty() {
@@ -174,7 +174,7 @@ pub(super) fn address_pairs(spec: &ResolvedPortSpec) -> Vec<AddressPair> {
     spec.allowed_address_pairs.iter().flatten().map(pair).collect()
 }
 
-fn with_server(wanted: &Wanted, mark: &Mark, seen: &Seen, server: &Server) -> Step {
+fn with_server(wanted: &Desired, mark: &OwnershipTag, seen: &Observed, server: &Server) -> Step {
     if server.task_state.as_deref() == Some("deleting") {
         return Step::Wait(Waiting::Server { status: format!("{} and being deleted", server.status) });
     }
@@ -213,12 +213,12 @@ mod tests {
 
     use super::*;
 
-    fn wanted() -> Wanted {
-        Wanted {
+    fn wanted() -> Desired {
+        Desired {
             name: "m1".to_owned(),
             ports: vec![ResolvedPortSpec { name: "m1-0".to_owned(), ..ResolvedPortSpec::default() }],
             region: "R".to_owned(),
-            ..Wanted::default()
+            ..Desired::default()
         }
     }
 
@@ -231,7 +231,7 @@ mod tests {
     fn each_situation_has_its_step() {
         let mut object = OpenStackMachine::new("m1", OpenStackMachineSpec::default());
         object.metadata.uid = Some("u".to_owned());
-        let mark = Mark::of(&object);
+        let mark = OwnershipTag::of(&object);
         let mut journal = Journal::default();
         for (kind, name) in [(names::PORT, "m1-0"), (names::SERVER, "m1")] {
             journal.intend(kind, name);
@@ -239,29 +239,33 @@ mod tests {
         let port = Port { id: "p".to_owned(), tags: vec![mark.tag()], ..Port::default() };
         let ports: BTreeMap<_, _> = [("m1-0".to_owned(), port.clone())].into();
         let bare = Port { tags: Vec::new(), ..port };
-        let base = Seen { journal, ports, ..Seen::default() };
+        let base = Observed { journal, ports, ..Observed::default() };
         let known = Some("openstack://R/s".to_owned());
         let table = [
-            ("nothing yet", Seen::default(), "Journal"),
-            ("journalled", Seen { ports: BTreeMap::new(), ..base.clone() }, "CreatePort"),
-            ("not marked", Seen { ports: [("m1-0".to_owned(), bare)].into(), ..base.clone() }, "TagPort"),
+            ("nothing yet", Observed::default(), "Journal"),
+            ("journalled", Observed { ports: BTreeMap::new(), ..base.clone() }, "CreatePort"),
+            ("not marked", Observed { ports: [("m1-0".to_owned(), bare)].into(), ..base.clone() }, "TagPort"),
             ("with its port", base.clone(), "CreateServer"),
-            ("building", Seen { server: server("BUILD"), ..base.clone() }, "Wait(Server"),
-            ("broken", Seen { server: server("ERROR"), ..base.clone() }, "DeleteBroken"),
+            ("building", Observed { server: server("BUILD"), ..base.clone() }, "Wait(Server"),
+            ("broken", Observed { server: server("ERROR"), ..base.clone() }, "DeleteBroken"),
             (
                 "broken, of an id that somebody wrote",
-                Seen { server: server("ERROR"), provider_id: known.clone(), ..base.clone() },
+                Observed { server: server("ERROR"), provider_id: known.clone(), ..base.clone() },
                 "Wait(Nobody",
             ),
-            ("built", Seen { server: server("ACTIVE"), ..base.clone() }, "SetProviderId(\"openstack://R/s"),
+            (
+                "built",
+                Observed { server: server("ACTIVE"), ..base.clone() },
+                "SetProviderId(\"openstack://R/s",
+            ),
             (
                 "complete",
-                Seen { server: server("ACTIVE"), provider_id: known.clone(), ..base.clone() },
+                Observed { server: server("ACTIVE"), provider_id: known.clone(), ..base.clone() },
                 "Nothing",
             ),
             (
                 "broken later",
-                Seen {
+                Observed {
                     server: server("ERROR"),
                     provisioned: true,
                     provider_id: known.clone(),
@@ -271,14 +275,14 @@ mod tests {
             ),
             (
                 "gone later",
-                Seen { provisioned: true, provider_id: known.clone(), ..base.clone() },
+                Observed { provisioned: true, provider_id: known.clone(), ..base.clone() },
                 "Wait(Nobody",
             ),
-            ("id known, no server", Seen { provider_id: known.clone(), ..base.clone() }, "Wait(Nobody"),
-            ("in an operation", Seen { in_operation: true, ..base.clone() }, "Wait(Nobody"),
+            ("id known, no server", Observed { provider_id: known.clone(), ..base.clone() }, "Wait(Nobody"),
+            ("in an operation", Observed { in_operation: true, ..base.clone() }, "Wait(Nobody"),
             (
                 "broken in an operation",
-                Seen { in_operation: true, server: server("ERROR"), provider_id: known, ..base },
+                Observed { in_operation: true, server: server("ERROR"), provider_id: known, ..base },
                 "Nothing",
             ),
         ];

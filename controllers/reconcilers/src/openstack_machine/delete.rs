@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
-use controllers_runtime::{Entry, Mark, Severity, Trouble, now, write_status};
+use controllers_runtime::{Entry, OwnershipTag, ReconcileError, Severity, now, write_status};
 use kube::{Api, ResourceExt};
 
-use super::decide::Seen;
+use super::decide::Observed;
 use super::observe::{Observer, is_unclaimed};
 use super::{FINALIZER, OpenStackMachineReconciler, act, observe, report};
 use crate::names;
@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_secs(2);
 const ORDER: [&str; 3] = [names::SERVER, names::PORT, names::VOLUME];
 
 /// The entry whose thing goes next. Pure.
-fn next_entry(seen: &Seen) -> Option<Entry> {
+fn next_entry(seen: &Observed) -> Option<Entry> {
     ORDER.iter().find_map(|kind| seen.journal.of_kind(kind).next().cloned())
 }
 
@@ -29,7 +29,7 @@ impl OpenStackMachineReconciler {
         api: &Api<OpenStackMachine>,
         object: &mut OpenStackMachine,
         cluster: Option<&OpenStackCluster>,
-    ) -> Result<Option<Duration>, Trouble> {
+    ) -> Result<Option<Duration>, ReconcileError> {
         if !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(None);
         }
@@ -39,12 +39,12 @@ impl OpenStackMachineReconciler {
         }
         if let Some(name) = self.operation(object).await? {
             // It sees the deletion too, and ends where its server is known to somebody.
-            return Err(Trouble::waiting(
+            return Err(ReconcileError::waiting(
                 "WaitingForOperation",
                 format!("waiting for MachineOperation {name} to end"),
             ));
         }
-        let mark = Mark::of(object);
+        let mark = OwnershipTag::of(object);
         let mut seen = observe::begin(object);
         complete(&mut seen, object);
         if seen.journal.entries().is_empty() {
@@ -56,7 +56,7 @@ impl OpenStackMachineReconciler {
         while let Some(entry) = next_entry(&seen) {
             match take_away(&observer, object, &entry).await? {
                 Gone::NotYet(what) => {
-                    let trouble = Trouble::waiting("Deleting", format!("waiting for {what} to go"));
+                    let trouble = ReconcileError::waiting("Deleting", format!("waiting for {what} to go"));
                     let before = object.clone();
                     report::report_stopped(object, &trouble, &now());
                     *object = write_status(api, &before, object).await?;
@@ -91,7 +91,7 @@ async fn take_away(
     observer: &Observer<'_>,
     object: &OpenStackMachine,
     entry: &Entry,
-) -> Result<Gone, Trouble> {
+) -> Result<Gone, ReconcileError> {
     match entry.kind.as_str() {
         names::SERVER => server(observer, object, entry).await,
         names::PORT => port(observer, object, entry).await,
@@ -100,7 +100,11 @@ async fn take_away(
     }
 }
 
-async fn server(observer: &Observer<'_>, object: &OpenStackMachine, entry: &Entry) -> Result<Gone, Trouble> {
+async fn server(
+    observer: &Observer<'_>,
+    object: &OpenStackMachine,
+    entry: &Entry,
+) -> Result<Gone, ReconcileError> {
     // By name and mark, or by the journal's id and mark should it have another name by now; not by the
     // id in the spec, which anybody could have written.
     let mut found = observer.owned_server(&entry.name).await?;
@@ -122,7 +126,11 @@ async fn server(observer: &Observer<'_>, object: &OpenStackMachine, entry: &Entr
     Ok(Gone::NotYet(format!("server {} ({})", server.name, server.id)))
 }
 
-async fn port(observer: &Observer<'_>, object: &OpenStackMachine, entry: &Entry) -> Result<Gone, Trouble> {
+async fn port(
+    observer: &Observer<'_>,
+    object: &OpenStackMachine,
+    entry: &Entry,
+) -> Result<Gone, ReconcileError> {
     let asked_for = |description: &str| {
         let ports = object.spec.ports.iter().flatten();
         ports.filter_map(|port| port.description.as_deref()).any(|asked| asked == description)
@@ -139,7 +147,7 @@ async fn port(observer: &Observer<'_>, object: &OpenStackMachine, entry: &Entry)
     }
 }
 
-async fn volume(observer: &Observer<'_>, entry: &Entry) -> Result<Gone, Trouble> {
+async fn volume(observer: &Observer<'_>, entry: &Entry) -> Result<Gone, ReconcileError> {
     let Some(volume) = observer.owned_volume(&entry.name).await? else { return Ok(Gone::Yes(None)) };
     let told = format!("volume {} ({})", volume.name, volume.id);
     match volume.status.as_str() {
@@ -156,7 +164,7 @@ async fn volume(observer: &Observer<'_>, entry: &Entry) -> Result<Gone, Trouble>
 
 /// Makes the journal name what the object surely had, should the annotation be lost: then the mark
 /// alone says what is ours, and names are deterministic.
-fn complete(seen: &mut Seen, object: &OpenStackMachine) {
+fn complete(seen: &mut Observed, object: &OpenStackMachine) {
     if seen.known_server.is_some() {
         let name = object.metadata.name.clone().unwrap_or_default();
         seen.journal.intend(names::SERVER, &name);

@@ -21,13 +21,13 @@ use std::time::Duration;
 use apiserver_types::{OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
 use controllers_infrastructure::Cloud;
 use controllers_runtime::{
-    ControllerContext, Mark, Next, Pace, Severity, Trouble, now, paused, write_status,
+    ControllerContext, Next, OwnershipTag, Pace, ReconcileError, Severity, now, paused, write_status,
 };
 use kube::{Api, ResourceExt};
 
 use act::Actor;
-use context::Surroundings;
-use decide::{Seen, Step, Waiting, Wanted};
+use context::ReconcileContext;
+use decide::{Desired, Observed, Step, Waiting};
 use observe::Observer;
 use report::Ending;
 use resolve::Resolver;
@@ -86,9 +86,9 @@ impl OpenStackMachineReconciler {
         &self,
         api: &Api<OpenStackMachine>,
         object: &mut OpenStackMachine,
-        trouble: Trouble,
-    ) -> Result<Option<Duration>, Trouble> {
-        if matches!(trouble, Trouble::Api(_)) {
+        trouble: ReconcileError,
+    ) -> Result<Option<Duration>, ReconcileError> {
+        if matches!(trouble, ReconcileError::Api(_)) {
             return Err(trouble);
         }
         let before = object.clone();
@@ -97,7 +97,7 @@ impl OpenStackMachineReconciler {
             report::report_stopped(object, &trouble, &now());
             *object = write_status(api, &before, object).await?;
         }
-        if let Trouble::Cloud(error) = &trouble {
+        if let ReconcileError::Cloud(error) = &trouble {
             let events = &self.context.events;
             events.record(object, Severity::Warning, error.class.reason(), &error.to_string()).await;
         }
@@ -108,7 +108,7 @@ impl OpenStackMachineReconciler {
         &self,
         api: &Api<OpenStackMachine>,
         object: &mut OpenStackMachine,
-    ) -> Result<Option<Duration>, Trouble> {
+    ) -> Result<Option<Duration>, ReconcileError> {
         let (cluster, infrastructure) = self.cluster(object).await?;
         if paused(object, cluster.as_ref()) {
             return Ok(None);
@@ -117,35 +117,35 @@ impl OpenStackMachineReconciler {
             return self.delete(api, object, infrastructure.as_ref()).await;
         }
         let Some(machine) = self.machine(object).await? else {
-            return Err(Trouble::waiting("WaitingForOwner", "no Machine refers to this object yet"));
+            return Err(ReconcileError::waiting("WaitingForOwner", "no Machine refers to this object yet"));
         };
         let Some(cluster) = infrastructure else {
-            return Err(Trouble::waiting(
+            return Err(ReconcileError::waiting(
                 "WaitingForClusterInfrastructure",
                 "the cluster has no OpenStackCluster yet",
             ));
         };
         crate::finalizers::add(api, object, FINALIZER).await?;
-        self.provide(api, object, &Surroundings { machine, cluster }).await
+        self.provide(api, object, &ReconcileContext { machine, cluster }).await
     }
 
     async fn provide(
         &self,
         api: &Api<OpenStackMachine>,
         object: &mut OpenStackMachine,
-        around: &Surroundings,
-    ) -> Result<Option<Duration>, Trouble> {
+        around: &ReconcileContext,
+    ) -> Result<Option<Duration>, ReconcileError> {
         if let Some(message) = desired::unsupported(object) {
-            return Err(Trouble::waiting("NotSupported", message));
+            return Err(ReconcileError::waiting("NotSupported", message));
         }
         let mut seen = observe::begin(object);
         seen.in_operation = self.operation(object).await?.is_some();
         if !seen.provisioned && !is_provisioned(&around.cluster) {
             let message = format!("OpenStackCluster {} is not ready", around.cluster.name_any());
-            return Err(Trouble::waiting("WaitingForClusterInfrastructure", message));
+            return Err(ReconcileError::waiting("WaitingForClusterInfrastructure", message));
         }
         let cloud = self.cloud(object, Some(&around.cluster)).await?;
-        let mark = Mark::of(object);
+        let mark = OwnershipTag::of(object);
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, mark: &mark };
         observer.server(&mut seen, &object.name_any()).await?;
         let (resolved, user_data) = self.needs(object, around, &cloud, &seen).await?;
@@ -173,7 +173,7 @@ impl OpenStackMachineReconciler {
             user_data: user_data.as_deref(),
         };
         let (result, waiting) = self.work(&actor, object, &mut seen).await;
-        if matches!(result, Err(Trouble::Api(_))) {
+        if matches!(result, Err(ReconcileError::Api(_))) {
             return result.map(|()| None);
         }
         let ending = match (&result, &waiting) {
@@ -204,10 +204,10 @@ impl OpenStackMachineReconciler {
     async fn needs(
         &self,
         object: &OpenStackMachine,
-        around: &Surroundings,
+        around: &ReconcileContext,
         cloud: &Arc<dyn Cloud>,
-        seen: &Seen,
-    ) -> Result<(ResolvedMachineSpec, Option<Vec<u8>>), Trouble> {
+        seen: &Observed,
+    ) -> Result<(ResolvedMachineSpec, Option<Vec<u8>>), ReconcileError> {
         let known = object.status.as_ref().and_then(|status| status.resolved.clone());
         let settled = seen.server.is_some() || seen.provisioned || seen.provider_id.is_some();
         if let Some(known) = known.filter(|_| settled) {
@@ -228,8 +228,8 @@ impl OpenStackMachineReconciler {
         &self,
         actor: &Actor<'_>,
         object: &mut OpenStackMachine,
-        seen: &mut Seen,
-    ) -> (Result<(), Trouble>, Option<Waiting>) {
+        seen: &mut Observed,
+    ) -> (Result<(), ReconcileError>, Option<Waiting>) {
         let mut result = Err(crate::endless());
         let mut waiting = None;
         for _ in 0..STEPS {
@@ -264,13 +264,13 @@ impl OpenStackMachineReconciler {
 }
 
 /// What is wanted, with ids.
-fn wanted(object: &OpenStackMachine, around: &Surroundings, resolved: &ResolvedMachineSpec) -> Wanted {
+fn wanted(object: &OpenStackMachine, around: &ReconcileContext, resolved: &ResolvedMachineSpec) -> Desired {
     let server = around.cluster.spec.api_server.as_ref();
     let floating = around.cluster.spec.enable_external_network != Some(false)
         && server.and_then(|server| server.enable_floating_ip) != Some(false);
     let balanced = server.and_then(|server| server.managed_load_balancer.as_ref());
     let balanced = balanced.is_some_and(|balancer| balancer.enabled != Some(false));
-    Wanted {
+    Desired {
         name: object.name_any(),
         ports: resolved.ports.clone().unwrap_or_default(),
         volumes: desired::volumes(object, &around.machine),
@@ -286,7 +286,7 @@ fn is_provisioned(cluster: &OpenStackCluster) -> bool {
 }
 
 /// Whether a pass has already brought this generation of the spec to the cloud.
-fn is_settled(object: &OpenStackMachine, seen: &Seen) -> bool {
+fn is_settled(object: &OpenStackMachine, seen: &Observed) -> bool {
     let condition = object.condition("InstanceReady");
     let brought =
         condition.is_some_and(|it| it.holds() && it.observed_generation == object.metadata.generation);
@@ -294,7 +294,7 @@ fn is_settled(object: &OpenStackMachine, seen: &Seen) -> bool {
 }
 
 /// A server on its way to another state is looked at sooner.
-fn next_look(seen: &Seen) -> Duration {
+fn next_look(seen: &Observed) -> Duration {
     let settled =
         seen.server.as_ref().is_none_or(|it| matches!(it.status.as_str(), "ACTIVE" | "ERROR" | "SHUTOFF"));
     if settled { RESYNC } else { BUILDING }

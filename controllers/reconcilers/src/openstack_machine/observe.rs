@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use apiserver_types::OpenStackMachine;
 use controllers_infrastructure::{Cloud, FloatingIpQuery, Port, PortQuery, Server, Volume};
-use controllers_runtime::{JOURNAL_ANNOTATION, Journal, Mark, ServerLists, Trouble};
+use controllers_runtime::{JOURNAL_ANNOTATION, Journal, OwnershipTag, ReconcileError, ServerLists};
 use kube::ResourceExt;
 
-use super::decide::{Seen, Wanted};
+use super::decide::{Desired, Observed};
 use crate::names;
 
 /// How old the shared list may be when a server is looked up: a machine that is being built is asked
@@ -25,27 +25,27 @@ pub(super) const OPERATION: &str = "capstan.dev/operation";
 pub(super) struct Observer<'a> {
     pub cloud: &'a Arc<dyn Cloud>,
     pub servers: &'a ServerLists,
-    pub mark: &'a Mark,
+    pub mark: &'a OwnershipTag,
 }
 
 /// What is known of a machine without the cloud.
-pub(super) fn begin(object: &OpenStackMachine) -> Seen {
+pub(super) fn begin(object: &OpenStackMachine) -> Observed {
     let status = object.status.as_ref();
     let provider_id = object.spec.provider_id.clone().filter(|id| !id.is_empty());
     let named = provider_id.as_deref().and_then(|id| id.rsplit('/').next()).map(str::to_owned);
     let initialization = status.and_then(|status| status.initialization.as_ref());
-    Seen {
+    Observed {
         journal: Journal::of(object),
         known_server: named.or_else(|| status.and_then(|status| status.instance_id.clone())),
         provider_id,
         provisioned: initialization.and_then(|it| it.provisioned) == Some(true),
-        ..Seen::default()
+        ..Observed::default()
     }
 }
 
 impl Observer<'_> {
     /// Finds the server: by its id, or by name and mark when its id was never written down.
-    pub(super) async fn server(&self, seen: &mut Seen, name: &str) -> Result<(), Trouble> {
+    pub(super) async fn server(&self, seen: &mut Observed, name: &str) -> Result<(), ReconcileError> {
         if let Some(id) = seen.known_server.clone() {
             let age = if seen.provisioned { SETTLED_LIST_AGE } else { LIST_AGE };
             seen.server = self.by_id(&id, age).await?;
@@ -59,7 +59,7 @@ impl Observer<'_> {
         Ok(())
     }
 
-    async fn by_id(&self, id: &str, age: Duration) -> Result<Option<Server>, Trouble> {
+    async fn by_id(&self, id: &str, age: Duration) -> Result<Option<Server>, ReconcileError> {
         let listed = self.servers.list(self.cloud, age).await?;
         if let Some(server) = listed.get(id) {
             return Ok(Some(server.clone()));
@@ -73,7 +73,7 @@ impl Observer<'_> {
     }
 
     /// The server of this name that bears our mark.
-    pub(super) async fn owned_server(&self, name: &str) -> Result<Option<Server>, Trouble> {
+    pub(super) async fn owned_server(&self, name: &str) -> Result<Option<Server>, ReconcileError> {
         let found = self.cloud.servers_named(name).await?;
         let ours =
             |server: &Server| server.tags.contains(&self.mark.tag()) && server.status != "SOFT_DELETED";
@@ -81,7 +81,7 @@ impl Observer<'_> {
     }
 
     /// The server of this id, if it bears our mark.
-    pub(super) async fn owned_server_by_id(&self, id: &str) -> Result<Option<Server>, Trouble> {
+    pub(super) async fn owned_server_by_id(&self, id: &str) -> Result<Option<Server>, ReconcileError> {
         match self.cloud.server(id).await {
             Ok(server) => {
                 Ok(Some(server)
@@ -93,7 +93,7 @@ impl Observer<'_> {
     }
 
     /// Finds the volumes and ports that the journal names.
-    pub(super) async fn parts(&self, seen: &mut Seen, wanted: &Wanted) -> Result<(), Trouble> {
+    pub(super) async fn parts(&self, seen: &mut Observed, wanted: &Desired) -> Result<(), ReconcileError> {
         for wish in &wanted.volumes {
             if let Some(volume) = self.owned_volume(&wish.name).await? {
                 seen.volumes.insert(wish.name.clone(), volume);
@@ -117,20 +117,25 @@ impl Observer<'_> {
     }
 
     /// The volume of this name that bears our mark.
-    pub(super) async fn owned_volume(&self, name: &str) -> Result<Option<Volume>, Trouble> {
+    pub(super) async fn owned_volume(&self, name: &str) -> Result<Option<Volume>, ReconcileError> {
         let found = self.cloud.volumes_named(name).await?;
-        let ours = |volume: &Volume| volume.metadata.get(Mark::METADATA_KEY) == Some(&self.mark.tag());
+        let ours =
+            |volume: &Volume| volume.metadata.get(OwnershipTag::METADATA_KEY) == Some(&self.mark.tag());
         Ok(found.into_iter().find(ours))
     }
 
     /// The ports of this name.
-    pub(super) async fn ports_named(&self, name: &str) -> Result<Vec<Port>, Trouble> {
+    pub(super) async fn ports_named(&self, name: &str) -> Result<Vec<Port>, ReconcileError> {
         let query = PortQuery { name: Some(name.to_owned()), ..PortQuery::default() };
         Ok(self.cloud.ports(&query).await?)
     }
 
     /// The floating IP at which a cluster's API answers, if it is one.
-    pub(super) async fn endpoint_ip(&self, seen: &mut Seen, host: Option<&str>) -> Result<(), Trouble> {
+    pub(super) async fn endpoint_ip(
+        &self,
+        seen: &mut Observed,
+        host: Option<&str>,
+    ) -> Result<(), ReconcileError> {
         let Some(host) = host.filter(|host| host.parse::<std::net::IpAddr>().is_ok()) else { return Ok(()) };
         let query = FloatingIpQuery { address: Some(host.to_owned()), ..FloatingIpQuery::default() };
         seen.endpoint_ip = self.cloud.floating_ips(&query).await?.into_iter().next();

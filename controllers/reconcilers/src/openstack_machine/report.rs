@@ -5,9 +5,9 @@ use apiserver_types::{
     ResolvedMachineSpec, Time, set_condition,
 };
 use controllers_infrastructure::Server;
-use controllers_runtime::Trouble;
+use controllers_runtime::ReconcileError;
 
-use super::decide::{Seen, Waiting, Wanted};
+use super::decide::{Desired, Observed, Waiting};
 
 /// What a pass ended with.
 pub(super) enum Ending<'a> {
@@ -16,15 +16,15 @@ pub(super) enum Ending<'a> {
     /// It waits.
     Waiting(&'a Waiting),
     /// It goes on later.
-    Stopped(&'a Trouble),
+    Stopped(&'a ReconcileError),
 }
 
 /// Writes what was seen into the status.
 pub(super) fn report(
     object: &mut OpenStackMachine,
-    wanted: &Wanted,
+    wanted: &Desired,
     resolved: Option<&ResolvedMachineSpec>,
-    seen: &Seen,
+    seen: &Observed,
     ending: &Ending<'_>,
     now: &Time,
 ) {
@@ -87,12 +87,12 @@ pub(super) fn report(
 }
 
 /// Writes why nothing can be done now; what was known of the server stays.
-pub(super) fn report_stopped(object: &mut OpenStackMachine, trouble: &Trouble, now: &Time) {
+pub(super) fn report_stopped(object: &mut OpenStackMachine, trouble: &ReconcileError, now: &Time) {
     let generation = object.metadata.generation;
     let status = object.status.get_or_insert_default();
     let provisioned = status.initialization.as_ref().and_then(|it| it.provisioned) == Some(true);
     // A cloud that does not answer says nothing of a server that was up.
-    let unknown = provisioned && matches!(trouble, Trouble::Cloud(_));
+    let unknown = provisioned && matches!(trouble, ReconcileError::Cloud(_));
     let holds = if unknown { ConditionStatus::Unknown } else { ConditionStatus::False };
     let conditions = status.conditions.get_or_insert_default();
     for kind in ["InstanceReady", "Ready"] {
@@ -102,7 +102,7 @@ pub(super) fn report_stopped(object: &mut OpenStackMachine, trouble: &Trouble, n
     }
 }
 
-fn instance(seen: &Seen, ending: &Ending<'_>) -> (ConditionStatus, String, String) {
+fn instance(seen: &Observed, ending: &Ending<'_>) -> (ConditionStatus, String, String) {
     let no = ConditionStatus::False;
     match (ending, &seen.server) {
         // What failed then is beside the server: a port's change, the cluster's address.

@@ -7,7 +7,7 @@ use apiserver_types::{
     ResolvedMachineSpec, ResolvedPortSpec,
 };
 use controllers_infrastructure::{Cloud, SubnetQuery};
-use controllers_runtime::Trouble;
+use controllers_runtime::ReconcileError;
 use kube::ResourceExt;
 
 use super::desired;
@@ -26,7 +26,7 @@ pub(super) struct Resolver<'a> {
 
 impl Resolver<'_> {
     /// Finds it, or says which field matches nothing or too much.
-    pub(super) async fn resolve(&self) -> Result<ResolvedMachineSpec, Trouble> {
+    pub(super) async fn resolve(&self) -> Result<ResolvedMachineSpec, ReconcileError> {
         let mut ports = Vec::new();
         for (index, opts) in desired::ports(self.object).iter().enumerate() {
             ports.push(self.port(index, opts).await?);
@@ -39,7 +39,7 @@ impl Resolver<'_> {
         })
     }
 
-    async fn image(&self) -> Result<String, Trouble> {
+    async fn image(&self) -> Result<String, ReconcileError> {
         // An upgrade has gone on from the spec's image, which cannot be changed.
         if let Some(id) = self.object.annotations().get(IMAGE).filter(|id| !id.is_empty()) {
             return Ok(id.clone());
@@ -48,11 +48,11 @@ impl Resolver<'_> {
         let found = self.cloud.images(&query).await?;
         match found.as_slice() {
             [image] => Ok(image.id.clone()),
-            images => Err(Trouble::unresolved(images.len(), "spec.image", &queries::words(&query))),
+            images => Err(ReconcileError::unresolved(images.len(), "spec.image", &queries::words(&query))),
         }
     }
 
-    async fn flavor(&self) -> Result<String, Trouble> {
+    async fn flavor(&self) -> Result<String, ReconcileError> {
         let param = &self.object.spec.flavor;
         let name = param.filter.as_ref().and_then(|filter| filter.name.as_deref());
         let flavors = self.cloud.flavors().await?;
@@ -66,12 +66,12 @@ impl Resolver<'_> {
             [flavor] => Ok(flavor.id.clone()),
             several => {
                 let words = format!("flavor {:?}", param.id.as_deref().or(name).unwrap_or_default());
-                Err(Trouble::unresolved(several.len(), "spec.flavor", &words))
+                Err(ReconcileError::unresolved(several.len(), "spec.flavor", &words))
             }
         }
     }
 
-    async fn server_group(&self) -> Result<Option<String>, Trouble> {
+    async fn server_group(&self) -> Result<Option<String>, ReconcileError> {
         let Some(param) = &self.object.spec.server_group else { return Ok(None) };
         let name = param.filter.as_ref().and_then(|filter| filter.name.as_deref());
         let groups = self.cloud.server_groups().await?;
@@ -85,12 +85,12 @@ impl Resolver<'_> {
             [group] => Ok(Some(group.id.clone())),
             several => {
                 let words = format!("server group {:?}", param.id.as_deref().or(name).unwrap_or_default());
-                Err(Trouble::unresolved(several.len(), "spec.serverGroup", &words))
+                Err(ReconcileError::unresolved(several.len(), "spec.serverGroup", &words))
             }
         }
     }
 
-    async fn port(&self, index: usize, opts: &PortOpts) -> Result<ResolvedPortSpec, Trouble> {
+    async fn port(&self, index: usize, opts: &PortOpts) -> Result<ResolvedPortSpec, ReconcileError> {
         let field = format!("spec.ports[{index}]");
         let network_id = self.network(&field, opts).await?;
         let fixed_ips = self.fixed_ips(&field, opts, &network_id).await?;
@@ -115,7 +115,7 @@ impl Resolver<'_> {
         })
     }
 
-    async fn network(&self, field: &str, opts: &PortOpts) -> Result<String, Trouble> {
+    async fn network(&self, field: &str, opts: &PortOpts) -> Result<String, ReconcileError> {
         let Some(param) = &opts.network else {
             // A port that names a subnet alone is on that subnet's network.
             let subnet = opts.fixed_ips.iter().flatten().find_map(|ip| ip.subnet.as_ref());
@@ -124,7 +124,7 @@ impl Resolver<'_> {
                 let found = self.cloud.subnets(&query).await?;
                 return match found.as_slice() {
                     [subnet] => Ok(subnet.network_id.clone()),
-                    several => Err(Trouble::unresolved(
+                    several => Err(ReconcileError::unresolved(
                         several.len(),
                         &format!("{field}.fixedIPs[].subnet"),
                         &queries::words(&query),
@@ -132,16 +132,18 @@ impl Resolver<'_> {
                 };
             }
             return self.cluster_network().ok_or_else(|| {
-                Trouble::waiting("WaitingForClusterInfrastructure", "the cluster has no network yet")
+                ReconcileError::waiting("WaitingForClusterInfrastructure", "the cluster has no network yet")
             });
         };
         let query = queries::network(param);
         let found = self.cloud.networks(&query).await?;
         match found.as_slice() {
             [network] => Ok(network.id.clone()),
-            several => {
-                Err(Trouble::unresolved(several.len(), &format!("{field}.network"), &queries::words(&query)))
-            }
+            several => Err(ReconcileError::unresolved(
+                several.len(),
+                &format!("{field}.network"),
+                &queries::words(&query),
+            )),
         }
     }
 
@@ -155,7 +157,7 @@ impl Resolver<'_> {
         field: &str,
         opts: &PortOpts,
         network: &str,
-    ) -> Result<Vec<ResolvedFixedIp>, Trouble> {
+    ) -> Result<Vec<ResolvedFixedIp>, ReconcileError> {
         let mut resolved = Vec::new();
         for (index, ip) in opts.fixed_ips.iter().flatten().enumerate() {
             let subnet = match &ip.subnet {
@@ -166,7 +168,7 @@ impl Resolver<'_> {
                     let found = self.cloud.subnets(&query).await?;
                     let [subnet] = found.as_slice() else {
                         let field = format!("{field}.fixedIPs[{index}].subnet");
-                        return Err(Trouble::unresolved(found.len(), &field, &queries::words(&query)));
+                        return Err(ReconcileError::unresolved(found.len(), &field, &queries::words(&query)));
                     };
                     Some(subnet.id.clone())
                 }
@@ -187,7 +189,11 @@ impl Resolver<'_> {
     }
 
     /// A port's own groups, or the machine's and the one made for its role.
-    async fn security_groups(&self, field: &str, opts: &PortOpts) -> Result<Option<Vec<String>>, Trouble> {
+    async fn security_groups(
+        &self,
+        field: &str,
+        opts: &PortOpts,
+    ) -> Result<Option<Vec<String>>, ReconcileError> {
         let network = self.cluster.spec.managed_network.as_ref().filter(|_| opts.network.is_none());
         let unsecured = network.and_then(|network| network.enable_port_security) == Some(false);
         // Neutron refuses groups on ports without port security.
@@ -210,13 +216,17 @@ impl Resolver<'_> {
         Ok((!groups.is_empty()).then_some(groups))
     }
 
-    async fn groups(&self, field: &str, params: &[NetworkOrSGParam]) -> Result<Vec<String>, Trouble> {
+    async fn groups(&self, field: &str, params: &[NetworkOrSGParam]) -> Result<Vec<String>, ReconcileError> {
         let mut ids = Vec::new();
         for (index, param) in params.iter().enumerate() {
             let query = queries::security_group(param);
             let found = self.cloud.security_groups(&query).await?;
             if found.is_empty() {
-                return Err(Trouble::unresolved(0, &format!("{field}[{index}]"), &queries::words(&query)));
+                return Err(ReconcileError::unresolved(
+                    0,
+                    &format!("{field}[{index}]"),
+                    &queries::words(&query),
+                ));
             }
             // A filter may mean several groups, as upstream has it.
             for group in found {

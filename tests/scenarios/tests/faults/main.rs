@@ -16,7 +16,7 @@ use tests_scenarios::World;
 use tokio::task::JoinSet;
 
 use life::{Whole, live, undisturbed};
-use trouble::{Spot, TROUBLES, Trouble};
+use trouble::{ReconcileError, Spot, TROUBLES};
 
 /// Clouds side by side: a life mostly waits for pauses that the cloud asked for or the provider
 /// makes.
@@ -29,7 +29,7 @@ const DRAWN: usize = 3;
 #[derive(Debug, Clone)]
 struct Case {
     number: usize,
-    trouble: Trouble,
+    trouble: ReconcileError,
     creating: Option<Spot>,
     deleting: Option<Spot>,
 }

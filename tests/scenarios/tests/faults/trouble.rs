@@ -7,7 +7,7 @@ use tests_scenarios::World;
 
 /// A way in which a call goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum ReconcileError {
     /// The service has a bug.
     Error,
     /// A proxy finds no backend.
@@ -22,13 +22,19 @@ pub(crate) enum Trouble {
     Unanswered,
 }
 
-pub(crate) const TROUBLES: [Trouble; 6] =
-    [Trouble::Error, Trouble::Page, Trouble::Pages, Trouble::TooMany, Trouble::Unsent, Trouble::Unanswered];
+pub(crate) const TROUBLES: [ReconcileError; 6] = [
+    ReconcileError::Error,
+    ReconcileError::Page,
+    ReconcileError::Pages,
+    ReconcileError::TooMany,
+    ReconcileError::Unsent,
+    ReconcileError::Unanswered,
+];
 
 const PAGE: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n\
     <center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.18.0</center>\r\n</body>\r\n</html>\r\n";
 
-impl Trouble {
+impl ReconcileError {
     fn effect(self) -> Effect {
         let status = |code, body: &str, content_type: Option<&str>, retry_after| Effect::Status {
             code,
@@ -74,7 +80,7 @@ pub(crate) struct Spot {
 
 impl Spot {
     /// Lets the first call of this kind go wrong.
-    pub(crate) fn inject(&self, world: &World, trouble: Trouble) {
+    pub(crate) fn inject(&self, world: &World, trouble: ReconcileError) {
         let fault = |effect, count| Fault {
             service: Some(service(&self.shape)),
             method: Some(self.method.clone()),
@@ -90,7 +96,7 @@ impl Spot {
     }
 
     /// Whether a call of this kind did go wrong so.
-    pub(crate) fn was_hit(&self, world: &World, trouble: Trouble) -> bool {
+    pub(crate) fn was_hit(&self, world: &World, trouble: ReconcileError) -> bool {
         let hit = |call: &Call| {
             call.status == trouble.status() && call.method == self.method && shape(call) == self.shape
         };

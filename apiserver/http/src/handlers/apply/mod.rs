@@ -32,11 +32,11 @@ pub(super) fn is_meant(call: &Call) -> bool {
 /// # Errors
 /// 400 for what is no configuration; 422 for options that it may not have, or lacks.
 pub(super) fn read(call: &Call) -> ApiResult<(Configuration, WriteOptions)> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if call.query.text("fieldManager").is_empty() {
-        faults.push(FieldError::required(FieldPath::new("fieldManager"), "is required for apply patch"));
+        errors.push(FieldError::required(FieldPath::new("fieldManager"), "is required for apply patch"));
     }
-    let options = call.checked_options("PatchOptions", faults)?;
+    let options = call.checked_options("PatchOptions", errors)?;
     let (fields, twice) = decode(&call.body)?;
     Ok((Configuration { fields, force: call.query.flag("force"), twice }, options))
 }

@@ -159,11 +159,11 @@ fn decode(call: &Call, review: &Review) -> ApiResult<Value> {
 fn attributes(call: &Call, review: &Review, question: &Value, path: &ResourcePath) -> ApiResult<Attributes> {
     let (metadata, spec) = (&question["metadata"], &question["spec"]);
     errors::check_types(review, spec)?;
-    let refuse = |fault| ApiError::invalid_kind(&format!(".{}", review.group), "", &[fault]);
+    let refuse = |error| ApiError::invalid_kind(&format!(".{}", review.group), "", &[error]);
     let (resource, other) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
     let (resource, other) = (resource.filter(|it| it.is_object()), other.filter(|it| it.is_object()));
-    if let Some(fault) = errors::of_attributes(resource, other) {
-        return Err(refuse(fault));
+    if let Some(error) = errors::of_attributes(resource, other) {
+        return Err(refuse(error));
     }
     let user = if review.kind == "SelfSubjectAccessReview" {
         Arc::clone(&call.user)
@@ -174,12 +174,12 @@ fn attributes(call: &Call, review: &Review, question: &Value, path: &ResourcePat
         let detail = "at least one of user or group must be specified";
         return Err(refuse(FieldError::invalid(FieldPath::new("spec.user"), &json!(""), detail)));
     }
-    if let Some(fault) = errors::of_metadata(review, metadata) {
-        return Err(refuse(fault));
+    if let Some(error) = errors::of_metadata(review, metadata) {
+        return Err(refuse(error));
     }
     let local = review.namespaced.then(|| errors::of_namespace(resource, other, &path.namespace));
-    if let Some(fault) = local.flatten() {
-        return Err(refuse(fault));
+    if let Some(error) = local.flatten() {
+        return Err(refuse(error));
     }
     let mut attributes = Attributes { user, ..Attributes::default() };
     if let Some(resource) = resource {

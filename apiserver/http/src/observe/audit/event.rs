@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::Stage;
 use crate::request::request_info::RequestInfo;
-use crate::response::Told;
+use crate::response::StatusInfo;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
@@ -25,7 +25,7 @@ const LONGEST_AGENT: usize = 1024;
 pub(crate) struct Outcome {
     pub(crate) code: u16,
     /// What was said instead of an object.
-    pub(crate) told: Option<Told>,
+    pub(crate) told: Option<StatusInfo>,
 }
 
 /// What is known of a request, gathered on its way.
@@ -164,7 +164,7 @@ impl Record {
 
     fn status(&self, outcome: &Outcome) -> Value {
         let mut answer = json!({"metadata": {}, "code": outcome.code});
-        let Some(Told { status, reason, message, details }) = &outcome.told else { return answer };
+        let Some(StatusInfo { status, reason, message, details }) = &outcome.told else { return answer };
         answer["status"] = json!(status);
         if !reason.is_empty() {
             answer["reason"] = json!(reason);
@@ -314,7 +314,7 @@ mod tests {
     fn a_refusal_is_told_but_not_what_it_quotes_of_a_secret() {
         let message = "data: Invalid value: \"hunter2\"".to_owned();
         let details = json!({"causes": [{"message": "Invalid value: \"hunter2\""}]});
-        let invalid = Told { status: "Failure", reason: "Invalid", message, details };
+        let invalid = StatusInfo { status: "Failure", reason: "Invalid", message, details };
         let outcome = Outcome { code: 422, told: Some(invalid) };
         let machine = record(&Method::PUT, "/apis/g/v1/namespaces/n/machines/m", &[]);
         let found = event(&machine, Stage::ResponseComplete, Some(&outcome));
@@ -324,8 +324,12 @@ mod tests {
         let secret = record(&Method::PUT, "/api/v1/namespaces/n/secrets/s", &[]);
         let line = secret.line(Stage::ResponseComplete, Some(&outcome));
         assert!(line.contains("\"Invalid\"") && !line.contains("hunter2"), "{line}");
-        let missing =
-            Told { status: "Failure", reason: "NotFound", message: "none".into(), ..Told::default() };
+        let missing = StatusInfo {
+            status: "Failure",
+            reason: "NotFound",
+            message: "none".into(),
+            ..StatusInfo::default()
+        };
         let line = secret.line(Stage::ResponseComplete, Some(&Outcome { code: 404, told: Some(missing) }));
         assert!(line.contains("\"none\""), "nothing secret is in a name: {line}");
     }

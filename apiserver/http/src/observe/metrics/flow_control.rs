@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use super::labels::{LevelLabels, RefusalLabels, RequestKindLabels, WaitLabels};
 use super::{Counters, Histograms, number};
-use crate::flow_control::{Fairness, LEVELS, Refusal};
+use crate::flow_control::{FlowControl, LEVELS, Refusal};
 
 /// Upstream's. Unit: seconds.
 const WAITS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
@@ -89,9 +89,9 @@ impl LoadMetrics {
     }
 
     /// Takes stock of the queues.
-    pub(super) fn look(&self, fairness: &Fairness) {
+    pub(super) fn look(&self, flow_control: &FlowControl) {
         let (mut reading, mut changing) = ((0, 0), (0, 0));
-        for (level, queue) in fairness.levels() {
+        for (level, queue) in flow_control.levels() {
             let load = queue.load();
             self.executing.get_or_create(&LevelLabels::new(level)).set(number(load.executing));
             self.waiting.get_or_create(&LevelLabels::new(level)).set(number(load.waiting));

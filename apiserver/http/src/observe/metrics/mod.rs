@@ -121,7 +121,7 @@ impl Metrics {
 
     pub(crate) fn serve(&self, server: &ApiServer) -> Answer {
         self.stock.look(&server.parts.objects);
-        self.load.look(&server.fairness);
+        self.load.look(&server.flow_control);
         let mut encoded = String::new();
         if encode(&mut encoded, &self.registry).is_err() {
             return response::text(500, "metrics cannot be encoded\n");

@@ -11,8 +11,8 @@ use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{Registry, Resource};
 use crate::status::{ApiError, ApiResult};
-use crate::store::write::object_json::Rendered;
-use crate::store::write::raw_field::Undecoded;
+use crate::store::write::object_json::ObjectJson;
+use crate::store::write::raw_field::RawField;
 use crate::store::{CachedObject, Kind, ObjectStore, text};
 
 impl ObjectStore {
@@ -51,15 +51,15 @@ impl ObjectStore {
         kind: Kind<'_>,
         key: &Key,
         object: &Value,
-        left: Option<&Undecoded>,
+        left: Option<&RawField>,
     ) -> ApiResult<Prepared> {
         let stored = kind.as_stored(object)?;
         let internal = |error: &dyn std::fmt::Display| ApiError::internal(error.to_string());
-        let rendered = Rendered::of_packed(&stored, left).map_err(|error| internal(&error))?;
+        let object_json = ObjectJson::of_packed(&stored, left).map_err(|error| internal(&error))?;
         let sealed =
-            self.encryption.seal(&kind.resource.qualified_plural(), key.as_str(), rendered.json.clone());
+            self.encryption.seal(&kind.resource.qualified_plural(), key.as_str(), object_json.json.clone());
         let value = sealed.map_err(|error| internal(&error))?;
-        Ok(Prepared::new(kind.stored, &stored, rendered, value))
+        Ok(Prepared::new(kind.stored, &stored, object_json, value))
     }
 
     /// Sends a write, of which the cache will hear.
@@ -69,7 +69,7 @@ impl ObjectStore {
         prepared: Prepared,
         write: impl Future<Output = StoreResult<Revision>> + Send,
     ) -> StoreResult<Revision> {
-        let announced = self.expected.announce(key, prepared);
+        let announced = self.own_writes.announce(key, prepared);
         let revision = write.await?;
         announced.happened();
         Ok(revision)

@@ -18,7 +18,7 @@ use storage_contract::Revision;
 use super::selectable::Selectable;
 use crate::resource::Resource;
 use crate::store::CachedObject;
-use crate::store::write::object_json::{REVISION, Rendered};
+use crate::store::write::object_json::{ObjectJson, REVISION};
 use apiserver_schema::Schema;
 use apiserver_schema::completeness::{Filled, Text};
 
@@ -34,9 +34,9 @@ pub(crate) fn read(resource: &Resource, plain: &Bytes, revision: Revision) -> Op
     let Metadata { labels, name, namespace, place, revision_at } =
         root.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
-    let rendered = Rendered::of_json(plain.clone(), place, revision_at);
+    let object_json = ObjectJson::of_json(plain.clone(), place, revision_at);
     let selectable = Selectable::of_parts(&labels, &name.0, &namespace.0);
-    Some(CachedObject::of_rendered(&rendered, revision, selectable))
+    Some(CachedObject::of_rendered(&object_json, revision, selectable))
 }
 
 /// Reads an object for its metadata, and sees to it that nothing is to be filled in.

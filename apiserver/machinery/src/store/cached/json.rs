@@ -12,7 +12,7 @@ use apiserver_structured_merge::{SET_FIELD, pack};
 use memchr::{memchr2, memmem};
 use serde_json::{Value, json};
 
-use crate::store::write::raw_field::{self, Undecoded};
+use crate::store::write::raw_field::{self, RawField};
 
 /// Before each set.
 const NAME: &[u8] = b"\"fieldsV1\":";
@@ -92,7 +92,7 @@ impl CachedJson {
     ///
     /// # Errors
     /// What is wrong with the JSON.
-    pub(crate) fn to_packed(&self, left: Option<&'static str>) -> Result<(Value, Option<Undecoded>), String> {
+    pub(crate) fn to_packed(&self, left: Option<&'static str>) -> Result<(Value, Option<RawField>), String> {
         let packed = |json: &[u8]| {
             let (mut object, left) = match left {
                 None => (parse(json)?, None),
@@ -297,9 +297,9 @@ mod tests {
             prop_assert_eq!(&json.as_bytes()[cached.metadata()], &metadata[..]);
             prop_assert_eq!(String::from_utf8(metadata).unwrap(), object["metadata"].to_string());
             let (mut packed, _) = cached.to_packed(None).unwrap();
-            let mut expected = object.clone();
-            pack(&mut expected);
-            prop_assert_eq!(&packed, &expected);
+            let mut own_writes = object.clone();
+            pack(&mut own_writes);
+            prop_assert_eq!(&packed, &own_writes);
             prop_assert_eq!(&cached.to_packed_metadata().unwrap(), &packed["metadata"]);
             unpack(&mut packed);
             prop_assert_eq!(&packed, &object);

@@ -10,14 +10,14 @@ use storage_contract::{Entry, Revision};
 use super::encoded;
 use super::fast_path;
 use super::json::{CachedJson, parse};
-use super::own_writes::Expected;
+use super::own_writes::OwnWrites;
 use super::selectable::Selectable;
 use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{Registry, Resource};
 use crate::selectors::{FieldSelector, LabelSelector};
-use crate::store::write::object_json::{self, Rendered};
-use crate::store::write::raw_field::Undecoded;
+use crate::store::write::object_json::{self, ObjectJson};
+use crate::store::write::raw_field::RawField;
 
 /// What a watch event says happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,16 +67,16 @@ struct Kept {
 impl CachedObject {
     pub(crate) fn new(resource: &Resource, object: &Value, revision: Revision) -> Self {
         let selectable = Selectable::of(resource, object);
-        match Rendered::of(object) {
-            Ok(rendered) => Self::of_rendered(&rendered, revision, selectable),
+        match ObjectJson::of(object) {
+            Ok(object_json) => Self::of_rendered(&object_json, revision, selectable),
             Err(error) => Self::damaged(object::name(object), error.to_string(), revision),
         }
     }
 
     /// An object whose JSON has been written.
-    pub(crate) fn of_rendered(rendered: &Rendered, revision: Revision, selectable: Selectable) -> Self {
-        let (json, metadata) = rendered.at(revision);
-        let json = match rendered.sets() {
+    pub(crate) fn of_rendered(object_json: &ObjectJson, revision: Revision, selectable: Selectable) -> Self {
+        let (json, metadata) = object_json.at(revision);
+        let json = match object_json.sets() {
             Some(sets) => CachedJson::with_sets(&json, metadata, sets),
             None => CachedJson::new(&json, metadata),
         };
@@ -209,28 +209,32 @@ impl CachedObject {
     }
 
     /// The same with packed owners, but for a field that is left.
-    pub(crate) fn to_packed(&self, left: Option<&'static str>) -> Result<(Value, Option<Undecoded>), String> {
+    pub(crate) fn to_packed(&self, left: Option<&'static str>) -> Result<(Value, Option<RawField>), String> {
         self.json.as_ref().map_err(Clone::clone)?.to_packed(left)
     }
 }
 
 /// Turns stored entries into cached objects.
 #[derive(Debug)]
-pub(crate) struct ToBytes {
+pub(crate) struct ObjectProjection {
     registry: Arc<Registry>,
     encryption: Arc<Encryption>,
-    expected: Arc<Expected>,
+    own_writes: Arc<OwnWrites>,
 }
 
-impl ToBytes {
-    pub(crate) fn new(registry: Arc<Registry>, encryption: Arc<Encryption>, expected: Arc<Expected>) -> Self {
-        Self { registry, encryption, expected }
+impl ObjectProjection {
+    pub(crate) fn new(
+        registry: Arc<Registry>,
+        encryption: Arc<Encryption>,
+        own_writes: Arc<OwnWrites>,
+    ) -> Self {
+        Self { registry, encryption, own_writes }
     }
 }
 
-impl Projection<CachedObject> for ToBytes {
+impl Projection<CachedObject> for ObjectProjection {
     fn project(&self, section: usize, entry: &Entry) -> CachedObject {
-        if let Some(known) = self.expected.take(&entry.key, &entry.value, entry.modified) {
+        if let Some(known) = self.own_writes.take(&entry.key, &entry.value, entry.modified) {
             return known;
         }
         match self.registry.stored().get(section) {
@@ -254,8 +258,8 @@ mod tests {
 
     fn object() -> CachedObject {
         let json = Bytes::from_static(br#"{"metadata":{"name":"a"}}"#);
-        let rendered = Rendered::of_json(json, 12..24, 23);
-        CachedObject::of_rendered(&rendered, Revision::new(1), Selectable::default())
+        let object_json = ObjectJson::of_json(json, 12..24, 23);
+        CachedObject::of_rendered(&object_json, Revision::new(1), Selectable::default())
     }
 
     #[test]

@@ -13,7 +13,7 @@ use storage_contract::{Key, Revision};
 use super::selectable::Selectable;
 use crate::resource::Resource;
 use crate::store::CachedObject;
-use crate::store::write::object_json::Rendered;
+use crate::store::write::object_json::ObjectJson;
 
 /// Writes that are remembered at most. As many as are under way at a time are needed; while the cache is not told
 /// anything they would become more and more.
@@ -24,25 +24,25 @@ const MOST: usize = 1024;
 pub(crate) struct Prepared {
     /// What the store is given.
     pub(crate) value: Bytes,
-    pub(crate) rendered: Rendered,
+    pub(crate) object_json: ObjectJson,
     selectable: Selectable,
 }
 
 impl Prepared {
-    pub(crate) fn new(resource: &Resource, stored: &Value, rendered: Rendered, value: Bytes) -> Self {
-        Self { value, rendered, selectable: Selectable::of(resource, stored) }
+    pub(crate) fn new(resource: &Resource, stored: &Value, object_json: ObjectJson, value: Bytes) -> Self {
+        Self { value, object_json, selectable: Selectable::of(resource, stored) }
     }
 
     /// What the cache shows once the object is stored.
     fn into_cached(self, revision: Revision) -> CachedObject {
-        CachedObject::of_rendered(&self.rendered, revision, self.selectable)
+        CachedObject::of_rendered(&self.object_json, revision, self.selectable)
     }
 }
 
 /// A write that is under way. It is withdrawn if it fails, and if nobody waits any more for what comes of it.
 #[derive(Debug)]
 pub(crate) struct Announced<'a> {
-    all: &'a Expected,
+    all: &'a OwnWrites,
     key: &'a Key,
     has_happened: bool,
 }
@@ -64,9 +64,9 @@ impl Drop for Announced<'_> {
 
 /// The writes by their keys.
 #[derive(Debug, Default)]
-pub(crate) struct Expected(Mutex<HashMap<Key, Prepared>>);
+pub(crate) struct OwnWrites(Mutex<HashMap<Key, Prepared>>);
 
-impl Expected {
+impl OwnWrites {
     /// A write is about to be sent.
     pub(crate) fn announce<'a>(&'a self, key: &'a Key, prepared: Prepared) -> Announced<'a> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

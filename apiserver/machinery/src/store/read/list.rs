@@ -5,7 +5,7 @@ use std::sync::Arc;
 use storage_cache::Snapshot;
 use storage_contract::{KeyRange, ListOptions, Revision, StoreError};
 
-use super::remaining::{Place, Remaining};
+use super::remaining::{PagePosition, Remaining};
 use crate::continue_token::ContinueToken;
 use crate::selectors::{FieldSelector, LabelSelector};
 use crate::status::{ApiError, ApiResult};
@@ -186,7 +186,7 @@ impl Scope {
                 if !request.selects_all() {
                     return collector.finish(self, revision, 0);
                 }
-                let place = |start: String| Place { start, end: self.end.clone(), revision };
+                let place = |start: String| PagePosition { start, end: self.end.clone(), revision };
                 let remaining = match counted.from(&place(self.start.clone())) {
                     Some(here) => here.saturating_sub(collector.items.len()).max(1),
                     // The one that found no place, and what comes after it.

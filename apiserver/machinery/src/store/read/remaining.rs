@@ -14,7 +14,7 @@ const MOST: usize = 1024;
 
 /// Where a page begins, where its list ends, and the revision that it shows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct PagePosition {
     pub(crate) start: String,
     pub(crate) end: String,
     pub(crate) revision: Revision,
@@ -22,16 +22,16 @@ pub(crate) struct Place {
 
 /// What has been counted.
 #[derive(Debug, Default)]
-pub(crate) struct Remaining(Mutex<HashMap<Place, usize>>);
+pub(crate) struct Remaining(Mutex<HashMap<PagePosition, usize>>);
 
 impl Remaining {
     /// How many keys there are from a place on, if that was counted.
-    pub(crate) fn from(&self, place: &Place) -> Option<usize> {
+    pub(crate) fn from(&self, place: &PagePosition) -> Option<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(place).copied()
     }
 
     /// Remembers it.
-    pub(crate) fn note(&self, place: Place, count: usize) {
+    pub(crate) fn note(&self, place: PagePosition, count: usize) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if counted.len() >= MOST {
             counted.clear();
@@ -44,8 +44,8 @@ impl Remaining {
 mod tests {
     use super::*;
 
-    fn place(start: &str, revision: u64) -> Place {
-        Place { start: start.to_owned(), end: "b".to_owned(), revision: Revision::new(revision) }
+    fn place(start: &str, revision: u64) -> PagePosition {
+        PagePosition { start: start.to_owned(), end: "b".to_owned(), revision: Revision::new(revision) }
     }
 
     #[test]

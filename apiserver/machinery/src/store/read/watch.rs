@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use storage_cache::{Change, SectionWatch, WatchStep};
+use storage_cache::{Change, ResourceWatch, WatchStep};
 use storage_contract::{EventKind as StoreEvent, Revision, StoreError};
 use tokio::task::coop;
 
@@ -49,7 +49,7 @@ pub enum ObjectEvent {
 #[derive(Debug)]
 pub struct ObjectWatch {
     initial: VecDeque<ObjectEvent>,
-    changes: SectionWatch<CachedObject>,
+    changes: ResourceWatch<CachedObject>,
     key_prefix: String,
     labels: LabelSelector,
     fields: FieldSelector,

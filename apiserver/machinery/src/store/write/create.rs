@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::namespaces::Place;
-use super::related_objects::Seen;
+use super::namespaces::NamespaceState;
+use super::related_objects::RelatedObjects;
 use super::strict_decoding::{check_known_fields, check_version_and_metadata};
 use super::{identity, insert};
 use crate::metadata::{self, Before};
@@ -35,8 +35,8 @@ impl ObjectStore {
         options: WriteOptions,
     ) -> ApiResult<Written> {
         check_version_and_metadata(kind.resource, &object)?;
-        if let Some(fault) = identity::wrong_kind(kind.resource, &object) {
-            return Err(identity::refuse_kind(kind.resource, &object, &[fault]));
+        if let Some(error) = identity::wrong_kind(kind.resource, &object) {
+            return Err(identity::refuse_kind(kind.resource, &object, &[error]));
         }
         let mut warnings = check_known_fields(kind.resource, &mut object, options.field_validation)?;
         if let Err(error) = set_namespace(kind, namespace, &mut object) {
@@ -80,7 +80,7 @@ impl ObjectStore {
     async fn create_named(
         &self,
         kind: Kind<'_>,
-        place: &Place<'_>,
+        place: &NamespaceState<'_>,
         mut object: Value,
         dry_run: bool,
     ) -> ApiResult<Written> {
@@ -124,13 +124,13 @@ impl ObjectStore {
     async fn create_once(
         &self,
         kind: Kind<'_>,
-        place: &Place<'_>,
+        place: &NamespaceState<'_>,
         mut object: Value,
         origin: Origin,
         dry_run: bool,
     ) -> ApiResult<Written> {
         prepare_by_kind(kind, &mut object, None, Target::Object, origin)?;
-        let others = Seen::by(self);
+        let others = RelatedObjects::by(self);
         others.prepare(kind, &mut object, None, Target::Object).await?;
         let name = object::name(&object).to_owned();
         check(kind, &object, None, Target::Object, dry_run)?;
@@ -233,35 +233,35 @@ pub(crate) fn check(
 ) -> ApiResult<()> {
     let resource = kind.resource;
     let old = before.map(|before| before.object);
-    let mut faults = match before {
+    let mut errors = match before {
         None => metadata::validate_new(resource, new),
         Some(before) => metadata::validate_update(new, before),
     };
     match target {
-        Target::Status => resource.schema.add_part_faults("status", new, old, &mut faults),
-        Target::Object | Target::Finalizers => resource.schema.add_faults(new, old, &mut faults),
+        Target::Status => resource.schema.add_part_errors("status", new, old, &mut errors),
+        Target::Object | Target::Finalizers => resource.schema.add_errors(new, old, &mut errors),
     }
-    faults.extend(crate::scale::validate(resource, new));
-    resource.schema.add_rule_faults(new, old, &mut faults);
+    errors.extend(crate::scale::validate(resource, new));
+    resource.schema.add_rule_errors(new, old, &mut errors);
     if let Some(conversion) = &resource.conversion {
         // What is there already is not held against an update.
         let before = old.map(|old| conversion.validate(old)).unwrap_or_default();
-        faults.extend(conversion.validate(new).into_iter().filter(|fault| !before.contains(fault)));
+        errors.extend(conversion.validate(new).into_iter().filter(|error| !before.contains(error)));
     }
     let strategy = &kind.stored.strategy;
     let is_exempt = (dry_run && old.is_some() && strategy.is_exempt_in_dry_run(new))
         || (target == Target::Status && strategy.ignores_status());
-    if faults.is_empty() && !is_exempt {
+    if errors.is_empty() && !is_exempt {
         let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
-        faults = strategy.validate(kind.as_stored(new)?.as_ref(), stored_old.as_deref());
+        errors = strategy.validate(kind.as_stored(new)?.as_ref(), stored_old.as_deref());
         if let Some(old) =
-            stored_old.filter(|_| !faults.is_empty() && before.is_some_and(|before| before.keeps_spec))
+            stored_old.filter(|_| !errors.is_empty() && before.is_some_and(|before| before.keeps_spec))
         {
             let there = strategy.validate(&old, Some(&old));
-            faults.retain(|fault| !there.contains(fault));
+            errors.retain(|error| !there.contains(error));
         }
     }
-    if faults.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(new), &faults)) }
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(new), &errors)) }
 }
 
 /// The URL says the namespace; the body may repeat it.

@@ -9,24 +9,24 @@ use apiserver_structured_merge::pack;
 use serde_json::Value;
 use storage_contract::{Entry, Key, Revision};
 
-use super::raw_field::Undecoded;
+use super::raw_field::RawField;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, ObjectStore};
 
 /// An object that a write starts from, in the request's version. Its owners are [packed](apiserver_structured_merge::pack),
 /// and stay so until the object is written or answered.
 #[derive(Debug)]
-pub(crate) struct Base {
+pub(crate) struct CurrentObject {
     pub(crate) object: Value,
     /// What the write leaves of it, and is not in the object.
-    pub(crate) left: Option<Undecoded>,
+    pub(crate) left: Option<RawField>,
     /// What is swapped only if it is still the newest.
     pub(crate) revision: Revision,
     /// As it was read from the store; none if the cache had it.
     pub(crate) entry: Option<Entry>,
 }
 
-impl Base {
+impl CurrentObject {
     /// Whether it was read from the store since the request came.
     pub(crate) fn is_stored(&self) -> bool {
         self.entry.is_some()
@@ -57,22 +57,27 @@ impl Base {
 impl ObjectStore {
     /// What the cache shows, but for a field that is left. None if it has nothing, or nothing that can be read: that is
     /// for the store to say.
-    pub(crate) fn at_hand(&self, kind: Kind<'_>, key: &Key, left: Option<&'static str>) -> Option<Base> {
+    pub(crate) fn at_hand(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        left: Option<&'static str>,
+    ) -> Option<CurrentObject> {
         let snapshot = self.section(kind)?.snapshot();
         let item = snapshot.get(key.as_str())?;
         let (object, left) = item.to_packed(left).ok()?;
-        Some(Base { object: kind.served(object).ok()?, left, revision: item.revision, entry: None })
+        Some(CurrentObject { object: kind.served(object).ok()?, left, revision: item.revision, entry: None })
     }
 
     /// What is stored.
     ///
     /// # Errors
     /// 404; 500 for what cannot be read; 503.
-    pub(crate) async fn base(&self, kind: Kind<'_>, key: &Key, name: &str) -> ApiResult<Base> {
+    pub(crate) async fn base(&self, kind: Kind<'_>, key: &Key, name: &str) -> ApiResult<CurrentObject> {
         let Some((mut object, entry)) = self.read(kind, key).await? else {
             return Err(ApiError::not_found(kind.resource, name));
         };
         pack(&mut object);
-        Ok(Base { object, left: None, revision: entry.modified, entry: Some(entry) })
+        Ok(CurrentObject { object, left: None, revision: entry.modified, entry: Some(entry) })
     }
 }

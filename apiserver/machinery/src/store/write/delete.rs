@@ -5,7 +5,7 @@ use serde_json::Value;
 use storage_contract::{Key, StoreError};
 
 use super::create;
-use super::current_object::Base;
+use super::current_object::CurrentObject;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{DeleteOptions, Kind, ObjectStore, Origin, Propagation, Target, is_held, now};
@@ -86,11 +86,11 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         key: &Key,
-        base: Base,
+        base: CurrentObject,
         options: &DeleteOptions,
     ) -> ApiResult<Option<Deletion>> {
         let is_stored = base.is_stored();
-        let Base { object: old, revision, .. } = base;
+        let CurrentObject { object: old, revision, .. } = base;
         options.check(kind, &old)?;
         self.check_undeletable(kind, &old).await?;
         let mut new = marked(kind, &old, options.propagation)?;

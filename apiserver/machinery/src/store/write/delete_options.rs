@@ -73,13 +73,13 @@ impl DeleteOptions {
             Ok::<_, ApiError>(found.and_then(Value::as_str).map(str::to_owned))
         };
         let (uid, resource_version) = (precondition("uid", UID)?, precondition("resourceVersion", TEXT)?);
-        let mut faults = Vec::new();
-        let propagation = propagation(policy, orphan, &mut faults);
+        let mut errors = Vec::new();
+        let propagation = propagation(policy, orphan, &mut errors);
         if let Some(list) = dry_run.filter(|list| list.iter().any(|each| each != "All")) {
-            faults.push(FieldError::not_supported(FieldPath::new("dryRun"), &json!(list), &["All"]));
+            errors.push(FieldError::not_supported(FieldPath::new("dryRun"), &json!(list), &["All"]));
         }
-        if !faults.is_empty() {
-            return Err(ApiError::invalid_kind("DeleteOptions.meta.k8s.io", "", &faults));
+        if !errors.is_empty() {
+            return Err(ApiError::invalid_kind("DeleteOptions.meta.k8s.io", "", &errors));
         }
         let dry_run = dry_run.is_some_and(|list| !list.is_empty());
         Ok(Self { propagation, cascades: orphan == Some(false), uid, resource_version, dry_run })
@@ -113,7 +113,7 @@ fn check_kind(value: &Value) -> ApiResult<()> {
 fn propagation(
     policy: Option<&Value>,
     orphan: Option<bool>,
-    faults: &mut Vec<FieldError>,
+    errors: &mut Vec<FieldError>,
 ) -> Option<Propagation> {
     let Some(policy) = policy else {
         return orphan.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background });
@@ -121,7 +121,7 @@ fn propagation(
     let field = || FieldPath::new("propagationPolicy");
     if orphan.is_some() {
         let detail = "orphanDependents and deletionPropagation cannot be both set";
-        faults.push(FieldError::invalid(field(), policy, detail));
+        errors.push(FieldError::invalid(field(), policy, detail));
     }
     match policy.as_str() {
         Some("Background") => Some(Propagation::Background),
@@ -129,7 +129,7 @@ fn propagation(
         Some("Orphan") => Some(Propagation::Orphan),
         _ => {
             let supported = ["Foreground", "Background", "Orphan", "nil"];
-            faults.push(FieldError::not_supported(field(), policy, &supported));
+            errors.push(FieldError::not_supported(field(), policy, &supported));
             None
         }
     }
@@ -183,9 +183,9 @@ mod tests {
             ),
             (json!({"dryRun": "All"}), "string into Go struct field DeleteOptions.dryRun of type []string"),
         ];
-        for (value, expected) in cases {
+        for (value, own_writes) in cases {
             let error = DeleteOptions::from_value(&value).unwrap_err();
-            assert_eq!((error.code, error.message), (400, format!("json: cannot unmarshal {expected}")));
+            assert_eq!((error.code, error.message), (400, format!("json: cannot unmarshal {own_writes}")));
         }
         for value in [json!({"propagationPolicy": ""}), json!({"dryRun": ["All", "x"]})] {
             assert_eq!(DeleteOptions::from_value(&value).unwrap_err().code, 422, "{value}");

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use apiserver_structured_merge::{ConversionFault, Path, Set, Tracker, Type, Versions, is_same, same_owners};
+use apiserver_structured_merge::{
+    FieldManager, Path, Set, Type, VersionError, Versions, is_same, same_managers,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -23,7 +25,7 @@ static NOTHING: LazyLock<Set> = LazyLock::new(Set::default);
 
 /// How the objects of every kind are merged, in every version.
 #[derive(Debug, Default)]
-pub(crate) struct Owners(HashMap<(String, String), KindVersions>);
+pub(crate) struct FieldManagers(HashMap<(String, String), KindVersions>);
 
 /// One kind in all its versions.
 #[derive(Debug, Default)]
@@ -38,7 +40,7 @@ struct Version {
     merged_as: OnceLock<Arc<Type>>,
 }
 
-impl Owners {
+impl FieldManagers {
     pub(crate) fn new(registry: &Registry) -> Self {
         let mut kinds: HashMap<(String, String), KindVersions> = HashMap::new();
         for resource in registry.resources() {
@@ -59,7 +61,7 @@ impl Owners {
         api_version: &'a str,
         manager: &'a str,
         target: Target,
-    ) -> Option<Tracker<'a>> {
+    ) -> Option<FieldManager<'a>> {
         let resource = kind.resource;
         let versions = self.0.get(&(resource.group.clone(), resource.plural.clone()))?;
         let reset: &Set = match target {
@@ -68,7 +70,7 @@ impl Owners {
             _ => &NOTHING,
         };
         let now = Timestamp::now().as_second();
-        Some(Tracker { versions, api_version, manager, subresource: target.subresource(), reset, now })
+        Some(FieldManager { versions, api_version, manager, subresource: target.subresource(), reset, now })
     }
 }
 
@@ -90,19 +92,19 @@ impl Versions for KindVersions {
         Some(Arc::clone(version.merged_as.get_or_init(compile)))
     }
 
-    fn convert(&self, object: Value, from: &str, to: &str) -> Result<Value, ConversionFault> {
+    fn convert(&self, object: Value, from: &str, to: &str) -> Result<Value, VersionError> {
         let conversion = |name: &str| {
-            let version = self.find(name).ok_or_else(|| ConversionFault(format!("{name} is not served")))?;
-            Ok::<_, ConversionFault>(version.resource.conversion.as_ref())
+            let version = self.find(name).ok_or_else(|| VersionError(format!("{name} is not served")))?;
+            Ok::<_, VersionError>(version.resource.conversion.as_ref())
         };
-        let fault = |error: &dyn std::fmt::Display| ConversionFault(format!("from {from} to {to}: {error}"));
+        let failed = |error: &dyn std::fmt::Display| VersionError(format!("from {from} to {to}: {error}"));
         let stored = match conversion(from)? {
             None => object,
-            Some(conversion) => conversion.stored(object).map_err(|error| fault(&error))?,
+            Some(conversion) => conversion.stored(object).map_err(|error| failed(&error))?,
         };
         match conversion(to)? {
             None => Ok(stored),
-            Some(conversion) => conversion.served(stored).map_err(|error| fault(&error)),
+            Some(conversion) => conversion.served(stored).map_err(|error| failed(&error)),
         }
     }
 }
@@ -110,7 +112,7 @@ impl Versions for KindVersions {
 /// A write that changes nothing but the times at which owners wrote is no write: gives `new` the
 /// owners of `old` then.
 pub(crate) fn keep_times(new: &mut Value, old: &Value) {
-    if !is_same(new, old) || !same_owners(new, old) {
+    if !is_same(new, old) || !same_managers(new, old) {
         return;
     }
     match object::at(old, "metadata.managedFields") {

@@ -48,11 +48,11 @@ fn check_revision(kind: Kind<'_>, new: &Value, old: &Value) -> ApiResult<()> {
         let message = format!("strconv.ParseUint: parsing {revision:?}: invalid syntax");
         return Err(ApiError::untyped(500, message));
     }
-    if matches!(revision, "" | "0") && !kind.stored.strategy.updates_blindly() {
+    if matches!(revision, "" | "0") && !kind.stored.strategy.allow_unconditional_update() {
         let field = FieldPath::new("metadata.resourceVersion");
-        let fault = FieldError::invalid(field, &Value::from(0), "must be specified for an update");
+        let error = FieldError::invalid(field, &Value::from(0), "must be specified for an update");
         // Here, and nowhere else, upstream names the plural.
-        return Err(ApiError::invalid_kind(&kind.resource.qualified_plural(), name, &[fault]));
+        return Err(ApiError::invalid_kind(&kind.resource.qualified_plural(), name, &[error]));
     }
     if !revision.is_empty() && revision != object::meta(old, "resourceVersion") {
         return Err(ApiError::modified(kind.resource, name));
@@ -80,17 +80,17 @@ fn immutable(new: &Value, old: &Value) -> Vec<FieldError> {
     let of = |object: &Value, field: &str| {
         object.get("metadata")?.get(field).filter(|value| !value.is_null()).cloned()
     };
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let (given, there) = (of(new, field).filter(|given| *given != ""), of(old, field));
         // When it is to go is not asked again, and so is nobody refused for another moment.
         let is_settled = field == "deletionTimestamp" && there.is_some();
         if let Some(given) = given.filter(|given| !is_settled && Some(given) != there.as_ref()) {
             let field = FieldPath::new("metadata").child(field);
-            faults.push(FieldError::invalid(field, &given, "field is immutable"));
+            errors.push(FieldError::invalid(field, &given, "field is immutable"));
         }
     }
-    faults
+    errors
 }
 
 /// Checks that an object which is to be another's new version is of its kind. Where it is not, no schema says what else
@@ -98,10 +98,10 @@ fn immutable(new: &Value, old: &Value) -> Vec<FieldError> {
 pub(crate) fn check_kind(kind: Kind<'_>, new: &Value, before: Before<'_>) -> ApiResult<()> {
     match wrong_kind(kind.resource, new) {
         None => Ok(()),
-        Some(fault) => {
-            let mut faults = crate::metadata::validate_update_once(new, before);
-            faults.push(fault);
-            Err(refuse_kind(kind.resource, new, &faults))
+        Some(error) => {
+            let mut errors = crate::metadata::validate_update_once(new, before);
+            errors.push(error);
+            Err(refuse_kind(kind.resource, new, &errors))
         }
     }
 }
@@ -115,11 +115,11 @@ pub(crate) fn wrong_kind(resource: &Resource, object: &Value) -> Option<FieldErr
 }
 
 /// Refuses an object as what it says to be.
-pub(crate) fn refuse_kind(resource: &Resource, object: &Value, faults: &[FieldError]) -> ApiError {
+pub(crate) fn refuse_kind(resource: &Resource, object: &Value, errors: &[FieldError]) -> ApiError {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     let qualified =
         if resource.group.is_empty() { kind.to_owned() } else { format!("{kind}.{}", resource.group) };
-    ApiError::invalid_kind(&qualified, object::name(object), faults)
+    ApiError::invalid_kind(&qualified, object::name(object), errors)
 }
 
 /// A patch may not lead to another version.
@@ -130,10 +130,10 @@ pub(crate) fn check_version(kind: Kind<'_>, new: &Value) -> ApiResult<()> {
         return Ok(());
     }
     let detail = format!("must be {wanted}");
-    let fault = FieldError::invalid(FieldPath::new("apiVersion"), &Value::from(given), &detail);
+    let error = FieldError::invalid(FieldPath::new("apiVersion"), &Value::from(given), &detail);
     // The kind is named as the patch has it.
     let named = new.get("kind").and_then(Value::as_str).unwrap_or_default();
     let qualified =
         given.split_once('/').map_or_else(|| named.to_owned(), |(group, _)| format!("{named}.{group}"));
-    Err(ApiError::invalid_kind(&qualified, object::name(new), &[fault]))
+    Err(ApiError::invalid_kind(&qualified, object::name(new), &[error]))
 }

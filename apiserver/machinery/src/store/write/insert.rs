@@ -3,8 +3,8 @@
 use serde_json::Value;
 use storage_contract::{Key, Revision, StoreError, StoreResult, Unchanged};
 
-use super::namespaces::Place;
-use super::outcome::Draft;
+use super::namespaces::NamespaceState;
+use super::outcome::PendingWrite;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, ObjectStore, Origin, WrittenObject};
@@ -19,7 +19,7 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         key: &Key,
-        place: &Place<'_>,
+        place: &NamespaceState<'_>,
         mut object: Value,
         origin: Origin,
     ) -> ApiResult<WrittenObject> {
@@ -57,10 +57,10 @@ impl ObjectStore {
         object: Value,
         origin: Origin,
         unchanged: Option<&Unchanged>,
-    ) -> ApiResult<(StoreResult<Revision>, Draft)> {
+    ) -> ApiResult<(StoreResult<Revision>, PendingWrite)> {
         let create = async |object: Value| {
             let prepared = self.encode(kind, key, &object, None)?;
-            let draft = Draft::new(kind, object, &prepared.rendered);
+            let draft = PendingWrite::new(kind, object, &prepared.object_json);
             let write = self.store.create_while(key, prepared.value.clone(), unchanged);
             ApiResult::Ok((self.send(key, prepared, write).await, draft))
         };

@@ -40,7 +40,7 @@ impl NamespaceSource for OwnNamespaces {
 
 /// Where an object is created: a namespace that was there and alive when it was looked at.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct NamespaceState<'a> {
     pub(crate) namespace: &'a str,
     /// What has to be as it was for a creation to happen; none where that is not ours to say.
     pub(crate) unchanged: Option<Unchanged>,
@@ -57,19 +57,19 @@ impl ObjectStore {
         kind: Kind<'_>,
         namespace: &'a str,
         name: &str,
-    ) -> ApiResult<Place<'a>> {
+    ) -> ApiResult<NamespaceState<'a>> {
         let Some(namespaces) = self.kind_of("", "namespaces").filter(|_| kind.resource.namespaced) else {
-            return Ok(Place { namespace, unchanged: None });
+            return Ok(NamespaceState { namespace, unchanged: None });
         };
         let key = self.key(namespaces, "", namespace)?;
         let shown =
             self.section(namespaces).and_then(|section| section.snapshot().get(key.as_str()).cloned());
         if let Some(shown) = shown.filter(|shown| is_shown_alive(shown)) {
             let unchanged = Some(Unchanged { key, modified: shown.revision });
-            return Ok(Place { namespace, unchanged });
+            return Ok(NamespaceState { namespace, unchanged });
         }
         if self.namespaces.known(namespace).is_some_and(|found| is_alive(&found)) {
-            return Ok(Place { namespace, unchanged: None });
+            return Ok(NamespaceState { namespace, unchanged: None });
         }
         self.place_as_stored(kind, namespace, name).await
     }
@@ -80,9 +80,9 @@ impl ObjectStore {
         kind: Kind<'_>,
         namespace: &'a str,
         name: &str,
-    ) -> ApiResult<Place<'a>> {
+    ) -> ApiResult<NamespaceState<'a>> {
         let Some(namespaces) = self.kind_of("", "namespaces") else {
-            return Ok(Place { namespace, unchanged: None });
+            return Ok(NamespaceState { namespace, unchanged: None });
         };
         let key = self.key(namespaces, "", namespace)?;
         let (found, unchanged) = match self.read(namespaces, &key).await? {
@@ -93,7 +93,7 @@ impl ObjectStore {
             },
         };
         match is_alive(&found) {
-            true => Ok(Place { namespace, unchanged }),
+            true => Ok(NamespaceState { namespace, unchanged }),
             false => Err(ApiError::namespace_terminating(kind.resource, name, namespace)),
         }
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use storage_contract::Revision;
 
-use super::raw_field::Undecoded;
+use super::raw_field::RawField;
 
 /// The field that is put in.
 pub(crate) const REVISION: &str = "resourceVersion";
@@ -24,7 +24,7 @@ const LONGEST_REVISION: usize = 48;
 
 /// The JSON of an object without its revision.
 #[derive(Debug, Clone)]
-pub(crate) struct Rendered {
+pub(crate) struct ObjectJson {
     pub(crate) json: Bytes,
     /// Where in it the value of `metadata` stands.
     metadata: Range<usize>,
@@ -34,25 +34,25 @@ pub(crate) struct Rendered {
     sets: Option<Vec<Range<usize>>>,
 }
 
-impl Rendered {
+impl ObjectJson {
     /// Writes an object.
     pub(crate) fn of(object: &Value) -> serde_json::Result<Self> {
         Self::written(object, None, false)
     }
 
     /// Writes an object with packed owners, as it is when these are not, and with what was left of it.
-    pub(crate) fn of_packed(object: &Value, left: Option<&Undecoded>) -> serde_json::Result<Self> {
+    pub(crate) fn of_packed(object: &Value, left: Option<&RawField>) -> serde_json::Result<Self> {
         Self::written(object, left, true)
     }
 
-    fn written(object: &Value, left: Option<&Undecoded>, is_packed: bool) -> serde_json::Result<Self> {
+    fn written(object: &Value, left: Option<&RawField>, is_packed: bool) -> serde_json::Result<Self> {
         let sets = is_packed.then(Vec::new);
-        let mut rendered = Writer { json: Vec::with_capacity(TYPICAL), metadata: 0..0, at: None, sets };
+        let mut object_json = Writer { json: Vec::with_capacity(TYPICAL), metadata: 0..0, at: None, sets };
         match object {
-            Value::Object(fields) => rendered.object(fields, left)?,
-            _ => serde_json::to_writer(&mut rendered.json, object)?,
+            Value::Object(fields) => object_json.object(fields, left)?,
+            _ => serde_json::to_writer(&mut object_json.json, object)?,
         }
-        let Writer { json, metadata, at, sets } = rendered;
+        let Writer { json, metadata, at, sets } = object_json;
         // The store keeps it for a moment, and others for long: its buffer is as long as it is.
         Ok(Self { json: Bytes::from(json.into_boxed_slice()), metadata, at, sets })
     }
@@ -125,11 +125,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn object(
-        &mut self,
-        fields: &Map<String, Value>,
-        mut left: Option<&Undecoded>,
-    ) -> serde_json::Result<()> {
+    fn object(&mut self, fields: &Map<String, Value>, mut left: Option<&RawField>) -> serde_json::Result<()> {
         self.json.push(b'{');
         let mut is_first = true;
         for (name, value) in fields {
@@ -157,7 +153,7 @@ impl Writer {
     }
 
     /// Writes what was not decoded.
-    fn left(&mut self, is_first: bool, left: &Undecoded) -> serde_json::Result<()> {
+    fn left(&mut self, is_first: bool, left: &RawField) -> serde_json::Result<()> {
         self.name(is_first, left.field)?;
         self.json.extend_from_slice(left.json.get().as_bytes());
         Ok(())
@@ -248,7 +244,7 @@ mod tests {
         for metadata in metadatas {
             let mut object =
                 json!({"kind": "A", "metadata": metadata, "spec": {"a": [1, "\"resourceVersion\""]}});
-            let (json, place) = Rendered::of(&object).unwrap().at(Revision::new(17));
+            let (json, place) = ObjectJson::of(&object).unwrap().at(Revision::new(17));
             object["metadata"]["resourceVersion"] = json!("17");
             assert_eq!(String::from_utf8_lossy(&json), object.to_string());
             assert_eq!(json[place.clone()], object["metadata"].to_string().into_bytes());
@@ -284,12 +280,12 @@ mod tests {
             let object = json!({"kind": "A", "metadata": {"managedFields": owners, "name": "a", "uid": "u"}});
             let mut packed = object.clone();
             pack(&mut packed);
-            let (json, place) = Rendered::of_packed(&packed, None).unwrap().at(Revision::new(17));
-            assert_eq!((json, place), Rendered::of(&object).unwrap().at(Revision::new(17)));
-            let rendered = Rendered::of_packed(&packed, None).unwrap();
-            let json = rendered.at(Revision::new(17)).0;
+            let (json, place) = ObjectJson::of_packed(&packed, None).unwrap().at(Revision::new(17));
+            assert_eq!((json, place), ObjectJson::of(&object).unwrap().at(Revision::new(17)));
+            let object_json = ObjectJson::of_packed(&packed, None).unwrap();
+            let json = object_json.at(Revision::new(17)).0;
             let sets: Vec<&[u8]> =
-                rendered.sets().unwrap().iter().map(|place| &json[place.clone()]).collect();
+                object_json.sets().unwrap().iter().map(|place| &json[place.clone()]).collect();
             let written: Vec<String> = owned_by(&packed).map(str::to_owned).collect();
             assert_eq!(sets, written.iter().map(String::as_bytes).collect::<Vec<_>>());
         }
@@ -299,7 +295,7 @@ mod tests {
     fn what_was_not_decoded_stands_where_it_would() {
         let status = json!({"b": [1, "}"], "a": null});
         let json = serde_json::value::to_raw_value(&status).unwrap();
-        let left = Undecoded { field: "status", json };
+        let left = RawField { field: "status", json };
         for rest in [
             json!({}),
             json!({"kind": "A", "metadata": {"name": "a"}}),
@@ -308,15 +304,15 @@ mod tests {
         ] {
             let mut whole = rest.clone();
             whole["status"] = status.clone();
-            let written = Rendered::of_packed(&rest, Some(&left)).unwrap();
-            assert_eq!(written.at(Revision::new(17)), Rendered::of(&whole).unwrap().at(Revision::new(17)));
+            let written = ObjectJson::of_packed(&rest, Some(&left)).unwrap();
+            assert_eq!(written.at(Revision::new(17)), ObjectJson::of(&whole).unwrap().at(Revision::new(17)));
         }
     }
 
     #[test]
     fn what_has_no_metadata_has_no_revision() {
         for object in [json!({}), json!({"metadata": null}), json!({"spec": 1}), json!("text")] {
-            let (json, _) = Rendered::of(&object).unwrap().at(Revision::new(17));
+            let (json, _) = ObjectJson::of(&object).unwrap().at(Revision::new(17));
             assert_eq!(String::from_utf8_lossy(&json), object.to_string());
         }
     }

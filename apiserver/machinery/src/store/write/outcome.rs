@@ -9,23 +9,23 @@ use bytes::Bytes;
 use serde_json::Value;
 use storage_contract::Revision;
 
-use super::object_json::Rendered;
+use super::object_json::ObjectJson;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::Kind;
 
 /// An object on its way to the store, in the request's version and with packed owners.
 #[derive(Debug)]
-pub(crate) enum Draft {
+pub(crate) enum PendingWrite {
     /// What is stored.
-    Json(Rendered),
+    Json(ObjectJson),
     /// What is stored is of another version.
     Tree(Value),
 }
 
-impl Draft {
+impl PendingWrite {
     /// `object`, of which this is stored.
-    pub(crate) fn new(kind: Kind<'_>, object: Value, stored: &Rendered) -> Self {
+    pub(crate) fn new(kind: Kind<'_>, object: Value, stored: &ObjectJson) -> Self {
         match &kind.resource.conversion {
             None => Self::Json(stored.clone()),
             Some(_) => Self::Tree(object),
@@ -38,7 +38,7 @@ impl Draft {
     /// 500 for JSON of our own that cannot be read.
     pub(crate) fn into_value(self) -> ApiResult<Value> {
         match self {
-            Self::Json(rendered) => parse(&rendered.json),
+            Self::Json(object_json) => parse(&object_json.json),
             Self::Tree(mut object) => {
                 unpack(&mut object);
                 Ok(object)
@@ -49,7 +49,7 @@ impl Draft {
     /// The object as it is stored at this revision.
     pub(crate) fn at(self, revision: Revision) -> WrittenObject {
         match self {
-            Self::Json(rendered) => WrittenObject::Json(rendered.at(revision).0),
+            Self::Json(object_json) => WrittenObject::Json(object_json.at(revision).0),
             Self::Tree(mut object) => {
                 object::set_revision(&mut object, revision);
                 WrittenObject::of_packed(object)
@@ -125,11 +125,13 @@ mod tests {
     fn what_waits_is_what_was_drafted() {
         let object =
             json!({"kind": "A", "metadata": {"name": "a", "uid": "u"}, "spec": {"a": [1, 1.5, null]}});
-        let draft = || Draft::Json(Rendered::of(&object).unwrap());
+        let draft = || PendingWrite::Json(ObjectJson::of(&object).unwrap());
         assert_eq!(draft().into_value().unwrap(), object);
         let mut stored = object.clone();
         object::set_revision(&mut stored, Revision::new(17));
-        for written in [draft().at(Revision::new(17)), Draft::Tree(object.clone()).at(Revision::new(17))] {
+        for written in
+            [draft().at(Revision::new(17)), PendingWrite::Tree(object.clone()).at(Revision::new(17))]
+        {
             assert_eq!(written.into_value().unwrap(), stored);
         }
     }

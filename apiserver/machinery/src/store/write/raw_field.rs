@@ -17,13 +17,13 @@ use crate::store::Kind;
 
 /// A field of an object that is JSON still.
 #[derive(Debug)]
-pub(crate) struct Undecoded {
+pub(crate) struct RawField {
     /// What it is called.
     pub(crate) field: &'static str,
     pub(crate) json: Box<RawValue>,
 }
 
-impl Undecoded {
+impl RawField {
     /// Puts it into its object, whatever that has in its place.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ pub(crate) fn left(kind: Kind<'_>, how: Modification<'_>) -> Option<&'static str
 ///
 /// # Errors
 /// What is wrong with the JSON; also that it is no object.
-pub(crate) fn parse(json: &[u8], left: &'static str) -> Result<(Value, Option<Undecoded>), String> {
+pub(crate) fn parse(json: &[u8], left: &'static str) -> Result<(Value, Option<RawField>), String> {
     let json = std::str::from_utf8(json).map_err(|error| error.to_string())?;
     let mut reader = serde_json::Deserializer::from_str(json);
     let read = But(left).deserialize(&mut reader).and_then(|read| reader.end().map(|()| read));
@@ -70,7 +70,7 @@ pub(crate) fn parse(json: &[u8], left: &'static str) -> Result<(Value, Option<Un
 struct But(&'static str);
 
 impl<'de> DeserializeSeed<'de> for But {
-    type Value = (Value, Option<Undecoded>);
+    type Value = (Value, Option<RawField>);
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
@@ -78,7 +78,7 @@ impl<'de> DeserializeSeed<'de> for But {
 }
 
 impl<'de> Visitor<'de> for But {
-    type Value = (Value, Option<Undecoded>);
+    type Value = (Value, Option<RawField>);
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an object")
@@ -88,7 +88,7 @@ impl<'de> Visitor<'de> for But {
         let (mut rest, mut left) = (Map::new(), None);
         while let Some(name) = fields.next_key::<String>()? {
             if name == self.0 {
-                left = Some(Undecoded { field: self.0, json: fields.next_value()? });
+                left = Some(RawField { field: self.0, json: fields.next_value()? });
             } else {
                 rest.insert(name, fields.next_value()?);
             }

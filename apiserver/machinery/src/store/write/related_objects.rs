@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::metadata::Before;
 use crate::object;
-use crate::related::Others;
+use crate::related::ObjectReader;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Freshness, Kind, ListRequest, ObjectStore, RevisionMatch, Target};
 
 #[async_trait]
-impl Others for ObjectStore {
+impl ObjectReader for ObjectStore {
     async fn find(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
         let Some(kind) = self.kind_of(group, plural) else { return Ok(None) };
         let key = self.key(kind, namespace, name)?;
@@ -38,13 +38,13 @@ impl Others for ObjectStore {
 /// The store as one write sees it. An object is read once: what is filled in and what is judged go by
 /// the same, and a large one is not decoded twice.
 #[derive(Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct RelatedObjects<'a> {
     store: &'a ObjectStore,
     found: Mutex<HashMap<[String; 4], Option<Value>>>,
 }
 
 #[async_trait]
-impl Others for Seen<'_> {
+impl ObjectReader for RelatedObjects<'_> {
     async fn find(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
         let path = [group, plural, namespace, name].map(ToOwned::to_owned);
         let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
@@ -61,7 +61,7 @@ impl Others for Seen<'_> {
     }
 }
 
-impl<'a> Seen<'a> {
+impl<'a> RelatedObjects<'a> {
     /// Nothing has been read yet.
     pub(crate) fn by(store: &'a ObjectStore) -> Self {
         Self { store, found: Mutex::default() }
@@ -75,15 +75,15 @@ impl<'a> Seen<'a> {
         before: Option<Before<'_>>,
         target: Target,
     ) -> ApiResult<()> {
-        if target != Target::Object || !kind.stored.strategy.is_prepared_among() {
+        if target != Target::Object || !kind.stored.strategy.defaults_with_related() {
             return Ok(());
         }
         let mut stored = kind.as_stored(new)?.into_owned();
         let stored_old = before.map(|before| kind.as_stored(before.object)).transpose()?;
-        let faults = kind.stored.strategy.prepare_among(&mut stored, stored_old.as_deref(), self).await?;
+        let errors = kind.stored.strategy.default_with(&mut stored, stored_old.as_deref(), self).await?;
         let is_kept = before.is_some_and(|before| before.keeps_spec);
-        if !faults.is_empty() && !is_kept {
-            return Err(ApiError::invalid(kind.resource, object::name(new), &faults));
+        if !errors.is_empty() && !is_kept {
+            return Err(ApiError::invalid(kind.resource, object::name(new), &errors));
         }
         *new = if kind.resource.conversion.is_some() { kind.served(stored)? } else { stored };
         Ok(())
@@ -103,16 +103,16 @@ impl<'a> Seen<'a> {
         let stored = kind.as_stored(new)?;
         let strategy = &kind.stored.strategy;
         let stored_old = before.map(|before| kind.as_stored(before.object)).transpose()?;
-        let mut judgement = strategy.judge_among(&stored, stored_old.as_deref(), self).await?;
+        let mut judgement = strategy.validate_with(&stored, stored_old.as_deref(), self).await?;
         let is_kept = before.is_some_and(|before| before.keeps_spec);
-        if let Some(old) = stored_old.filter(|_| is_kept && !judgement.faults.is_empty()) {
-            let there = strategy.judge_among(&old, Some(&old), self).await?.faults;
-            judgement.faults.retain(|fault| !there.contains(fault));
+        if let Some(old) = stored_old.filter(|_| is_kept && !judgement.errors.is_empty()) {
+            let there = strategy.validate_with(&old, Some(&old), self).await?.errors;
+            judgement.errors.retain(|error| !there.contains(error));
         }
-        match judgement.faults.as_slice() {
+        match judgement.errors.as_slice() {
             [] => Ok(judgement.warnings),
-            faults => {
-                let error = ApiError::invalid(kind.resource, object::name(new), faults);
+            errors => {
+                let error = ApiError::invalid(kind.resource, object::name(new), errors);
                 Err(error.after(judgement.warnings))
             }
         }
@@ -123,7 +123,7 @@ impl ObjectStore {
     /// Whether other objects keep one from being deleted.
     pub(crate) async fn check_undeletable(&self, kind: Kind<'_>, object: &Value) -> ApiResult<()> {
         let stored = kind.as_stored(object)?;
-        let why = kind.stored.strategy.refuse_deletion_among(&stored, self).await?;
+        let why = kind.stored.strategy.refuse_deletion_with(&stored, self).await?;
         match why {
             None => Ok(()),
             Some(why) => {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::identity;
-use super::strict_decoding::{check_known_fields, check_version, check_version_and_metadata, metadata_fault};
+use super::strict_decoding::{check_known_fields, check_version, check_version_and_metadata, metadata_error};
 use crate::patch::{self, Patch};
 use crate::status::ApiResult;
 use crate::store::{FieldValidation, Kind, Target};
@@ -60,8 +60,8 @@ pub(crate) fn patched(
     let mut new = patch.carry_out(base)?;
     identity::check_version(kind, &new)?;
     check_version(kind.resource, &new)?;
-    // What a patch leaves behind is at fault, and not what was sent.
-    if let Some(why) = metadata_fault(&new) {
+    // What a patch leaves behind is at error, and not what was sent.
+    if let Some(why) = metadata_error(&new) {
         return Err(patch::invalid(&new, &why));
     }
     name_part(kind, &mut new, target);
@@ -79,13 +79,13 @@ fn check_patched(
 ) -> ApiResult<Vec<String>> {
     if validation != FieldValidation::Strict {
         let unknown = check_known_fields(kind.resource, new, validation)?;
-        return Ok([patch.faults(), &unknown].concat());
+        return Ok([patch.errors(), &unknown].concat());
     }
     let patched = new.clone();
     let unknown = check_known_fields(kind.resource, new, FieldValidation::Warn)?;
-    let faults = [patch.faults(), &unknown].concat();
-    if faults.is_empty() {
-        return Ok(faults);
+    let errors = [patch.errors(), &unknown].concat();
+    if errors.is_empty() {
+        return Ok(errors);
     }
-    Err(patch::invalid(&patched, &format!("strict decoding error: {}", faults.join(", "))))
+    Err(patch::invalid(&patched, &format!("strict decoding error: {}", errors.join(", "))))
 }

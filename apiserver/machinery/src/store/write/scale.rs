@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use apiserver_structured_merge::{
-    ConversionFault, Entries, Path, ScalePaths, Set, Tracker, Type, Versions, from_scale, to_scale,
+    Entries, FieldManager, Path, ScalePaths, Set, Type, VersionError, Versions, from_scale, to_scale,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -108,7 +108,7 @@ impl ObjectStore {
         let paths = ScalePaths { replicas: &replicas, api_version: &api_version };
         let change = |old: &Value| {
             let owners = object::at(old, "metadata.managedFields");
-            // Owners that cannot be read own nothing here.
+            // FieldManagers that cannot be read own nothing here.
             let owners = Entries::decode(owners).unwrap_or_default();
             let (mut present, says) = scale::of(scale, old)?;
             set_owners(&mut present, &to_scale(&owners, &paths));
@@ -153,7 +153,7 @@ impl Versions for ScaleVersion {
         (api_version == self::api_version()).then(|| Arc::clone(&TYPE))
     }
 
-    fn convert(&self, object: Value, _: &str, _: &str) -> Result<Value, ConversionFault> {
+    fn convert(&self, object: Value, _: &str, _: &str) -> Result<Value, VersionError> {
         Ok(object)
     }
 }
@@ -162,9 +162,9 @@ fn api_version() -> String {
     format!("{}/{}", scale::GROUP, scale::VERSION)
 }
 
-fn tracker<'a>(api_version: &'a str, manager: &'a str) -> Tracker<'a> {
+fn tracker<'a>(api_version: &'a str, manager: &'a str) -> FieldManager<'a> {
     let now = Timestamp::now().as_second();
-    Tracker { versions: &ScaleVersion, api_version, manager, subresource: "scale", reset: &NOTHING, now }
+    FieldManager { versions: &ScaleVersion, api_version, manager, subresource: "scale", reset: &NOTHING, now }
 }
 
 /// Clients do not see the owners of a Scale.

@@ -30,7 +30,7 @@ pub(crate) fn check_version(resource: &Resource, object: &Value) -> ApiResult<()
     let api_version = text(object, "apiVersion");
     if api_version != resource.api_version() {
         return Err(ApiError::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            "the API version in the data ({api_version}) does not match the own_writes API version ({})",
             resource.api_version()
         )));
     }
@@ -42,14 +42,14 @@ pub(crate) fn check_version(resource: &Resource, object: &Value) -> ApiResult<()
 /// # Errors
 /// 400.
 pub fn check_metadata(resource: &Resource, object: &Value) -> ApiResult<()> {
-    match metadata_fault(object) {
+    match metadata_error(object) {
         None => Ok(()),
         Some(why) => Err(undecodable(resource, &why)),
     }
 }
 
 /// Why `metadata` cannot be read, if it cannot.
-pub(crate) fn metadata_fault(object: &Value) -> Option<String> {
+pub(crate) fn metadata_error(object: &Value) -> Option<String> {
     let metadata = object.get("metadata").filter(|metadata| !metadata.is_null());
     metadata.and_then(crate::metadata::wrong_type)
 }

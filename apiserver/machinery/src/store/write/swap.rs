@@ -3,10 +3,10 @@
 use serde_json::Value;
 use storage_contract::{Key, Revision, StoreError};
 
-use super::current_object::Base;
+use super::current_object::CurrentObject;
 use super::field_managers;
-use super::outcome::Draft;
-use super::raw_field::Undecoded;
+use super::outcome::PendingWrite;
+use super::raw_field::RawField;
 use super::update::Modification;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
@@ -18,7 +18,7 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         key: &Key,
-        mut base: Base,
+        mut base: CurrentObject,
         mut new: Value,
         how: Modification<'_>,
     ) -> ApiResult<Option<WrittenObject>> {
@@ -47,9 +47,9 @@ impl ObjectStore {
         }
         let (revision, left) = (base.revision, base.left.take());
         drop(base);
-        let update = async |new: Value, left: Option<Undecoded>| {
+        let update = async |new: Value, left: Option<RawField>| {
             let prepared = self.encode(kind, key, &new, left.as_ref())?;
-            let draft = Draft::new(kind, new, &prepared.rendered);
+            let draft = PendingWrite::new(kind, new, &prepared.object_json);
             let write = self.store.update(key, revision, prepared.value.clone());
             ApiResult::Ok((self.send(key, prepared, write).await, draft))
         };

@@ -4,9 +4,9 @@ use apiserver_structured_merge::{pack, unpack};
 use serde_json::Value;
 use storage_contract::Key;
 
-use super::current_object::Base;
+use super::current_object::CurrentObject;
 use super::immutable_parts::{count_generation, keep_status, settle};
-use super::related_objects::Seen;
+use super::related_objects::RelatedObjects;
 use super::replacement::{Replacement, patched, prepared};
 use super::{create, identity, raw_field};
 use crate::metadata::{self, Before};
@@ -187,7 +187,7 @@ impl ObjectStore {
         &self,
         kind: Kind<'_>,
         key: &Key,
-        base: Base,
+        base: CurrentObject,
         how: Modification<'_>,
         change: &mut (impl FnMut(&Value) -> ApiResult<Value> + Send),
     ) -> ApiResult<Option<Written>> {
@@ -216,7 +216,7 @@ impl ObjectStore {
         warnings.extend(create::drop_twins(&mut new, how.method == Method::Patch));
         settle(kind, &mut new, old, how)?;
         base.clear(&mut new);
-        let others = Seen::by(self);
+        let others = RelatedObjects::by(self);
         if let Err(error) = others.prepare(kind, &mut new, Some(before), how.target).await {
             return Err(error.after(warnings));
         }

@@ -2,7 +2,7 @@
 
 use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::object;
-use apiserver_machinery::related::Others;
+use apiserver_machinery::related::ObjectReader;
 use apiserver_machinery::status::ApiResult;
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ impl ClassKey {
         Some(Self { namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
-    pub(super) async fn find(&self, others: &dyn Others) -> ApiResult<Option<Value>> {
+    pub(super) async fn find(&self, others: &dyn ObjectReader) -> ApiResult<Option<Value>> {
         // What cannot be a name is not there; why it cannot be is the schema's to say.
         if !is_subdomain(&self.namespace) || !is_subdomain(&self.name) {
             return Ok(None);

@@ -14,7 +14,7 @@ pub(crate) use topology::validate_autoscaled;
 use std::net::IpAddr;
 
 use apiserver_machinery::object;
-use apiserver_machinery::related::{Judgement, Others};
+use apiserver_machinery::related::{Judgement, ObjectReader};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -45,15 +45,15 @@ impl Strategy for ClusterStrategy {
         prepare_version(new, "spec.topology");
     }
 
-    fn is_prepared_among(&self) -> bool {
+    fn defaults_with_related(&self) -> bool {
         true
     }
 
-    async fn prepare_among(
+    async fn default_with(
         &self,
         new: &mut Value,
         old: Option<&Value>,
-        others: &dyn Others,
+        others: &dyn ObjectReader,
     ) -> ApiResult<Vec<FieldError>> {
         // What is going is filled in no more, and so is as it was when it is judged.
         let Some(key) = ClassKey::of(new).filter(|_| !object::is_deleting(new)) else {
@@ -67,23 +67,23 @@ impl Strategy for ClusterStrategy {
         Ok(variables::settle(new, old, &definitions))
     }
 
-    async fn judge_among(
+    async fn validate_with(
         &self,
         new: &Value,
         old: Option<&Value>,
-        others: &dyn Others,
+        others: &dyn ObjectReader,
     ) -> ApiResult<Judgement> {
         class_validation::judge(new, old, others).await
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = validate_name(new);
+        let mut errors = validate_name(new);
         for part in ["pods", "services"] {
-            validate_ranges(new, part, &mut faults);
+            validate_ranges(new, part, &mut errors);
         }
-        validate_removals(new, old, &mut faults);
-        topology::validate(new, &mut faults);
-        faults
+        validate_removals(new, old, &mut errors);
+        topology::validate(new, &mut errors);
+        errors
     }
 }
 
@@ -91,26 +91,26 @@ impl Strategy for ClusterStrategy {
 fn validate_name(new: &Value) -> Vec<FieldError> {
     let name = text(new, "metadata.name").unwrap_or_default();
     let path = FieldPath::new("metadata.name");
-    let fault = |fault: String| {
-        FieldError::invalid(path.clone(), &json!(name), &format!("must be a valid label value {fault}"))
+    let error = |error: String| {
+        FieldError::invalid(path.clone(), &json!(name), &format!("must be a valid label value {error}"))
     };
-    names::label_value(name).into_iter().map(fault).collect()
+    names::label_value(name).into_iter().map(error).collect()
 }
 
-fn validate_ranges(new: &Value, part: &str, faults: &mut Vec<FieldError>) {
+fn validate_ranges(new: &Value, part: &str, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new(format!("spec.clusterNetwork.{part}.cidrBlocks"));
     let blocks = new.pointer(&format!("/spec/clusterNetwork/{part}/cidrBlocks")).and_then(Value::as_array);
     for (index, block) in blocks.into_iter().flatten().enumerate() {
         if !block.as_str().is_some_and(is_cidr) {
             let text = block.as_str().unwrap_or_default();
             let detail = format!("invalid CIDR address: {text}");
-            faults.push(FieldError::invalid(path.index(index), block, &detail));
+            errors.push(FieldError::invalid(path.index(index), block, &detail));
         }
     }
 }
 
 /// What a cluster is made of may be exchanged but not taken away: nobody would clean it up.
-fn validate_removals(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
+fn validate_removals(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let rules = [
         ("infrastructureRef", "cannot be removed"),
         ("controlPlaneRef", "cannot be removed"),
@@ -119,7 +119,7 @@ fn validate_removals(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldErr
     for (field, detail) in rules {
         let has = |object: &Value| object.pointer(&format!("/spec/{field}")).is_some_and(Value::is_object);
         if old.is_some_and(has) && !has(new) {
-            faults.push(FieldError::forbidden(FieldPath::new("spec").child(field), detail));
+            errors.push(FieldError::forbidden(FieldPath::new("spec").child(field), detail));
         }
     }
 }
@@ -164,9 +164,9 @@ mod tests {
             assert_eq!(is_cidr(text), expected, "{text}");
         }
         let cluster = json!({"spec": {"clusterNetwork": {"pods": {"cidrBlocks": ["10.0.0.0/16", "nope"]}}}});
-        let faults = ClusterStrategy.validate(&cluster, None);
-        assert_eq!(faults.len(), 1);
-        assert_eq!(faults[0].field.as_str(), "spec.clusterNetwork.pods.cidrBlocks[1]");
+        let errors = ClusterStrategy.validate(&cluster, None);
+        assert_eq!(errors.len(), 1);
+        assert_eq!(errors[0].field.as_str(), "spec.clusterNetwork.pods.cidrBlocks[1]");
     }
 
     #[test]

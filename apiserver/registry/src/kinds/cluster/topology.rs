@@ -20,34 +20,34 @@ pub(super) const ALLOW_CLASS: &str = "unsafe.topology.cluster.x-k8s.io/disable-u
 /// Lists of pools.
 pub(super) const POOLS: [&str; 2] = ["machineDeployments", "machinePools"];
 
-/// Adds every fault of the topology.
-pub(super) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
+/// Adds every error of the topology.
+pub(super) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
     let Some(topology) = object::at(new, "spec.topology").filter(|topology| topology.is_object()) else {
         return;
     };
     let path = FieldPath::new("spec.topology");
-    validate_version(new, &path.child("version"), faults);
-    validate_concurrency(new, faults);
+    validate_version(new, &path.child("version"), errors);
+    validate_concurrency(new, errors);
     let control_plane = &topology["controlPlane"];
-    template_metadata::metadata(control_plane.get("metadata"), &path.child("controlPlane.metadata"), faults);
-    machine_template::validate_taints(control_plane, &path.child("controlPlane"), false, faults);
+    template_metadata::metadata(control_plane.get("metadata"), &path.child("controlPlane.metadata"), errors);
+    machine_template::validate_taints(control_plane, &path.child("controlPlane"), false, errors);
     for list in POOLS {
         let pools = topology.pointer(&format!("/workers/{list}")).and_then(Value::as_array);
         for pool in pools.into_iter().flatten() {
             let name = pool.get("name").and_then(Value::as_str).unwrap_or_default();
             let at = path.child("workers").child(list).key(name);
-            template_metadata::metadata(pool.get("metadata"), &at.child("metadata"), faults);
-            machine_template::validate_taints(pool, &at, false, faults);
+            template_metadata::metadata(pool.get("metadata"), &at.child("metadata"), errors);
+            machine_template::validate_taints(pool, &at, false, errors);
             // Pools of Machines have none.
             let bounds = object::at(pool, "rollout.strategy.rollingUpdate");
-            rollout::validate_bounds(bounds, &at.child("rollout.strategy.rollingUpdate"), faults);
+            rollout::validate_bounds(bounds, &at.child("rollout.strategy.rollingUpdate"), errors);
         }
     }
 }
 
 /// Where an autoscaler says how many there are to be, nobody else does: its bounds may stand with the
 /// workers, or in their class.
-pub(crate) fn validate_autoscaled(cluster: &Value, class: Option<&Value>, faults: &mut Vec<FieldError>) {
+pub(crate) fn validate_autoscaled(cluster: &Value, class: Option<&Value>, errors: &mut Vec<FieldError>) {
     for (_, pool) in items(cluster, "spec.topology.workers.machineDeployments") {
         let Some(replicas) = pool.get("replicas") else { continue };
         let part = |field: &str| pool.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -57,7 +57,7 @@ pub(crate) fn validate_autoscaled(cluster: &Value, class: Option<&Value>, faults
             let detail = format!(
                 "cannot be set for cluster {name:?} in namespace {namespace:?} if the {owner} has autoscaler annotations"
             );
-            faults.push(FieldError::invalid(at.child("replicas"), replicas, &detail));
+            errors.push(FieldError::invalid(at.child("replicas"), replicas, &detail));
         };
         if replicas::is_autoscaled(pool) {
             refuse("same MachineDeploymentTopology");
@@ -70,41 +70,41 @@ pub(crate) fn validate_autoscaled(cluster: &Value, class: Option<&Value>, faults
     }
 }
 
-fn validate_version(new: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_version(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(wanted) = text(new, "spec.topology.version") else { return };
     let shown = json!(wanted);
     if !wanted.starts_with('v') {
-        faults.push(FieldError::invalid(path.clone(), &shown, "must start with v"));
+        errors.push(FieldError::invalid(path.clone(), &shown, "must start with v"));
     }
     if Semver::parse(wanted.strip_prefix('v').unwrap_or(wanted)).is_none() {
         let detail = "version must be a valid semantic version";
-        faults.push(FieldError::invalid(path.clone(), &shown, detail));
+        errors.push(FieldError::invalid(path.clone(), &shown, detail));
     }
 }
 
-fn validate_concurrency(new: &Value, faults: &mut Vec<FieldError>) {
+fn validate_concurrency(new: &Value, errors: &mut Vec<FieldError>) {
     let Some(text) = annotation(new, UPGRADE_CONCURRENCY) else { return };
     let detail = match text.parse::<i64>() {
         Ok(number) if number >= 1 => return,
         Ok(_) => "value cannot be less than 1".to_owned(),
         Err(error) => format!(
             "could not parse the value of the annotation: strconv.Atoi: parsing {text:?}: {}",
-            version::go_number_fault(&error)
+            version::go_number_error(&error)
         ),
     };
     let path = FieldPath::new("metadata.annotations").child(UPGRADE_CONCURRENCY);
-    faults.push(FieldError::invalid(path, &json!(text), &detail));
+    errors.push(FieldError::invalid(path, &json!(text), &detail));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn faults(new: &Value) -> Vec<String> {
-        let mut faults = Vec::new();
-        validate(new, &mut faults);
-        validate_autoscaled(new, None, &mut faults);
-        faults.iter().map(|fault| fault.field.to_string()).collect()
+    fn errors(new: &Value) -> Vec<String> {
+        let mut errors = Vec::new();
+        validate(new, &mut errors);
+        validate_autoscaled(new, None, &mut errors);
+        errors.iter().map(|error| error.field.to_string()).collect()
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         for (version, count) in
             [("v1.31.0", 0), ("v1.31.0-rc.1+x", 0), ("v1.31", 1), ("v1.31.0.1", 1), ("1.31.0", 1), ("new", 2)]
         {
-            assert_eq!(faults(&at(version)).len(), count, "{version}");
+            assert_eq!(errors(&at(version)).len(), count, "{version}");
         }
     }
 
@@ -131,7 +131,7 @@ mod tests {
                         {"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "1"}}},
                     {"rollout": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}}]}}}});
         assert_eq!(
-            faults(&cluster),
+            errors(&cluster),
             [
                 "metadata.annotations.topology.cluster.x-k8s.io/upgrade-concurrency",
                 "spec.topology.controlPlane.metadata.labels",

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use apiserver_machinery::object;
-use apiserver_machinery::related::{Judgement, Others};
+use apiserver_machinery::related::{Judgement, ObjectReader};
 use apiserver_machinery::status::ApiResult;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub(super) async fn judge(
     new: &Value,
     old: &Value,
     class: &Value,
-    others: &dyn Others,
+    others: &dyn ObjectReader,
     judgement: &mut Judgement,
 ) -> ApiResult<()> {
     let path = FieldPath::new("spec.topology.version");
@@ -41,7 +41,7 @@ pub(super) async fn judge(
     let then = Semver::parse_tolerant(before);
     if then.is_none() {
         let detail = "old version must be a valid semantic version";
-        judgement.faults.push(FieldError::invalid(path.clone(), &Value::from(before), detail));
+        judgement.errors.push(FieldError::invalid(path.clone(), &Value::from(before), detail));
     }
     if annotation(new, SKIP_ORDER).is_some() {
         let warning =
@@ -52,7 +52,7 @@ pub(super) async fn judge(
     // That it is no version was said before.
     let (Some(now), Some(then)) = (Semver::parse_tolerant(wanted), then) else { return Ok(()) };
     if let Some(detail) = refuse(&now, &then, (new, old), class, others).await? {
-        judgement.faults.push(FieldError::invalid(path, &Value::from(wanted), &detail));
+        judgement.errors.push(FieldError::invalid(path, &Value::from(wanted), &detail));
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ async fn refuse(
     then: &Semver,
     (new, old): (&Value, &Value),
     class: &Value,
-    others: &dyn Others,
+    others: &dyn ObjectReader,
 ) -> ApiResult<Option<String>> {
     let (from, to) = (then.to_string(), now.to_string());
     if from == to {
@@ -107,7 +107,7 @@ fn knows_the_way(class: &Value) -> bool {
 async fn wait_for_control_plane(
     old: &Value,
     then: &Semver,
-    others: &dyn Others,
+    others: &dyn ObjectReader,
 ) -> ApiResult<Option<String>> {
     let part = |field: &str| text(old, &format!("spec.controlPlaneRef.{field}")).unwrap_or_default();
     let unseen = "failed to check if control plane is upgrading: failed to get control plane object";

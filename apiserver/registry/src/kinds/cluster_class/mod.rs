@@ -10,7 +10,7 @@ mod variables;
 
 use std::cmp::Ordering;
 
-use apiserver_machinery::related::{Judgement, Others};
+use apiserver_machinery::related::{Judgement, ObjectReader};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -34,20 +34,24 @@ pub(crate) struct ClusterClassStrategy;
 
 #[async_trait]
 impl Strategy for ClusterClassStrategy {
-    async fn judge_among(
+    async fn validate_with(
         &self,
         new: &Value,
         old: Option<&Value>,
-        others: &dyn Others,
+        others: &dyn ObjectReader,
     ) -> ApiResult<Judgement> {
-        let faults = match old {
+        let errors = match old {
             Some(old) => users::validate(new, old, others).await?,
             None => Vec::new(),
         };
-        Ok(Judgement { faults, warnings: Vec::new() })
+        Ok(Judgement { errors, warnings: Vec::new() })
     }
 
-    async fn refuse_deletion_among(&self, object: &Value, others: &dyn Others) -> ApiResult<Option<String>> {
+    async fn refuse_deletion_with(
+        &self,
+        object: &Value,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Option<String>> {
         users::refuse_deletion(object, others).await
     }
 
@@ -56,39 +60,39 @@ impl Strategy for ClusterClassStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
-        templates::validate(new, &mut faults);
-        parts::validate(new, &mut faults);
-        variables::validate(new, &mut faults);
-        patches::validate(new, &mut faults);
-        parts::validate_metadata(new, &mut faults);
-        validate_versions(new, &mut faults);
+        let mut errors = Vec::new();
+        templates::validate(new, &mut errors);
+        parts::validate(new, &mut errors);
+        variables::validate(new, &mut errors);
+        patches::validate(new, &mut errors);
+        parts::validate_metadata(new, &mut errors);
+        validate_versions(new, &mut errors);
         if let Some(old) = old {
-            validate_change(new, old, &mut faults);
+            validate_change(new, old, &mut errors);
         }
-        faults
+        errors
     }
 }
 
 /// Versions go up, by one minor version at most. The path is upstream's.
-fn validate_versions(new: &Value, faults: &mut Vec<FieldError>) {
+fn validate_versions(new: &Value, errors: &mut Vec<FieldError>) {
     let mut before: Option<Semver> = None;
     for (index, value) in items(new, "spec.kubernetesVersions") {
         let path = FieldPath::new("spec.kubernetesVersion").index(index);
         let Some(now) = value.as_str().and_then(Semver::parse_tolerant) else {
-            faults.push(FieldError::invalid(path, value, "version must be a valid semantic version"));
+            errors.push(FieldError::invalid(path, value, "version must be a valid semantic version"));
             continue;
         };
         if let Some(before) = before {
             // Builds without an order may follow each other.
             if matches!(now.compare_with_builds(&before), Some(Ordering::Less | Ordering::Equal)) {
                 let detail = format!("version must be greater than v{before}");
-                faults.push(FieldError::invalid(path.clone(), value, &detail));
+                errors.push(FieldError::invalid(path.clone(), value, &detail));
             }
             let (minor, next) = (before.numbers.1, before.numbers.1.saturating_add(1));
             if now.numbers.1 != minor && now.numbers.1 != next {
                 let detail = format!("expecting a version with minor {minor} or {next}, found version {now}");
-                faults.push(FieldError::invalid(path, value, &detail));
+                errors.push(FieldError::invalid(path, value, &detail));
             }
         }
         before = Some(now);
@@ -132,9 +136,9 @@ mod tests {
                 (Value::Array(items), Ok(index)) => items[index] = value,
                 (parent, _) => parent[name] = value,
             }
-            let faults: Vec<String> =
+            let errors: Vec<String> =
                 ClusterClassStrategy.validate(&new, Some(&old)).iter().map(ToString::to_string).collect();
-            assert!(faults.iter().any(|fault| fault.contains(expected)), "{pointer}: {faults:?}");
+            assert!(errors.iter().any(|error| error.contains(expected)), "{pointer}: {errors:?}");
         }
     }
 

@@ -29,59 +29,59 @@ fn workers(class: &Value) -> Vec<(&'static str, &'static str, &'static str, Fiel
 }
 
 /// Adds what is wrong with rollouts, health checks, names and taints.
-pub(super) fn validate(class: &Value, faults: &mut Vec<FieldError>) {
+pub(super) fn validate(class: &Value, errors: &mut Vec<FieldError>) {
     let workers = workers(class);
     for (_, _, _, at, worker) in &workers {
         let bounds = get(worker, "rollout.strategy.rollingUpdate");
-        rollout::validate_bounds(bounds, &at.child("rollout.strategy.rollingUpdate"), faults);
+        rollout::validate_bounds(bounds, &at.child("rollout.strategy.rollingUpdate"), errors);
     }
-    validate_checks(class, faults);
+    validate_checks(class, errors);
     for (part, kind) in [("infrastructure", "InfraCluster"), ("controlPlane", "ControlPlane")] {
         let found = get(class, &format!("spec.{part}")).unwrap_or(&Value::Null);
-        validate_name(found, &FieldPath::new("spec").child(part), kind, None, faults);
+        validate_name(found, &FieldPath::new("spec").child(part), kind, None, errors);
     }
     for (_, kind, word, at, worker) in &workers {
-        validate_name(worker, at, kind, Some(word), faults);
+        validate_name(worker, at, kind, Some(word), errors);
     }
     let plane = get(class, "spec.controlPlane").unwrap_or(&Value::Null);
-    machine_template::validate_taints(plane, &FieldPath::new("spec.controlPlane"), false, faults);
+    machine_template::validate_taints(plane, &FieldPath::new("spec.controlPlane"), false, errors);
     for (_, _, _, at, worker) in &workers {
-        machine_template::validate_taints(worker, at, false, faults);
+        machine_template::validate_taints(worker, at, false, errors);
     }
 }
 
 /// Adds what is wrong with metadata. Where workers have theirs is called as in the version before.
-pub(super) fn validate_metadata(class: &Value, faults: &mut Vec<FieldError>) {
+pub(super) fn validate_metadata(class: &Value, errors: &mut Vec<FieldError>) {
     let at = "spec.controlPlane.metadata";
-    template_metadata::metadata(get(class, at), &FieldPath::new(at), faults);
+    template_metadata::metadata(get(class, at), &FieldPath::new(at), errors);
     for (_, _, _, at, worker) in workers(class) {
-        template_metadata::metadata(worker.get("metadata"), &at.child("template.metadata"), faults);
+        template_metadata::metadata(worker.get("metadata"), &at.child("template.metadata"), errors);
     }
 }
 
-fn validate_checks(class: &Value, faults: &mut Vec<FieldError>) {
+fn validate_checks(class: &Value, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.controlPlane.healthCheck");
     if let Some(check) = get(class, "spec.controlPlane.healthCheck").filter(|check| is_check_defined(check)) {
-        validate_check(check, &path, faults);
+        validate_check(check, &path, errors);
         if get(class, "spec.controlPlane.machineInfrastructure.templateRef").is_none() {
             let detail = "can be only set if spec.controlPlane.machineInfrastructure is set";
-            faults.push(FieldError::forbidden(path, detail));
+            errors.push(FieldError::forbidden(path, detail));
         }
     }
     for (list, _, _, at, worker) in workers(class) {
         let Some(check) = worker.get("healthCheck").filter(|check| is_check_defined(check)) else { continue };
         if list == "machineDeployments" {
             let at = at.child("healthCheck");
-            validate_check(check, &at, faults);
+            validate_check(check, &at, errors);
             let at_once = "remediation.maxInFlight";
-            rollout::validate_count(get(check, at_once), at.child(at_once), faults);
+            rollout::validate_count(get(check, at_once), at.child(at_once), errors);
         }
     }
 }
 
-/// A fault when names would be no names of objects. A template that does more than insert words is
+/// An error when names would be no names of objects. A template that does more than insert words is
 /// left to whoever runs it.
-fn validate_name(part: &Value, at: &FieldPath, kind: &str, word: Option<&str>, faults: &mut Vec<FieldError>) {
+fn validate_name(part: &Value, at: &FieldPath, kind: &str, word: Option<&str>, errors: &mut Vec<FieldError>) {
     let Some(template) = text(part, "naming.template") else { return };
     let path = at.child("naming.template");
     let mut name = template.replace("{{ .cluster.name }}", "cluster").replace("{{ .random }}", RANDOM);
@@ -92,13 +92,13 @@ fn validate_name(part: &Value, at: &FieldPath, kind: &str, word: Option<&str>, f
         let detail = format!(
             "invalid {kind} name template: parsing template {template:?}: template: template name generator:1: unclosed action"
         );
-        faults.push(FieldError::invalid(path, &json!(template), &detail));
+        errors.push(FieldError::invalid(path, &json!(template), &detail));
     } else if !name.contains("{{") {
         if name.len() > LONGEST_NAME {
             name = name.chars().take(KEPT_OF_NAME).collect::<String>() + RANDOM;
         }
         for wrong in names::subdomain(&name) {
-            faults.push(FieldError::invalid(path.clone(), &json!(template), &wrong));
+            errors.push(FieldError::invalid(path.clone(), &json!(template), &wrong));
         }
     }
 }

@@ -53,67 +53,67 @@ const WORKERS: [&str; 10] = [
     ".infrastructureRef.name",
 ];
 
-/// Adds every fault of the patches.
-pub(super) fn validate(new: &Value, faults: &mut Vec<FieldError>) {
+/// Adds every error of the patches.
+pub(super) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
     let mut seen = Vec::new();
     for (index, patch) in items(new, "spec.patches") {
         let path = FieldPath::new("spec.patches").index(index);
         if let Some(name) = patch.get("name").and_then(Value::as_str) {
             if name == INLINE {
                 let detail = "\"inline\" can not be used as the name of a patch";
-                faults.push(FieldError::required(path.child("name"), detail));
+                errors.push(FieldError::required(path.child("name"), detail));
             }
             if seen.contains(&name) {
                 let detail =
                     format!("patch names must be unique. Patch with name {name:?} is defined more than once");
-                faults.push(FieldError::invalid(path.child("name"), &json!(name), &detail));
+                errors.push(FieldError::invalid(path.child("name"), &json!(name), &detail));
             }
             seen.push(name);
         }
-        validate_patch(patch, new, &path, faults);
+        validate_patch(patch, new, &path, errors);
     }
 }
 
-fn validate_patch(patch: &Value, class: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    validate_template(patch.get("enabledIf"), &path.child("enabledIf"), "enabledIf", faults);
+fn validate_patch(patch: &Value, class: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    validate_template(patch.get("enabledIf"), &path.child("enabledIf"), "enabledIf", errors);
     let (definitions, external) = (patch.get("definitions"), patch.get("external"));
     let is_empty = definitions.is_none_or(|list| list.as_array().is_some_and(Vec::is_empty));
     if is_empty && external.is_none() {
-        faults.push(FieldError::required(path.clone(), "one of definitions or external must be defined"));
+        errors.push(FieldError::required(path.clone(), "one of definitions or external must be defined"));
     }
     if definitions.is_some() && external.is_some() {
         let detail = "only one of definitions or external can be defined";
-        faults.push(FieldError::invalid(path.clone(), patch, detail));
+        errors.push(FieldError::invalid(path.clone(), patch, detail));
     }
     for (index, definition) in items(patch, "definitions") {
         let path = path.child("definitions").index(index);
         for (index, operation) in items(definition, "jsonPatches") {
-            validate_operation(operation, class, &path.child("jsonPatches").index(index), faults);
+            validate_operation(operation, class, &path.child("jsonPatches").index(index), errors);
         }
         let selector = definition.get("selector").unwrap_or(&Value::Null);
-        selectors::validate(selector, class, &path.child("selector"), faults);
+        selectors::validate(selector, class, &path.child("selector"), errors);
     }
     let extensions = ["validateTopologyExtension", "generatePatchesExtension"];
     if let Some(external) = external.filter(|found| extensions.iter().all(|name| found.get(*name).is_none()))
     {
         let detail = "one of validateTopologyExtension and generatePatchesExtension must be defined";
-        faults.push(FieldError::invalid(path.child("external"), external, detail));
+        errors.push(FieldError::invalid(path.child("external"), external, detail));
     }
 }
 
-fn validate_operation(operation: &Value, class: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_operation(operation: &Value, class: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let op = operation.get("op").and_then(Value::as_str).unwrap_or_default();
     if !OPERATIONS.contains(&op) {
-        faults.push(FieldError::not_supported(path.child("op"), &shown(operation), &OPERATIONS));
+        errors.push(FieldError::not_supported(path.child("op"), &shown(operation), &OPERATIONS));
     }
     let place = operation.get("path").and_then(Value::as_str).unwrap_or_default();
     if !place.starts_with("/spec") {
         let detail = "jsonPatch path must start with \"/spec\"";
-        faults.push(FieldError::invalid(path.child("path"), &shown(operation), detail));
+        errors.push(FieldError::invalid(path.child("path"), &shown(operation), detail));
     }
     for index in place.split('/').filter_map(|part| part.parse::<i64>().ok()) {
         let mut refuse =
-            |detail: &str| faults.push(FieldError::invalid(path.child("path"), &json!(place), detail));
+            |detail: &str| errors.push(FieldError::invalid(path.child("path"), &json!(place), detail));
         match op {
             "add" if index != 0 => {
                 refuse("arrays can only be accessed using \"0\" (prepend) or \"-\" (append)");
@@ -125,14 +125,14 @@ fn validate_operation(operation: &Value, class: &Value, path: &FieldPath, faults
         }
     }
     if matches!(op, "add" | "replace") {
-        validate_value(operation, class, path, faults);
+        validate_value(operation, class, path, errors);
     }
 }
 
 /// What is put somewhere stands there, or comes from a template or a variable.
-fn validate_value(operation: &Value, class: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_value(operation: &Value, class: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mut refuse = |at: FieldPath, value: &Value, detail: &str| {
-        faults.push(FieldError::invalid(at, value, detail));
+        errors.push(FieldError::invalid(at, value, detail));
     };
     match (operation.get("value"), operation.get("valueFrom")) {
         (None, None) => {
@@ -156,10 +156,10 @@ fn validate_value(operation: &Value, class: &Value, path: &FieldPath, faults: &m
         }
         _ => {}
     }
-    validate_template(from.get("template"), &at.child("template"), "valueFrom.template", faults);
+    validate_template(from.get("template"), &at.child("template"), "valueFrom.template", errors);
     let Some(variable) = word("variable") else { return };
     let mut refuse = |detail: &str| {
-        faults.push(FieldError::invalid(at.child("variable"), &json!(variable), detail));
+        errors.push(FieldError::invalid(at.child("variable"), &json!(variable), detail));
     };
     if let Some(builtin) = variable.strip_prefix("builtin.") {
         if !is_builtin(builtin) {
@@ -185,13 +185,13 @@ fn is_builtin(name: &str) -> bool {
         || below("machinePool", &WORKERS)
 }
 
-/// A fault of a Go template that is not finished. What else may be wrong with one is left to
+/// An error of a Go template that is not finished. What else may be wrong with one is left to
 /// whoever runs it.
-fn validate_template(template: Option<&Value>, path: &FieldPath, name: &str, faults: &mut Vec<FieldError>) {
+fn validate_template(template: Option<&Value>, path: &FieldPath, name: &str, errors: &mut Vec<FieldError>) {
     let Some(text) = template.and_then(Value::as_str).filter(|text| is_unclosed(text)) else { return };
     let line = text.matches('\n').count() + 1;
     let detail = format!("template can not be parsed: template: {name}:{line}: unclosed action");
-    faults.push(FieldError::invalid(path.clone(), &json!(text), &detail));
+    errors.push(FieldError::invalid(path.clone(), &json!(text), &detail));
 }
 
 /// A value as upstream shows it here: as text, over several lines.

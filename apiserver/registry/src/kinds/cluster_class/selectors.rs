@@ -9,7 +9,7 @@ use crate::rules::json_fields::{get, items};
 use crate::rules::names;
 
 /// Adds what is wrong with a selector: it must choose something, and that must be there.
-pub(super) fn validate(selector: &Value, class: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+pub(super) fn validate(selector: &Value, class: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let resources = selector.get("matchResources").unwrap_or(&Value::Null);
     let is_on = |field: &str| resources.get(field) == Some(&json!(true));
     let names = |field: &str| -> Vec<&str> {
@@ -19,7 +19,7 @@ pub(super) fn validate(selector: &Value, class: &Value, path: &FieldPath, faults
     let at = path.child("matchResources");
     let [plane, infrastructure] = ["controlPlane", "infrastructureCluster"];
     if !is_on(plane) && !is_on(infrastructure) && kinds.iter().all(|kind| names(kind).is_empty()) {
-        faults.push(FieldError::invalid(path.clone(), &shown(selector), "no selector enabled"));
+        errors.push(FieldError::invalid(path.clone(), &shown(selector), "no selector enabled"));
         return;
     }
     let is_for = |holder: &Value, part: &str| {
@@ -29,7 +29,7 @@ pub(super) fn validate(selector: &Value, class: &Value, path: &FieldPath, faults
         })
     };
     let mut refuse = |part: FieldPath, value: Value, detail: &str| {
-        faults.push(FieldError::invalid(part, &value, detail));
+        errors.push(FieldError::invalid(part, &value, detail));
     };
     if is_on(infrastructure) && !is_for(class, "spec.infrastructure") {
         let detail = "selector is enabled but does not match the infrastructure ref";

@@ -1,7 +1,7 @@
 //! The Clusters of a class, which keep it from being changed or deleted under them.
 
 use apiserver_machinery::object;
-use apiserver_machinery::related::Others;
+use apiserver_machinery::related::ObjectReader;
 use apiserver_machinery::status::ApiResult;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
@@ -17,7 +17,7 @@ const KINDS: [(&str, &str); 2] =
     [("machineDeployments", "MachineDeploymentClass"), ("machinePools", "MachinePoolClass")];
 
 /// Every Cluster of a class.
-async fn clusters(class: &Value, others: &dyn Others) -> ApiResult<Vec<Value>> {
+async fn clusters(class: &Value, others: &dyn ObjectReader) -> ApiResult<Vec<Value>> {
     let own =
         ClassKey { namespace: object::namespace(class).to_owned(), name: object::name(class).to_owned() };
     // A class may be used from other namespaces.
@@ -27,7 +27,7 @@ async fn clusters(class: &Value, others: &dyn Others) -> ApiResult<Vec<Value>> {
 }
 
 /// Why a class cannot be deleted.
-pub(super) async fn refuse_deletion(class: &Value, others: &dyn Others) -> ApiResult<Option<String>> {
+pub(super) async fn refuse_deletion(class: &Value, others: &dyn ObjectReader) -> ApiResult<Option<String>> {
     let users = clusters(class, others).await?;
     let mut named: Vec<String> = users
         .iter()
@@ -45,25 +45,29 @@ pub(super) async fn refuse_deletion(class: &Value, others: &dyn Others) -> ApiRe
 /// Everything that a change takes away from the Clusters of the class, or asks of them.
 ///
 /// Upstream asks at every update. One that leaves the spec alone changes nothing for the Clusters.
-pub(super) async fn validate(new: &Value, old: &Value, others: &dyn Others) -> ApiResult<Vec<FieldError>> {
-    let mut faults = Vec::new();
+pub(super) async fn validate(
+    new: &Value,
+    old: &Value,
+    others: &dyn ObjectReader,
+) -> ApiResult<Vec<FieldError>> {
+    let mut errors = Vec::new();
     if new.get("spec") == old.get("spec") {
-        return Ok(faults);
+        return Ok(errors);
     }
     let users = clusters(new, others).await?;
-    validate_versions(new, &users, &mut faults);
+    validate_versions(new, &users, &mut errors);
     for (list, kind) in KINDS {
-        validate_workers((new, old), &users, list, kind, &mut faults);
+        validate_workers((new, old), &users, list, kind, &mut errors);
     }
-    validate_checks(new, old, &users, &mut faults);
+    validate_checks(new, old, &users, &mut errors);
     for user in &users {
-        validate_autoscaled(user, Some(new), &mut faults);
+        validate_autoscaled(user, Some(new), &mut errors);
     }
-    Ok(faults)
+    Ok(errors)
 }
 
 /// Versions that Clusters have stay among those they may have.
-fn validate_versions(new: &Value, users: &[Value], faults: &mut Vec<FieldError>) {
+fn validate_versions(new: &Value, users: &[Value], errors: &mut Vec<FieldError>) {
     let versions = || items(new, "spec.kubernetesVersions").map(|(_, version)| version.as_str());
     if versions().next().is_none() {
         return;
@@ -75,7 +79,7 @@ fn validate_versions(new: &Value, users: &[Value], faults: &mut Vec<FieldError>)
             let detail = format!(
                 "Kubernetes Version {version} is used by Cluster {name:?} but not set in ClusterClass"
             );
-            faults.push(FieldError::forbidden(FieldPath::new("spec.kubernetesVersions"), &detail));
+            errors.push(FieldError::forbidden(FieldPath::new("spec.kubernetesVersions"), &detail));
         }
     }
 }
@@ -86,7 +90,7 @@ fn validate_workers(
     users: &[Value],
     list: &str,
     kind: &str,
-    faults: &mut Vec<FieldError>,
+    errors: &mut Vec<FieldError>,
 ) {
     let path = format!("spec.workers.{list}");
     let has =
@@ -98,14 +102,14 @@ fn validate_workers(
                 let (class, name) = (of.and_then(Value::as_str).unwrap_or_default(), object::name(user));
                 let detail =
                     format!("{kind} {class:?} cannot be deleted because it is used by Cluster {name:?}");
-                faults.push(FieldError::forbidden(FieldPath::new(path.clone()), &detail));
+                errors.push(FieldError::forbidden(FieldPath::new(path.clone()), &detail));
             }
         }
     }
 }
 
 /// Health checks that are in use stay.
-fn validate_checks(new: &Value, old: &Value, users: &[Value], faults: &mut Vec<FieldError>) {
+fn validate_checks(new: &Value, old: &Value, users: &[Value], errors: &mut Vec<FieldError>) {
     let is_gone = |new: Option<&Value>, old: Option<&Value>| {
         old.is_some_and(is_check_defined) && !new.is_some_and(is_check_defined)
     };
@@ -113,7 +117,7 @@ fn validate_checks(new: &Value, old: &Value, users: &[Value], faults: &mut Vec<F
     if is_gone(get(new, check), get(old, check)) {
         let relying =
             users.iter().filter(|user| relies_on_class(get(user, "spec.topology.controlPlane.healthCheck")));
-        refuse_check(FieldPath::new(check), relying, faults);
+        refuse_check(FieldPath::new(check), relying, errors);
     }
     for (_, worker) in items(new, "spec.workers.machineDeployments") {
         let mut before = items(old, "spec.workers.machineDeployments").map(|(_, before)| before);
@@ -126,7 +130,7 @@ fn validate_checks(new: &Value, old: &Value, users: &[Value], faults: &mut Vec<F
             });
             let class = worker.get("class").and_then(Value::as_str).unwrap_or_default();
             let path = FieldPath::new("spec.workers.machineDeployments").key(class).child("healthCheck");
-            refuse_check(path, relying, faults);
+            refuse_check(path, relying, errors);
         }
     }
 }
@@ -140,11 +144,11 @@ fn relies_on_class(check: Option<&Value>) -> bool {
     check.is_some_and(|check| check.get("enabled") == Some(&Value::Bool(true)) && !is_check_defined(check))
 }
 
-fn refuse_check<'a>(path: FieldPath, users: impl Iterator<Item = &'a Value>, faults: &mut Vec<FieldError>) {
+fn refuse_check<'a>(path: FieldPath, users: impl Iterator<Item = &'a Value>, errors: &mut Vec<FieldError>) {
     let names: Vec<&str> = users.map(object::name).collect();
     if !names.is_empty() {
         let names = names.join(",");
         let detail = format!("healthCheck cannot be deleted because it is used by Cluster(s) {names:?}");
-        faults.push(FieldError::forbidden(path, &detail));
+        errors.push(FieldError::forbidden(path, &detail));
     }
 }

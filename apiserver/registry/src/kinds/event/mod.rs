@@ -24,22 +24,22 @@ const CLUSTER_SCOPED: [&str; 2] = ["default", "kube-system"];
 pub(crate) struct EventStrategy;
 
 impl Strategy for EventStrategy {
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
-    fn updates_blindly(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         true
     }
 
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let dated = new.get("eventTime").is_some_and(|time| !time.is_null());
-        validate_namespace(new, dated, &mut faults);
+        validate_namespace(new, dated, &mut errors);
         if dated {
-            validate_dated(new, &mut faults);
+            validate_dated(new, &mut errors);
         }
-        faults
+        errors
     }
 
     fn table(&self) -> Option<OwnTable> {
@@ -52,7 +52,7 @@ impl Strategy for EventStrategy {
 }
 
 /// An Event is where the object is that it is about.
-fn validate_namespace(new: &Value, dated: bool, faults: &mut Vec<FieldError>) {
+fn validate_namespace(new: &Value, dated: bool, errors: &mut Vec<FieldError>) {
     let namespace = object::namespace(new);
     let involved = object::at(new, "involvedObject.namespace").and_then(Value::as_str).unwrap_or_default();
     let fits = match (involved.is_empty(), dated) {
@@ -63,31 +63,31 @@ fn validate_namespace(new: &Value, dated: bool, faults: &mut Vec<FieldError>) {
     };
     if !fits {
         let path = FieldPath::new("involvedObject.namespace");
-        faults.push(FieldError::invalid(path, &json!(involved), "does not match event.namespace"));
+        errors.push(FieldError::invalid(path, &json!(involved), "does not match event.namespace"));
     }
 }
 
-fn validate_dated(new: &Value, faults: &mut Vec<FieldError>) {
+fn validate_dated(new: &Value, errors: &mut Vec<FieldError>) {
     let text = |field: &str| new.get(field).and_then(Value::as_str).unwrap_or_default();
     let component = text("reportingComponent");
     if component.is_empty() {
-        faults.push(FieldError::required(FieldPath::new("reportingComponent"), ""));
+        errors.push(FieldError::required(FieldPath::new("reportingComponent"), ""));
     } else if !is_qualified_name(component) {
         let detail = "must be a qualified name, e.g. example.com/controller";
-        faults.push(FieldError::invalid(FieldPath::new("reportingComponent"), &json!(component), detail));
+        errors.push(FieldError::invalid(FieldPath::new("reportingComponent"), &json!(component), detail));
     }
     for field in ["reportingInstance", "action", "reason"] {
         let found = text(field);
         if found.is_empty() {
-            faults.push(FieldError::required(FieldPath::new(field), ""));
+            errors.push(FieldError::required(FieldPath::new(field), ""));
         } else if found.len() > LONGEST_WORD {
             let detail = format!("can have at most {LONGEST_WORD} characters");
-            faults.push(FieldError::invalid(FieldPath::new(field), &json!(""), &detail));
+            errors.push(FieldError::invalid(FieldPath::new(field), &json!(""), &detail));
         }
     }
     if text("message").len() > LONGEST_MESSAGE {
         let detail = format!("can have at most {LONGEST_MESSAGE} characters");
-        faults.push(FieldError::invalid(FieldPath::new("message"), &json!(""), &detail));
+        errors.push(FieldError::invalid(FieldPath::new("message"), &json!(""), &detail));
     }
 }
 
@@ -129,8 +129,8 @@ const SERIES: &[Field] =
 mod tests {
     use super::*;
 
-    fn faults(event: &Value) -> Vec<String> {
-        EventStrategy.validate(event, None).iter().map(|fault| fault.field.to_string()).collect()
+    fn errors(event: &Value) -> Vec<String> {
+        EventStrategy.validate(event, None).iter().map(|error| error.field.to_string()).collect()
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
             ("default", "", true),
             ("kube-system", "", false),
         ] {
-            assert_eq!(faults(&at(namespace, involved)).is_empty(), good, "{namespace} about {involved}");
+            assert_eq!(errors(&at(namespace, involved)).is_empty(), good, "{namespace} about {involved}");
         }
     }
 
@@ -152,11 +152,11 @@ mod tests {
         let mut event = json!({"metadata": {"namespace": "a"}, "involvedObject": {"namespace": "a"},
             "eventTime": "2026-11-21T06:00:00.000000Z", "reportingComponent": "capstan.dev/x",
             "reportingInstance": "x-1", "action": "Reboot", "reason": "Rebooted"});
-        assert_eq!(faults(&event), Vec::<String>::new());
+        assert_eq!(errors(&event), Vec::<String>::new());
         event["reason"] = json!("r".repeat(129));
         event["message"] = json!("m".repeat(1025));
         event["reportingComponent"] = json!("a b");
         event.as_object_mut().unwrap().remove("action");
-        assert_eq!(faults(&event), ["reportingComponent", "action", "reason", "message"]);
+        assert_eq!(errors(&event), ["reportingComponent", "action", "reason", "message"]);
     }
 }

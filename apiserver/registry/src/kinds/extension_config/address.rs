@@ -6,68 +6,68 @@ use serde_json::Value;
 use super::uri;
 use crate::rules::names;
 
-/// Adds every fault of a client's configuration.
-pub(super) fn validate(client: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+/// Adds every error of a client's configuration.
+pub(super) fn validate(client: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let url = client.get("url").filter(|url| *url != "");
     let service = client.get("service");
     match (url, service) {
         (None, None) => {
-            faults.push(FieldError::required(path.clone(), "either url or service must be defined"));
+            errors.push(FieldError::required(path.clone(), "either url or service must be defined"));
         }
         (Some(_), Some(_)) => {
-            faults.push(FieldError::forbidden(path.clone(), "only one of url or service can be defined"));
+            errors.push(FieldError::forbidden(path.clone(), "only one of url or service can be defined"));
         }
         _ => {}
     }
     if let Some(url) = url {
-        validate_url(url, &path.child("url"), faults);
+        validate_url(url, &path.child("url"), errors);
     }
     if let Some(service) = service {
-        validate_service(service, &path.child("service"), faults);
+        validate_service(service, &path.child("service"), errors);
     }
 }
 
-fn validate_url(url: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_url(url: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let text = url.as_str().unwrap_or_default();
     match uri::scheme(text) {
         Err(reason) => {
             let detail = format!("must be a valid URL, e.g. https://example.com: parse {text:?}: {reason}");
-            faults.push(FieldError::invalid(path.clone(), url, &detail));
+            errors.push(FieldError::invalid(path.clone(), url, &detail));
         }
         Ok("https") => {}
         Ok(_) => {
             let detail = "'https' is the only allowed URL scheme, e.g. https://example.com";
-            faults.push(FieldError::invalid(path.clone(), url, detail));
+            errors.push(FieldError::invalid(path.clone(), url, detail));
         }
     }
 }
 
-fn validate_service(service: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_service(service: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     type Rule = fn(&str) -> Vec<String>;
     let rules: [(&str, Rule); 2] = [("name", names::service), ("namespace", names::label)];
     for (field, rule) in rules {
         let Some(value) = service.get(field).filter(|value| *value != "") else {
-            faults.push(FieldError::required(path.child(field), "must not be empty"));
+            errors.push(FieldError::required(path.child(field), "must not be empty"));
             continue;
         };
         let wrong = rule(value.as_str().unwrap_or_default());
-        faults.extend(wrong.iter().map(|fault| FieldError::invalid(path.child(field), value, fault)));
+        errors.extend(wrong.iter().map(|error| FieldError::invalid(path.child(field), value, error)));
     }
     if let Some(value) = service.get("path").filter(|value| *value != "") {
         let text = value.as_str().unwrap_or_default();
         if let Err(reason) = uri::scheme(text) {
             let detail = format!("must be a valid URL path e.g. /path/to/hook: parse {text:?}: {reason}");
-            faults.push(FieldError::invalid(path.child("path"), value, &detail));
+            errors.push(FieldError::invalid(path.child("path"), value, &detail));
         }
         if !text.starts_with('/') {
             let detail = "must start with \"/\" to be a valid URL path";
-            faults.push(FieldError::invalid(path.child("path"), value, detail));
+            errors.push(FieldError::invalid(path.child("path"), value, detail));
         }
     }
     if let Some(port) =
         service.get("port").filter(|port| !port.as_i64().is_some_and(|port| (1..=65535).contains(&port)))
     {
-        faults.push(FieldError::invalid(path.child("port"), port, "must be between 1 and 65535, inclusive"));
+        errors.push(FieldError::invalid(path.child("port"), port, "must be between 1 and 65535, inclusive"));
     }
 }
 
@@ -78,9 +78,9 @@ mod tests {
     use super::*;
 
     fn found(client: &Value) -> Vec<String> {
-        let mut faults = Vec::new();
-        validate(client, &FieldPath::new("at"), &mut faults);
-        faults.iter().map(ToString::to_string).collect()
+        let mut errors = Vec::new();
+        validate(client, &FieldPath::new("at"), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -109,10 +109,10 @@ mod tests {
             ("https://x/%zz", "invalid URL escape \"%zz\""),
             ("https://a b", "invalid character \" \" in host name"),
         ] {
-            let faults = found(&json!({"url": url}));
+            let errors = found(&json!({"url": url}));
             assert!(
-                faults.len() == 1 && faults[0].starts_with("at.url: ") && faults[0].ends_with(end),
-                "{faults:?}"
+                errors.len() == 1 && errors[0].starts_with("at.url: ") && errors[0].ends_with(end),
+                "{errors:?}"
             );
         }
     }
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn a_service_has_a_name_and_a_port() {
         let service = json!({"name": "1s", "path": "p", "port": 70000});
-        let faults = found(&json!({"service": service}));
-        let at: Vec<&str> = faults.iter().filter_map(|fault| fault.split(": ").next()).collect();
+        let errors = found(&json!({"service": service}));
+        let at: Vec<&str> = errors.iter().filter_map(|error| error.split(": ").next()).collect();
         assert_eq!(
             at,
             [
@@ -132,6 +132,6 @@ mod tests {
                 "at.service.port"
             ]
         );
-        assert!(faults[4].ends_with("Invalid value: 70000: must be between 1 and 65535, inclusive"));
+        assert!(errors[4].ends_with("Invalid value: 70000: must be between 1 and 65535, inclusive"));
     }
 }

@@ -33,26 +33,26 @@ impl Strategy for ExtensionConfigStrategy {
     }
 
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let wrong = names::label(object::name(new));
         if !wrong.is_empty() {
             let detail =
                 format!("ExtensionConfig name should be a valid DNS1123 label name: [{}]", wrong.join(" "));
             let path = FieldPath::new("metadata.name");
-            faults.push(FieldError::invalid(path, &json!(object::name(new)), &detail));
+            errors.push(FieldError::invalid(path, &json!(object::name(new)), &detail));
         }
         if let Some(client) = object::at(new, "spec.clientConfig") {
-            address::validate(client, &FieldPath::new("spec.clientConfig"), &mut faults);
+            address::validate(client, &FieldPath::new("spec.clientConfig"), &mut errors);
         }
         let path = FieldPath::new("spec.namespaceSelector");
         match object::at(new, "spec.namespaceSelector") {
-            None => faults.push(FieldError::required(path, "must be defined")),
+            None => errors.push(FieldError::required(path, "must be defined")),
             Some(selector) => {
-                let reason = label_selector::fault(Some(selector));
-                faults.extend(reason.map(|reason| FieldError::invalid(path, selector, &reason)));
+                let reason = label_selector::error(Some(selector));
+                errors.extend(reason.map(|reason| FieldError::invalid(path, selector, &reason)));
             }
         }
-        faults
+        errors
     }
 }
 

@@ -8,45 +8,45 @@ use super::items;
 /// Said of each field that Ignition has nothing for.
 const UNSUPPORTED: &str = "not supported when spec.format is set to: \"ignition\"";
 
-/// Adds every fault of a spec that is for Ignition, or speaks of it without being so.
-pub(super) fn validate(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+/// Adds every error of a spec that is for Ignition, or speaks of it without being so.
+pub(super) fn validate(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let format = spec.get("format").cloned().unwrap_or_else(|| json!(""));
     if format != "ignition" {
         if spec.get("ignition").is_some() {
             let detail = "must be set to \"ignition\" if spec.ignition is set";
-            faults.push(FieldError::invalid(path.child("format"), &format, detail));
+            errors.push(FieldError::invalid(path.child("format"), &format, detail));
         }
         return;
     }
     for (index, user) in items(spec, "/users") {
         if user.get("inactive") == Some(&json!(true)) {
             let at = path.child("users").index(index).child("inactive");
-            faults.push(FieldError::forbidden(at, UNSUPPORTED));
+            errors.push(FieldError::forbidden(at, UNSUPPORTED));
         }
     }
     for (index, file) in items(spec, "/files") {
         if matches!(file.get("encoding").and_then(Value::as_str), Some("gzip" | "gzip+base64")) {
             let at = path.child("files").index(index).child("encoding");
-            faults.push(FieldError::forbidden(at, UNSUPPORTED));
+            errors.push(FieldError::forbidden(at, UNSUPPORTED));
         }
     }
     if spec.get("bootCommands").is_some() {
-        faults.push(FieldError::forbidden(path.child("bootCommands"), UNSUPPORTED));
+        errors.push(FieldError::forbidden(path.child("bootCommands"), UNSUPPORTED));
     }
-    validate_disks(spec, &path.child("diskSetup"), faults);
+    validate_disks(spec, &path.child("diskSetup"), errors);
 }
 
-fn validate_disks(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_disks(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for (index, partition) in items(spec, "/diskSetup/partitions") {
         let Some(kind) = partition.get("tableType").filter(|kind| *kind != "gpt") else { continue };
         let at = path.child("partitions").index(index).child("tableType");
         let detail = "only partition type \"gpt\" is supported when spec.format is set to \"ignition\"";
-        faults.push(FieldError::invalid(at, kind, detail));
+        errors.push(FieldError::invalid(at, kind, detail));
     }
     for (index, filesystem) in items(spec, "/diskSetup/filesystems") {
         let set = ["replaceFS", "partition"].into_iter().filter(|field| filesystem.get(field).is_some());
         let at = path.child("filesystems").index(index);
-        faults.extend(set.map(|field| FieldError::forbidden(at.child(field), UNSUPPORTED)));
+        errors.extend(set.map(|field| FieldError::forbidden(at.child(field), UNSUPPORTED)));
     }
 }
 
@@ -55,9 +55,9 @@ mod tests {
     use super::*;
 
     fn found(spec: &Value) -> Vec<String> {
-        let mut faults = Vec::new();
-        validate(spec, &FieldPath::new("spec"), &mut faults);
-        faults.iter().map(|fault| fault.field.to_string()).collect()
+        let mut errors = Vec::new();
+        validate(spec, &FieldPath::new("spec"), &mut errors);
+        errors.iter().map(|error| error.field.to_string()).collect()
     }
 
     #[test]

@@ -19,30 +19,30 @@ impl Strategy for KubeadmConfigStrategy {
     }
 
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         if let Some(spec) = new.get("spec") {
-            validate(spec, &FieldPath::new("spec"), &mut faults);
+            validate(spec, &FieldPath::new("spec"), &mut errors);
         }
-        faults
+        errors
     }
 }
 
-/// Adds every fault of what a KubeadmConfig wants.
-pub(crate) fn validate(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    validate_files(spec, path, faults);
-    validate_users(spec, path, faults);
-    ignition::validate(spec, path, faults);
-    validate_disks(spec, path, faults);
-    validate_tokens(spec, path, faults);
+/// Adds every error of what a KubeadmConfig wants.
+pub(crate) fn validate(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    validate_files(spec, path, errors);
+    validate_users(spec, path, errors);
+    ignition::validate(spec, path, errors);
+    validate_disks(spec, path, errors);
+    validate_tokens(spec, path, errors);
     let user = object::at(spec, "joinConfiguration.discovery.file.kubeConfig.user");
     if let Some(user) = user.filter(|user| user.get("authProvider").is_some() && user.get("exec").is_some()) {
         let at = path.child("joinConfiguration.discovery.file.kubeconfig.user");
-        faults.push(FieldError::invalid(at, user, "only one of authProvider or exec must be defined"));
+        errors.push(FieldError::invalid(at, user, "only one of authProvider or exec must be defined"));
     }
 }
 
 /// A token that is none: upstream's typed clients cannot read an object that has one. It is not repeated.
-fn validate_tokens(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_tokens(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let is_part = |part: &str, length: usize| {
         part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase())
     };
@@ -51,15 +51,15 @@ fn validate_tokens(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>)
         if !text.split_once('.').is_some_and(|(id, secret)| is_part(id, 6) && is_part(secret, 16)) {
             let at = path.child("initConfiguration").child("bootstrapTokens").index(index).child("token");
             let detail = "the bootstrap token is not of the form \"[a-z0-9]{6}.[a-z0-9]{16}\"";
-            faults.push(FieldError::invalid(at, &json!("***"), detail));
+            errors.push(FieldError::invalid(at, &json!("***"), detail));
         }
     }
 }
 
-/// Adds the faults of what a control plane wants, whose machines are both made and joined: v1beta1
+/// Adds the errors of what a control plane wants, whose machines are both made and joined: v1beta1
 /// knows one timeout for both.
-pub(crate) fn validate_control_plane(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    validate(spec, path, faults);
+pub(crate) fn validate_control_plane(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    validate(spec, path, errors);
     const TIMEOUT: &str = "controlPlaneComponentHealthCheckSeconds";
     let said = |part: &str| match spec.pointer(&format!("/{part}/timeouts/{TIMEOUT}")) {
         Some(seconds) => seconds.to_string(),
@@ -75,7 +75,7 @@ pub(crate) fn validate_control_plane(spec: &Value, path: &FieldPath, faults: &mu
     );
     for (part, seconds) in [("initConfiguration", &init), ("joinConfiguration", &join)] {
         let at = path.child(part).child("timeouts").child(TIMEOUT);
-        faults.push(FieldError::invalid(at, &json!(seconds), &detail));
+        errors.push(FieldError::invalid(at, &json!(seconds), &detail));
     }
 }
 
@@ -107,51 +107,51 @@ fn items<'a>(spec: &'a Value, pointer: &str) -> impl Iterator<Item = (usize, &'a
     spec.pointer(pointer).and_then(Value::as_array).into_iter().flatten().enumerate()
 }
 
-fn validate_files(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_files(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mut known = HashSet::new();
     for (index, file) in items(spec, "/files") {
         let at = path.child("files").index(index);
         if file.get("content").is_some() && file.get("contentFrom").is_some() {
             let detail = "only one of content or contentFrom may be specified for a single file";
-            faults.push(FieldError::invalid(at.clone(), file, detail));
+            errors.push(FieldError::invalid(at.clone(), file, detail));
         }
-        validate_secret(file, "contentFrom", &at, faults);
+        validate_secret(file, "contentFrom", &at, errors);
         if file.get("path").and_then(Value::as_str).is_some_and(|path| !known.insert(path)) {
             let detail = "path property must be unique among all files";
-            faults.push(FieldError::invalid(at.child("path"), file, detail));
+            errors.push(FieldError::invalid(at.child("path"), file, detail));
         }
     }
 }
 
-fn validate_users(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_users(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for (index, user) in items(spec, "/users") {
         let at = path.child("users").index(index);
         if user.get("passwd").is_some() && user.get("passwdFrom").is_some() {
             let detail = "only one of passwd or passwdFrom may be specified for a single user";
-            faults.push(FieldError::invalid(at.clone(), user, detail));
+            errors.push(FieldError::invalid(at.clone(), user, detail));
         }
-        validate_secret(user, "passwdFrom", &at, faults);
+        validate_secret(user, "passwdFrom", &at, errors);
     }
 }
 
-fn validate_secret(item: &Value, source: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_secret(item: &Value, source: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(secret) = item.get(source).and_then(|source| source.get("secret")) else { return };
     for field in ["name", "key"] {
         if secret.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
             let detail = format!("secret file source must specify non-empty secret {field}");
-            faults.push(FieldError::required(path.child(source).child("secret").child(field), &detail));
+            errors.push(FieldError::required(path.child(source).child("secret").child(field), &detail));
         }
     }
 }
 
-fn validate_disks(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_disks(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for (index, partition) in items(spec, "/diskSetup/partitions") {
         let total: i64 =
             items(partition, "/diskLayout").filter_map(|(_, part)| part.get("percentage")?.as_i64()).sum();
         if total > 100 {
             let at = path.child("diskSetup.partitions").index(index).child("diskLayout");
             let detail = "the sum of all partition percentages must not be greater than 100";
-            faults.push(FieldError::invalid(at, &json!(total), detail));
+            errors.push(FieldError::invalid(at, &json!(total), detail));
         }
     }
 }
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
 
     fn found(spec: &Value) -> Vec<String> {
-        let faults = KubeadmConfigStrategy.validate(&json!({"spec": spec}), None);
-        faults.iter().map(ToString::to_string).collect()
+        let errors = KubeadmConfigStrategy.validate(&json!({"spec": spec}), None);
+        errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -192,8 +192,8 @@ mod tests {
             ),
         ];
         assert_eq!(wrong.len(), expected.len(), "{wrong:?}");
-        for (fault, (start, end)) in wrong.iter().zip(expected) {
-            assert!(fault.starts_with(start) && fault.ends_with(end), "{fault}");
+        for (error, (start, end)) in wrong.iter().zip(expected) {
+            assert!(error.starts_with(start) && error.ends_with(end), "{error}");
         }
     }
 
@@ -225,9 +225,9 @@ mod tests {
     #[test]
     fn both_sorts_of_control_plane_wait_equally_long() {
         let check = |spec: Value| {
-            let mut faults = Vec::new();
-            validate_control_plane(&spec, &FieldPath::new("spec"), &mut faults);
-            faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+            let mut errors = Vec::new();
+            validate_control_plane(&spec, &FieldPath::new("spec"), &mut errors);
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let wait = |seconds: i64| json!({"timeouts": {"controlPlaneComponentHealthCheckSeconds": seconds}});
         assert_eq!(

@@ -47,12 +47,12 @@ const CHANGEABLE: &[&str] = &[
     "rollout",
 ];
 
-/// Adds a fault for every field of `spec` that differs from `before` and may not.
-pub(super) fn validate(spec: &Value, before: &Value, faults: &mut Vec<FieldError>) {
+/// Adds an error for every field of `spec` that differs from `before` and may not.
+pub(super) fn validate(spec: &Value, before: &Value, errors: &mut Vec<FieldError>) {
     let mut changed = Vec::new();
     compare(Some(before), Some(spec), "", &mut changed);
     let refused = changed.iter().filter(|path| !is_changeable(path));
-    faults.extend(
+    errors.extend(
         refused.map(|path| FieldError::forbidden(FieldPath::new("spec").child(path), "cannot be modified")),
     );
 }
@@ -85,9 +85,9 @@ mod tests {
     use super::*;
 
     fn found(spec: &Value, before: &Value) -> Vec<String> {
-        let mut faults = Vec::new();
-        validate(spec, before, &mut faults);
-        faults.iter().map(ToString::to_string).collect()
+        let mut errors = Vec::new();
+        validate(spec, before, &mut errors);
+        errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]

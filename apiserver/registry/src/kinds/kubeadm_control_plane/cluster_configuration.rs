@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::core_dns;
 
-/// Adds every fault of a cluster's configuration. `before` is what it was, absent on create.
+/// Adds every error of a cluster's configuration. `before` is what it was, absent on create.
 pub(crate) fn validate(
     configuration: &Value,
     before: Option<&Value>,
     path: &FieldPath,
-    faults: &mut Vec<FieldError>,
+    errors: &mut Vec<FieldError>,
 ) {
     let tag = |pointer: &str| configuration.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     for (pointer, field) in
@@ -18,25 +18,25 @@ pub(crate) fn validate(
     {
         if !is_tag(tag(pointer)) {
             let detail = format!("tag {} is invalid", tag(pointer));
-            faults.push(FieldError::forbidden(path.child(field), &detail));
+            errors.push(FieldError::forbidden(path.child(field), &detail));
         }
     }
     let dns = tag("/dns/imageTag");
     if !dns.is_empty() && core_dns::parse(dns).is_none() {
         // The path is upstream's own, and so without its beginning.
         let detail = "failed to parse CoreDNS version: must be a version, e.g. v1.12.0";
-        faults.push(FieldError::invalid(FieldPath::new("dns.imageTag"), &json!(dns), detail));
+        errors.push(FieldError::invalid(FieldPath::new("dns.imageTag"), &json!(dns), detail));
     }
     let has = |configuration: &Value, part: &str| configuration.pointer(&format!("/etcd/{part}")).is_some();
     if has(configuration, "local") && has(configuration, "external") {
-        faults.push(FieldError::forbidden(
+        errors.push(FieldError::forbidden(
             path.child("etcd.local"),
             "cannot have both external and local etcd",
         ));
     }
     if before.is_some_and(|before| has(before, "external") != has(configuration, "external")) {
         let detail = "cannot change between external and local etcd";
-        faults.push(FieldError::forbidden(path.child("etcd.external"), detail));
+        errors.push(FieldError::forbidden(path.child("etcd.external"), detail));
     }
 }
 
@@ -50,9 +50,9 @@ mod tests {
     use super::*;
 
     fn found(configuration: &Value, before: Option<&Value>) -> Vec<String> {
-        let mut faults = Vec::new();
-        validate(configuration, before, &FieldPath::new("at"), &mut faults);
-        faults.iter().map(ToString::to_string).collect()
+        let mut errors = Vec::new();
+        validate(configuration, before, &FieldPath::new("at"), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -28,13 +28,13 @@ const KNOWN: &[(u64, u64, &[u64])] = &[
 
 type Version = (u64, u64, u64);
 
-/// Adds a fault when the configuration of CoreDNS cannot be brought to the version that is wanted.
+/// Adds an error when the configuration of CoreDNS cannot be brought to the version that is wanted.
 pub(super) fn validate(
     object: &Value,
     configuration: &Value,
     before: &Value,
     path: &FieldPath,
-    faults: &mut Vec<FieldError>,
+    errors: &mut Vec<FieldError>,
 ) {
     let tag = |configuration: &Value| {
         object::at(configuration, "dns.imageTag").and_then(Value::as_str).and_then(parse)
@@ -54,7 +54,7 @@ pub(super) fn validate(
         return;
     };
     let detail = format!("cannot migrate CoreDNS up to '{to_text}' from '{from_text}': {reason}");
-    faults.push(FieldError::forbidden(path.child("dns.imageTag"), &detail));
+    errors.push(FieldError::forbidden(path.child("dns.imageTag"), &detail));
 }
 
 fn is_known((major, minor, patch): Version) -> bool {
@@ -89,16 +89,16 @@ mod tests {
             ("v1.12.0", "v1.99.0", Some("cannot migrate up to '1.99.0' from '1.12.0'")),
             ("", "v1.7.0", None),
         ] {
-            let mut faults = Vec::new();
-            validate(&json!({}), &dns(to), &dns(from), &FieldPath::new("at"), &mut faults);
-            let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            let mut errors = Vec::new();
+            validate(&json!({}), &dns(to), &dns(from), &FieldPath::new("at"), &mut errors);
+            let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
             assert_eq!(found.len(), usize::from(expected.is_some()), "{from} to {to}: {found:?}");
-            assert!(found.iter().all(|fault| fault.ends_with(expected.unwrap_or_default())), "{found:?}");
+            assert!(found.iter().all(|error| error.ends_with(expected.unwrap_or_default())), "{found:?}");
         }
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let skipped = json!({"metadata": {"annotations": {SKIP: ""}}});
-        validate(&skipped, &dns("v1.1.3"), &dns("v1.12.0"), &FieldPath::new("at"), &mut faults);
-        assert_eq!(faults, []);
+        validate(&skipped, &dns("v1.1.3"), &dns("v1.12.0"), &FieldPath::new("at"), &mut errors);
+        assert_eq!(errors, []);
     }
 
     #[test]

@@ -54,15 +54,15 @@ impl Strategy for KubeadmControlPlaneStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let path = FieldPath::new("spec");
         let nothing = json!({});
         let spec = new.get("spec").unwrap_or(&nothing);
-        validate_spec(spec, &path, &mut faults);
+        validate_spec(spec, &path, &mut errors);
         let before = old.and_then(|old| old.get("spec"));
         if let Some(before) = before {
-            changes::validate(spec, before, &mut faults);
-            validate_version_change(spec, before, &path, &mut faults);
+            changes::validate(spec, before, &mut errors);
+            validate_version_change(spec, before, &path, &mut errors);
         }
         let config = path.child("kubeadmConfigSpec");
         let part = |spec: &Value| object::at(spec, "kubeadmConfigSpec.clusterConfiguration").cloned();
@@ -72,15 +72,15 @@ impl Strategy for KubeadmControlPlaneStrategy {
             &now,
             then.as_ref(),
             &config.child("clusterConfiguration"),
-            &mut faults,
+            &mut errors,
         );
         if let Some(then) = &then {
-            core_dns::validate(new, &now, then, &config.child("clusterConfiguration"), &mut faults);
+            core_dns::validate(new, &now, then, &config.child("clusterConfiguration"), &mut errors);
         }
         if let Some(wanted) = spec.get("kubeadmConfigSpec") {
-            kubeadm_config::validate_control_plane(wanted, &config, &mut faults);
+            kubeadm_config::validate_control_plane(wanted, &config, &mut errors);
         }
-        faults
+        errors
     }
 }
 
@@ -89,62 +89,62 @@ fn object<'a>(fields: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut 
     fields.entry(name).or_insert_with(|| json!({})).as_object_mut()
 }
 
-fn validate_spec(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let replicas = spec.get("replicas").and_then(Value::as_i64);
-    validate_replicas(spec, replicas, &path.child("replicas"), faults);
+    validate_replicas(spec, replicas, &path.child("replicas"), errors);
     let template = path.child("machineTemplate");
-    validate_infrastructure(spec, &template.child("infrastructure"), faults);
+    validate_infrastructure(spec, &template.child("infrastructure"), errors);
     template_metadata::taints(
         object::at(spec, "machineTemplate.spec.taints"),
         &template.child("spec.taints"),
-        faults,
+        errors,
     );
     template_metadata::metadata(
         object::at(spec, "machineTemplate.metadata"),
         &template.child("metadata"),
-        faults,
+        errors,
     );
     if let Some(text) = spec.get("version").and_then(Value::as_str) {
         if !text.starts_with('v') {
-            faults.push(FieldError::invalid(path.child("version"), &json!(text), "must start with v"));
+            errors.push(FieldError::invalid(path.child("version"), &json!(text), "must start with v"));
         }
         if version::parse(text).is_none() {
             let detail = "must be a valid semantic version";
-            faults.push(FieldError::invalid(path.child("version"), &json!(text), detail));
+            errors.push(FieldError::invalid(path.child("version"), &json!(text), detail));
         }
     }
-    validate_rollout(spec, replicas, path, faults);
+    validate_rollout(spec, replicas, path, errors);
     let naming = object::at(spec, "machineNaming.template");
-    name_template::validate(naming, OWNER, &path.child("machineNaming.template"), faults);
+    name_template::validate(naming, OWNER, &path.child("machineNaming.template"), errors);
 }
 
 /// An etcd beside the API servers needs a majority: an even number of them is no safer than one less.
-fn validate_replicas(spec: &Value, replicas: Option<i64>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_replicas(spec: &Value, replicas: Option<i64>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(replicas) = replicas else {
-        return faults.push(FieldError::required(path.clone(), "is required"));
+        return errors.push(FieldError::required(path.clone(), "is required"));
     };
     if replicas <= 0 {
-        faults.push(FieldError::forbidden(path.clone(), "cannot be less than or equal to 0"));
+        errors.push(FieldError::forbidden(path.clone(), "cannot be less than or equal to 0"));
     }
     let external = object::at(spec, "kubeadmConfigSpec.clusterConfiguration.etcd.external").is_some();
     if !external && replicas % 2 == 0 {
-        faults.push(FieldError::forbidden(path.clone(), "cannot be an even number when etcd is stacked"));
+        errors.push(FieldError::forbidden(path.clone(), "cannot be an even number when etcd is stacked"));
     }
 }
 
 /// What its Machines run on. Older versions require it in their schema, but nothing in it.
-fn validate_infrastructure(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_infrastructure(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let reference = object::at(spec, "machineTemplate.spec.infrastructureRef");
     for field in ["apiGroup", "kind", "name"] {
         let text = reference.and_then(|reference| reference.get(field)).and_then(Value::as_str);
         if text.unwrap_or_default().is_empty() {
-            faults.push(FieldError::invalid(path.child(field), &json!(""), "cannot be empty"));
+            errors.push(FieldError::invalid(path.child(field), &json!(""), "cannot be empty"));
         }
     }
 }
 
 /// Up by one minor version at a time. Going down is not refused: upstream does not either.
-fn validate_version_change(spec: &Value, before: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_version_change(spec: &Value, before: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let text = |spec: &Value| spec.get("version").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (to, from) = (text(spec), text(before));
     let read = |text: &str| Semver::parse_tolerant(text).map(|version| version.numbers);
@@ -153,11 +153,11 @@ fn validate_version_change(spec: &Value, before: &Value, path: &FieldPath, fault
         FieldError::internal(path.child("version"), &detail)
     };
     match (read(&from), read(&to)) {
-        (None, _) if to != from => faults.push(unread("current", &from)),
-        (Some(_), None) => faults.push(unread("updated", &to)),
+        (None, _) if to != from => errors.push(unread("current", &from)),
+        (Some(_), None) => errors.push(unread("updated", &to)),
         (Some(then), Some(now)) if now >= (then.0, then.1.saturating_add(2), 0) => {
             let detail = format!("cannot update Kubernetes version from {from} to {to}");
-            faults.push(FieldError::forbidden(path.child("version"), &detail));
+            errors.push(FieldError::forbidden(path.child("version"), &detail));
         }
         _ => {}
     }

@@ -10,20 +10,20 @@ const AUTHORITY_DAYS: i64 = 3650;
 /// Fewest machines of which one may be taken away before another comes.
 const LEAST_TO_SCALE_IN: i64 = 3;
 
-/// Adds every fault of a rollout; nothing of it is looked at while no strategy is set, as upstream.
-pub(crate) fn validate(spec: &Value, replicas: Option<i64>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+/// Adds every error of a rollout; nothing of it is looked at while no strategy is set, as upstream.
+pub(crate) fn validate(spec: &Value, replicas: Option<i64>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(strategy) = object::at(spec, "rollout.strategy") else { return };
     let at = path.child("rollout.strategy");
     if strategy.get("type").and_then(Value::as_str) != Some("RollingUpdate") {
-        faults.push(FieldError::required(at.child("type"), "only RollingUpdate is supported"));
+        errors.push(FieldError::required(at.child("type"), "only RollingUpdate is supported"));
     }
     if let Some(surge) = object::at(strategy, "rollingUpdate.maxSurge") {
-        validate_surge(surge, replicas, &at.child("rollingUpdate"), faults);
+        validate_surge(surge, replicas, &at.child("rollingUpdate"), errors);
     }
-    validate_days(spec, path, faults);
+    validate_days(spec, path, errors);
 }
 
-fn validate_surge(surge: &Value, replicas: Option<i64>, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_surge(surge: &Value, replicas: Option<i64>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     // A text that is no number counts as 0.
     let surge = match surge {
         Value::String(text) => text.parse().unwrap_or_default(),
@@ -32,14 +32,14 @@ fn validate_surge(surge: &Value, replicas: Option<i64>, path: &FieldPath, faults
     if surge == 0 && replicas.is_some_and(|replicas| replicas < LEAST_TO_SCALE_IN) {
         let detail =
             "when KubeadmControlPlane is configured to scale-in, replica count needs to be at least 3";
-        faults.push(FieldError::required(path.clone(), detail));
+        errors.push(FieldError::required(path.clone(), detail));
     }
     if !(0..=1).contains(&surge) {
-        faults.push(FieldError::required(path.child("maxSurge"), "value must be 1 or 0"));
+        errors.push(FieldError::required(path.child("maxSurge"), "value must be 1 or 0"));
     }
 }
 
-fn validate_days(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_days(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let days = |pointer: &str| spec.pointer(pointer).and_then(Value::as_i64).filter(|days| *days != 0);
     let configuration = "/kubeadmConfigSpec/clusterConfiguration";
     let Some(leaf) = days(&format!("{configuration}/certificateValidityPeriodDays")) else { return };
@@ -52,12 +52,12 @@ fn validate_days(spec: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
             ),
         };
         let at = path.child("kubeadmConfigSpec.clusterConfiguration.certificateValidityPeriodDays");
-        faults.push(FieldError::invalid(at, &json!(leaf), &detail));
+        errors.push(FieldError::invalid(at, &json!(leaf), &detail));
     }
     if let Some(before) = days("/rollout/before/certificatesExpiryDays").filter(|before| *before >= leaf) {
         let at = path.child("rollout.before.certificatesExpiryDays");
         let detail = format!("must be less than certificateValidityPeriodDays ({leaf})");
-        faults.push(FieldError::invalid(at, &json!(before), &detail));
+        errors.push(FieldError::invalid(at, &json!(before), &detail));
     }
 }
 
@@ -69,9 +69,9 @@ mod tests {
         let spec = json!({"rollout": {"strategy": strategy, "before": {"certificatesExpiryDays": before}},
             "kubeadmConfigSpec": {"clusterConfiguration":
                 {"certificateValidityPeriodDays": leaf, "caCertificateValidityPeriodDays": authority}}});
-        let mut faults = Vec::new();
-        validate(&spec, Some(replicas), &FieldPath::new("spec"), &mut faults);
-        faults.iter().map(ToString::to_string).collect()
+        let mut errors = Vec::new();
+        validate(&spec, Some(replicas), &FieldPath::new("spec"), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]

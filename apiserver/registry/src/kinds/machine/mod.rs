@@ -7,7 +7,7 @@ mod upgrade;
 use apiserver_machinery::object;
 use std::sync::Arc;
 
-use apiserver_machinery::action::Verb;
+use apiserver_machinery::action::ActionHandler;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
@@ -22,7 +22,7 @@ use crate::rules::machine_template::{
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 
 /// Machine's own verbs. To add one, write its file and add its line.
-pub(crate) fn verbs() -> Vec<Arc<dyn Verb>> {
+pub(crate) fn verbs() -> Vec<Arc<dyn ActionHandler>> {
     vec![Arc::new(reboot::Reboot), Arc::new(upgrade::Upgrade)]
 }
 
@@ -48,18 +48,18 @@ impl Strategy for MachineStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         // A pool has the bootstrap data of its Machines.
         if !is_of_a_pool(new) {
-            validate_bootstrap(new, "spec", &mut faults);
+            validate_bootstrap(new, "spec", &mut errors);
         }
-        validate_cluster(new, old, &mut faults);
-        machine_template::validate(new, "spec", &mut faults);
+        validate_cluster(new, old, &mut errors);
+        machine_template::validate(new, "spec", &mut errors);
         let is_worker =
             object::at(new, "metadata.labels").is_none_or(|labels| labels.get(CONTROL_PLANE_LABEL).is_none());
         let spec = get(new, "spec").unwrap_or(&Value::Null);
-        validate_taints(spec, &FieldPath::new("spec"), is_worker, &mut faults);
-        faults
+        validate_taints(spec, &FieldPath::new("spec"), is_worker, &mut errors);
+        errors
     }
 }
 

@@ -1,7 +1,7 @@
 //! What all verbs of a Machine do: from a request to one `MachineOperation`, and never to two at
 //! once.
 
-use apiserver_machinery::action::{Objects, VerbAnswer, VerbCall};
+use apiserver_machinery::action::{ActionCall, ActionResponse, Objects};
 use apiserver_machinery::metadata::is_label_value;
 use apiserver_machinery::object;
 use apiserver_machinery::resource::Resource;
@@ -44,7 +44,7 @@ impl Wish {
     }
 
     /// The operation it becomes.
-    fn operation(&self, machine: &Value, call: &VerbCall<'_>) -> Value {
+    fn operation(&self, machine: &Value, call: &ActionCall<'_>) -> Value {
         let name = object::name(machine);
         let short: String = name.chars().take(LONGEST_NAME).collect();
         let short = short.trim_end_matches(['.', '-']);
@@ -92,7 +92,7 @@ impl Wish {
 ///
 /// # Errors
 /// 404.
-pub(super) async fn machine(call: &VerbCall<'_>) -> ApiResult<Value> {
+pub(super) async fn machine(call: &ActionCall<'_>) -> ApiResult<Value> {
     let found = call.objects.get(GROUP, "machines", call.namespace, call.name).await?;
     match found {
         Some(machine) => Ok(machine),
@@ -108,15 +108,15 @@ pub(super) async fn machine(call: &VerbCall<'_>) -> ApiResult<Value> {
 /// 409 when the Machine is being deleted or is paused, when another operation is under way, or
 /// when the key was used for something else; 422 when the Machine is none of ours; those of `check`.
 pub(super) async fn begin(
-    call: &VerbCall<'_>,
+    call: &ActionCall<'_>,
     machine: &Value,
     wish: &Wish,
     check: impl FnOnce() -> ApiResult<()>,
-) -> ApiResult<VerbAnswer> {
+) -> ApiResult<ActionResponse> {
     let operations = resource(call.objects, OPERATIONS.0, OPERATIONS.1)?;
     let known = operations_of(call, machine).await?;
     if let Some(earlier) = wish.earlier(&known, operations, machine)? {
-        return Ok(VerbAnswer { object: earlier, created: false });
+        return Ok(ActionResponse { object: earlier, created: false });
     }
     check_state(call, machine).await?;
     check()?;
@@ -131,15 +131,15 @@ pub(super) async fn begin(
 }
 
 async fn create(
-    call: &VerbCall<'_>,
+    call: &ActionCall<'_>,
     machine: &Value,
     wish: &Wish,
     lock: Option<&Lock>,
-) -> ApiResult<VerbAnswer> {
+) -> ApiResult<ActionResponse> {
     let (group, plural) = OPERATIONS;
     let known = operations_of(call, machine).await?;
     if let Some(earlier) = wish.earlier(&known, resource(call.objects, group, plural)?, machine)? {
-        return Ok(VerbAnswer { object: earlier, created: false });
+        return Ok(ActionResponse { object: earlier, created: false });
     }
     if let Some(running) = known.iter().find(|operation| !is_finished(operation)) {
         let why = format!("machineoperation \"{}\" is not finished", object::name(running));
@@ -148,11 +148,11 @@ async fn create(
     lock.map_or(Ok(()), Lock::check)?;
     let operation = wish.operation(machine, call);
     let object = call.objects.create(group, plural, call.namespace, operation, call.dry_run).await?;
-    Ok(VerbAnswer { object, created: true })
+    Ok(ActionResponse { object, created: true })
 }
 
 /// Those of this Machine, not of an earlier one of its name.
-async fn operations_of(call: &VerbCall<'_>, machine: &Value) -> ApiResult<Vec<Value>> {
+async fn operations_of(call: &ActionCall<'_>, machine: &Value) -> ApiResult<Vec<Value>> {
     let name = object::name(machine);
     // A longer name cannot be a label's value.
     let selector = if is_label_value(name) { format!("{MACHINE_LABEL}={name}") } else { String::new() };
@@ -173,7 +173,7 @@ fn is_finished(operation: &Value) -> bool {
     matches!(phase, Some("Complete" | "Failed" | "Cancelled"))
 }
 
-async fn check_state(call: &VerbCall<'_>, machine: &Value) -> ApiResult<()> {
+async fn check_state(call: &ActionCall<'_>, machine: &Value) -> ApiResult<()> {
     if object::is_deleting(machine) {
         return Err(conflict(call, machine, "the machine is being deleted")?);
     }
@@ -189,14 +189,14 @@ async fn check_state(call: &VerbCall<'_>, machine: &Value) -> ApiResult<()> {
     let kind = object::at(machine, "spec.infrastructureRef.kind").cloned().unwrap_or_default();
     if kind != "OpenStackMachine" {
         let path = FieldPath::new("spec.infrastructureRef.kind");
-        let fault = FieldError::not_supported(path, &kind, &["OpenStackMachine"]);
+        let error = FieldError::not_supported(path, &kind, &["OpenStackMachine"]);
         let resource = resource(call.objects, GROUP, "machines")?;
-        return Err(ApiError::invalid(resource, object::name(machine), &[fault]));
+        return Err(ApiError::invalid(resource, object::name(machine), &[error]));
     }
     Ok(())
 }
 
-fn conflict(call: &VerbCall<'_>, machine: &Value, why: &str) -> ApiResult<ApiError> {
+fn conflict(call: &ActionCall<'_>, machine: &Value, why: &str) -> ApiResult<ApiError> {
     Ok(ApiError::conflict(resource(call.objects, GROUP, "machines")?, object::name(machine), why))
 }
 

@@ -1,6 +1,6 @@
 //! `machines/reboot`: restarts the server of a Machine.
 
-use apiserver_machinery::action::{Verb, VerbAnswer, VerbCall};
+use apiserver_machinery::action::{ActionCall, ActionHandler, ActionResponse};
 use apiserver_machinery::status::ApiResult;
 use async_trait::async_trait;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::schemas;
 pub(super) struct Reboot;
 
 #[async_trait]
-impl Verb for Reboot {
+impl ActionHandler for Reboot {
     fn name(&self) -> &'static str {
         "reboot"
     }
@@ -30,7 +30,7 @@ impl Verb for Reboot {
         OPERATION_KIND
     }
 
-    async fn invoke(&self, call: VerbCall<'_>) -> ApiResult<VerbAnswer> {
+    async fn invoke(&self, call: ActionCall<'_>) -> ApiResult<ActionResponse> {
         let machine = operation::machine(&call).await?;
         let wish = Wish::new("Reboot", self.name(), &call.body);
         operation::begin(&call, &machine, &wish, || Ok(())).await

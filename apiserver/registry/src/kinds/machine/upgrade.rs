@@ -1,6 +1,6 @@
 //! `machines/upgrade`: gives a Machine another Kubernetes version.
 
-use apiserver_machinery::action::{Verb, VerbAnswer, VerbCall};
+use apiserver_machinery::action::{ActionCall, ActionHandler, ActionResponse};
 use apiserver_machinery::object;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -15,7 +15,7 @@ use crate::schemas;
 pub(super) struct Upgrade;
 
 #[async_trait]
-impl Verb for Upgrade {
+impl ActionHandler for Upgrade {
     fn name(&self) -> &'static str {
         "upgrade"
     }
@@ -32,7 +32,7 @@ impl Verb for Upgrade {
         OPERATION_KIND
     }
 
-    async fn invoke(&self, call: VerbCall<'_>) -> ApiResult<VerbAnswer> {
+    async fn invoke(&self, call: ActionCall<'_>) -> ApiResult<ActionResponse> {
         let machine = operation::machine(&call).await?;
         let wish = Wish::new("Upgrade", self.name(), &call.body);
         let text = |value: &Value, pointer: &str| {
@@ -44,8 +44,8 @@ impl Verb for Upgrade {
         let check = || match apiserver_types::version::skew(current, &wanted, another_image) {
             None => Ok(()),
             Some(detail) => {
-                let fault = FieldError::invalid(FieldPath::new("version"), &json!(wanted), &detail);
-                Err(ApiError::invalid_kind("MachineUpgrade.capstan.dev", object::name(&machine), &[fault]))
+                let error = FieldError::invalid(FieldPath::new("version"), &json!(wanted), &detail);
+                Err(ApiError::invalid_kind("MachineUpgrade.capstan.dev", object::name(&machine), &[error]))
             }
         };
         operation::begin(&call, &machine, &wish, check).await

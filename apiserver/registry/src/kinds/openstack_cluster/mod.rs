@@ -16,32 +16,32 @@ pub(crate) struct OpenStackClusterStrategy;
 
 impl Strategy for OpenStackClusterStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = validate_subnets(new);
-        validate_bastion(new, old, &mut faults);
-        security_groups::validate(new, old, &mut faults);
+        let mut errors = validate_subnets(new);
+        validate_bastion(new, old, &mut errors);
+        security_groups::validate(new, old, &mut errors);
         if let Some(old) = old {
-            validate_ranges_kept(new, old, &mut faults);
-            faults.extend(immutable::spec(new, old, |now, before| allow(now, before, old)));
+            validate_ranges_kept(new, old, &mut errors);
+            errors.extend(immutable::spec(new, old, |now, before| allow(now, before, old)));
         }
-        faults
+        errors
     }
 }
 
 fn validate_subnets(new: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let subnets = object::at(new, "spec.managedSubnets").and_then(Value::as_array);
     for (index, subnet) in subnets.into_iter().flatten().enumerate() {
         let cidr = subnet.get("cidr").cloned().unwrap_or_default();
         if !cidr.as_str().is_some_and(is_cidr) {
             let at = FieldPath::new("spec.managedSubnets").index(index).child("cidr");
-            faults.push(FieldError::invalid(at, &cidr, "must be a CIDR, e.g. 10.0.0.0/24"));
+            errors.push(FieldError::invalid(at, &cidr, "must be a CIDR, e.g. 10.0.0.0/24"));
         }
     }
-    faults
+    errors
 }
 
 /// A subnet that was made has its range.
-fn validate_ranges_kept(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
+fn validate_ranges_kept(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let range = |object: &Value, index: usize| {
         let text = object.pointer(&format!("/spec/managedSubnets/{index}/cidr"));
         text.and_then(Value::as_str).map(str::to_owned)
@@ -50,25 +50,25 @@ fn validate_ranges_kept(new: &Value, old: &Value, faults: &mut Vec<FieldError>) 
     let before = count(old).unwrap_or_default();
     if count(new).zip(count(old)).is_some_and(|(now, then)| now != then) {
         let at = FieldPath::new("spec.managedSubnets");
-        faults.push(FieldError::forbidden(at, "cannot add or remove subnets"));
+        errors.push(FieldError::forbidden(at, "cannot add or remove subnets"));
         return;
     }
     for (now, then) in (0..before).filter_map(|index| range(new, index).zip(range(old, index))) {
         if now != then {
             let detail = format!("cannot change subnet CIDR from existing value to {now}");
-            faults.push(FieldError::forbidden(FieldPath::new("spec.managedSubnets"), &detail));
+            errors.push(FieldError::forbidden(FieldPath::new("spec.managedSubnets"), &detail));
         }
     }
 }
 
-fn validate_bastion(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
+fn validate_bastion(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let enabled = |object: &Value| {
         let bastion = object::at(object, "spec.bastion")?;
         Some(bastion.get("enabled") != Some(&json!(false)))
     };
     if old.and_then(enabled) == Some(true) && enabled(new).is_none() {
         let detail = "cannot be removed before disabling it";
-        faults.push(FieldError::forbidden(FieldPath::new("spec.bastion"), detail));
+        errors.push(FieldError::forbidden(FieldPath::new("spec.bastion"), detail));
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
         OpenStackClusterStrategy
             .validate(&new, Some(old))
             .iter()
-            .map(|fault| fault.field.to_string())
+            .map(|error| error.field.to_string())
             .collect()
     }
 

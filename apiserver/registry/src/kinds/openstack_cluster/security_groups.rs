@@ -21,16 +21,16 @@ const GROUPS: [&str; 3] = ["controlplane", "worker", "bastion"];
 /// Protocols whose "ports" are a type and a code: by Neutron's names and by number.
 const ICMP: [&str; 5] = ["icmp", "icmpv6", "ipv6-icmp", "1", "58"];
 
-/// Adds every fault of the rules. A rule that is stored already is not held against an update.
-pub(super) fn validate(new: &Value, old: Option<&Value>, faults: &mut Vec<FieldError>) {
+/// Adds every error of the rules. A rule that is stored already is not held against an update.
+pub(super) fn validate(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     for list in LISTS {
         let pointer = format!("/spec/managedSecurityGroups/{list}");
         let stored: HashSet<&Value> = old.into_iter().flat_map(|old| rules(old, &pointer)).collect();
         for (index, rule) in rules(new, &pointer).enumerate() {
             if !stored.contains(rule) {
                 let at = FieldPath::new(format!("spec.managedSecurityGroups.{list}")).index(index);
-                validate_peers(rule, &at, faults);
-                validate_ports(rule, &at, faults);
+                validate_peers(rule, &at, errors);
+                validate_ports(rule, &at, errors);
             }
         }
     }
@@ -41,26 +41,26 @@ fn rules<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value
 }
 
 /// A rule names at most one kind of peer, of its own IP version.
-fn validate_peers(rule: &Value, at: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_peers(rule: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
     let peers = ["remoteGroupID", "remoteIPPrefix", "remoteManagedGroups"];
     if peers.iter().filter(|peer| rule.get(**peer).is_some()).count() > 1 {
         let detail = "only one of remoteManagedGroups, remoteGroupID, or remoteIPPrefix can be set";
-        faults.push(FieldError::forbidden(at.clone(), detail));
+        errors.push(FieldError::forbidden(at.clone(), detail));
     }
     if let Some(prefix) = rule.get("remoteIPPrefix") {
         let text = prefix.as_str().unwrap_or_default();
         let path = at.child("remoteIPPrefix");
         let version = if text.contains(':') { "IPv6" } else { "IPv4" };
         if !is_cidr(text) && text.parse::<IpAddr>().is_err() {
-            faults.push(FieldError::invalid(path, prefix, "must be a CIDR or an address, e.g. 10.0.0.0/24"));
+            errors.push(FieldError::invalid(path, prefix, "must be a CIDR or an address, e.g. 10.0.0.0/24"));
         } else if rule.get("etherType").and_then(Value::as_str).is_some_and(|wanted| wanted != version) {
-            faults.push(FieldError::invalid(path, prefix, "must be of the IP version that etherType names"));
+            errors.push(FieldError::invalid(path, prefix, "must be of the IP version that etherType names"));
         }
     }
     let groups = rule.get("remoteManagedGroups").and_then(Value::as_array);
     for (number, group) in groups.into_iter().flatten().enumerate() {
         if !group.as_str().is_some_and(|group| GROUPS.contains(&group)) {
-            faults.push(FieldError::not_supported(
+            errors.push(FieldError::not_supported(
                 at.child("remoteManagedGroups").index(number),
                 group,
                 &GROUPS,
@@ -70,7 +70,7 @@ fn validate_peers(rule: &Value, at: &FieldPath, faults: &mut Vec<FieldError>) {
 }
 
 /// A range of ports goes up; ICMP has a type and a code there, in no order.
-fn validate_ports(rule: &Value, at: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_ports(rule: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
     let port = |name: &str| rule.get(name).and_then(Value::as_i64);
     let (least, most) = (port("portRangeMin"), port("portRangeMax"));
     let protocol = rule.get("protocol").and_then(Value::as_str).unwrap_or_default();
@@ -79,17 +79,17 @@ fn validate_ports(rule: &Value, at: &FieldPath, faults: &mut Vec<FieldError>) {
         if icmp { (255, "type and code must be 0 to 255") } else { (65535, "must be 0 to 65535") };
     for (field, found) in [("portRangeMin", least), ("portRangeMax", most)] {
         if let Some(number) = found.filter(|number| !(0..=limit).contains(number)) {
-            faults.push(FieldError::invalid(at.child(field), &json!(number), what));
+            errors.push(FieldError::invalid(at.child(field), &json!(number), what));
         }
     }
     match (least, most) {
         (Some(least), Some(most)) if !icmp && least > most => {
             let detail = format!("must not be less than portRangeMin, which is {least}");
-            faults.push(FieldError::invalid(at.child("portRangeMax"), &json!(most), &detail));
+            errors.push(FieldError::invalid(at.child("portRangeMax"), &json!(most), &detail));
         }
         (None, Some(_)) if icmp => {
             let detail = "an ICMP code (portRangeMax) needs a type (portRangeMin)";
-            faults.push(FieldError::required(at.child("portRangeMin"), detail));
+            errors.push(FieldError::required(at.child("portRangeMin"), detail));
         }
         _ => {}
     }
@@ -122,13 +122,13 @@ mod tests {
             (json!({"remoteGroupID": "a", "remoteIPPrefix": "::/0"}), vec![""]),
         ];
         for (rule, expected) in table {
-            let mut faults = Vec::new();
-            validate(&cluster(&rule), None, &mut faults);
+            let mut errors = Vec::new();
+            validate(&cluster(&rule), None, &mut errors);
             let expected: Vec<String> = expected
                 .into_iter()
                 .map(|end| format!("spec.managedSecurityGroups.workerNodesSecurityGroupRules[0]{end}"))
                 .collect();
-            let found: Vec<String> = faults.iter().map(|fault| fault.field.to_string()).collect();
+            let found: Vec<String> = errors.iter().map(|error| error.field.to_string()).collect();
             assert_eq!(found, expected, "{rule}");
         }
     }
@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn a_stored_rule_does_not_block_updates() {
         let old = cluster(&json!({"remoteIPPrefix": "anywhere"}));
-        let mut faults = Vec::new();
-        validate(&old, Some(&old), &mut faults);
-        assert_eq!(faults, []);
+        let mut errors = Vec::new();
+        validate(&old, Some(&old), &mut errors);
+        assert_eq!(errors, []);
     }
 }

@@ -9,44 +9,44 @@ use super::{decoded, hidden};
 /// Which account a token is of.
 const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
 
-/// Adds a fault for everything that the Secret's type promises and its data does not hold.
-pub(super) fn validate(secret: &Value, faults: &mut Vec<FieldError>) {
+/// Adds an error for everything that the Secret's type promises and its data does not hold.
+pub(super) fn validate(secret: &Value, errors: &mut Vec<FieldError>) {
     match secret.get("type").and_then(Value::as_str).unwrap_or_default() {
-        "kubernetes.io/tls" => missing(secret, &["tls.crt", "tls.key"], faults),
+        "kubernetes.io/tls" => missing(secret, &["tls.crt", "tls.key"], errors),
         "kubernetes.io/basic-auth" => {
             let keys = ["username", "password"];
             // Either may be absent, and both may be empty.
             if keys.iter().all(|key| decoded(secret, key).is_none()) {
-                missing(secret, &keys, faults);
+                missing(secret, &keys, errors);
             }
         }
         "kubernetes.io/ssh-auth" if decoded(secret, "ssh-privatekey").is_none_or(|key| key.is_empty()) => {
-            faults.push(FieldError::required(FieldPath::new("data").key("ssh-privatekey"), ""));
+            errors.push(FieldError::required(FieldPath::new("data").key("ssh-privatekey"), ""));
         }
-        "kubernetes.io/dockercfg" => json_object(secret, ".dockercfg", faults),
-        "kubernetes.io/dockerconfigjson" => json_object(secret, ".dockerconfigjson", faults),
+        "kubernetes.io/dockercfg" => json_object(secret, ".dockercfg", errors),
+        "kubernetes.io/dockerconfigjson" => json_object(secret, ".dockerconfigjson", errors),
         "kubernetes.io/service-account-token" => {
             let account = object::at(secret, "metadata.annotations").and_then(|all| all.get(SERVICE_ACCOUNT));
             if account.and_then(Value::as_str).unwrap_or_default().is_empty() {
                 let path = FieldPath::new("metadata.annotations").key(SERVICE_ACCOUNT);
-                faults.push(FieldError::required(path, ""));
+                errors.push(FieldError::required(path, ""));
             }
         }
         _ => {}
     }
 }
 
-fn missing(secret: &Value, keys: &[&str], faults: &mut Vec<FieldError>) {
+fn missing(secret: &Value, keys: &[&str], errors: &mut Vec<FieldError>) {
     let absent = keys.iter().filter(|key| decoded(secret, key).is_none());
-    faults.extend(absent.map(|key| FieldError::required(FieldPath::new("data").key(key), "")));
+    errors.extend(absent.map(|key| FieldError::required(FieldPath::new("data").key(key), "")));
 }
 
-fn json_object(secret: &Value, key: &str, faults: &mut Vec<FieldError>) {
+fn json_object(secret: &Value, key: &str, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("data").key(key);
     match decoded(secret, key) {
-        None => faults.push(FieldError::required(path, "")),
+        None => errors.push(FieldError::required(path, "")),
         Some(bytes) if !serde_json::from_slice::<Value>(&bytes).is_ok_and(|value| value.is_object()) => {
-            faults.push(FieldError::invalid(path, &hidden(), "must be a JSON object"));
+            errors.push(FieldError::invalid(path, &hidden(), "must be a JSON object"));
         }
         Some(_) => {}
     }
@@ -83,11 +83,11 @@ mod tests {
             ),
         ];
         for (kind, data, expected) in table {
-            let mut faults = Vec::new();
-            validate(&json!({"type": kind, "data": data}), &mut faults);
-            let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+            let mut errors = Vec::new();
+            validate(&json!({"type": kind, "data": data}), &mut errors);
+            let fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
             assert_eq!(fields, expected, "{kind}");
-            assert!(faults.iter().all(|fault| !fault.body.contains("hunter2")), "{kind}");
+            assert!(errors.iter().all(|error| !error.body.contains("hunter2")), "{kind}");
         }
     }
 }

@@ -43,18 +43,18 @@ impl Strategy for SecretStrategy {
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut faults = Vec::new();
-        validate_data(new, &mut faults);
-        if faults.is_empty() {
-            kinds::validate(new, &mut faults);
+        let mut errors = Vec::new();
+        validate_data(new, &mut errors);
+        if errors.is_empty() {
+            kinds::validate(new, &mut errors);
         }
         if let Some(old) = old {
-            validate_change(new, old, &mut faults);
+            validate_change(new, old, &mut errors);
         }
-        faults
+        errors
     }
 
-    fn updates_blindly(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         true
     }
 
@@ -79,7 +79,7 @@ fn decoded(secret: &Value, key: &str) -> Option<Vec<u8>> {
     STANDARD.decode(secret.get("data")?.get(key)?.as_str()?).ok()
 }
 
-fn validate_data(new: &Value, faults: &mut Vec<FieldError>) {
+fn validate_data(new: &Value, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("data");
     let mut total = 0;
     for (key, value) in new.get("data").and_then(Value::as_object).into_iter().flatten() {
@@ -88,18 +88,18 @@ fn validate_data(new: &Value, faults: &mut Vec<FieldError>) {
         {
             let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.', and not \
                           start with '..'";
-            faults.push(FieldError::invalid(path.key(key), &json!(key), detail));
+            errors.push(FieldError::invalid(path.key(key), &json!(key), detail));
         }
         match STANDARD.decode(value.as_str().unwrap_or_default()) {
             Ok(decoded) => total += decoded.len(),
             Err(_) => {
                 let detail = "must be base64; use stringData for plain text";
-                faults.push(FieldError::invalid(path.key(key), &hidden(), detail));
+                errors.push(FieldError::invalid(path.key(key), &hidden(), detail));
             }
         }
     }
     if total > LARGEST {
-        faults.push(FieldError::too_long(path, 1024 * 1024));
+        errors.push(FieldError::too_long(path, 1024 * 1024));
     }
 }
 
@@ -108,17 +108,17 @@ fn hidden() -> Value {
     json!("(hidden)")
 }
 
-fn validate_change(new: &Value, old: &Value, faults: &mut Vec<FieldError>) {
-    faults.extend(crate::rules::immutable::field(new, old, "type"));
+fn validate_change(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    errors.extend(crate::rules::immutable::field(new, old, "type"));
     if old.get("immutable") != Some(&json!(true)) {
         return;
     }
     let detail = "field is immutable when `immutable` is set";
     if new.get("immutable") != Some(&json!(true)) {
-        faults.push(FieldError::forbidden(FieldPath::new("immutable"), detail));
+        errors.push(FieldError::forbidden(FieldPath::new("immutable"), detail));
     }
     if new.get("data") != old.get("data") {
-        faults.push(FieldError::forbidden(FieldPath::new("data"), detail));
+        errors.push(FieldError::forbidden(FieldPath::new("data"), detail));
     }
 }
 
@@ -135,19 +135,19 @@ const MESSAGE: &[Field] = &[
 mod tests {
     use super::*;
 
-    fn faults(new: &Value, old: &Value) -> Vec<String> {
+    fn errors(new: &Value, old: &Value) -> Vec<String> {
         SecretStrategy.validate(new, Some(old)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn plain_text_becomes_data_and_faults_show_no_value() {
+    fn plain_text_becomes_data_and_errors_show_no_value() {
         let mut secret = json!({"stringData": {"a": "hunter2"}, "data": {"b": "***"}});
         SecretStrategy.decoded(&mut secret);
         assert_eq!(secret, json!({"type": "Opaque", "data": {"a": "aHVudGVyMg==", "b": "***"}}));
-        let faults = SecretStrategy.validate(&secret, None);
-        assert_eq!(faults.len(), 1);
-        assert_eq!(faults[0].field.as_str(), "data[b]");
-        assert!(!faults[0].body.contains("***"), "{}", faults[0].body);
+        let errors = SecretStrategy.validate(&secret, None);
+        assert_eq!(errors.len(), 1);
+        assert_eq!(errors[0].field.as_str(), "data[b]");
+        assert!(!errors[0].body.contains("***"), "{}", errors[0].body);
     }
 
     #[test]
@@ -155,8 +155,8 @@ mod tests {
         let mut secret = json!({"data": {"a": "aHVu\n dGVy", "b": "aHVu\r\ndGVyMg==\n"}});
         SecretStrategy.decoded(&mut secret);
         assert_eq!(secret["data"]["b"], "aHVudGVyMg==");
-        let faults = SecretStrategy.validate(&secret, None);
-        assert_eq!(faults.iter().map(|fault| fault.field.as_str()).collect::<Vec<_>>(), ["data[a]"]);
+        let errors = SecretStrategy.validate(&secret, None);
+        assert_eq!(errors.iter().map(|error| error.field.as_str()).collect::<Vec<_>>(), ["data[a]"]);
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         let old = json!({"type": "capstan.dev/cloud"});
         let mut new = json!({"data": {"a": "YQ=="}});
         SecretStrategy.decoded(&mut new);
-        assert_eq!(faults(&new, &old), ["type: Invalid value: \"Opaque\": field is immutable"]);
+        assert_eq!(errors(&new, &old), ["type: Invalid value: \"Opaque\": field is immutable"]);
     }
 
     #[test]
@@ -172,11 +172,11 @@ mod tests {
         let old = json!({"type": "Opaque", "immutable": true, "data": {"a": "YQ=="}});
         let mut new = old.clone();
         new["metadata"] = json!({"labels": {"a": "b"}});
-        assert_eq!(faults(&new, &old), Vec::<String>::new());
+        assert_eq!(errors(&new, &old), Vec::<String>::new());
         new["immutable"] = json!(false);
         new["data"]["a"] = json!("Yg==");
         let detail = "Forbidden: field is immutable when `immutable` is set";
-        assert_eq!(faults(&new, &old), [format!("immutable: {detail}"), format!("data: {detail}")]);
+        assert_eq!(errors(&new, &old), [format!("immutable: {detail}"), format!("data: {detail}")]);
     }
 
     #[test]

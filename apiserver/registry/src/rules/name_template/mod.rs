@@ -10,30 +10,30 @@ use serde_json::{Value, json};
 use crate::rules::names;
 use parse::Stop;
 
-/// What a template is called in faults: the words of Go, which people search for.
+/// What a template is called in errors: the words of Go, which people search for.
 const TITLE: &str = "template name generator";
 
 /// Longest name that is made. What is longer is cut, and gets a random end.
 const LONGEST_NAME: usize = 63;
 
-/// Faults of a template for the names of Machines, which must differ. It may use `.cluster.name`,
+/// Errors of a template for the names of Machines, which must differ. It may use `.cluster.name`,
 /// `.random` and the name of `owner`, e.g. `.machineSet.name` of a `machineSet`.
 pub(crate) fn validate(
     template: Option<&Value>,
     owner: &str,
     path: &FieldPath,
-    faults: &mut Vec<FieldError>,
+    errors: &mut Vec<FieldError>,
 ) {
     let Some(text) = template.and_then(Value::as_str).filter(|text| !text.is_empty()) else { return };
-    let mut fault = |detail: &str| faults.push(FieldError::invalid(path.clone(), &json!(text), detail));
+    let mut error = |detail: &str| errors.push(FieldError::invalid(path.clone(), &json!(text), detail));
     if !text.contains("{{ .random }}") {
-        fault("invalid template, {{ .random }} is missing");
+        error("invalid template, {{ .random }} is missing");
     }
     match example(text, owner) {
-        Err(reason) => fault(&format!("invalid template: {reason}")),
+        Err(reason) => error(&format!("invalid template: {reason}")),
         Ok(name) => {
             for wrong in name.map(|name| names::subdomain(&name)).into_iter().flatten() {
-                fault(&format!(
+                error(&format!(
                     "invalid template, generated names would not be valid Kubernetes object names: {wrong}"
                 ));
             }
@@ -47,7 +47,7 @@ fn example(template: &str, owner: &str) -> Result<Option<String>, String> {
     let pieces = match parse::parse(template) {
         Ok(pieces) => pieces,
         Err(Stop::Beyond) => return Ok(None),
-        Err(Stop::Fault { at, problem }) => {
+        Err(Stop::Invalid { at, problem }) => {
             let (line, _) = place(template, at);
             return Err(format!("parsing template {template:?}: template: {TITLE}:{line}: {problem}"));
         }
@@ -151,14 +151,14 @@ mod tests {
         {
             let found = found(template);
             let start = "invalid template, generated names would not be valid Kubernetes object names: a lowercase RFC";
-            assert!(found.len() == 1 && found.iter().all(|fault| fault.starts_with(start)), "{found:?}");
+            assert!(found.len() == 1 && found.iter().all(|error| error.starts_with(start)), "{found:?}");
         }
     }
 
     fn found(template: &str) -> Vec<String> {
-        let mut faults = Vec::new();
-        validate(Some(&json!(template)), "owner", &FieldPath::new("at"), &mut faults);
+        let mut errors = Vec::new();
+        validate(Some(&json!(template)), "owner", &FieldPath::new("at"), &mut errors);
         let prefix = format!("at: Invalid value: {}: ", json!(template));
-        faults.iter().map(|fault| fault.to_string().replace(&prefix, "")).collect()
+        errors.iter().map(|error| error.to_string().replace(&prefix, "")).collect()
     }
 }

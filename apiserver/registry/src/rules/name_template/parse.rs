@@ -14,7 +14,7 @@ pub(super) enum Piece<'a> {
 pub(super) struct Command<'a> {
     /// As it was written, e.g. `.cluster.name`; a dot alone is everything.
     pub(super) field: &'a str,
-    /// The byte that faults name: in Go, where the second name begins if there is one.
+    /// The byte that errors name: in Go, where the second name begins if there is one.
     pub(super) at: usize,
     /// Whether something stands behind it.
     pub(super) has_arguments: bool,
@@ -24,7 +24,7 @@ pub(super) struct Command<'a> {
 #[derive(Debug, PartialEq)]
 pub(super) enum Stop {
     /// It is none.
-    Fault {
+    Invalid {
         /// The byte.
         at: usize,
         /// What is wrong, in the words of Go.
@@ -87,12 +87,12 @@ impl<'a> Scanner<'a> {
             let is_spaced = !self.take_while(|c| SPACE.contains(&c)).is_empty();
             if let Some(trims) = self.close(is_spaced) {
                 return match commands.is_empty() {
-                    true => Err(self.fault("missing value for command")),
+                    true => Err(self.error("missing value for command")),
                     false => Ok((commands, trims)),
                 };
             }
             match self.rest.chars().next() {
-                None => return Err(self.fault("unclosed action")),
+                None => return Err(self.error("unclosed action")),
                 Some('|') if !begins => {
                     self.take('|');
                     begins = true;
@@ -126,7 +126,7 @@ impl<'a> Scanner<'a> {
                 break;
             }
             if name.is_empty() && self.is_at_end_of_word() {
-                return Err(self.fault("unexpected <.> in operand"));
+                return Err(self.error("unexpected <.> in operand"));
             }
             names += 1;
             if names == 2 {
@@ -145,20 +145,20 @@ impl<'a> Scanner<'a> {
         }
         if !is_of_name(first) {
             let place = if begins { "command" } else { "operand" };
-            return self.fault(&format!("unexpected {:?} in {place}", first.to_string()));
+            return self.error(&format!("unexpected {:?} in {place}", first.to_string()));
         }
         let name = self.take_while(is_of_name);
         match self.end_of_word() {
             Err(stop) => stop,
             Ok(()) if WORDS.contains(&name) => Stop::Beyond,
-            Ok(()) => self.fault(&format!("function {name:?} not defined")),
+            Ok(()) => self.error(&format!("function {name:?} not defined")),
         }
     }
 
     fn end_of_word(&self) -> Result<(), Stop> {
         match self.rest.chars().next() {
             Some(c) if !self.is_at_end_of_word() => {
-                Err(self.fault(&format!("bad character U+{:04X} '{c}'", u32::from(c))))
+                Err(self.error(&format!("bad character U+{:04X} '{c}'", u32::from(c))))
             }
             _ => Ok(()),
         }
@@ -192,8 +192,8 @@ impl<'a> Scanner<'a> {
         self.length - self.rest.len()
     }
 
-    fn fault(&self, problem: &str) -> Stop {
-        Stop::Fault { at: self.at(), problem: problem.to_owned() }
+    fn error(&self, problem: &str) -> Stop {
+        Stop::Invalid { at: self.at(), problem: problem.to_owned() }
     }
 }
 

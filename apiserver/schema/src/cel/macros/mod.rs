@@ -10,7 +10,7 @@ use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr,
 };
 
-use super::type_error::{Fault, Faults};
+use super::type_error::{TypeError, TypeErrors};
 use maker::Maker;
 
 /// Puts an entry into a map.
@@ -50,7 +50,7 @@ pub(super) fn is_name(inner: &ComprehensionExpr) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Macros {
     made: u64,
-    pub(super) faults: Faults,
+    pub(super) errors: TypeErrors,
 }
 
 impl Macros {
@@ -256,7 +256,7 @@ impl Maker<'_> {
     }
 
     fn refuse<T>(&mut self, part: &IdedExpr, text: &str) -> Option<T> {
-        self.macros.faults.push(Fault { id: part.id, text: text.to_owned() });
+        self.macros.errors.push(TypeError { id: part.id, text: text.to_owned() });
         None
     }
 }

@@ -6,17 +6,17 @@ use controllers_infrastructure::CloudResult;
 use super::blueprint::Blueprint;
 use super::{CREATE, Effect, RECORD, SNAPSHOT, target};
 use crate::core::claim;
-use crate::core::decision::{Change, Mark};
+use crate::core::decision::{Change, StepUpdate};
 use crate::core::procedure::Trouble;
-use crate::core::target::Subject;
+use crate::core::target::Target;
 use crate::procedures::upgrade;
 
 /// Makes one effect.
-pub(super) async fn act(subject: &Subject, effect: &Effect) -> Result<Change, Trouble> {
+pub(super) async fn act(subject: &Target, effect: &Effect) -> Result<Change, Trouble> {
     match effect {
         Effect::Claim => {
             claim::claim(subject).await?;
-            Ok(Change::of([Mark::done(claim::STEP, "the server's reconciler leaves it alone")]))
+            Ok(Change::of([StepUpdate::done(claim::STEP, "the server's reconciler leaves it alone")]))
         }
         Effect::Snapshot => snapshot(subject).await,
         Effect::DeleteServer(id) => gone(subject.cloud.delete_server(id).await),
@@ -30,29 +30,29 @@ pub(super) async fn act(subject: &Subject, effect: &Effect) -> Result<Change, Tr
             );
             let id = subject.cloud.create_server(&call).await?;
             let result = OperationResult { server_id: Some(id.clone()), ..OperationResult::default() };
-            let mark = Mark::running(CREATE, format!("Nova is building server {id}"));
+            let mark = StepUpdate::running(CREATE, format!("Nova is building server {id}"));
             Ok(Change::of([mark]).with(result))
         }
         Effect::Record(server) => {
             claim::record(subject, &target(subject, server)).await?;
-            Ok(Change::of([Mark::running(RECORD, "the Machine has its new server and version")]))
+            Ok(Change::of([StepUpdate::running(RECORD, "the Machine has its new server and version")]))
         }
     }
 }
 
-fn blueprint(subject: &Subject) -> Result<Blueprint, Trouble> {
+fn blueprint(subject: &Target) -> Result<Blueprint, Trouble> {
     Blueprint::read(subject).ok_or_else(|| Trouble::Missing("the operation's journal is gone".to_owned()))
 }
 
 /// The status is written by the next pass: writing the journal makes this one's revision old.
-async fn snapshot(subject: &Subject) -> Result<Change, Trouble> {
+async fn snapshot(subject: &Target) -> Result<Change, Trouble> {
     let old = subject.server(subject.server_id().unwrap_or_default()).await?;
     let old = old.ok_or_else(|| Trouble::Missing(format!("{SNAPSHOT}: the server has just gone")))?;
     Blueprint::draw(subject, &old).await?.write(subject).await?;
     Ok(Change::default())
 }
 
-async fn create_volume(subject: &Subject, name: &str) -> Result<Change, Trouble> {
+async fn create_volume(subject: &Target, name: &str) -> Result<Change, Trouble> {
     let blueprint = blueprint(subject)?;
     if let Some(disk) = blueprint.volumes().find(|disk| disk.name == name) {
         subject.cloud.create_volume(&disk.volume(subject, &upgrade::target(subject).image)).await?;

@@ -7,14 +7,14 @@ use apiserver_types::{
     VolumeAvailabilityZoneSource,
 };
 use controllers_infrastructure::{BlockDevice, NewServer, NewVolume, PortQuery, Server};
-use controllers_runtime::{JOURNAL_ANNOTATION, MARK_PREFIX, Mark};
+use controllers_runtime::{JOURNAL_ANNOTATION, MARK_PREFIX, OwnershipTag};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::core::procedure::Trouble;
-use crate::core::target::Subject;
+use crate::core::target::Target;
 
 /// On Machines of a control plane.
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
@@ -74,12 +74,12 @@ pub(crate) struct Disk {
 
 impl Blueprint {
     /// The one that was written down, if one was.
-    pub(crate) fn read(subject: &Subject) -> Option<Self> {
+    pub(crate) fn read(subject: &Target) -> Option<Self> {
         serde_json::from_str(subject.operation.annotations().get(JOURNAL_ANNOTATION)?).ok()
     }
 
     /// Draws one from the server that there is and the object that stands for it.
-    pub(crate) async fn draw(subject: &Subject, old: &Server) -> Result<Self, Trouble> {
+    pub(crate) async fn draw(subject: &Target, old: &Server) -> Result<Self, Trouble> {
         let spec = &subject.infrastructure.spec;
         let machine_zone = subject.machine.spec.failure_domain.as_deref();
         let omitted = subject.machine.labels().contains_key(CONTROL_PLANE_LABEL) && subject.omits_zone;
@@ -100,7 +100,7 @@ impl Blueprint {
     }
 
     /// Writes it down, once.
-    pub(crate) async fn write(&self, subject: &Subject) -> Result<(), Trouble> {
+    pub(crate) async fn write(&self, subject: &Target) -> Result<(), Trouble> {
         let text = json!(self).to_string();
         let patch = json!({"metadata": {
             "resourceVersion": subject.operation.metadata.resource_version,
@@ -152,8 +152,8 @@ impl Blueprint {
 
 impl Disk {
     /// The call that makes its volume.
-    pub(crate) fn volume(&self, subject: &Subject, image: &str) -> NewVolume {
-        let owner = Mark::of(&subject.infrastructure);
+    pub(crate) fn volume(&self, subject: &Target, image: &str) -> NewVolume {
+        let owner = OwnershipTag::of(&subject.infrastructure);
         NewVolume {
             name: self.name.clone(),
             description: owner.description(),
@@ -162,7 +162,7 @@ impl Disk {
             availability_zone: self.zone.clone(),
             image_id: self.root.then(|| image.to_owned()),
             metadata: BTreeMap::from([
-                (Mark::METADATA_KEY.to_owned(), owner.tag()),
+                (OwnershipTag::METADATA_KEY.to_owned(), owner.tag()),
                 (OPERATION_KEY.to_owned(), operation_tag(subject)),
             ]),
         }
@@ -170,23 +170,23 @@ impl Disk {
 }
 
 /// The mark of what belongs to the Machine's server.
-pub(super) fn owner_tag(subject: &Subject) -> String {
-    Mark::of(&subject.infrastructure).tag()
+pub(super) fn owner_tag(subject: &Target) -> String {
+    OwnershipTag::of(&subject.infrastructure).tag()
 }
 
 /// The mark of what this operation makes, beside the owner's.
-pub(super) fn operation_tag(subject: &Subject) -> String {
-    Mark::of(&subject.operation).tag()
+pub(super) fn operation_tag(subject: &Target) -> String {
+    OwnershipTag::of(&subject.operation).tag()
 }
 
 /// The old server's tags, without the mark of an earlier operation.
-fn tags(subject: &Subject, old: &Server) -> Vec<String> {
+fn tags(subject: &Target, old: &Server) -> Vec<String> {
     let marks = [owner_tag(subject), operation_tag(subject)];
     let others = old.tags.iter().filter(|tag| !tag.starts_with(MARK_PREFIX)).cloned();
     others.chain(marks).collect()
 }
 
-async fn flavor(subject: &Subject) -> Result<String, Trouble> {
+async fn flavor(subject: &Target) -> Result<String, Trouble> {
     let infrastructure = &subject.infrastructure;
     let resolved = infrastructure.status.as_ref().and_then(|status| status.resolved.as_ref());
     let known = resolved.and_then(|resolved| resolved.flavor_id.clone());
@@ -202,7 +202,7 @@ async fn flavor(subject: &Subject) -> Result<String, Trouble> {
         .ok_or_else(|| Trouble::Missing(format!("there is no flavor {name:?}; waiting for it")))
 }
 
-async fn server_group(subject: &Subject) -> Result<Option<String>, Trouble> {
+async fn server_group(subject: &Target) -> Result<Option<String>, Trouble> {
     let infrastructure = &subject.infrastructure;
     let resolved = infrastructure.status.as_ref().and_then(|status| status.resolved.as_ref());
     let known = resolved.and_then(|resolved| resolved.server_group_id.clone());
@@ -217,7 +217,7 @@ async fn server_group(subject: &Subject) -> Result<Option<String>, Trouble> {
 }
 
 /// The old server's ports: those that were made for it, which survive it.
-async fn ports(subject: &Subject, old: &Server) -> Result<Vec<String>, Trouble> {
+async fn ports(subject: &Target, old: &Server) -> Result<Vec<String>, Trouble> {
     let status = subject.infrastructure.status.as_ref();
     let made = status.and_then(|status| status.resources.as_ref()?.ports.as_ref());
     if let Some(made) = made.filter(|made| !made.is_empty()) {

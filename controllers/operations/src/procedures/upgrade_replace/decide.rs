@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use apiserver_types::{OperationPhase, OperationResult, StepState};
 use controllers_infrastructure::Server;
 
-use super::{AWAIT, CREATE, DELETE, Effect, RECORD, SNAPSHOT, Seen, Slot, VOLUMES};
+use super::{AWAIT, CREATE, DELETE, Effect, Observed, RECORD, SNAPSHOT, Slot, VOLUMES};
 use crate::core::claim;
-use crate::core::decision::{Change, Decision, Mark, Outcome};
+use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
 use crate::core::target::find;
 
 /// The one thing to do next. Each part says what is still in the way, or that nothing is.
-pub(super) fn decide(seen: &Seen) -> Decision<Effect> {
+pub(super) fn decide(seen: &Observed) -> Decision<Effect> {
     prepare(seen)
         .or_else(|| delete_old(seen))
         .or_else(|| abandon(seen))
@@ -20,12 +20,12 @@ pub(super) fn decide(seen: &Seen) -> Decision<Effect> {
         .unwrap_or_else(|| finish(seen))
 }
 
-fn state(seen: &Seen, step: &str) -> StepState {
+fn state(seen: &Observed, step: &str) -> StepState {
     find(&seen.steps, step).map(|step| step.state).unwrap_or_default()
 }
 
 /// Everything that must be so before the old server goes.
-fn prepare(seen: &Seen) -> Option<Decision<Effect>> {
+fn prepare(seen: &Observed) -> Option<Decision<Effect>> {
     if state(seen, DELETE) != StepState::Pending {
         return None;
     }
@@ -52,21 +52,21 @@ fn prepare(seen: &Seen) -> Option<Decision<Effect>> {
         return Some(Decision::act(SNAPSHOT, Effect::Snapshot));
     }
     let marks = [
-        Mark::done(claim::STEP, "the server's reconciler leaves it alone"),
-        Mark::done(SNAPSHOT, "wrote down what the new server is to be"),
-        Mark::running(DELETE, "deleting the old server; its ports stay"),
+        StepUpdate::done(claim::STEP, "the server's reconciler leaves it alone"),
+        StepUpdate::done(SNAPSHOT, "wrote down what the new server is to be"),
+        StepUpdate::running(DELETE, "deleting the old server; its ports stay"),
     ];
     let result = OperationResult { previous_server_id: Some(old.id.clone()), ..OperationResult::default() };
     Some(Decision::record(Change::of(marks).with(result)))
 }
 
-fn delete_old(seen: &Seen) -> Option<Decision<Effect>> {
+fn delete_old(seen: &Observed) -> Option<Decision<Effect>> {
     let Some(old) = &seen.old else {
         let announced = state(seen, DELETE) == StepState::Running;
         return announced.then(|| {
             Decision::record(Change::of([
-                Mark::done(DELETE, "the old server is gone"),
-                Mark::running(VOLUMES, "making what the new server boots from"),
+                StepUpdate::done(DELETE, "the old server is gone"),
+                StepUpdate::running(VOLUMES, "making what the new server boots from"),
             ]))
         });
     };
@@ -87,7 +87,7 @@ fn delete_old(seen: &Seen) -> Option<Decision<Effect>> {
 
 /// A Machine that is being deleted needs no new server. What was made carries its owner's mark, by
 /// which whoever deletes the Machine finds it; but what may still come must come first.
-fn abandon(seen: &Seen) -> Option<Decision<Effect>> {
+fn abandon(seen: &Observed) -> Option<Decision<Effect>> {
     let stop = seen.stop.as_ref().filter(|stop| stop.reason == "MachineDeleting")?;
     let unsettled = seen.volumes.iter().any(|slot| slot.new.is_empty() && !slot.settled);
     if unsettled || (seen.new.is_empty() && !seen.settled) {
@@ -104,7 +104,7 @@ fn abandon(seen: &Seen) -> Option<Decision<Effect>> {
 }
 
 /// What is in the way of one volume of the new server.
-fn volume(seen: &Seen, slot: &Slot) -> Option<Decision<Effect>> {
+fn volume(seen: &Observed, slot: &Slot) -> Option<Decision<Effect>> {
     if !seen.new.is_empty() {
         return None;
     }
@@ -138,7 +138,7 @@ fn volume(seen: &Seen, slot: &Slot) -> Option<Decision<Effect>> {
 }
 
 /// What is in the way of the new server.
-fn create(seen: &Seen) -> Option<Decision<Effect>> {
+fn create(seen: &Observed) -> Option<Decision<Effect>> {
     let delete = |server: &Server| {
         Decision::act_on(CREATE, format!("delete {}", server.id), Effect::DeleteServer(server.id.clone()))
     };
@@ -147,8 +147,8 @@ fn create(seen: &Seen) -> Option<Decision<Effect>> {
     }
     if state(seen, CREATE) == StepState::Pending {
         return Some(Decision::record(Change::of([
-            Mark::done(VOLUMES, format!("{} volumes are ready", seen.volumes.len())),
-            Mark::running(CREATE, "asking Nova for the new server"),
+            StepUpdate::done(VOLUMES, format!("{} volumes are ready", seen.volumes.len())),
+            StepUpdate::running(CREATE, "asking Nova for the new server"),
         ])));
     }
     let Some(new) = seen.new.first() else {
@@ -181,13 +181,13 @@ fn create(seen: &Seen) -> Option<Decision<Effect>> {
     }
 }
 
-fn finish(seen: &Seen) -> Decision<Effect> {
+fn finish(seen: &Observed) -> Decision<Effect> {
     let id = seen.new.first().map(|server| server.id.clone()).unwrap_or_default();
     if state(seen, AWAIT) != StepState::Done {
         let marks = [
-            Mark::done(CREATE, format!("Nova has server {id}")),
-            Mark::done(AWAIT, "the new server is active"),
-            Mark::running(RECORD, "writing the new server and version"),
+            StepUpdate::done(CREATE, format!("Nova has server {id}")),
+            StepUpdate::done(AWAIT, "the new server is active"),
+            StepUpdate::running(RECORD, "writing the new server and version"),
         ];
         let result = OperationResult { server_id: Some(id), ..OperationResult::default() };
         return Decision::record(Change::of(marks).with(result));
@@ -195,7 +195,7 @@ fn finish(seen: &Seen) -> Decision<Effect> {
     if !seen.recorded {
         return Decision::act(RECORD, Effect::Record(id));
     }
-    let mark = Mark::done(RECORD, "the Machine has its new server and version");
+    let mark = StepUpdate::done(RECORD, "the Machine has its new server and version");
     Decision::End(Outcome::complete(seen.done.clone(), Change::of([mark])))
 }
 
@@ -217,7 +217,7 @@ mod tests {
     }
 
     /// Everything done up to and without the step under way.
-    fn at(step: &str) -> Seen {
+    fn at(step: &str) -> Observed {
         let all = [SNAPSHOT, DELETE, VOLUMES, CREATE, AWAIT, RECORD];
         let now = all.iter().position(|name| *name == step).unwrap();
         let state = |index: usize| match index.cmp(&now) {
@@ -230,7 +230,7 @@ mod tests {
             state: state(index),
             ..OperationStep::default()
         });
-        Seen {
+        Observed {
             steps: steps.collect(),
             blueprint: Some(Blueprint::default()),
             old: (now < 2).then(|| server("old", "ACTIVE")),
@@ -239,7 +239,7 @@ mod tests {
             bootstrapped: true,
             settled: true,
             delete_settled: true,
-            ..Seen::default()
+            ..Observed::default()
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn expect(step: &str, change: impl FnOnce(&mut Seen), expected: &str) {
+    fn expect(step: &str, change: impl FnOnce(&mut Observed), expected: &str) {
         let mut seen = at(step);
         change(&mut seen);
         assert_eq!(word(&decide(&seen)), expected);
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_old_server_is_deleted_once_and_until_then_it_can_be_stopped() {
-        let deleting = |seen: &mut Seen| {
+        let deleting = |seen: &mut Observed| {
             if let Some(old) = &mut seen.old {
                 old.task_state = Some("deleting".to_owned());
             }
@@ -288,7 +288,7 @@ mod tests {
         expect(DELETE, deleting, "wait DeleteServer");
         expect(DELETE, |seen| seen.deleted_lately = true, "wait DeleteServer");
         expect(DELETE, |seen| seen.stop = stop("Requested"), "Cancelled Requested");
-        let unsettled = |seen: &mut Seen| (seen.stop, seen.delete_settled) = (stop("Requested"), false);
+        let unsettled = |seen: &mut Observed| (seen.stop, seen.delete_settled) = (stop("Requested"), false);
         expect(DELETE, unsettled, "wait DeleteServer");
         expect(DELETE, |seen| seen.old = None, "DeleteServer:Done CreateVolumes:Running");
     }
@@ -303,7 +303,7 @@ mod tests {
                 settled,
                 ..Slot::default()
             };
-            move |seen: &mut Seen| seen.volumes = vec![slot]
+            move |seen: &mut Observed| seen.volumes = vec![slot]
         };
         expect(VOLUMES, slot(&[volume("o", "in-use")], &[], true), "wait CreateVolumes");
         expect(VOLUMES, slot(&[volume("o", "available")], &[], true), "DeleteVolume(\"o\")");
@@ -327,7 +327,7 @@ mod tests {
     fn one_server_is_made_and_made_again_when_it_cannot_be_built() {
         let new = |status: &str| {
             let server = server("new", status);
-            move |seen: &mut Seen| seen.new = vec![server]
+            move |seen: &mut Observed| seen.new = vec![server]
         };
         expect(CREATE, |_| (), "CreateServer({})");
         expect(CREATE, |seen| seen.settled = false, "wait CreateServer");
@@ -355,15 +355,16 @@ mod tests {
 
     #[test]
     fn a_machine_that_is_deleted_gets_no_new_server_but_what_was_made_is_handed_over() {
-        let deleted = |seen: &mut Seen| seen.stop = stop("MachineDeleting");
+        let deleted = |seen: &mut Observed| seen.stop = stop("MachineDeleting");
         expect(CREATE, deleted, "Failed MachineDeleting");
         expect(
             CREATE,
             |seen| (seen.stop, seen.settled) = (stop("MachineDeleting"), false),
             "wait CreateServer",
         );
-        let made =
-            |seen: &mut Seen| (seen.stop, seen.new) = (stop("MachineDeleting"), vec![server("new", "BUILD")]);
+        let made = |seen: &mut Observed| {
+            (seen.stop, seen.new) = (stop("MachineDeleting"), vec![server("new", "BUILD")])
+        };
         expect(CREATE, made, "Record(\"new\")");
     }
 }

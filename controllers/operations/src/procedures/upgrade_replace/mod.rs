@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 use apiserver_types::OperationStep;
 use async_trait::async_trait;
 use controllers_infrastructure::{CloudError, Server, Volume};
-use controllers_runtime::Mark;
+use controllers_runtime::OwnershipTag;
 
-use crate::core::claim::{self, Target};
+use crate::core::claim::{self, UpgradeTarget};
 use crate::core::decision::{Call, Change, Decision, Outcome};
 use crate::core::procedure::{Procedure, Trouble};
-use crate::core::target::{Stop, Subject};
+use crate::core::target::{Stop, Target};
 use crate::procedures::upgrade::{self, Way};
 use blueprint::{Blueprint, OPERATION_KEY, operation_tag, owner_tag};
 
@@ -63,7 +63,7 @@ pub(crate) enum Effect {
 
 /// What a decision is made from.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Observed {
     steps: Vec<OperationStep>,
     blueprint: Option<Blueprint>,
     old: Option<Server>,
@@ -102,14 +102,14 @@ pub(crate) struct Slot {
 
 #[async_trait]
 impl Procedure for Replace {
-    type Seen = Seen;
+    type Observed = Observed;
     type Effect = Effect;
 
-    async fn observe(subject: &Subject) -> Result<Seen, Trouble> {
+    async fn observe(subject: &Target) -> Result<Observed, Trouble> {
         let blueprint = Blueprint::read(subject);
         let id = blueprint.as_ref().map(|blueprint| blueprint.old.as_str()).or_else(|| subject.server_id());
         let old = subject.server(id.unwrap_or_default()).await?;
-        let mut seen = Seen {
+        let mut seen = Observed {
             steps: subject.steps().to_vec(),
             ours: old.as_ref().is_some_and(|old| old.tags.contains(&owner_tag(subject))),
             old,
@@ -120,7 +120,7 @@ impl Procedure for Replace {
             delete_settled: subject.is_settled(DELETE, ""),
             done: upgrade::done(subject, Way::Replace),
             stop: subject.stop(),
-            ..Seen::default()
+            ..Observed::default()
         };
         seen.bootstrapped = match subject.user_data().await {
             Ok(_) => true,
@@ -134,15 +134,15 @@ impl Procedure for Replace {
         Ok(seen)
     }
 
-    fn decide(seen: &Seen) -> Decision<Effect> {
+    fn decide(seen: &Observed) -> Decision<Effect> {
         decide::decide(seen)
     }
 
-    async fn act(subject: &Subject, effect: &Effect) -> Result<Change, Trouble> {
+    async fn act(subject: &Target, effect: &Effect) -> Result<Change, Trouble> {
         act::act(subject, effect).await
     }
 
-    fn refused(seen: &Seen, call: &Call<Effect>, error: &CloudError) -> Decision<Effect> {
+    fn refused(seen: &Observed, call: &Call<Effect>, error: &CloudError) -> Decision<Effect> {
         let left =
             if seen.old.is_none() { "; the old server is gone, so the Machine has none now" } else { "" };
         Decision::End(Outcome::failed(call.step, error.class.reason(), format!("{error}{left}")))
@@ -150,14 +150,14 @@ impl Procedure for Replace {
 }
 
 /// Looks for what this operation has made, and for what is left of the old server.
-async fn look(subject: &Subject, blueprint: &Blueprint, seen: &mut Seen) -> Result<(), Trouble> {
+async fn look(subject: &Target, blueprint: &Blueprint, seen: &mut Observed) -> Result<(), Trouble> {
     let (owner, operation) = (owner_tag(subject), operation_tag(subject));
     seen.new = subject.cloud.servers_named(&blueprint.name).await?;
     seen.new.retain(|server| server.tags.contains(&operation) && server.status != "DELETED");
     seen.new.sort_by(|one, other| (&one.created_at, &one.id).cmp(&(&other.created_at, &other.id)));
     for disk in blueprint.volumes() {
         let mut ours = subject.cloud.volumes_named(&disk.name).await?;
-        ours.retain(|volume| volume.metadata.get(Mark::METADATA_KEY) == Some(&owner));
+        ours.retain(|volume| volume.metadata.get(OwnershipTag::METADATA_KEY) == Some(&owner));
         ours.sort_by(|one, other| one.id.cmp(&other.id));
         let is_new = |volume: &Volume| volume.metadata.get(OPERATION_KEY) == Some(&operation);
         let (new, stale) = ours.into_iter().partition(is_new);
@@ -175,6 +175,6 @@ async fn look(subject: &Subject, blueprint: &Blueprint, seen: &mut Seen) -> Resu
     Ok(())
 }
 
-fn target(subject: &Subject, server: &str) -> Target {
-    Target { server: Some(server.to_owned()), ..upgrade::target(subject) }
+fn target(subject: &Target, server: &str) -> UpgradeTarget {
+    UpgradeTarget { server: Some(server.to_owned()), ..upgrade::target(subject) }
 }

@@ -1,7 +1,7 @@
 //! Rules of a Cluster's topology that need other objects: its class, and what it is made of already.
 
 use apiserver_machinery::object;
-use apiserver_machinery::related::{Judgement, Others};
+use apiserver_machinery::related::{Judgement, ObjectReader};
 use apiserver_machinery::status::ApiResult;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
@@ -16,7 +16,11 @@ use crate::rules::json_fields::{annotation, get, items};
 ///
 /// Upstream waits two seconds for a class that is not there or not reconciled. Its reader lags; ours
 /// does not, so that what is not there now is told at once.
-pub(super) async fn judge(new: &Value, old: Option<&Value>, others: &dyn Others) -> ApiResult<Judgement> {
+pub(super) async fn judge(
+    new: &Value,
+    old: Option<&Value>,
+    others: &dyn ObjectReader,
+) -> ApiResult<Judgement> {
     let mut judgement = Judgement::default();
     let topology = |cluster| get(cluster, "spec.topology");
     let is_unchanged = old.is_some_and(|old| topology(old) == topology(new));
@@ -28,30 +32,30 @@ pub(super) async fn judge(new: &Value, old: Option<&Value>, others: &dyn Others)
     let class = key.find(others).await?;
     judgement.warnings.extend(warn(&key, class.as_ref()));
     if let Some(class) = &class {
-        judge_by_class(new, class, &mut judgement.faults);
-        health::validate(new, class, &mut judgement.faults);
+        judge_by_class(new, class, &mut judgement.errors);
+        health::validate(new, class, &mut judgement.errors);
     }
-    validate_autoscaled(new, class.as_ref(), &mut judgement.faults);
+    validate_autoscaled(new, class.as_ref(), &mut judgement.errors);
     let Some(old) = old else { return Ok(judgement) };
     let path = FieldPath::new("spec.topology.class");
     let Some(class) = class else {
         // Upstream refuses any update then. Here one that leaves the topology alone is let through: a
         // Cluster whose class was restored after it can be paused, labelled, and given to a controller.
         if !is_unchanged {
-            judgement.faults.push(FieldError::internal(path, &format!("ClusterClass {key} not found")));
+            judgement.errors.push(FieldError::internal(path, &format!("ClusterClass {key} not found")));
         }
         return Ok(judgement);
     };
     let Some(former) = ClassKey::of(old) else {
         if annotation(new, ALLOW_CLASS).is_none() {
             let detail = "classRef cannot be set on an existing Cluster";
-            judgement.faults.push(FieldError::forbidden(path, detail));
+            judgement.errors.push(FieldError::forbidden(path, detail));
         }
         return Ok(judgement);
     };
     upgrade::judge(new, old, &class, others, &mut judgement).await?;
     if former != key {
-        judge_class_change((&key, &class), &former, others, &mut judgement.faults).await?;
+        judge_class_change((&key, &class), &former, others, &mut judgement.errors).await?;
     }
     Ok(judgement)
 }
@@ -73,13 +77,13 @@ fn warn(key: &ClassKey, class: Option<&Value>) -> Option<String> {
 }
 
 /// What a class has must be chosen from.
-fn judge_by_class(new: &Value, class: &Value, faults: &mut Vec<FieldError>) {
+fn judge_by_class(new: &Value, class: &Value, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.topology");
     let wanted = get(new, "spec.topology.version").unwrap_or(&Value::Null);
     let mut versions = items(class, "spec.kubernetesVersions").peekable();
     if versions.peek().is_some() && !versions.any(|(_, version)| version == wanted) {
         let detail = "version must match one of the versions defined in the ClusterClass";
-        faults.push(FieldError::invalid(path.child("version"), wanted, detail));
+        errors.push(FieldError::invalid(path.child("version"), wanted, detail));
     }
     for (list, kind) in POOLS.into_iter().zip(["MachineDeploymentClass", "MachinePoolClass"]) {
         for (index, pool) in items(new, &format!("spec.topology.workers.{list}")) {
@@ -91,7 +95,7 @@ fn judge_by_class(new: &Value, class: &Value, faults: &mut Vec<FieldError>) {
                     "{kind} with name {of:?} does not exist in ClusterClass {:?}",
                     object::name(class)
                 );
-                faults.push(FieldError::invalid(at, &Value::from(of), &detail));
+                errors.push(FieldError::invalid(at, &Value::from(of), &detail));
             }
         }
     }
@@ -101,18 +105,18 @@ fn judge_by_class(new: &Value, class: &Value, faults: &mut Vec<FieldError>) {
 async fn judge_class_change(
     (key, class): (&ClassKey, &Value),
     former: &ClassKey,
-    others: &dyn Others,
-    faults: &mut Vec<FieldError>,
+    others: &dyn ObjectReader,
+    errors: &mut Vec<FieldError>,
 ) -> ApiResult<()> {
     if let Some(former) = former.find(others).await? {
-        validate_change(class, &former, faults);
+        validate_change(class, &former, errors);
         return Ok(());
     }
     let (from, to, error) = (former.to_string(), key.to_string(), former.not_found());
     let detail = format!(
         "valid ClusterClass with name {from:?} could not be retrieved, change from class {from:?} to class {to:?} cannot be validated. Error: {error}"
     );
-    faults.push(FieldError::forbidden(FieldPath::new("spec.topology.class"), &detail));
+    errors.push(FieldError::forbidden(FieldPath::new("spec.topology.class"), &detail));
     Ok(())
 }
 

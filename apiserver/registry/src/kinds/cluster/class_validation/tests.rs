@@ -8,7 +8,7 @@ use super::*;
 struct World(Vec<(&'static str, Value)>);
 
 #[async_trait]
-impl Others for World {
+impl ObjectReader for World {
     async fn find(&self, _: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {
         let is_it = |object: &Value| object::name(object) == name && object::namespace(object) == namespace;
         Ok(self.all("", plural, namespace).await?.into_iter().find(is_it))
@@ -65,7 +65,7 @@ fn running(version: &str) -> Vec<(&'static str, Value)> {
 
 async fn judged(new: &Value, old: Option<&Value>, world: World) -> (Vec<String>, Vec<String>) {
     let judgement = judge(new, old, &world).await.unwrap();
-    (judgement.faults.iter().map(ToString::to_string).collect(), judgement.warnings)
+    (judgement.errors.iter().map(ToString::to_string).collect(), judgement.warnings)
 }
 
 #[tokio::test]
@@ -130,26 +130,26 @@ async fn what_runs_at_another_version_is_waited_for() {
             "failed to check if control plane is upgrading: failed to get control plane object: failed to retrieve KubeadmControlPlane ns/p: KubeadmControlPlane.controlplane.cluster.x-k8s.io \"p\" not found",
         ),
     ] {
-        let (faults, _) = judged(&cluster("v1.34.0"), Some(&old), World(world)).await;
+        let (errors, _) = judged(&cluster("v1.34.0"), Some(&old), World(world)).await;
         let expected = format!(
             "spec.topology.version: Invalid value: \"v1.34.0\": version cannot be changed: {expected}"
         );
-        assert_eq!(faults, [expected]);
+        assert_eq!(errors, [expected]);
     }
     let mut unset = old.clone();
     unset["spec"]["controlPlaneRef"].take();
     unset["spec"].as_object_mut().unwrap().remove("controlPlaneRef");
-    let (faults, _) = judged(&cluster("v1.34.0"), Some(&unset), World(running("v1.33.1"))).await;
-    assert!(faults[0].ends_with("cannot get object - object reference not set"), "{faults:?}");
+    let (errors, _) = judged(&cluster("v1.34.0"), Some(&unset), World(running("v1.33.1"))).await;
+    assert!(errors[0].ends_with("cannot get object - object reference not set"), "{errors:?}");
     let mut blocked = cluster("v1.34.0");
     blocked["metadata"]["annotations"] =
         json!({"runtime.cluster.x-k8s.io/pending-hooks": "X,AfterClusterUpgrade"});
-    let (faults, _) = judged(&blocked, Some(&old), World(running("v1.33.1"))).await;
-    assert!(faults[0].ends_with("when the \"AfterClusterUpgrade\" hook is still blocking"), "{faults:?}");
+    let (errors, _) = judged(&blocked, Some(&old), World(running("v1.33.1"))).await;
+    assert!(errors[0].ends_with("when the \"AfterClusterUpgrade\" hook is still blocking"), "{errors:?}");
     blocked["metadata"]["annotations"] =
         json!({"unsafe.topology.cluster.x-k8s.io/disable-update-version-check": ""});
-    let (faults, warnings) = judged(&blocked, Some(&old), World(running("v1.30.0"))).await;
-    assert_eq!(faults, Vec::<String>::new());
+    let (errors, warnings) = judged(&blocked, Some(&old), World(running("v1.30.0"))).await;
+    assert_eq!(errors, Vec::<String>::new());
     assert_eq!(
         warnings,
         [
@@ -167,13 +167,13 @@ async fn a_class_that_is_not_there_or_not_known_is_told_of() {
     let mut deleted = new.clone();
     deleted["metadata"]["deletionTimestamp"] = json!("2026-11-21T06:00:00Z");
     assert_eq!(judged(&deleted, Some(&old), World::default()).await, (vec![], vec![]));
-    let (faults, _) = judged(&cluster("v1.34.0"), Some(&old), World::default()).await;
-    assert_eq!(faults, ["spec.topology.class: Internal error: ClusterClass ns/a not found"]);
+    let (errors, _) = judged(&cluster("v1.34.0"), Some(&old), World::default()).await;
+    assert_eq!(errors, ["spec.topology.class: Internal error: ClusterClass ns/a not found"]);
     let mut unready = class("a");
     unready["metadata"]["generation"] = json!(1);
     unready["status"] = json!({"observedGeneration": 1});
-    let (faults, warnings) = judged(&new, None, World(vec![("clusterclasses", unready)])).await;
-    assert_eq!(faults, Vec::<String>::new());
+    let (errors, warnings) = judged(&new, None, World(vec![("clusterclasses", unready)])).await;
+    assert_eq!(errors, Vec::<String>::new());
     assert_eq!(
         warnings,
         [

@@ -58,7 +58,7 @@ pub(super) struct Contradiction {
 }
 
 impl Contradiction {
-    /// The fault of the variables at `path`.
+    /// The error of the variables at `path`.
     pub(super) fn at(&self, path: &FieldPath) -> FieldError {
         FieldError::type_invalid(path.clone(), &self.names, &self.detail)
     }

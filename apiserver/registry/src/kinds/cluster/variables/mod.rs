@@ -33,17 +33,17 @@ pub(super) fn settle(new: &mut Value, old: Option<&Value>, definitions: &Definit
             return places.iter().chain(&places).map(|place| contradiction.at(&place.path)).collect();
         }
     };
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for place in &places {
         match place.filled_in(new, &index) {
             Ok(values) => place.set(new, values),
-            Err(found) => faults.extend(found),
+            Err(found) => errors.extend(found),
         }
     }
     for place in &places {
-        place.validate(new, &index, &mut faults);
+        place.validate(new, &index, &mut errors);
     }
-    faults
+    errors
 }
 
 /// A list of values of variables.
@@ -112,11 +112,11 @@ impl<'a> Place<'a> {
     fn filled_in(&self, cluster: &Value, index: &Index<'_>) -> Result<Vec<Value>, Vec<FieldError>> {
         let values = self.values(cluster).unwrap_or_default();
         self.refuse_repetition(&values)?;
-        let (mut found, mut faults) = (Vec::new(), Vec::new());
+        let (mut found, mut errors) = (Vec::new(), Vec::new());
         for (name, entry) in &values {
             let at = self.path.key(name);
             let Some(definition) = index.get(name) else {
-                faults.push(value::undefined(at, entry.get("value")));
+                errors.push(value::undefined(at, entry.get("value")));
                 continue;
             };
             match value::fill_in(entry.get("value").unwrap_or(&Value::Null), definition, &at) {
@@ -125,30 +125,30 @@ impl<'a> Place<'a> {
                     entry.insert("value".to_owned(), value);
                     found.push(Value::Object(entry));
                 }
-                Err(fault) => faults.push(fault),
+                Err(error) => errors.push(error),
             }
         }
         for definition in self.missing(&values, index) {
             if definition.schema.get("default").is_some_and(|default| !default.is_null()) {
                 match value::fill_in(&Value::Null, definition, &self.path.key(definition.name)) {
                     Ok(value) => found.push(json!({"name": definition.name, "value": value})),
-                    Err(fault) => faults.push(fault),
+                    Err(error) => errors.push(error),
                 }
             }
         }
-        if faults.is_empty() { Ok(found) } else { Err(faults) }
+        if errors.is_empty() { Ok(found) } else { Err(errors) }
     }
 
     fn refuse_repetition(&self, values: &[(&str, &Map<String, Value>)]) -> Result<(), Vec<FieldError>> {
         let mut before = HashSet::new();
         let repeated = values.iter().filter(|(name, _)| !before.insert(*name));
-        let faults: Vec<FieldError> = repeated
+        let errors: Vec<FieldError> = repeated
             .map(|(name, entry)| {
                 let detail = format!("variable {name:?} is set more than once");
                 value::refuse(self.path.key(name), entry.get("value"), &detail)
             })
             .collect();
-        if faults.is_empty() { Ok(()) } else { Err(faults) }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
     /// The variables that have to have a value here, and have none.
@@ -161,15 +161,15 @@ impl<'a> Place<'a> {
         index.iter().filter(|definition| self.is_whole && !given.contains(definition.name)).collect()
     }
 
-    fn validate(&self, cluster: &Value, index: &Index<'_>, faults: &mut Vec<FieldError>) {
+    fn validate(&self, cluster: &Value, index: &Index<'_>, errors: &mut Vec<FieldError>) {
         let values = self.values(cluster).unwrap_or_default();
         if let Err(found) = self.refuse_repetition(&values) {
-            return faults.extend(found);
+            return errors.extend(found);
         }
         for definition in self.missing(&values, index) {
             if definition.is_required {
                 let detail = format!("required variable {:?} must be set", definition.name);
-                faults.push(FieldError::required(self.path.clone(), &detail));
+                errors.push(FieldError::required(self.path.clone(), &detail));
             }
         }
         let old = self.old.and_then(Value::as_array).into_iter().flatten();
@@ -178,11 +178,11 @@ impl<'a> Place<'a> {
         for (name, entry) in values {
             let (at, now) = (self.path.key(name), entry.get("value"));
             let Some(definition) = index.get(name) else {
-                faults.push(value::undefined(at, now));
+                errors.push(value::undefined(at, now));
                 continue;
             };
             let before = old.get(name).copied();
-            faults.extend(value::validate(now.unwrap_or(&Value::Null), before, definition, &at));
+            errors.extend(value::validate(now.unwrap_or(&Value::Null), before, definition, &at));
         }
     }
 }

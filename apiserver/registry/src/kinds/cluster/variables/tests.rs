@@ -16,15 +16,15 @@ fn cluster(values: &Value) -> Value {
 }
 
 fn settled(mut cluster: Value, old: Option<&Value>, class: &Value) -> (Value, Vec<String>) {
-    let faults = settle(&mut cluster, old, &Definitions::of(class));
-    (cluster["spec"]["topology"].take(), faults.iter().map(ToString::to_string).collect())
+    let errors = settle(&mut cluster, old, &Definitions::of(class));
+    (cluster["spec"]["topology"].take(), errors.iter().map(ToString::to_string).collect())
 }
 
 #[test]
 fn defaults_come_after_what_is_given_and_into_it() {
     let given = json!([{"name": "net", "value": {"zone": "a"}}, {"name": "image", "value": "ab"}]);
-    let (topology, faults) = settled(cluster(&given), None, &class());
-    assert_eq!(faults, Vec::<String>::new());
+    let (topology, errors) = settled(cluster(&given), None, &class());
+    assert_eq!(errors, Vec::<String>::new());
     let expected = json!([{"name": "net", "value": {"zone": "a", "mtu": 1500}},
         {"name": "image", "value": "ab"}, {"name": "size", "value": 1}]);
     assert_eq!(topology["variables"], expected);
@@ -45,13 +45,13 @@ fn overrides_get_what_is_in_values_and_no_values() {
     new["spec"]["topology"]["workers"] = json!({
         "machineDeployments": [{"name": "x", "class": "w"}, pool("y", &json!({"zone": "c"}))],
         "machinePools": [pool("z", &json!({}))]});
-    let (topology, faults) = settled(new, None, &class());
+    let (topology, errors) = settled(new, None, &class());
     assert_eq!(
         topology["controlPlane"]["variables"]["overrides"],
         json!([{"name": "net", "value": {"zone": "b", "mtu": 1500}}])
     );
     assert_eq!(
-        faults,
+        errors,
         [
             r#"spec.topology.workers.machineDeployments[y].variables.overrides[net].value.zone: Unsupported value: "{\"mtu\":1500,\"zone\":\"c\"}": supported values: "a", "b""#,
             "spec.topology.workers.machinePools[z].variables.overrides[net].value.zone: Required value",
@@ -152,7 +152,7 @@ fn what_a_controller_collected_is_what_counts() {
 #[test]
 fn what_has_another_shape_is_left_alone() {
     for values in [json!("x"), json!([1]), json!([{"value": 1}]), json!({"a": 1})] {
-        let (topology, faults) = settled(cluster(&values), None, &class());
-        assert_eq!((&topology["variables"], faults), (&values, vec![]));
+        let (topology, errors) = settled(cluster(&values), None, &class());
+        assert_eq!((&topology["variables"], errors), (&values, vec![]));
     }
 }

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 
 use super::definitions::{Definition, ROOT};
 
-/// The field that faults of no field in particular name.
+/// The field that errors of no field in particular name.
 const NO_FIELD: &str = "<nil>";
 
-/// The fault of a value that stands at `at`, which is repeated as it was written.
+/// The error of a value that stands at `at`, which is repeated as it was written.
 pub(super) fn refuse(at: FieldPath, value: Option<&Value>, detail: &str) -> FieldError {
     FieldError::invalid_unshown(at, detail).showing(&written(value))
 }
 
-/// The fault of a value that the class knows nothing of.
+/// The error of a value that the class knows nothing of.
 pub(super) fn undefined(at: FieldPath, value: Option<&Value>) -> FieldError {
     refuse(at, value, "variable is not defined")
 }
@@ -52,11 +52,11 @@ pub(super) fn validate(
         }
     };
     let (value_at, shown) = (at.child("value"), written(Some(value)));
-    let told = |fault: FieldError| {
-        let fault = fault.without_prefix(" in body ").showing(&shown);
-        if fault.field.as_str() == NO_FIELD { fault } else { fault.within(value_at.as_str()) }
+    let told = |error: FieldError| {
+        let error = error.without_prefix(" in body ").showing(&shown);
+        if error.field.as_str() == NO_FIELD { error } else { error.within(value_at.as_str()) }
     };
-    let misshapen: Vec<FieldError> = compiled.shape_faults(value).into_iter().map(told).collect();
+    let misshapen: Vec<FieldError> = compiled.shape_errors(value).into_iter().map(told).collect();
     if !misshapen.is_empty() {
         return misshapen;
     }
@@ -72,7 +72,7 @@ pub(super) fn validate(
         );
         return vec![refuse(at.clone(), Some(value), &detail)];
     }
-    compiled.rule_faults(value, old).into_iter().map(told).collect()
+    compiled.rule_errors(value, old).into_iter().map(told).collect()
 }
 
 /// A value as Go writes it.

@@ -29,15 +29,15 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// None yet, after these faults of the class were told.
-    pub(super) fn after(faults: &[FieldError]) -> Self {
-        Self { told: faults.iter().map(|fault| fault.body.len()).sum(), ..Self::default() }
+    /// None yet, after these errors of the class were told.
+    pub(super) fn after(errors: &[FieldError]) -> Self {
+        Self { told: errors.iter().map(|error| error.body.len()).sum(), ..Self::default() }
     }
 
-    /// Adds the cost of one expression, and a fault if that alone is too much.
-    pub(super) fn add(&mut self, name: &str, path: FieldPath, cost: u64, faults: &mut Vec<FieldError>) {
+    /// Adds the cost of one expression, and an error if that alone is too much.
+    pub(super) fn add(&mut self, name: &str, path: FieldPath, cost: u64, errors: &mut Vec<FieldError>) {
         if cost > EXPRESSION {
-            faults.push(FieldError::forbidden(path.clone(), &exceeded(name, cost, EXPRESSION)));
+            errors.push(FieldError::forbidden(path.clone(), &exceeded(name, cost, EXPRESSION)));
         }
         self.total = self.total.saturating_add(cost);
         if cost >= SHARE {
@@ -47,7 +47,7 @@ impl Costs {
         }
     }
 
-    /// What makes no sense in an expression: all of it, unless much was told already. Each fault shows its line,
+    /// What makes no sense in an expression: all of it, unless much was told already. Each error shows its line,
     /// so that a class could else have its server write gigabytes.
     pub(super) fn told<'a>(&mut self, problem: &'a str) -> &'a str {
         let is_enough = self.told > TOLD;
@@ -55,15 +55,15 @@ impl Costs {
         if is_enough { problem.lines().next().unwrap_or_default() } else { problem }
     }
 
-    /// Adds a fault for each of the dearest, and for all together, if they are too dear.
-    pub(super) fn sum_up(self, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    /// Adds an error for each of the dearest, and for all together, if they are too dear.
+    pub(super) fn sum_up(self, path: &FieldPath, errors: &mut Vec<FieldError>) {
         if self.total <= VARIABLE {
             return;
         }
         let of = "contributed to estimated rule & messageExpression cost total exceeding cost limit for entire OpenAPIv3 schema";
-        faults.extend(self.dearest.into_iter().map(|(_, path)| FieldError::forbidden(path, of)));
+        errors.extend(self.dearest.into_iter().map(|(_, path)| FieldError::forbidden(path, of)));
         let name = "x-kubernetes-validations estimated rule & messageExpression cost total for entire OpenAPIv3 schema";
-        faults.push(FieldError::forbidden(path.clone(), &exceeded(name, self.total, VARIABLE)));
+        errors.push(FieldError::forbidden(path.clone(), &exceeded(name, self.total, VARIABLE)));
     }
 }
 

@@ -7,30 +7,30 @@ use super::without_rules;
 use crate::kinds::cluster_class::schema;
 
 /// Adds what is wrong with the defaults of the schema, its fields and its items.
-pub(super) fn validate(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+pub(super) fn validate(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
-        validate_default(schema, default, &path.child("default"), faults);
+        validate_default(schema, default, &path.child("default"), errors);
     }
     if let Some(items) = schema.get("items") {
-        validate(items, &path.child("items"), faults);
+        validate(items, &path.child("items"), errors);
     }
     for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        validate(property, &path.child("properties").key(name), faults);
+        validate(property, &path.child("properties").key(name), errors);
     }
 }
 
-fn validate_default(schema: &Value, default: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_default(schema: &Value, default: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     // What cannot be compiled is told later, for what it is.
     let Ok(plain) = schema::compile(&without_rules(schema)) else { return };
     if !plain.prune(&mut default.clone(), &FieldPath::default()).is_empty() {
-        faults.push(FieldError::invalid(path.clone(), default, "must not have unknown fields"));
+        errors.push(FieldError::invalid(path.clone(), default, "must not have unknown fields"));
     }
-    let mut found = plain.shape_faults(default);
+    let mut found = plain.shape_errors(default);
     if let (true, Ok(whole)) = (found.is_empty(), schema::compile(schema)) {
-        found = whole.rule_faults(default, Some(default));
+        found = whole.rule_errors(default, Some(default));
         if found.is_empty() {
-            found = whole.rule_faults(default, None);
+            found = whole.rule_errors(default, None);
         }
     }
-    faults.extend(found.into_iter().map(|fault| fault.within(path.as_str())));
+    errors.extend(found.into_iter().map(|error| error.within(path.as_str())));
 }

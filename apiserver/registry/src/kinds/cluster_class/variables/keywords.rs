@@ -46,16 +46,16 @@ fn is_list_of_texts(value: &Value) -> bool {
 }
 
 /// Every keyword of the schema and of those in it that is of another type than its own.
-pub(super) fn faults(schema: &Value, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    check(schema, path, &mut faults);
-    faults
+pub(super) fn errors(schema: &Value, path: &FieldPath) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    check(schema, path, &mut errors);
+    errors
 }
 
-fn check(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn check(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mut refuse = |at: FieldPath, value: &Value, wanted: &str| {
         let detail = format!("must be of type {wanted}");
-        faults.push(FieldError::type_invalid(at, value, &detail));
+        errors.push(FieldError::type_invalid(at, value, &detail));
     };
     let Some(fields) = schema.as_object() else { return refuse(path.clone(), schema, "object") };
     for (names, is_good, wanted) in KEYWORDS {
@@ -68,7 +68,7 @@ fn check(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
     for (at, inner) in places(schema, path).into_iter().chain(alternatives(schema, path)) {
         // One that is not an object has been told of where it stands.
         if inner.is_object() || !inner.is_null() && at.as_str().ends_with(']') {
-            check(inner, &at, faults);
+            check(inner, &at, errors);
         }
     }
 }

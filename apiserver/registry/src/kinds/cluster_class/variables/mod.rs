@@ -25,7 +25,7 @@ const BUILTIN: &str = "builtin";
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
 /// Adds what is wrong with the variables.
-pub(super) fn validate(class: &Value, faults: &mut Vec<FieldError>) {
+pub(super) fn validate(class: &Value, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.variables");
     let variables: Vec<(&str, &Value)> = items(class, "spec.variables")
         .filter_map(|(_, variable)| Some((variable.get("name")?.as_str()?, variable)))
@@ -35,23 +35,23 @@ pub(super) fn validate(class: &Value, faults: &mut Vec<FieldError>) {
             let detail = format!(
                 "variable name must be unique. Variable with name {name:?} is defined more than once"
             );
-            faults.push(FieldError::invalid(path.key(name).child("name"), &json!(name), &detail));
+            errors.push(FieldError::invalid(path.key(name).child("name"), &json!(name), &detail));
         }
     }
     for (name, variable) in variables {
         let at = path.key(name);
-        validate_name(name, &at.child("name"), faults);
+        validate_name(name, &at.child("name"), errors);
         let metadata = "deprecatedV1Beta1Metadata";
-        template_metadata::metadata(variable.get(metadata), &at.child(metadata), faults);
+        template_metadata::metadata(variable.get(metadata), &at.child(metadata), errors);
         let Some(schema) = get(variable, "schema.openAPIV3Schema") else { continue };
         let at = at.child("schema.openAPIV3Schema");
-        validate_metadata(schema, &at, faults);
-        validate_schema(schema, &at, faults);
+        validate_metadata(schema, &at, errors);
+        validate_schema(schema, &at, errors);
     }
 }
 
-fn validate_name(name: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let mut refuse = |detail: &str| faults.push(FieldError::invalid(path.clone(), &json!(name), detail));
+fn validate_name(name: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let mut refuse = |detail: &str| errors.push(FieldError::invalid(path.clone(), &json!(name), detail));
     if name == BUILTIN {
         refuse("\"builtin\" is a reserved variable name");
     }
@@ -61,10 +61,10 @@ fn validate_name(name: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
 }
 
 /// Adds what is wrong with labels and annotations of the schema and those in it.
-fn validate_metadata(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    template_metadata::metadata(schema.get("x-metadata"), &path.child("x-metadata"), faults);
+fn validate_metadata(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    template_metadata::metadata(schema.get("x-metadata"), &path.child("x-metadata"), errors);
     for (at, inner) in places(schema, path) {
-        validate_metadata(inner, &at, faults);
+        validate_metadata(inner, &at, errors);
     }
 }
 
@@ -86,32 +86,32 @@ fn alternatives<'a>(schema: &'a Value, path: &FieldPath) -> Vec<(FieldPath, &'a 
 }
 
 /// Adds what is wrong with the schema: what it says of structure, or else its defaults, or else the rest.
-fn validate_schema(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let mut found = keywords::faults(schema, path);
+fn validate_schema(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let mut found = keywords::errors(schema, path);
     let schema = schema::known(schema);
     if found.is_empty() {
-        found = structural::faults(&schema, path);
+        found = structural::errors(&schema, path);
     }
     if found.is_empty() {
         defaults::validate(&schema, path, &mut found);
     }
     if found.is_empty() {
-        let mut rules = Rules { costs: Costs::after(faults), ..Rules::default() };
+        let mut rules = Rules { costs: Costs::after(errors), ..Rules::default() };
         validate_content(&schema, path, Some(&Place::root()), &mut found, &mut rules);
-        found.append(&mut rules.faults);
+        found.append(&mut rules.errors);
         rules.costs.sum_up(path, &mut found);
     }
     if let Some(problem) = found.is_empty().then(|| schema::compile(&schema).err()).flatten() {
         let detail = format!("failed to build validator: {problem}");
         found.push(FieldError::invalid(path.clone(), &json!(""), &detail));
     }
-    faults.extend(found);
+    errors.extend(found);
 }
 
 /// What is found of the rules of a schema and of those in it.
 #[derive(Default)]
 struct Rules {
-    faults: Vec<FieldError>,
+    errors: Vec<FieldError>,
     costs: Costs,
 }
 
@@ -121,45 +121,45 @@ fn validate_content(
     schema: &Value,
     path: &FieldPath,
     place: Option<&Place<'_>>,
-    faults: &mut Vec<FieldError>,
+    errors: &mut Vec<FieldError>,
     rules: &mut Rules,
 ) {
-    let before = faults.len();
+    let before = errors.len();
     if let Some(kind) =
         schema.get("type").filter(|kind| !kind.as_str().is_some_and(|kind| TYPES.contains(&kind)))
     {
-        faults.push(FieldError::not_supported(path.child("type"), kind, &TYPES));
+        errors.push(FieldError::not_supported(path.child("type"), kind, &TYPES));
         return;
     }
-    validate_samples(schema, path, faults);
+    validate_samples(schema, path, errors);
     let has = |field: &str| schema.get(field).is_some();
     if has("additionalProperties") && has("properties") {
         let detail = "additionalProperties and properties are mutually exclusive";
-        faults.push(FieldError::forbidden(path.clone(), detail));
+        errors.push(FieldError::forbidden(path.clone(), detail));
     }
     for (at, inner) in places(schema, path) {
         let is_item = at == path.child("items");
         let place = place.map(|place| place.within(schema, is_item.then_some(&at)));
-        validate_content(inner, &at, place.as_ref(), faults, rules);
+        validate_content(inner, &at, place.as_ref(), errors, rules);
     }
     for (at, inner) in alternatives(schema, path) {
-        validate_content(inner, &at, None, faults, rules);
+        validate_content(inner, &at, None, errors, rules);
     }
-    rules::validate(schema, path, faults);
-    if let Some(place) = place.filter(|_| faults.len() == before) {
-        rules::try_out(schema, place, path, &mut rules.costs, &mut rules.faults);
+    rules::validate(schema, path, errors);
+    if let Some(place) = place.filter(|_| errors.len() == before) {
+        rules::try_out(schema, place, path, &mut rules.costs, &mut rules.errors);
     }
 }
 
 /// Adds what is wrong with the example and the values there are.
-fn validate_samples(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_samples(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let samples = samples(schema, path);
     if samples.is_empty() {
         return;
     }
     let Ok(compiled) = schema::compile(&without_rules(schema)) else { return };
     for (at, value) in samples {
-        faults.extend(compiled.shape_faults(value).into_iter().map(|fault| fault.within(at.as_str())));
+        errors.extend(compiled.shape_errors(value).into_iter().map(|error| error.within(at.as_str())));
     }
 }
 

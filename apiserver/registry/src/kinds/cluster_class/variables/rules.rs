@@ -15,31 +15,31 @@ const LONGEST_MESSAGE: usize = 2048;
 /// How much is shown of a longer one, in characters.
 const SHOWN: usize = 10;
 
-/// What kinds of fault a broken rule can be.
+/// What kinds of error a broken rule can be.
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 const FIELD: &str = "x-kubernetes-validations";
 
 /// Adds what is wrong with how the rules are written, as far as one can say without reading them.
-pub(super) fn validate(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+pub(super) fn validate(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for (index, rule) in items(schema, FIELD) {
         let path = path.child(FIELD).index(index);
         let text = |field: &str| rule.get(field).and_then(Value::as_str).unwrap_or_default();
         let is_blank = |field: &str| !text(field).is_empty() && text(field).trim().is_empty();
-        validate_message(text("rule").trim(), text("message"), &path, faults);
+        validate_message(text("rule").trim(), text("message"), &path, errors);
         if is_blank("messageExpression") {
             let detail = "messageExpression must be non-empty if specified";
-            faults.push(FieldError::required(path.child("messageExpression"), detail));
+            errors.push(FieldError::required(path.child("messageExpression"), detail));
         }
         if let Some(reason) =
             rule.get("reason").filter(|reason| !REASONS.iter().any(|known| *reason == known))
         {
-            faults.push(FieldError::not_supported(path.child("reason"), reason, &REASONS));
+            errors.push(FieldError::not_supported(path.child("reason"), reason, &REASONS));
         }
         let place = text("fieldPath");
         let mut refuse = |detail: &str| {
-            faults.push(FieldError::invalid(path.child("fieldPath"), &json!(place), detail));
+            errors.push(FieldError::invalid(path.child("fieldPath"), &json!(place), detail));
         };
         if is_blank("fieldPath") {
             refuse("fieldPath must be non-empty if specified");
@@ -53,14 +53,14 @@ pub(super) fn validate(schema: &Value, path: &FieldPath, faults: &mut Vec<FieldE
     }
 }
 
-fn validate_message(rule: &str, message: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn validate_message(rule: &str, message: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let trimmed = message.trim();
     let at = path.child("message");
     let mut refuse = |shown: &str, detail: &str| {
-        faults.push(FieldError::invalid(at.clone(), &json!(shown), detail));
+        errors.push(FieldError::invalid(at.clone(), &json!(shown), detail));
     };
     if rule.is_empty() {
-        faults.push(FieldError::required(path.child("rule"), "rule is not specified"));
+        errors.push(FieldError::required(path.child("rule"), "rule is not specified"));
     } else if !message.is_empty() && trimmed.is_empty() {
         refuse(message, "message must be non-empty if specified");
     } else if message.len() > LONGEST_MESSAGE {
@@ -70,7 +70,7 @@ fn validate_message(rule: &str, message: &str, path: &FieldPath, faults: &mut Ve
         refuse(message, "message must not contain line breaks");
     } else if has_line_breaks(rule) && trimmed.is_empty() {
         let detail = "message must be specified if rule contains line breaks";
-        faults.push(FieldError::required(at, detail));
+        errors.push(FieldError::required(at, detail));
     }
 }
 
@@ -84,17 +84,17 @@ pub(super) fn try_out(
     place: &Place<'_>,
     path: &FieldPath,
     costs: &mut Costs,
-    faults: &mut Vec<FieldError>,
+    errors: &mut Vec<FieldError>,
 ) {
     if schema.get(FIELD).is_none() {
         return;
     }
-    let before = faults.len();
+    let before = errors.len();
     let Ok(bare) = schema::compile(&without_rules(schema)) else { return };
     // Upstream takes the whole for an object of Kubernetes, and finds no type of a list that is one.
     if place.is_root && schema.get("type").is_some_and(|kind| kind == "array") {
         let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
-        faults.push(FieldError::internal(path.child(FIELD), detail));
+        errors.push(FieldError::internal(path.child(FIELD), detail));
         return;
     }
     // As often as the schemas around this one say, or else as often as a request can hold it.
@@ -105,19 +105,19 @@ pub(super) fn try_out(
         match judged.rule {
             Err(problem) => {
                 let problem = costs.told(&problem);
-                faults.push(FieldError::invalid(at.child("rule"), rule, problem));
+                errors.push(FieldError::invalid(at.child("rule"), rule, problem));
             }
             Ok(once) => {
-                costs.add("estimated rule cost", at.child("rule"), once.saturating_mul(times), faults)
+                costs.add("estimated rule cost", at.child("rule"), once.saturating_mul(times), errors)
             }
         }
         match judged.message {
             Some(Err(problem)) => {
                 let problem = costs.told(&problem);
-                faults.push(FieldError::invalid(at.child("messageExpression"), rule, problem));
+                errors.push(FieldError::invalid(at.child("messageExpression"), rule, problem));
             }
             Some(Ok(once)) => {
-                costs.add("estimated messageExpression cost", at.child("messageExpression"), once, faults);
+                costs.add("estimated messageExpression cost", at.child("messageExpression"), once, errors);
             }
             None => {}
         }
@@ -125,15 +125,15 @@ pub(super) fn try_out(
             let detail =
                 format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
             let text = rule.get("rule").unwrap_or(&Value::Null);
-            faults.push(FieldError::invalid(at.child("rule"), text, &detail));
+            errors.push(FieldError::invalid(at.child("rule"), text, &detail));
         }
     }
-    if faults.len() > before {
+    if errors.len() > before {
         return;
     }
     let Ok(compiled) = schema::compile(schema) else { return };
     for (at, value) in samples(schema, path) {
-        let broken = compiled.rule_faults(value, None);
-        faults.extend(broken.into_iter().map(|fault| fault.within(at.as_str())));
+        let broken = compiled.rule_errors(value, None);
+        errors.extend(broken.into_iter().map(|error| error.within(at.as_str())));
     }
 }

@@ -17,34 +17,34 @@ const NOT_NESTED: [(&str, &str); 5] = [
 ];
 
 /// What keeps the schema from being structural, in the order of the messages.
-pub(super) fn faults(schema: &Value, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    check(schema, path, "must not be empty for specified object fields", &mut faults);
-    faults.sort_by_key(ToString::to_string);
-    faults
+pub(super) fn errors(schema: &Value, path: &FieldPath) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    check(schema, path, "must not be empty for specified object fields", &mut errors);
+    errors.sort_by_key(ToString::to_string);
+    errors
 }
 
 /// `untyped` says what is wrong where there is no type.
-fn check(schema: &Value, path: &FieldPath, untyped: &str, faults: &mut Vec<FieldError>) {
+fn check(schema: &Value, path: &FieldPath, untyped: &str, errors: &mut Vec<FieldError>) {
     let is_set = |field: &str| schema.get(field) == Some(&Value::Bool(true));
     let (either, open) = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields");
     let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
     if kind == "array" && schema.get("items").is_none() {
-        faults.push(FieldError::required(path.child("items"), "must be specified"));
+        errors.push(FieldError::required(path.child("items"), "must be specified"));
     }
     for (at, inner) in places(schema, path) {
         let is_item = at == path.child("items");
         let of = if is_item { "array items" } else { "object fields" };
-        check(inner, &at, &format!("must not be empty for specified {of}"), faults);
+        check(inner, &at, &format!("must not be empty for specified {of}"), errors);
     }
     if is_set(either) && is_set(open) {
         let detail = "must be false if x-kubernetes-int-or-string is true";
-        faults.push(FieldError::invalid(path.child(open), &json!(true), detail));
+        errors.push(FieldError::invalid(path.child(open), &json!(true), detail));
     }
     let skipped = either_of(schema);
-    check_alternatives(schema, path, skipped, faults);
+    check_alternatives(schema, path, skipped, errors);
     if kind.is_empty() && !is_set(either) && !is_set(open) {
-        faults.push(FieldError::required(path.child("type"), untyped));
+        errors.push(FieldError::required(path.child("type"), untyped));
     }
 }
 
@@ -60,40 +60,40 @@ fn check_alternatives(
     schema: &Value,
     path: &FieldPath,
     (skips_any, skips_first): (bool, bool),
-    faults: &mut Vec<FieldError>,
+    errors: &mut Vec<FieldError>,
 ) {
     let first = path.child("allOf").index(0);
     for (at, inner) in alternatives(schema, path) {
         if !(skips_any && at.as_str().starts_with(path.child("anyOf").as_str())) {
-            check_nested(inner, &at, skips_first && at == first, faults);
+            check_nested(inner, &at, skips_first && at == first, errors);
         }
     }
     let pattern = schema.get("pattern").and_then(Value::as_str).unwrap_or_default();
     if let Err(problem) = Schema::compile(&json!({"type": "string", "pattern": pattern})) {
         let detail = format!("must be a valid regular expression, but isn't: {}", problem.problem());
-        faults.push(FieldError::invalid(path.child("pattern"), &json!(pattern), &detail));
+        errors.push(FieldError::invalid(path.child("pattern"), &json!(pattern), &detail));
     }
 }
 
-fn check_nested(schema: &Value, path: &FieldPath, skips_any: bool, faults: &mut Vec<FieldError>) {
-    check_alternatives(schema, path, (skips_any, false), faults);
+fn check_nested(schema: &Value, path: &FieldPath, skips_any: bool, errors: &mut Vec<FieldError>) {
+    check_alternatives(schema, path, (skips_any, false), errors);
     for (at, inner) in places(schema, path) {
         // What may not be there at all is not looked into.
         if at != path.child("additionalProperties") {
-            check_nested(inner, &at, false, faults);
+            check_nested(inner, &at, false, errors);
         }
     }
     if schema.get("type").is_some_and(|kind| *kind != json!("")) {
-        faults.push(FieldError::forbidden(path.child("type"), "must be empty to be structural"));
+        errors.push(FieldError::forbidden(path.child("type"), "must be empty to be structural"));
     }
     for (field, detail) in NOT_NESTED {
         let is_nothing = |found: &&Value| **found == json!(false) || **found == json!([]);
         if schema.get(field).filter(|found| !is_nothing(found)).is_some() {
-            faults.push(FieldError::forbidden(path.child(field), detail));
+            errors.push(FieldError::forbidden(path.child(field), detail));
         }
     }
     if schema.get("properties").is_some_and(|properties| properties.get("metadata").is_some()) {
         let at = path.child("properties").key("metadata");
-        faults.push(FieldError::forbidden(at, "must not be specified in a nested context"));
+        errors.push(FieldError::forbidden(at, "must not be specified in a nested context"));
     }
 }

@@ -2,10 +2,10 @@ use super::*;
 
 fn found(schema: &Value) -> Vec<String> {
     let class = json!({"spec": {"variables": [{"name": "v", "required": false, "schema": {"openAPIV3Schema": schema}}]}});
-    let mut faults = Vec::new();
-    validate(&class, &mut faults);
-    let shown = faults.iter().map(ToString::to_string);
-    shown.map(|fault| fault.replacen("spec.variables[v].schema.openAPIV3Schema", "", 1)).collect()
+    let mut errors = Vec::new();
+    validate(&class, &mut errors);
+    let shown = errors.iter().map(ToString::to_string);
+    shown.map(|error| error.replacen("spec.variables[v].schema.openAPIV3Schema", "", 1)).collect()
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn rules_make_sense_for_their_schema() {
 }
 
 /// What Cluster API 1.14.2 finds in schemas of a variable: the schema, and the kind, the field and the detail of each
-/// fault. Where Go's map decides the order, none is written down.
+/// error. Where Go's map decides the order, none is written down.
 const JUDGED: &str = include_str!("judged.jsonl");
 
 #[test]
@@ -187,9 +187,9 @@ fn rules_are_judged_as_upstream_judges_them() {
     for line in JUDGED.lines() {
         let (schema, mut expected): (Value, Vec<[String; 3]>) = serde_json::from_str(line).unwrap();
         let class = json!({"spec": {"variables": [{"name": "v", "schema": {"openAPIV3Schema": schema}}]}});
-        let mut faults = Vec::new();
-        validate(&class, &mut faults);
-        let mut told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        let mut errors = Vec::new();
+        validate(&class, &mut errors);
+        let mut told: Vec<String> = errors.iter().map(ToString::to_string).collect();
         told.sort();
         expected.sort_by_key(|[kind, field, detail]| format!("{field}: {kind}: {detail}"));
         let is_same = told.len() == expected.len()
@@ -221,7 +221,7 @@ fn keywords_within_are_what_they_must_be() {
         (json!({"a": {"type": "integer", "minimum": 1, "default": 2, "description": null}}), vec![]),
     ] {
         let told = found(&json!({"type": "object", "properties": properties}));
-        let fields: Vec<&str> = told.iter().map(|fault| fault.split(':').next().unwrap()).collect();
+        let fields: Vec<&str> = told.iter().map(|error| error.split(':').next().unwrap()).collect();
         assert_eq!(fields, expected, "{told:?}");
     }
 }
@@ -243,9 +243,9 @@ fn metadata_of_schemas_is_metadata() {
     let class = json!({"spec": {"variables": [{"name": "v", "deprecatedV1Beta1Metadata": {"labels": {".a": "b"}},
         "schema": {"openAPIV3Schema": {"type": "object",
             "properties": {"p": {"type": "string", "x-metadata": {"annotations": {".c": "d"}}}}}}}]}});
-    let mut faults = Vec::new();
-    validate(&class, &mut faults);
-    let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+    let mut errors = Vec::new();
+    validate(&class, &mut errors);
+    let fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
     let at = "spec.variables[v].schema.openAPIV3Schema.properties[p].x-metadata.annotations";
     assert_eq!(fields, ["spec.variables[v].deprecatedV1Beta1Metadata.labels", at]);
 }
