@@ -17,6 +17,7 @@ pub mod openstack_machine;
 mod ownership;
 mod paused;
 mod queries;
+mod summary;
 
 pub use garbage_collector::{CollectedKind, GarbageCollector};
 

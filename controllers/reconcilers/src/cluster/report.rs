@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use apiserver_types::{
-    Cluster, ClusterInitialization, ClusterPhase, ClusterStatus, Condition, ConditionStatus, Machine,
+    Cluster, ClusterInitialization, ClusterPhase, ClusterStatus, Condition, ConditionStatus, Gate, Machine,
     ReplicaCounts, StatusVersion, Time, condition, set_condition,
 };
 use kube::ResourceExt;
 
 use super::deletion::Step;
 use super::observe::{INFRASTRUCTURE_KIND, Observed};
-use crate::paused;
+use crate::{paused, summary};
 
 /// What a Cluster's availability is made of.
 const PARTS: [&str; 3] = ["InfrastructureReady", "RemoteConnectionProbe", "ControlPlaneInitialized"];
@@ -41,7 +41,6 @@ pub(super) fn report(
     for condition in conditions {
         set_condition(known, condition.at_generation(generation));
     }
-    let gates: Vec<&str> = gates.iter().map(|gate| gate.condition_type.as_str()).collect();
     let available = available(known, &gates, now);
     set_condition(known, available.at_generation(generation));
     status.phase = Some(phase);
@@ -197,19 +196,52 @@ fn deleting(cluster: &Cluster, step: Option<&Step>, now: &Time) -> Condition {
     }
 }
 
-fn available(conditions: &[Condition], gates: &[&str], now: &Time) -> Condition {
+/// Available: False with every obstacle's message if one of them is an issue, Unknown if all of them
+/// are parts of which nothing is known, True without obstacles.
+fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition {
     if let Some(deleting) = condition(conditions, "Deleting").filter(|it| it.holds()) {
         let message = format!("Deleting: {}", deleting.message);
         return Condition::new("Available", ConditionStatus::False, "NotAvailable", &message, now.clone());
     }
-    let lacking = PARTS.iter().chain(gates).filter_map(|kind| match condition(conditions, kind) {
-        Some(part) if part.holds() => None,
-        Some(part) => Some(format!("{kind}: {}", part.message)),
-        None => Some(format!("{kind}: nothing is known of it")),
-    });
-    let lacking: Vec<String> = lacking.collect();
-    if lacking.is_empty() {
-        return Condition::new("Available", ConditionStatus::True, "Available", "", now.clone());
+    let obstacles = summary::obstacles(conditions, &PARTS, gates);
+    let status = summary::status(&obstacles);
+    let reason = match status {
+        ConditionStatus::True => "Available",
+        ConditionStatus::False => "NotAvailable",
+        ConditionStatus::Unknown => "AvailableUnknown",
+    };
+    let messages: Vec<&str> = obstacles.iter().map(|obstacle| obstacle.message.as_str()).collect();
+    Condition::new("Available", status, reason, &messages.join("; "), now.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{ClusterSpec, Polarity};
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_not_available_while_the_condition_of_a_negative_gate_is_true() {
+        use ConditionStatus::{False, True, Unknown};
+        let gates = [Gate { condition_type: "Burning".to_owned(), polarity: Some(Polarity::Negative) }];
+        let parts = PARTS.map(|kind| Condition::new(kind, True, "Fine", "", Time::default()));
+        for (burning, expected) in [(True, False), (False, True), (Unknown, Unknown)] {
+            let gate = Condition::new("Burning", burning, "Fire", "it burns", Time::default());
+            let conditions: Vec<Condition> = parts.iter().cloned().chain([gate]).collect();
+            let available = available(&conditions, &gates, &Time::default());
+            assert_eq!(available.status, expected, "{available:?}");
+        }
     }
-    Condition::new("Available", ConditionStatus::False, "NotAvailable", &lacking.join("; "), now.clone())
+
+    #[test]
+    fn the_gates_of_the_spec_reach_available() {
+        let gate = Gate { condition_type: "Burning".to_owned(), polarity: Some(Polarity::Negative) };
+        let spec = ClusterSpec { availability_gates: Some(vec![gate]), ..ClusterSpec::default() };
+        let mut cluster = Cluster::new("c", spec);
+        let burning = Condition::new("Burning", ConditionStatus::True, "Fire", "it burns", Time::default());
+        cluster.status = Some(ClusterStatus { conditions: Some(vec![burning]), ..ClusterStatus::default() });
+        report(&mut cluster, &Observed::default(), None, None, &Time::default());
+        let available = cluster.condition("Available").unwrap();
+        assert!(available.message.contains("Burning: it burns"), "{available:?}");
+    }
 }

@@ -1,14 +1,14 @@
 //! The whole status of a Machine.
 
 use apiserver_types::{
-    Condition, ConditionStatus, Machine, MachineAddress, MachineAddressType, MachineInitialization,
+    Condition, ConditionStatus, Gate, Machine, MachineAddress, MachineAddressType, MachineInitialization,
     MachinePhase, MachineStatus, Time, condition, set_condition,
 };
 use kube::ResourceExt;
 
 use super::deletion::Step;
 use super::observe::{INFRASTRUCTURE_KIND, Observed};
-use crate::paused;
+use crate::{paused, summary};
 
 /// What a Machine's readiness is made of, in the order in which it fails.
 const PARTS: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeHealthy"];
@@ -36,7 +36,6 @@ pub(super) fn report(
     {
         set_condition(conditions, condition.at_generation(generation));
     }
-    let gates: Vec<&str> = gates.iter().map(|gate| gate.condition_type.as_str()).collect();
     let ready = ready(conditions, &gates, now);
     let available = match ready.holds() {
         true => Condition::new("Available", ConditionStatus::True, "Available", "", now.clone()),
@@ -178,30 +177,56 @@ fn deleting(machine: &Machine, step: Option<&Step>, now: &Time) -> Condition {
     }
 }
 
-/// Ready when all parts and gates hold; else what the first that does not says.
-fn ready(conditions: &[Condition], gates: &[&str], now: &Time) -> Condition {
+/// Ready: False with the first issue's message, else Unknown with the message of the first part of
+/// which nothing is known, else True.
+fn ready(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition {
     let deleting = condition(conditions, "Deleting").filter(|it| it.holds());
     if let Some(deleting) = deleting {
         let message = format!("Deleting: {}", deleting.message);
         return Condition::new("Ready", ConditionStatus::False, "NotReady", &message, now.clone());
     }
-    let mut unknown = None;
-    for kind in PARTS.iter().chain(gates) {
-        let message = match condition(conditions, kind) {
-            Some(part) if part.holds() => continue,
-            Some(part) => format!("{kind}: {}", part.message),
-            None => format!("{kind}: nothing is known of it"),
-        };
-        let is_false = condition(conditions, kind).is_some_and(|part| part.status == ConditionStatus::False);
-        if is_false {
-            return Condition::new("Ready", ConditionStatus::False, "NotReady", &message, now.clone());
+    let obstacles = summary::obstacles(conditions, &PARTS, gates);
+    let status = summary::status(&obstacles);
+    let reason = match status {
+        ConditionStatus::True => "Ready",
+        ConditionStatus::False => "NotReady",
+        ConditionStatus::Unknown => "ReadyUnknown",
+    };
+    let decisive = obstacles.iter().find(|obstacle| obstacle.status == status);
+    let message = decisive.map(|obstacle| obstacle.message.as_str()).unwrap_or_default();
+    Condition::new("Ready", status, reason, message, now.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{MachineSpec, Polarity};
+
+    use super::*;
+
+    #[test]
+    fn a_machine_is_not_ready_while_the_condition_of_a_negative_gate_is_true() {
+        use ConditionStatus::{False, True, Unknown};
+        let gates = [Gate { condition_type: "Burning".to_owned(), polarity: Some(Polarity::Negative) }];
+        let parts = PARTS.map(|kind| Condition::new(kind, True, "Fine", "", Time::default()));
+        for (burning, expected) in [(True, False), (False, True), (Unknown, Unknown)] {
+            let gate = Condition::new("Burning", burning, "Fire", "it burns", Time::default());
+            let conditions: Vec<Condition> = parts.iter().cloned().chain([gate]).collect();
+            let ready = ready(&conditions, &gates, &Time::default());
+            assert_eq!(ready.status, expected, "{ready:?}");
         }
-        unknown.get_or_insert(message);
     }
-    match unknown {
-        Some(message) => {
-            Condition::new("Ready", ConditionStatus::Unknown, "ReadyUnknown", &message, now.clone())
-        }
-        None => Condition::new("Ready", ConditionStatus::True, "Ready", "", now.clone()),
+
+    #[test]
+    fn the_gates_of_the_spec_reach_ready_and_available() {
+        let gate = Gate { condition_type: "Burning".to_owned(), polarity: Some(Polarity::Negative) };
+        let spec = MachineSpec { readiness_gates: Some(vec![gate]), ..MachineSpec::default() };
+        let mut machine = Machine::new("m", spec);
+        let burning = Condition::new("Burning", ConditionStatus::True, "Fire", "it burns", Time::default());
+        machine.status = Some(MachineStatus { conditions: Some(vec![burning]), ..MachineStatus::default() });
+        report(&mut machine, &Observed::default(), None, None, &Time::default());
+        let ready = machine.condition("Ready").unwrap();
+        assert_eq!(ready.status, ConditionStatus::False);
+        assert!(machine.condition("Burning").is_some_and(Condition::holds), "not ours to change");
+        assert_eq!(machine.condition("Available").unwrap().status, ConditionStatus::False);
     }
 }

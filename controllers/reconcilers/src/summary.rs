@@ -1,0 +1,94 @@
+//! Summary of several conditions of one object: the Ready of a Machine, the Available of a Cluster.
+//!
+//! The rule is Cluster API's. A part with positive polarity is an issue when it is False, one with
+//! negative polarity when it is True. The summary is False if any part is an issue, else Unknown if
+//! any part is unknown, else True.
+
+use apiserver_types::{Condition, ConditionStatus, Gate, Polarity, condition};
+
+/// A part that keeps the summary from being True.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Obstacle {
+    /// False for an issue, Unknown for a part of which nothing is known.
+    pub status: ConditionStatus,
+    /// The part's type and its message, or its reason where it has no message.
+    pub message: String,
+}
+
+/// Returns the obstacles among `parts`, which have positive polarity, and `gates`, in this order.
+pub(crate) fn obstacles(conditions: &[Condition], parts: &[&str], gates: &[Gate]) -> Vec<Obstacle> {
+    let parts = parts.iter().map(|kind| (*kind, Polarity::Positive));
+    let gates = gates.iter().map(|gate| (gate.condition_type.as_str(), gate.polarity.unwrap_or_default()));
+    parts.chain(gates).filter_map(|(kind, polarity)| obstacle(conditions, kind, polarity)).collect()
+}
+
+/// Returns the status of the summary.
+pub(crate) fn status(obstacles: &[Obstacle]) -> ConditionStatus {
+    let any = |status| obstacles.iter().any(|obstacle| obstacle.status == status);
+    match (any(ConditionStatus::False), obstacles.is_empty()) {
+        (true, _) => ConditionStatus::False,
+        (false, false) => ConditionStatus::Unknown,
+        (false, true) => ConditionStatus::True,
+    }
+}
+
+fn obstacle(conditions: &[Condition], kind: &str, polarity: Polarity) -> Option<Obstacle> {
+    let Some(part) = condition(conditions, kind) else {
+        let message = format!("{kind}: condition not yet reported");
+        return Some(Obstacle { status: ConditionStatus::Unknown, message });
+    };
+    let status = match (part.status, polarity) {
+        (ConditionStatus::True, Polarity::Positive) | (ConditionStatus::False, Polarity::Negative) => {
+            return None;
+        }
+        (ConditionStatus::Unknown, _) => ConditionStatus::Unknown,
+        (ConditionStatus::True | ConditionStatus::False, _) => ConditionStatus::False,
+    };
+    let text = if part.message.is_empty() { &part.reason } else { &part.message };
+    Some(Obstacle { status, message: format!("{kind}: {text}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::Time;
+
+    use super::*;
+
+    /// A gate on `Gate` with negative polarity was taken for a positive one: the Machine was Ready
+    /// while the condition that must not hold was True.
+    #[test]
+    fn a_negative_gate_is_an_issue_when_its_condition_is_true() {
+        use ConditionStatus::{False, True, Unknown};
+        let table = [
+            (None, Some(True), True),
+            (None, Some(False), False),
+            (None, Some(Unknown), Unknown),
+            (None, None, Unknown),
+            (Some(Polarity::Positive), Some(True), True),
+            (Some(Polarity::Positive), Some(False), False),
+            (Some(Polarity::Negative), Some(True), False),
+            (Some(Polarity::Negative), Some(False), True),
+            (Some(Polarity::Negative), Some(Unknown), Unknown),
+            (Some(Polarity::Negative), None, Unknown),
+        ];
+        for (polarity, gate, expected) in table {
+            let part = Condition::new("Part", True, "Fine", "", Time::default());
+            let gate = gate.map(|status| Condition::new("Gate", status, "Reason", "", Time::default()));
+            let conditions: Vec<Condition> = [Some(part), gate].into_iter().flatten().collect();
+            let gates = [Gate { condition_type: "Gate".to_owned(), polarity }];
+            let found = obstacles(&conditions, &["Part"], &gates);
+            assert_eq!(status(&found), expected, "{polarity:?}: {conditions:?}");
+        }
+    }
+
+    #[test]
+    fn an_issue_outweighs_what_is_unknown_and_a_reason_stands_in_for_a_message() {
+        let part = Condition::new("Part", ConditionStatus::Unknown, "NotInspected", "", Time::default());
+        let gate = Condition::new("Gate", ConditionStatus::True, "Draining", "", Time::default());
+        let gates = [Gate { condition_type: "Gate".to_owned(), polarity: Some(Polarity::Negative) }];
+        let found = obstacles(&[part, gate], &["Part"], &gates);
+        let messages: Vec<&str> = found.iter().map(|obstacle| obstacle.message.as_str()).collect();
+        assert_eq!(messages, ["Part: NotInspected", "Gate: Draining"]);
+        assert_eq!(status(&found), ConditionStatus::False);
+    }
+}
