@@ -4,14 +4,16 @@ use std::time::Instant;
 
 use anyhow::bail;
 
-use crate::{bench, layers, prerequisites, run};
+use crate::{bench, language, layers, modules, prerequisites, run};
 
 /// A check: its name, what to do when it fails, and itself.
 type Check = (&'static str, &'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 9] = [
     ("form", "cargo fmt --all", form),
-    ("layers, names, generated files", "cargo xtask generate, or mend the dependency", layers::check),
+    ("layers", "cargo xtask generate, or mend the dependency", layers::check),
+    ("modules", "cargo xtask generate, or mend the import", modules::check),
+    ("language", "write it in the words of docs/glossary.md", language::check),
     ("one TLS provider", "find who switches on `ring`: cargo tree -e features -i rustls", one_provider),
     ("lints", "cargo clippy --workspace --all-targets", lints),
     ("docs", "cargo doc --workspace --no-deps", docs),

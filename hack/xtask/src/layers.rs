@@ -47,17 +47,6 @@ const FORBIDDEN: [(&str, &[&str], &str); 10] = [
 const EXCEPTIONS: [(&str, &str, &str); 1] =
     [("storage-etcd", "apiserver-executor", "the etcd client and HTTP/2 connections poll their tasks alike")];
 
-/// Dependencies that few crates may have.
-const RESERVED: [(&str, &[&str]); 3] = [
-    // The benchmark holds servers against etcd itself.
-    ("etcd-client", &["storage-etcd", "bench"]),
-    ("redb", &["storage-embedded"]),
-    ("openstack_sdk", &["controllers-infrastructure-openstack"]),
-];
-
-/// Names that say nothing about what is inside.
-const EMPTY_NAMES: [&str; 5] = ["util", "common", "helper", "manager", "misc"];
-
 /// A dependency of a crate of ours, without those of tests alone.
 struct Edge {
     from: String,
@@ -103,50 +92,65 @@ pub(crate) fn generate() -> anyhow::Result<()> {
         .with_context(|| format!("{}: cannot be written", path.display()))
 }
 
+/// A dependency that few crates may have.
+struct Reserved {
+    dependency: String,
+    users: Vec<String>,
+    reason: String,
+}
+
+/// The dependencies that `deny.toml` reserves for crates of this workspace. `cargo deny` holds the built graph against
+/// the same list; this holds the manifests against it, without building a graph.
+fn reserved(names: &[String]) -> anyhow::Result<Vec<Reserved>> {
+    let path = run::root()?.join("deny.toml");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let document: toml::Table = text.parse().with_context(|| path.display().to_string())?;
+    let entries = document.get("bans").and_then(|bans| bans.get("deny")).and_then(toml::Value::as_array);
+    let text = |entry: &toml::Value, field: &str| {
+        entry.get(field).and_then(toml::Value::as_str).unwrap_or_default().to_owned()
+    };
+    let mut reserved = Vec::new();
+    for entry in entries.context("deny.toml has no bans.deny")? {
+        let wrappers = entry.get("wrappers").and_then(toml::Value::as_array).into_iter().flatten();
+        let users: Vec<String> = wrappers.filter_map(toml::Value::as_str).map(str::to_owned).collect();
+        if users.iter().any(|user| names.contains(user)) {
+            reserved.push(Reserved {
+                dependency: text(entry, "crate"),
+                users,
+                reason: text(entry, "reason"),
+            });
+        }
+    }
+    Ok(reserved)
+}
+
 /// Compares, and looks for what is forbidden.
 pub(crate) fn check() -> anyhow::Result<()> {
     let (edges, names) = edges()?;
-    let mut faults = Vec::new();
+    let reserved = reserved(&names)?;
+    let mut errors = Vec::new();
     for edge in &edges {
         for (from, to, reason) in FORBIDDEN {
             let source = edge.from == from || (from.ends_with('-') && edge.from.starts_with(from));
             let target = to.iter().any(|to| edge.to == *to || (to.ends_with('-') && edge.to.starts_with(to)));
             let is_exception = EXCEPTIONS.iter().any(|(from, to, _)| edge.from == *from && edge.to == *to);
             if source && target && !is_exception {
-                faults.push(format!("{} must not depend on {}: {reason}", edge.from, edge.to));
+                errors.push(format!("{} must not depend on {}: {reason}", edge.from, edge.to));
             }
         }
-        for (dependency, owners) in RESERVED {
-            if edge.to == dependency && !owners.contains(&edge.from.as_str()) {
-                let owners = owners.join(" and ");
-                faults.push(format!("{} must not depend on {dependency}: only {owners} may", edge.from));
-            }
+        if let Some(Reserved { users, reason, .. }) = reserved.iter().find(|it| it.dependency == edge.to)
+            && !users.contains(&edge.from)
+        {
+            let users = users.join(" and ");
+            errors.push(format!("{} must not depend on {}: only {users} may ({reason})", edge.from, edge.to));
         }
     }
-    faults.extend(empty_names()?);
     let expected = std::fs::read_to_string(golden()?).unwrap_or_default();
     if own_edges(&edges, &names) != expected {
-        faults.push(
+        errors.push(
             "the edges differ from hack/xtask/layers.golden: if they are meant, run `cargo xtask generate`"
                 .to_owned(),
         );
     }
-    if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
-}
-
-fn empty_names() -> anyhow::Result<Vec<String>> {
-    let mut git = std::process::Command::new("git");
-    let files = run::output(git.args(["ls-files", "*.rs"]).current_dir(run::root()?))?;
-    let says_nothing = |path: &&str| {
-        let mut parts = path.split('/');
-        parts.any(|part| {
-            let stem = part.trim_end_matches(".rs").trim_end_matches('s');
-            EMPTY_NAMES.contains(&stem)
-        })
-    };
-    Ok(files
-        .lines()
-        .filter(says_nothing)
-        .map(|path| format!("{path}: the name says nothing about what is inside"))
-        .collect())
+    if errors.is_empty() { Ok(()) } else { bail!("{}", errors.join("\n")) }
 }

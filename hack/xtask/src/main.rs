@@ -6,7 +6,9 @@ mod conformance;
 mod dev;
 mod e2e;
 mod fuzz;
+mod language;
 mod layers;
+mod modules;
 mod prerequisites;
 mod run;
 mod test;
@@ -43,6 +45,12 @@ enum Command {
     Generate,
 }
 
+fn generate() -> anyhow::Result<()> {
+    layers::generate()?;
+    modules::generate()?;
+    language::generate()
+}
+
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Dev(arguments) => dev::run(&arguments),
@@ -52,7 +60,7 @@ fn main() -> ExitCode {
         Command::E2e(arguments) => e2e::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Check => check::run(),
-        Command::Generate => layers::generate(),
+        Command::Generate => generate(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
