@@ -1,5 +1,6 @@
 //! Imperative subresources: `POST …/machines/m1/reboot`.
 
+use apiserver_schema::KindSchema;
 use async_trait::async_trait;
 use serde_json::Value;
 
@@ -76,8 +77,8 @@ pub trait ActionHandler: Send + Sync + std::fmt::Debug + 'static {
     /// Group, version and kind of the request body, for discovery and OpenAPI.
     fn request_kind(&self) -> (&'static str, &'static str, &'static str);
 
-    /// Schema of the request body, structural OpenAPI v3. The body has been checked against it.
-    fn request_schema(&self) -> Value;
+    /// Schema of the request body. The body of a call has been checked against it.
+    fn request_schema(&self) -> &KindSchema;
 
     /// Group, version and kind of the answer.
     fn response_kind(&self) -> (&'static str, &'static str, &'static str);

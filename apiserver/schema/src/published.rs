@@ -16,7 +16,7 @@ use super::{InvalidSchema, MetadataRules, Schema};
 pub struct KindSchema(Arc<Inner>);
 
 struct Inner {
-    metadata: &'static dyn MetadataRules,
+    metadata: Option<&'static dyn MetadataRules>,
     publish: Box<dyn Fn() -> Value + Send + Sync>,
     of_typed: bool,
     compiled: OnceLock<Schema>,
@@ -32,7 +32,12 @@ impl KindSchema {
         metadata: &'static dyn MetadataRules,
         publish: impl Fn() -> Value + Send + Sync + 'static,
     ) -> Self {
-        Self::build(metadata, Box::new(publish), false)
+        Self::build(Some(metadata), Box::new(publish), false)
+    }
+
+    /// The schema of an action's request body, which is a kind without `metadata`.
+    pub fn of_body(publish: impl Fn() -> Value + Send + Sync + 'static) -> Self {
+        Self::build(None, Box::new(publish), false)
     }
 
     /// The same of a kind that other people's programs read into types of Go: a number that may be a text has 32 bits
@@ -41,11 +46,11 @@ impl KindSchema {
         metadata: &'static dyn MetadataRules,
         publish: impl Fn() -> Value + Send + Sync + 'static,
     ) -> Self {
-        Self::build(metadata, Box::new(publish), true)
+        Self::build(Some(metadata), Box::new(publish), true)
     }
 
     fn build(
-        metadata: &'static dyn MetadataRules,
+        metadata: Option<&'static dyn MetadataRules>,
         publish: Box<dyn Fn() -> Value + Send + Sync>,
         of_typed: bool,
     ) -> Self {
@@ -69,14 +74,15 @@ impl KindSchema {
 }
 
 impl Inner {
-    /// With all that metadata have.
+    /// Compiles the schema, with the fields of `metadata` if the kind has metadata.
     fn compile(&self) -> Result<Schema, InvalidSchema> {
         let mut whole = (self.publish)();
         if self.of_typed {
             narrow(&mut whole);
         }
-        whole["properties"]["metadata"] = self.metadata.schema();
-        Ok(Schema::compile(&whole)?.with_metadata_rules(self.metadata))
+        let Some(metadata) = self.metadata else { return Schema::compile(&whole) };
+        whole["properties"]["metadata"] = metadata.schema();
+        Ok(Schema::compile(&whole)?.with_metadata_rules(metadata))
     }
 }
 
@@ -144,5 +150,13 @@ mod tests {
         assert!(std::ptr::eq(&raw const *schema, &raw const *copy));
         let mut object = json!({"metadata": {"name": "a", "labels": {"a": "b"}}, "unknown": 1});
         assert_eq!(schema.prune(&mut object, &FieldPath::default()), ["unknown"]);
+    }
+
+    #[test]
+    fn a_body_has_no_metadata_unless_its_schema_says_so() {
+        let schema =
+            KindSchema::of_body(|| json!({"type": "object", "properties": {"kind": {"type": "string"}}}));
+        let mut body = json!({"kind": "Reboot", "metadata": {"name": "a"}});
+        assert_eq!(schema.prune(&mut body, &FieldPath::default()), ["metadata"]);
     }
 }

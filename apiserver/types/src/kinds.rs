@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::core_kinds;
 use crate::descriptor::{Described, Descriptor};
-use crate::schema::structural;
 
 /// Makes of a list of types what is told of them all.
 macro_rules! kinds {
@@ -84,12 +83,4 @@ kinds! {
     crate::v1beta1::OpenStackMachineTemplate,
     // capstan.dev
     crate::MachineOperation,
-}
-
-/// What verbs are sent, by the name of its type: the schemas of their bodies.
-pub fn bodies() -> Vec<(&'static str, Value)> {
-    vec![
-        ("MachineReboot", structural::<crate::MachineReboot>()),
-        ("MachineUpgrade", structural::<crate::MachineUpgrade>()),
-    ]
 }

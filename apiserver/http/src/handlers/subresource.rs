@@ -5,7 +5,6 @@ use std::sync::Arc;
 use apiserver_machinery::action::{ActionCall, ActionHandler};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{Kind, Target, unknown_field};
-use apiserver_schema::Schema;
 use apiserver_schema::field_errors::FieldPath;
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
@@ -95,8 +94,7 @@ fn body_of(call: &Call, verb: &dyn ActionHandler) -> ApiResult<Value> {
             }
         }
     }
-    let schema =
-        Schema::compile(&verb.request_schema()).map_err(|error| ApiError::internal(error.to_string()))?;
+    let schema = verb.request_schema();
     let mut errors = body::duplicate_texts(&duplicates);
     let unknown = schema.prune(&mut body, &FieldPath::default());
     errors.extend(unknown.iter().map(|path| unknown_field(path)));

@@ -114,7 +114,7 @@ fn add_schemas(resource: &Resource, schemas: &mut Map<String, Value>) {
     }
     for verb in &resource.verbs {
         let (group, version, kind) = verb.request_kind();
-        let mut schema = verb.request_schema();
+        let mut schema = verb.request_schema().published();
         schema["x-kubernetes-group-version-kind"] =
             json!([{"group": group, "version": version, "kind": kind}]);
         schemas.insert(schema_name(group, version, kind), schema);

@@ -1,4 +1,4 @@
-//! MachineOperation.
+//! MachineOperation: permission, defaults and validation of the operations that clients declare.
 
 use apiserver_machinery::action::Caller;
 use apiserver_machinery::admission::{Action, Creation};
@@ -7,37 +7,34 @@ use apiserver_machinery::object;
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_types::{ACTIONS, ActionDescriptor, Described, ParametersField, Presence};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::rules::{immutable, version};
 
-/// Label by which a Machine's operations are found.
+/// Label of an operation: the name of its Machine.
 pub(crate) const MACHINE_LABEL: &str = "capstan.dev/machine";
 
-/// MachineOperation's own rules.
+/// Strategy of MachineOperation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineOperationStrategy;
 
 #[async_trait]
 impl Strategy for MachineOperationStrategy {
-    /// Declaring an operation needs the permission that its verb needs, and records the caller as
-    /// the verb does: what the body says of it counts for nothing.
+    /// Requires the permission that the action itself requires, and records the caller. A `requestedBy` in the body
+    /// is ignored.
     async fn admit(&self, new: &mut Value, creation: &Creation<'_>) -> ApiResult<()> {
         let text = |field: &str| new.pointer(&format!("/spec/{field}")).and_then(Value::as_str);
-        // Any other action is refused by the schema.
-        let verb = match text("action") {
-            Some("Reboot") => Some("reboot"),
-            Some("Upgrade") => Some("upgrade"),
-            _ => None,
-        };
-        if let Some(subresource) = verb {
+        // The schema rejects any other action.
+        if let Some(descriptor) = descriptor_of(new) {
+            let machines = apiserver_types::Machine::DESCRIPTOR;
             let action = Action {
                 verb: "create",
-                group: "cluster.x-k8s.io",
-                version: "v1beta2",
-                resource: "machines",
-                subresource,
+                group: machines.group,
+                version: machines.version,
+                resource: machines.plural,
+                subresource: descriptor.subresource,
                 namespace: creation.namespace,
                 name: text("machineName").unwrap_or_default(),
             };
@@ -49,10 +46,9 @@ impl Strategy for MachineOperationStrategy {
         Ok(())
     }
 
-    /// Makes the operation findable by its Machine, and a reboot's parameters explicit: what is
-    /// stored says all that will be done.
+    /// Adds the label of the Machine, and makes default parameters explicit, so that the stored object is complete.
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
-        // Who asked is not for later writers to say, nor to repeat.
+        // No update can change the requesting user, and none has to repeat it.
         if let Some(kept) = old.and_then(|old| object::at(old, "spec.requestedBy"))
             && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
         {
@@ -66,10 +62,11 @@ impl Strategy for MachineOperationStrategy {
         {
             labels.insert(MACHINE_LABEL.to_owned(), json!(machine));
         }
-        if object::at(new, "spec.action") == Some(&json!("Reboot"))
+        let field = descriptor_of(new).and_then(|action| action.parameters);
+        if let Some(ParametersField { name, presence: Presence::Defaulted }) = field
             && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
         {
-            spec.entry("reboot").or_insert_with(|| json!({}));
+            spec.entry(name).or_insert_with(|| json!({}));
         }
     }
 
@@ -83,29 +80,39 @@ impl Strategy for MachineOperationStrategy {
     }
 }
 
-/// Who asked, as an operation records it.
+/// Entry of the action table for an operation; `None` if the action is unknown.
+fn descriptor_of(operation: &Value) -> Option<&'static ActionDescriptor> {
+    let name = object::at(operation, "spec.action")?.as_str()?;
+    ACTIONS.iter().find(|action| action.name == name)
+}
+
+/// Returns the caller in the form of `spec.requestedBy`.
 pub(crate) fn requested_by(caller: &Caller) -> Value {
     json!({"username": caller.username, "groups": caller.groups})
 }
 
-/// The parameters are those of the action.
+/// Validates that an operation has the parameters of its action and of no other action.
 fn validate_parameters(new: &Value, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec");
-    let action = object::at(new, "spec.action").and_then(Value::as_str).unwrap_or_default();
-    for (field, owner) in [("reboot", "Reboot"), ("upgrade", "Upgrade")] {
-        let present = new.pointer(&format!("/spec/{field}")).is_some();
-        if present && action != owner {
-            errors.push(FieldError::forbidden(path.child(field), &format!("only for action {owner}")));
+    let action = descriptor_of(new);
+    let is_set = |field: ParametersField| new.pointer(&format!("/spec/{}", field.name)).is_some();
+    for other in ACTIONS.iter().filter(|other| action != Some(*other)) {
+        if let Some(field) = other.parameters.filter(|field| is_set(*field)) {
+            let detail = format!("only for action {}", other.name);
+            errors.push(FieldError::forbidden(path.child(field.name), &detail));
         }
     }
-    if action == "Upgrade" && object::at(new, "spec.upgrade").is_none() {
-        errors.push(FieldError::required(path.child("upgrade"), "says to which version"));
+    if let Some(field) = action.and_then(|action| action.parameters)
+        && let Presence::Required(detail) = field.presence
+        && !is_set(field)
+    {
+        errors.push(FieldError::required(path.child(field.name), detail));
     }
-    if let Some(wanted) = object::at(new, "spec.upgrade.version")
-        && wanted.as_str().and_then(version::parse).is_none()
+    if let Some(desired) = object::at(new, "spec.upgrade.version")
+        && desired.as_str().and_then(version::parse).is_none()
     {
         let detail = "must be a valid semantic version with a leading v, e.g. v1.30.2";
-        errors.push(FieldError::invalid(path.child("upgrade").child("version"), wanted, detail));
+        errors.push(FieldError::invalid(path.child("upgrade").child("version"), desired, detail));
     }
     if let Some(machine) = object::at(new, "spec.machineName")
         && !machine.as_str().is_some_and(is_subdomain)
@@ -114,7 +121,7 @@ fn validate_parameters(new: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What was asked for stands; only stopping it can be asked for later.
+/// Validates that an update changes nothing in the spec but `cancelRequested`, and only sets it.
 fn validate_change(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     errors.extend(immutable::spec_fields(new, old, |now, before| {
         for value in [now, before] {

@@ -1,7 +1,7 @@
-//! Machine.
+//! Machine: its strategy, and its actions.
 
+mod action;
 mod operation;
-mod reboot;
 mod upgrade;
 
 use apiserver_machinery::object;
@@ -21,9 +21,9 @@ use crate::rules::machine_template::{
 /// Machines of a control plane have this label.
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 
-/// Machine's own verbs. To add one, write its file and add its line.
+/// Returns the handlers of the actions on a Machine.
 pub(crate) fn verbs() -> Vec<Arc<dyn ActionHandler>> {
-    vec![Arc::new(reboot::Reboot), Arc::new(upgrade::Upgrade)]
+    action::handlers()
 }
 
 /// Machine's own rules.

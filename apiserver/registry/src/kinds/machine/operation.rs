@@ -1,5 +1,4 @@
-//! What all verbs of a Machine do: from a request to one `MachineOperation`, and never to two at
-//! once.
+//! Creation of a MachineOperation by an action, with at most one unfinished operation per Machine.
 
 use apiserver_machinery::action::{ActionCall, ActionResponse, Objects};
 use apiserver_machinery::metadata::is_label_value;
@@ -8,60 +7,72 @@ use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::Lock;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_types::{ActionDescriptor, Described, Descriptor, MachineOperation};
 use serde_json::{Map, Value, json};
 
 use crate::kinds::machine_operation::{MACHINE_LABEL, requested_by};
 
 const GROUP: &str = "cluster.x-k8s.io";
-const OPERATIONS: (&str, &str) = ("capstan.dev", "machineoperations");
+const OPERATION: Descriptor = MachineOperation::DESCRIPTOR;
 
-/// Group, version and kind of what a verb answers.
-pub(super) const OPERATION_KIND: (&str, &str, &str) = ("capstan.dev", "v1alpha1", "MachineOperation");
-
-/// Longest part of the Machine's name in an operation's: a generated name's prefix has 58 bytes,
-/// and `-upgrade-` is 9 of them.
+/// Longest part of a Machine's name in an operation's name.
 const LONGEST_NAME: usize = 48;
 
-/// What a verb asks for.
+/// Longest prefix of a generated name: 63 bytes of a label less the 5 generated ones.
+const LONGEST_PREFIX: usize = 58;
+
+/// Request for an operation.
 #[derive(Debug)]
-pub(super) struct Wish {
-    /// `Reboot`, ...
-    pub(super) action: &'static str,
-    /// The verb, which is also the field of the operation's spec that has the parameters.
-    pub(super) verb: &'static str,
-    pub(super) parameters: Map<String, Value>,
-    pub(super) idempotency_key: String,
+pub(super) struct OperationRequest {
+    action: &'static ActionDescriptor,
+    parameters: Map<String, Value>,
+    idempotency_key: String,
 }
 
-impl Wish {
-    /// The wish in a verb's body: what is neither its type nor its key are the parameters.
-    pub(super) fn new(action: &'static str, verb: &'static str, body: &Value) -> Self {
+impl OperationRequest {
+    /// Reads the body of an action. All fields that are not common to all actions are parameters.
+    pub(super) fn new(action: &'static ActionDescriptor, body: &Value) -> Self {
         let mut parameters = body.as_object().cloned().unwrap_or_default();
         let key = parameters.remove("idempotencyKey");
         parameters.retain(|field, _| field != "apiVersion" && field != "kind");
         let idempotency_key = key.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
-        Self { action, verb, parameters, idempotency_key }
+        Self { action, parameters, idempotency_key }
     }
 
-    /// The operation it becomes.
+    /// Returns the action and its parameters as fields of an operation's spec.
+    fn spec(&self) -> Value {
+        let mut spec = json!({"action": self.action.name});
+        if let Some(field) = self.action.parameters {
+            spec[field.name] = json!(self.parameters);
+        }
+        spec
+    }
+
+    /// Returns the operation to create.
     fn operation(&self, machine: &Value, call: &ActionCall<'_>) -> Value {
         let name = object::name(machine);
-        let short: String = name.chars().take(LONGEST_NAME).collect();
+        let suffix = format!("-{}-", self.action.subresource);
+        let longest = LONGEST_NAME.min(LONGEST_PREFIX.saturating_sub(suffix.len()));
+        let short: String = name.chars().take(longest).collect();
         let short = short.trim_end_matches(['.', '-']);
-        let mut spec = json!({"action": self.action, "machineName": name, self.verb: self.parameters,
-            "requestedBy": requested_by(&call.caller)});
+        let mut spec = self.spec();
+        spec["machineName"] = json!(name);
+        spec["requestedBy"] = requested_by(&call.caller);
         if !self.idempotency_key.is_empty() {
             spec["idempotencyKey"] = json!(self.idempotency_key);
         }
         let owner = json!({"apiVersion": machine.get("apiVersion"), "kind": "Machine", "name": name,
             "uid": object::meta(machine, "uid")});
-        let (group, version, kind) = OPERATION_KIND;
+        let Descriptor { group, version, kind, .. } = OPERATION;
         json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "spec": spec, "metadata": {
-            "generateName": format!("{short}-{}-", self.verb), "namespace": call.namespace,
+            "generateName": format!("{short}{suffix}"), "namespace": call.namespace,
             "ownerReferences": [owner]}})
     }
 
-    /// What an earlier call with the same key made; a conflict when that call asked for something else.
+    /// Returns the operation of an earlier call with the same key.
+    ///
+    /// # Errors
+    /// 409 if that call requested something else.
     fn earlier(
         &self,
         operations: &[Value],
@@ -74,10 +85,12 @@ impl Wish {
         let key = json!(self.idempotency_key);
         let same_key = |operation: &&Value| object::at(operation, "spec.idempotencyKey") == Some(&key);
         let Some(found) = operations.iter().find(same_key) else { return Ok(None) };
-        let mut asked = json!({"spec": {"action": self.action, self.verb: self.parameters}});
-        resource.schema.fill_in(&mut asked);
+        let mut requested = json!({"spec": self.spec()});
+        resource.schema.fill_in(&mut requested);
         let part = |object: &Value, field: &str| object.pointer(&format!("/spec/{field}")).cloned();
-        if ["action", self.verb].iter().all(|field| part(found, field) == part(&asked, field)) {
+        let parameters = self.action.parameters.map(|field| field.name);
+        let same = |field: &str| part(found, field) == part(&requested, field);
+        if same("action") && parameters.is_none_or(same) {
             return Ok(Some(found.clone()));
         }
         let why = format!(
@@ -88,7 +101,7 @@ impl Wish {
     }
 }
 
-/// The Machine a verb is called on.
+/// Returns the Machine on which an action is called.
 ///
 /// # Errors
 /// 404.
@@ -100,45 +113,46 @@ pub(super) async fn machine(call: &ActionCall<'_>) -> ApiResult<Value> {
     }
 }
 
-/// Makes the operation that `wish` asks of `machine`, or finds the one that an earlier call made.
-/// `check` says what speaks against the wish beside the state that all verbs need; a call that
-/// repeats an earlier one is answered whatever became of the Machine since.
+/// Creates the requested operation, or returns the one that an earlier call with the same key created.
+///
+/// `check` holds what one action requires beyond the state of the Machine that all actions require. A repeated call
+/// is not checked: its response is the earlier operation, even if the Machine has changed since.
 ///
 /// # Errors
-/// 409 when the Machine is being deleted or is paused, when another operation is under way, or
-/// when the key was used for something else; 422 when the Machine is none of ours; those of `check`.
+/// 409 if the Machine is being deleted or paused, if another operation is unfinished, or if the key was used for
+/// another request; 422 if the Machine is not an OpenStack machine; the errors of `check`.
 pub(super) async fn begin(
     call: &ActionCall<'_>,
     machine: &Value,
-    wish: &Wish,
+    request: &OperationRequest,
     check: impl FnOnce() -> ApiResult<()>,
 ) -> ApiResult<ActionResponse> {
-    let operations = resource(call.objects, OPERATIONS.0, OPERATIONS.1)?;
+    let operations = resource(call.objects, OPERATION.group, OPERATION.plural)?;
     let known = operations_of(call, machine).await?;
-    if let Some(earlier) = wish.earlier(&known, operations, machine)? {
+    if let Some(earlier) = request.earlier(&known, operations, machine)? {
         return Ok(ActionResponse { object: earlier, created: false });
     }
     check_state(call, machine).await?;
     check()?;
     if call.dry_run {
-        return create(call, machine, wish, None).await;
+        return create(call, machine, request, None).await;
     }
-    // Two calls at once see the same operations: what they see and what they add must be one.
+    // Without a lock, two calls at once could both find no unfinished operation.
     let lock = call.objects.lock(&format!("machines/{}", object::meta(machine, "uid"))).await?;
-    let answer = create(call, machine, wish, Some(&lock)).await;
+    let response = create(call, machine, request, Some(&lock)).await;
     call.objects.unlock(lock).await;
-    answer
+    response
 }
 
 async fn create(
     call: &ActionCall<'_>,
     machine: &Value,
-    wish: &Wish,
+    request: &OperationRequest,
     lock: Option<&Lock>,
 ) -> ApiResult<ActionResponse> {
-    let (group, plural) = OPERATIONS;
+    let Descriptor { group, plural, .. } = OPERATION;
     let known = operations_of(call, machine).await?;
-    if let Some(earlier) = wish.earlier(&known, resource(call.objects, group, plural)?, machine)? {
+    if let Some(earlier) = request.earlier(&known, resource(call.objects, group, plural)?, machine)? {
         return Ok(ActionResponse { object: earlier, created: false });
     }
     if let Some(running) = known.iter().find(|operation| !is_finished(operation)) {
@@ -146,17 +160,18 @@ async fn create(
         return Err(conflict(call, machine, &why)?);
     }
     lock.map_or(Ok(()), Lock::check)?;
-    let operation = wish.operation(machine, call);
+    let operation = request.operation(machine, call);
     let object = call.objects.create(group, plural, call.namespace, operation, call.dry_run).await?;
     Ok(ActionResponse { object, created: true })
 }
 
-/// Those of this Machine, not of an earlier one of its name.
+/// Returns the operations of this Machine, without those of an earlier Machine of the same name.
 async fn operations_of(call: &ActionCall<'_>, machine: &Value) -> ApiResult<Vec<Value>> {
     let name = object::name(machine);
     // A longer name cannot be a label's value.
     let selector = if is_label_value(name) { format!("{MACHINE_LABEL}={name}") } else { String::new() };
-    let mut operations = call.objects.list(OPERATIONS.0, OPERATIONS.1, call.namespace, &selector).await?;
+    let mut operations =
+        call.objects.list(OPERATION.group, OPERATION.plural, call.namespace, &selector).await?;
     let machine_uid = object::at(machine, "metadata.uid");
     operations.retain(|operation| {
         let owners = object::at(operation, "metadata.ownerReferences").and_then(Value::as_array);
