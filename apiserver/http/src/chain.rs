@@ -1,7 +1,7 @@
 //! The filters every request passes, in execution order.
 //!
 //! ```text
-//! audit id → request info → refuse at the end → authenticate → impersonate → wait for a turn
+//! audit id → request info → refuse at the end → check the origin → authenticate → impersonate → wait for a turn
 //!   → authorize → refuse without storage → read body → deadline → verb → compress → measure, audit
 //! ```
 
@@ -17,7 +17,9 @@ use http_body::Body;
 use crate::connection::Connection;
 use crate::filters::deadline::{self, Served};
 use crate::filters::limits::Turn;
-use crate::filters::{audit_id, authentication, authorization, availability, impersonation, limits};
+use crate::filters::{
+    audit_id, authentication, authorization, availability, cross_origin, impersonation, limits,
+};
 use crate::lifecycle::random_fraction;
 use crate::observe::audit;
 use crate::observe::metrics::Asked;
@@ -25,7 +27,7 @@ use crate::observe::request_scope::RequestScope;
 use crate::request::Call;
 use crate::request::query::Query;
 use crate::request::request_info::RequestInfo;
-use crate::response::negotiation::OfErrors;
+use crate::response::negotiation::{self, OfErrors};
 use crate::response::{self, Answer};
 use crate::response::{body, compression};
 use crate::state::ApiServer;
@@ -47,6 +49,7 @@ where
     let is_unclear = info.is_unclear();
     let refused = is_unclear.then(|| response::unclear(request.uri()));
     let refused = refused.or_else(|| availability::refusal_at_the_end(server, &info, connection, version));
+    let refused = refused.or_else(|| foreign(&request, connection, &query, &mut scope));
     let mut answer = match refused {
         Some(answer) => answer,
         None => pass(server, request, connection, query, info, &mut scope).await,
@@ -84,6 +87,18 @@ fn open<B>(
         audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info).quiet(quiet)
     });
     RequestScope::open(server, &asked, record)
+}
+
+/// Refuses a request of a web page of another origin.
+fn foreign<B>(
+    request: &Request<B>,
+    connection: &Connection,
+    query: &Query,
+    scope: &mut RequestScope,
+) -> Option<Answer> {
+    let error = cross_origin::check(request, connection).err()?;
+    scope.rejected_early();
+    Some(response::error(&error, negotiation::of_errors(request.headers(), query)))
 }
 
 async fn pass<B>(

@@ -4,6 +4,7 @@ pub(crate) mod audit_id;
 pub(crate) mod authentication;
 pub(crate) mod authorization;
 pub(crate) mod availability;
+pub(crate) mod cross_origin;
 pub(crate) mod deadline;
 pub(crate) mod impersonation;
 pub(crate) mod limits;

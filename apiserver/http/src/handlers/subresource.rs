@@ -7,7 +7,7 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{Kind, Target, unknown_field};
 use apiserver_schema::field_errors::FieldPath;
 use http::header::CONTENT_TYPE;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{check_segments, get, is_served, objects::ThroughStore, patch, scale, update};
 use crate::request::Call;
@@ -77,11 +77,10 @@ async fn invoke(
 /// The body, checked strictly: a verb acts at once, so a misspelt field must not be dropped.
 fn body_of(call: &Call, verb: &dyn ActionHandler) -> ApiResult<Value> {
     let (group, version, kind) = verb.request_kind();
-    let Decoded { value: mut body, duplicates } = if call.body.is_empty() {
-        Decoded { value: json!({}), duplicates: Vec::new() }
-    } else {
-        body::decode(call.header(&CONTENT_TYPE), &call.body, kind, None)?
-    };
+    // An empty body is an empty object of the type it is labelled with: a label that no object can have is that of a
+    // form, which any web page can send.
+    let text: &[u8] = if call.body.is_empty() { b"{}" } else { &call.body };
+    let Decoded { value: mut body, duplicates } = body::decode(call.header(&CONTENT_TYPE), text, kind, None)?;
     let api_version = format!("{group}/{version}");
     for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", kind)] {
         match body.get(field).map(|given| given.as_str().unwrap_or_default()) {
