@@ -142,7 +142,8 @@ impl ApiError {
             StoreError::Unknown { key, .. } => Self::untyped(
                 504,
                 format!(
-                    "storage did not confirm the write of {key}: read the object to see whether it happened"
+                    "the outcome of the write of {key} is unknown, because storage did not confirm it: read the object to \
+                     see whether it happened, before you send the change again"
                 ),
             ),
             other => Self::internal(other.to_string()),

@@ -102,7 +102,8 @@ impl ObjectStore {
                 Ok(_) => Ok(Some(Deletion::Gone(old))),
                 Err(StoreError::Conflict { .. }) => Ok(None),
                 Err(unknown @ StoreError::Unknown { .. }) => {
-                    let is_gone = self.look_after(kind, key, &unknown).await?.is_none();
+                    let uid = object::meta(&old, "uid");
+                    let is_gone = self.resolve_deletion(kind, key, revision, uid, &unknown).await?;
                     Ok(is_gone.then_some(Deletion::Gone(old)))
                 }
                 Err(error) => Err(ApiError::storage(&error)),
@@ -112,19 +113,18 @@ impl ObjectStore {
             return Ok(is_stored.then_some(Deletion::Pending(new)));
         }
         let prepared = self.encode(kind, key, &new, None)?;
-        let write = self.store.update(key, revision, prepared.value.clone());
-        match self.send(key, prepared, write).await {
-            Ok(revision) => {
-                object::set_revision(&mut new, revision);
-                Ok(Some(Deletion::Pending(new)))
-            }
-            Err(StoreError::Conflict { .. }) => Ok(None),
-            // The mark is found, or made again.
+        let value = prepared.value.clone();
+        let write = self.store.update(key, revision, value.clone());
+        let marked = match self.send(key, prepared, write).await {
+            Ok(marked) => marked,
+            Err(StoreError::Conflict { .. }) => return Ok(None),
             Err(unknown @ StoreError::Unknown { .. }) => {
-                self.look_after(kind, key, &unknown).await.map(|_| None)
+                self.resolve_update(key, revision, &value, &unknown).await?
             }
-            Err(error) => Err(ApiError::storage(&error)),
-        }
+            Err(error) => return Err(ApiError::storage(&error)),
+        };
+        object::set_revision(&mut new, marked);
+        Ok(Some(Deletion::Pending(new)))
     }
 }
 

@@ -37,8 +37,8 @@ impl ObjectStore {
                     unchanged = self.place_as_stored(kind, place.namespace, name).await?.unchanged;
                 }
                 Err(unknown @ StoreError::Unknown { .. }) => {
-                    let settled = self.settle_create(kind, key, &draft.into_value()?, &unknown).await;
-                    return settled.map(WrittenObject::Tree);
+                    let created = self.resolve_create(kind, key, &draft.into_value()?, &unknown).await;
+                    return created.map(WrittenObject::Tree);
                 }
                 Err(error) => return Err(ApiError::storage(&error)),
             }

@@ -50,21 +50,21 @@ impl ObjectStore {
         let update = async |new: Value, left: Option<RawField>| {
             let prepared = self.encode(kind, key, &new, left.as_ref())?;
             let draft = PendingWrite::new(kind, new, &prepared.object_json);
-            let write = self.store.update(key, revision, prepared.value.clone());
-            ApiResult::Ok((self.send(key, prepared, write).await, draft))
+            let value = prepared.value.clone();
+            let write = self.store.update(key, revision, value.clone());
+            ApiResult::Ok((self.send(key, prepared, write).await, draft, value))
         };
-        let (mut outcome, mut draft) = update(new, left).await?;
+        let (mut outcome, mut draft, mut value) = update(new, left).await?;
         if matches!(outcome, Err(StoreError::TooLarge { .. })) && how.origin == Origin::Sent {
             let mut smaller = draft.into_value()?;
             object::remove_meta(&mut smaller, "managedFields");
-            (outcome, draft) = update(smaller, None).await?;
+            (outcome, draft, value) = update(smaller, None).await?;
         }
         match outcome {
             Ok(revision) => Ok(Some(draft.at(revision))),
             Err(StoreError::Conflict { .. }) => Ok(None),
             Err(unknown @ StoreError::Unknown { .. }) => {
-                let settled = self.settle_swap(kind, key, draft.into_value()?, &unknown).await?;
-                Ok(settled.map(WrittenObject::Tree))
+                Ok(Some(draft.at(self.resolve_update(key, revision, &value, &unknown).await?)))
             }
             Err(error) => Err(ApiError::storage(&error)),
         }
@@ -88,11 +88,11 @@ impl ObjectStore {
             Err(StoreError::Conflict { .. }) => {
                 Ok(self.read(kind, key).await?.is_none().then(|| WrittenObject::of_packed(new)))
             }
-            Err(unknown @ StoreError::Unknown { .. }) => Ok(self
-                .look_after(kind, key, &unknown)
-                .await?
-                .is_none()
-                .then(|| WrittenObject::of_packed(new))),
+            Err(unknown @ StoreError::Unknown { .. }) => {
+                let uid = object::meta(&new, "uid");
+                let is_gone = self.resolve_deletion(kind, key, revision, uid, &unknown).await?;
+                Ok(is_gone.then(|| WrittenObject::of_packed(new)))
+            }
             Err(error) => Err(ApiError::storage(&error)),
         }
     }
