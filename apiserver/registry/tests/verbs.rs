@@ -200,6 +200,65 @@ async fn verbs_are_found_in_discovery_and_described() {
     assert_eq!(schema["required"], json!(["version"]));
 }
 
+/// Subresource, value of `spec.action`, and kind of the body of each action without parameters.
+const WITHOUT_PARAMETERS: &[(&str, &str, &str)] = &[("poweroff", "PowerOff", "MachinePowerOff")];
+
+#[tokio::test]
+async fn an_action_without_parameters_takes_the_common_fields_only() {
+    for (subresource, action, kind) in WITHOUT_PARAMETERS {
+        let server = start().await;
+        let path = format!("{MACHINES}/m1/{subresource}");
+        for wrong in [json!({"type": "Hard"}), json!({"kind": "MachineReboot"})] {
+            assert_eq!(server.admin("POST", &path, &wrong).await.0, 400, "{wrong}");
+        }
+        let (code, plan) = server.admin("POST", &format!("{path}?dryRun=All"), &Value::Null).await;
+        assert_eq!((code, &plan["spec"]["action"]), (201, &json!(action)), "{plan}");
+        assert_eq!(count(&server).await, 0);
+        let body = json!({"apiVersion": "capstan.dev/v1alpha1", "kind": kind, "idempotencyKey": "k"});
+        let may = [format!("create machines/{subresource}")];
+        let may: Vec<&str> = may.iter().map(String::as_str).collect();
+        let (code, made) = server.with(&may, "POST", &path, &body).await;
+        let spec = json!({"action": action, "machineName": "m1", "idempotencyKey": "k",
+            "requestedBy": {"username": "bob", "groups": [may[0], "system:authenticated"]}});
+        assert_eq!((code, &made["spec"]), (201, &spec), "{made}");
+        let name = made["metadata"]["name"].as_str().unwrap();
+        assert!(name.starts_with(&format!("m1-{subresource}-")), "{name}");
+        let (code, again) = server.admin("POST", &path, &body).await;
+        assert_eq!((code, &again["metadata"]["uid"]), (200, &made["metadata"]["uid"]), "{again}");
+        let (code, other) = server.admin("POST", REBOOT, &json!({"idempotencyKey": "k"})).await;
+        assert_eq!((code, &other["reason"]), (409, &json!("Conflict")), "{other}");
+        assert_eq!(server.with(&["create machines/reboot"], "POST", &path, &body).await.0, 403);
+    }
+}
+
+#[tokio::test]
+async fn an_action_without_parameters_can_be_declared_with_its_permission_alone() {
+    for (subresource, action, kind) in WITHOUT_PARAMETERS {
+        let server = start().await;
+        let operation = |name: &str, extra: Value| {
+            let mut spec = json!({"machineName": "m1", "action": action});
+            spec.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            json!({"apiVersion": "capstan.dev/v1alpha1", "kind": "MachineOperation", "metadata": {"name": name},
+                "spec": spec})
+        };
+        let declared = operation("o1", json!({}));
+        let reboot = ["create machineoperations", "create machines/reboot"];
+        assert_eq!(server.with(&reboot, "POST", OPERATIONS, &declared).await.0, 403);
+        let own = format!("create machines/{subresource}");
+        let may = ["create machineoperations", own.as_str()];
+        let (code, made) = server.with(&may, "POST", OPERATIONS, &declared).await;
+        assert_eq!((code, &made["spec"]["requestedBy"]["username"]), (201, &json!("bob")), "{made}");
+        let foreign = operation("o2", json!({"reboot": {}}));
+        let (code, answer) = server.with(&may, "POST", OPERATIONS, &foreign).await;
+        assert_eq!(code, 422, "{answer}");
+        assert!(answer["message"].as_str().unwrap().contains("only for action Reboot"), "{answer}");
+        let (_, list) = server.admin("GET", "/apis/cluster.x-k8s.io/v1beta2", &Value::Null).await;
+        let name = json!(format!("machines/{subresource}"));
+        let entry = list["resources"].as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap();
+        assert_eq!((&entry["kind"], &entry["group"]), (&json!(kind), &json!("capstan.dev")), "{entry}");
+    }
+}
+
 #[tokio::test]
 async fn declaring_an_operation_needs_the_verbs_permission_and_records_who_did() {
     let server = start().await;

@@ -141,9 +141,14 @@ actions! {
         /// Parameters of `Upgrade`.
         upgrade "upgrade": Presence::Required("says to which version")
     }
+    /// Stops the server.
+    PowerOff("poweroff", MachinePowerOff: NoParameters) {}
 }
 
 wire! {
+    /// Parameters of an action that has none.
+    NoParameters {}
+
     /// Parameters of `Reboot`.
     RebootParameters {
         optional {
