@@ -1,4 +1,4 @@
-//! What is asked: cases in areas, a file each.
+//! Test cases of the suite, grouped in areas: one file of `cases/` per area.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,78 +7,82 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Cases about one thing: one file in `cases/`.
+/// Area: the cases of one file in `cases/`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Area {
-    /// The file's name without its ending.
+    /// File name without its extension.
     #[serde(skip)]
     pub name: String,
-    /// Whether a host answers these requests by itself, so that they make sense on the direct face alone.
+    /// True if a host cluster answers these requests itself, so that the cases apply to the direct endpoint
+    /// only.
     #[serde(default)]
     pub direct: bool,
     /// The cases.
     pub cases: Vec<Case>,
 }
 
-/// Requests one after the other, in a namespace that no other case uses.
+/// Sequence of requests in a namespace that no other case uses.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Case {
-    /// Name: unique, and the name of the namespace, so a DNS label.
+    /// Unique name of the case and of its namespace, so a DNS label.
     #[serde(rename = "case")]
     pub name: String,
-    /// As for the area, for this case alone.
+    /// As `Area::direct`, for this case only.
     #[serde(default)]
     pub direct: bool,
-    /// Whether managedFields are compared, too. Elsewhere they are left out.
+    /// True if managedFields are compared, too. By default they are removed.
     #[serde(default)]
     pub managed: bool,
-    /// Widgets that are there before the first request, without apiVersion and kind.
+    /// Widgets that are created before the first request, without apiVersion and kind.
     #[serde(default)]
     pub given: Vec<Value>,
     /// The requests.
     pub steps: Vec<Step>,
 }
 
-/// One request, and what of its answer is looked at. `{name}` in any text is replaced: `{ns}` by the
-/// case's namespace, `{w}` and `{wb}` by the path of its Widgets in v1 and v1beta1, what earlier steps
-/// saved by its name, and `{repeat:x:9}` by nine x.
+/// One request, and the selection of its response that is compared.
+///
+/// In any text, `{name}` is replaced: `{ns}` by the case's namespace, `{w}` and `{wb}` by the path of its
+/// Widgets in v1 and v1beta1, the name of a value that an earlier step saved by that value, and
+/// `{repeat:x:9}` by nine x.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Step {
     /// Method and path with query, as in an HTTP request line.
     #[serde(rename = "do")]
     pub request: String,
-    /// Request headers. Content-Type is application/json where there is a body and nothing is said; an empty
-    /// value sends none.
+    /// Request headers. If there is a body and no Content-Type, application/json is sent; an empty value
+    /// sends no header.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// The body, sent as JSON.
     pub body: Option<Value>,
     /// The body, sent as JSON: a Widget of v1, without apiVersion and kind.
     pub widget: Option<Value>,
-    /// The body as it stands.
+    /// The body, sent unchanged.
     pub text: Option<String>,
     /// The body in base64.
     pub bytes: Option<String>,
-    /// What later steps need of the answer: name, and JSON pointer or `header:` and a header's name.
+    /// Values of the response that later steps need: the key is a name, the value a JSON pointer, or
+    /// `header:` and a header's name.
     #[serde(default)]
     pub save: BTreeMap<String, String>,
-    /// JSON pointers: nothing else of the answer's body is compared. A part `?a.b=c` is the element of a list
-    /// whose field a.b is c.
+    /// JSON pointers to the compared parts of the response body; the rest is ignored. A part `?a.b=c` is the
+    /// element of a list whose field a.b is c.
     pub only: Option<Vec<String>>,
-    /// Only whether it succeeded matters: it prepares for what is compared.
+    /// True if only the success of the request matters: it prepares for later steps.
     #[serde(default)]
     pub setup: bool,
-    /// The answer is a stream: it is read up to so many lines, or its end.
+    /// Number of lines to read of a streamed response; reading also stops at its end.
     pub events: Option<usize>,
-    /// Leave the body out: it is too much, or it is never the same.
+    /// Leaves the body out of the comparison, because it is too large or differs each time.
     #[serde(default)]
     pub no_body: bool,
 }
 
-/// A Widget of v1 with its apiVersion and kind.
+/// Returns a Widget of v1 with its apiVersion and kind.
 pub(crate) fn widget(partial: &Value) -> Value {
     let mut whole = partial.clone();
     if let Some(root) = whole.as_object_mut() {
@@ -89,10 +93,10 @@ pub(crate) fn widget(partial: &Value) -> Value {
 }
 
 impl Area {
-    /// Reads every area of a directory, in the order of their names.
+    /// Reads all areas of a directory, in the order of their names.
     ///
     /// # Errors
-    /// When a file cannot be read, or two cases have one name.
+    /// Returns an error if a file cannot be read, or two cases have one name.
     pub fn load(directory: &Path) -> anyhow::Result<Vec<Self>> {
         let mut areas = Vec::new();
         let entries = std::fs::read_dir(directory)
@@ -110,8 +114,8 @@ impl Area {
         let mut names: Vec<&str> =
             areas.iter().flat_map(|area| &area.cases).map(|case| case.name.as_str()).collect();
         names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|pair| pair.first() == pair.last()) {
-            bail!("two cases are named {:?}: each has a namespace of its name", twice.first());
+        if let Some(duplicate) = names.windows(2).find(|pair| pair.first() == pair.last()) {
+            bail!("two cases are named {:?}: each has a namespace of its name", duplicate.first());
         }
         Ok(areas)
     }

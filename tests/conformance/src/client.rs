@@ -1,5 +1,5 @@
-//! HTTP/1.1 over TLS with a client certificate, a connection for each request: nothing of one answer
-//! can depend on another's connection.
+//! HTTP/1.1 client over TLS with a client certificate. It opens a connection for each request, so that no
+//! response depends on the connection of another one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Longest an answer may take; streams of cases end after a few seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for a response; the streams of the cases end after a few seconds.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A way to one server, as one user.
+/// Client of one server, as one user.
 #[derive(Clone)]
 pub struct Client {
     address: String,
@@ -32,24 +32,24 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// What came back.
+/// Response of a server.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ReceivedResponse {
     /// The status code.
     pub status: u16,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, or as much of a stream as was asked for.
+    /// The body, or the requested number of lines of a stream.
     pub body: Vec<u8>,
 }
 
 impl Client {
-    /// A client of `host:port` that trusts `ca` and shows a certificate; all are PEM files.
+    /// Creates a client of `host:port` that trusts `ca` and presents a certificate; all are PEM files.
     ///
     /// # Errors
-    /// When a file cannot be used.
+    /// Returns an error if a file cannot be used.
     pub fn new(address: &str, ca: &Path, certificate: &Path, key: &Path) -> anyhow::Result<Self> {
-        // Another client of this process may have done so.
+        // Another client of this process may have installed the provider already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let read =
             |path: &Path| std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()));
@@ -64,20 +64,29 @@ impl Client {
         Ok(Self { address: address.to_owned(), tls: TlsConnector::from(Arc::new(config)) })
     }
 
-    /// Sends one request. `lines`: the answer is a stream that is read so far, or to its end.
+    /// Sends one request. With `lines`, the response is a stream that is read up to that number of lines, or
+    /// to its end.
     ///
     /// # Errors
-    /// When there is no answer.
-    pub async fn send(&self, request: Request<Full<Bytes>>, lines: Option<usize>) -> anyhow::Result<Answer> {
+    /// Returns an error if there is no response.
+    pub async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+        lines: Option<usize>,
+    ) -> anyhow::Result<ReceivedResponse> {
         let line = format!("{} {}", request.method(), request.uri());
-        tokio::time::timeout(PATIENCE, self.exchange(request, lines))
+        tokio::time::timeout(RESPONSE_TIMEOUT, self.send_once(request, lines))
             .await
-            .map_err(|_| anyhow!("no answer within {} s", PATIENCE.as_secs()))
-            .and_then(|answer| answer)
+            .map_err(|_| anyhow!("no response within {} s", RESPONSE_TIMEOUT.as_secs()))
+            .and_then(|response| response)
             .with_context(|| format!("{line} at {}", self.address))
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>, lines: Option<usize>) -> anyhow::Result<Answer> {
+    async fn send_once(
+        &self,
+        request: Request<Full<Bytes>>,
+        lines: Option<usize>,
+    ) -> anyhow::Result<ReceivedResponse> {
         let stream = TcpStream::connect(&self.address).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from("127.0.0.1")?;
@@ -89,12 +98,12 @@ impl Client {
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
             bytes.extend(frame?.into_data().unwrap_or_default());
-            let seen = bytes.iter().filter(|byte| **byte == b'\n').count();
-            if lines.is_some_and(|wanted| seen >= wanted) {
+            let read = bytes.iter().filter(|byte| **byte == b'\n').count();
+            if lines.is_some_and(|limit| read >= limit) {
                 break;
             }
         }
         driver.abort();
-        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: bytes })
+        Ok(ReceivedResponse { status: head.status.as_u16(), headers: head.headers, body: bytes })
     }
 }

@@ -1,4 +1,4 @@
-//! Where two answers differ, field by field.
+//! Comparison of two recorded responses, field by field.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -7,24 +7,24 @@ use serde_json::Value;
 
 use crate::transcript::{Exchange, Transcript};
 
-/// One field that is not what it should be.
+/// One field whose value differs from the recorded one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     /// `area/case`.
     pub case: String,
-    /// Which request, counted from 1.
+    /// Number of the request in its case, counted from 1.
     pub step: usize,
     /// The request line.
     pub request: String,
-    /// Where: `status`, `headers.Warning`, `body.metadata.labels.a`, `body.items[0].spec`.
+    /// Path of the field: `status`, `headers.Warning`, `body.metadata.labels.a`, `body.items[0].spec`.
     pub field: String,
-    /// What the real one answers; `None`: nothing.
+    /// Value of the real kube-apiserver; `None` if the field is absent.
     pub expected: Option<Value>,
-    /// What was answered.
+    /// Value of the server under test; `None` if the field is absent.
     pub got: Option<Value>,
 }
 
-/// Every difference between what was recorded and what was answered.
+/// Returns every difference between the recorded responses and the received ones.
 pub fn compare(case: &str, expected: &Transcript, got: &Transcript) -> Vec<Difference> {
     let mut differences = Vec::new();
     for index in 0..expected.len().max(got.len()) {
@@ -70,10 +70,10 @@ fn walk(path: &str, expected: Option<&Value>, got: Option<&Value>, into: &mut Ve
     }
 }
 
-/// Longest value that is shown whole.
+/// Longest value that a report shows in full, in characters.
 const LONGEST: usize = 600;
 
-/// Differences for people: the case and the request once, then its fields.
+/// Formats differences for people: the case and the request once, then the fields.
 pub fn report(differences: &[Difference]) -> String {
     let mut text = String::new();
     let mut last = None;

@@ -9,16 +9,16 @@ use http::Request;
 use http_body_util::Full;
 use serde_json::{Map, Value, json};
 
-use crate::client::{Answer, Client};
+use crate::client::{Client, ReceivedResponse};
 
 /// Kinds of the product that cases are about, beside the Widget: `plural.group`.
 const KINDS: [&str; 2] = ["clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io"];
 
-/// Longest a server may take to serve what it was told to.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Longest time that a server may take to serve a new CRD.
+const SERVING_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Every kind of the suite. Of the product's own only the stored version: the others need a webhook
-/// in a real kube-apiserver.
+/// Returns every kind of the suite. Of Capstan's own kinds it has the stored version only: the other versions
+/// need a conversion webhook in a real kube-apiserver.
 fn kinds() -> anyhow::Result<Vec<Resource>> {
     let product = apiserver_registry::registry();
     let chosen = product.resources().iter().filter(|resource| {
@@ -29,7 +29,7 @@ fn kinds() -> anyhow::Result<Vec<Resource>> {
     Ok(kinds)
 }
 
-/// One CRD for each kind, with its versions.
+/// Returns one CRD for each kind, with its versions.
 fn crds() -> anyhow::Result<Vec<Value>> {
     let mut crds: Vec<Value> = Vec::new();
     for kind in kinds()? {
@@ -39,7 +39,7 @@ fn crds() -> anyhow::Result<Vec<Value>> {
             Some(versions) => versions.push(version(&kind)),
             None => crds.push(json!({
                 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                // The group is protected; whoever makes one says that they may.
+                // The group is protected: a CRD in it must carry this annotation.
                 "metadata": {"name": name, "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"}},
                 "spec": {"group": kind.group, "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
                     "names": {"kind": kind.kind, "plural": kind.plural, "singular": kind.singular,
@@ -78,10 +78,10 @@ fn version(kind: &Resource) -> Value {
     version
 }
 
-/// Has a real kube-apiserver serve the kinds as CRDs.
+/// Creates the suite's kinds as CRDs in a real kube-apiserver.
 ///
 /// # Errors
-/// When it refuses one, or does not serve it.
+/// Returns an error if the server refuses a CRD, or does not serve it in time.
 pub async fn establish(client: &Client) -> anyhow::Result<()> {
     for crd in crds()? {
         post(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await?;
@@ -91,14 +91,14 @@ pub async fn establish(client: &Client) -> anyhow::Result<()> {
 
 /// Waits until every kind is served and published.
 async fn served(client: &Client) -> anyhow::Result<()> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + SERVING_TIMEOUT;
     for kind in kinds()? {
         let list = format!("/apis/{}/{}", kind.api_version(), kind.plural);
         let document = format!("/openapi/v3/apis/{}", kind.api_version());
         for path in [list, document] {
             while get(client, &path).await?.status != 200 {
                 if Instant::now() > end {
-                    bail!("{path} is not served within {} s", PATIENCE.as_secs());
+                    bail!("{path} is not served within {} s", SERVING_TIMEOUT.as_secs());
                 }
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
@@ -107,15 +107,15 @@ async fn served(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn get(client: &Client, path: &str) -> anyhow::Result<Answer> {
+async fn get(client: &Client, path: &str) -> anyhow::Result<ReceivedResponse> {
     client.send(Request::get(path).header("host", "127.0.0.1").body(Full::new(Bytes::new()))?, None).await
 }
 
 async fn post(client: &Client, path: &str, object: &Value) -> anyhow::Result<()> {
     let request = Request::post(path).header("host", "127.0.0.1").header("content-type", "application/json");
-    let answer = client.send(request.body(Full::new(Bytes::from(object.to_string())))?, None).await?;
-    match answer.status {
+    let response = client.send(request.body(Full::new(Bytes::from(object.to_string())))?, None).await?;
+    match response.status {
         201 | 409 => Ok(()),
-        status => bail!("{path}: {status} {}", String::from_utf8_lossy(&answer.body)),
+        status => bail!("{path}: {status} {}", String::from_utf8_lossy(&response.body)),
     }
 }

@@ -1,4 +1,4 @@
-//! The list of differences that are known, each with its reason.
+//! List of the known differences, each with its reason.
 
 use std::path::Path;
 
@@ -11,24 +11,24 @@ use crate::compare::Difference;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Differences {
-    /// How many there are. It is lowered with every one that is fixed, and never raised.
+    /// Number of entries. It is lowered with every difference that is fixed, and never raised.
     pub ceiling: usize,
     /// The entries.
     pub differences: Vec<Entry>,
 }
 
-/// One field of one case, in all its steps.
+/// One known difference: one field of one case, in all its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Entry {
     /// `area/case`.
     pub case: String,
-    /// The field, or one above it.
+    /// The field, or a field above it.
     pub field: String,
-    /// Whether it is so behind a host alone, where the host has its part in the answer.
+    /// True if the difference exists only through a host cluster, which contributes to the response.
     #[serde(default)]
     pub through_host: bool,
-    /// Why it is so.
+    /// Reason for the difference.
     pub reason: String,
 }
 
@@ -36,7 +36,8 @@ impl Differences {
     /// Reads the list.
     ///
     /// # Errors
-    /// When it cannot be read, an entry has no reason, one is there twice, or there are not as many as it says.
+    /// Returns an error if the list cannot be read, an entry has no reason or occurs twice, or the number of
+    /// entries is not the ceiling.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
         let list: Self =
@@ -51,7 +52,7 @@ impl Differences {
                     && other.covers(&entry.field)
             };
             if list.differences.iter().take(index).any(covers) {
-                bail!("{}: {} {} is there twice", path.display(), entry.case, entry.field);
+                bail!("{}: {} {} occurs twice", path.display(), entry.case, entry.field);
             }
         }
         if list.differences.len() != list.ceiling {
@@ -65,10 +66,10 @@ impl Differences {
         Ok(list)
     }
 
-    /// Takes entries that are not needed any more out of the file, and lowers the ceiling.
+    /// Removes stale entries from the file, and lowers the ceiling.
     ///
     /// # Errors
-    /// When the file cannot be written, or is not one line an entry.
+    /// Returns an error if the file cannot be written, or does not have one line per entry.
     pub fn prune(path: &Path, stale: &[Entry]) -> anyhow::Result<()> {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
         let mut kept = Vec::new();
@@ -83,20 +84,20 @@ impl Differences {
         Self::load(path).map(|_| ())
     }
 
-    /// Takes out what is listed. What is left is news; the entries that were not needed are stale.
-    pub fn sort_out(&self, found: Vec<Difference>, through_host: bool) -> (Vec<Difference>, Vec<Entry>) {
+    /// Removes the listed differences. Returns the unlisted ones, and the stale entries, which match nothing.
+    pub fn partition(&self, found: Vec<Difference>, through_host: bool) -> (Vec<Difference>, Vec<Entry>) {
         let applicable: Vec<&Entry> =
             self.differences.iter().filter(|entry| through_host || !entry.through_host).collect();
         let covers = |entry: &Entry, one: &Difference| entry.case == one.case && entry.covers(&one.field);
         let stale = applicable.iter().filter(|entry| entry.through_host == through_host);
         let stale = stale.filter(|entry| !found.iter().any(|one| covers(entry, one)));
         let stale = stale.map(|entry| Entry::clone(entry)).collect();
-        let news = found.into_iter().filter(|one| !applicable.iter().any(|entry| covers(entry, one)));
-        (news.collect(), stale)
+        let unlisted = found.into_iter().filter(|one| !applicable.iter().any(|entry| covers(entry, one)));
+        (unlisted.collect(), stale)
     }
 }
 
-/// Less says nothing.
+/// Shortest reason, in bytes; a shorter one explains nothing.
 const SHORTEST_REASON: usize = 10;
 
 impl Entry {

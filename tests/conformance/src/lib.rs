@@ -1,7 +1,7 @@
-//! The differential suite: requests whose answers are compared with those of a real kube-apiserver.
+//! Differential suite: requests whose responses are compared with those of a real kube-apiserver.
 //!
-//! `cases/` says what is asked, `goldens/` what the real one answered, `differences.yaml` where Capstan
-//! answers otherwise, and why. See `docs/conformance.md`.
+//! `cases/` has the requests, `goldens/` the responses of the real server, `differences.yaml` the known
+//! differences of Capstan with their reasons. See `docs/conformance.md`.
 
 mod case;
 mod client;
@@ -14,7 +14,7 @@ mod serve;
 mod transcript;
 
 pub use case::{Area, Case, Step};
-pub use client::{Answer, Client};
+pub use client::{Client, ReceivedResponse};
 pub use compare::{Difference, compare, report};
 pub use crds::establish;
 pub use differences::{Differences, Entry};

@@ -1,5 +1,5 @@
-//! `conformance`: the server of the suite, its recorder and its comparison. `cargo xtask conformance` builds
-//! and runs it.
+//! Program `conformance`: the server of the suite, its recorder and its comparison. `cargo xtask conformance`
+//! builds and runs it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,24 +21,24 @@ struct Cli {
 enum Command {
     /// Serve the product's kinds and the Widget, without controllers
     Serve(ServeArguments),
-    /// Have a real kube-apiserver serve the suite's kinds as CRDs
+    /// Create the suite's kinds as CRDs in a real kube-apiserver
     Establish(TargetArguments),
-    /// The product's own command line, with the suite's kinds
+    /// Run Capstan's own command line, with the suite's kinds
     Capstan {
-        /// As for `capstan`
+        /// Arguments of `capstan`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Write ca.crt, client.crt and client.key for a server whose data are in DIR/data
+    /// Write ca.crt, client.crt and client.key for a server whose data directory is DIR/data
     Mint {
         /// The directory
         #[arg(long)]
         dir: PathBuf,
     },
-    /// Ask a real kube-apiserver, and write its answers to goldens/
-    Record(AskArguments),
-    /// Ask a server, and compare with goldens/
-    Compare(AskArguments),
+    /// Send the cases to a real kube-apiserver, and write its responses to goldens/
+    Record(RunArguments),
+    /// Send the cases to a server, and compare its responses with goldens/
+    Compare(RunArguments),
 }
 
 #[derive(Debug, Args)]
@@ -58,31 +58,31 @@ struct TargetArguments {
 }
 
 #[derive(Debug, Args)]
-struct AskArguments {
+struct RunArguments {
     #[command(flatten)]
     target: TargetArguments,
     /// The directory tests/conformance
     #[arg(long)]
     suite: PathBuf,
-    /// Put before the names of namespaces, where a server is asked a second time
+    /// Prefix of the names of namespaces, for another run against the same server
     #[arg(long, default_value = "")]
     prefix: String,
-    /// The server is asked through a host
+    /// The requests go through a host cluster
     #[arg(long)]
     through_host: bool,
-    /// The server is a real kube-apiserver, which may not differ at all
+    /// The server is a real kube-apiserver, for which no difference is allowed
     #[arg(long)]
     real: bool,
-    /// Only cases with this in their `area/name`
+    /// Run only the cases with this text in their `area/name`
     #[arg(long, default_value = "")]
     only: String,
-    /// Show what is listed in differences.yaml, too
+    /// Show the differences that differences.yaml lists, too
     #[arg(long)]
     all: bool,
-    /// Take entries that are not needed any more out of differences.yaml
+    /// Remove stale entries from differences.yaml
     #[arg(long)]
     prune: bool,
-    /// Write every difference that is not listed as JSON lines, for scripts
+    /// Write every unlisted difference as a JSON line, for scripts
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
 }
@@ -118,8 +118,8 @@ impl TargetArguments {
     }
 }
 
-impl AskArguments {
-    async fn ask(&self, real: bool) -> anyhow::Result<Transcripts> {
+impl RunArguments {
+    async fn run_cases(&self, real: bool) -> anyhow::Result<Transcripts> {
         let areas = Area::load(&self.suite.join("cases"))?;
         let target = Target {
             client: self.target.client()?,
@@ -127,7 +127,7 @@ impl AskArguments {
             through_host: self.through_host,
             real,
         };
-        target.play(&areas, &self.only).await
+        target.run(&areas, &self.only).await
     }
 
     fn recorded(&self) -> anyhow::Result<Transcripts> {
@@ -137,40 +137,40 @@ impl AskArguments {
     }
 }
 
-async fn record(arguments: &AskArguments) -> anyhow::Result<()> {
+async fn record(arguments: &RunArguments) -> anyhow::Result<()> {
     let goldens = arguments.suite.join("goldens");
-    let answers = arguments.ask(true).await?;
+    let responses = arguments.run_cases(true).await?;
     let mut all =
         if arguments.only.is_empty() { BTreeMap::new() } else { tests_conformance::load(&goldens)? };
-    let (cases, requests) = (answers.len(), answers.values().map(Vec::len).sum::<usize>());
-    all.extend(answers);
+    let (cases, requests) = (responses.len(), responses.values().map(Vec::len).sum::<usize>());
+    all.extend(responses);
     tests_conformance::store(&goldens, &all)?;
-    say(&format!("recorded {requests} answers in {cases} cases in {}", goldens.display()))
+    say(&format!("recorded {requests} responses in {cases} cases in {}", goldens.display()))
 }
 
-async fn compare(arguments: &AskArguments) -> anyhow::Result<()> {
-    let answers = arguments.ask(arguments.real).await?;
+async fn compare(arguments: &RunArguments) -> anyhow::Result<()> {
+    let responses = arguments.run_cases(arguments.real).await?;
     let recorded = arguments.recorded()?;
-    let requests: usize = answers.values().map(Vec::len).sum();
+    let requests: usize = responses.values().map(Vec::len).sum();
     let mut found = Vec::new();
-    for (id, answer) in &answers {
+    for (id, response) in &responses {
         let golden = recorded.get(id).with_context(|| format!("{id} was never recorded: run record"))?;
-        found.extend(tests_conformance::compare(id, golden, answer));
+        found.extend(tests_conformance::compare(id, golden, response));
     }
-    let (mut news, stale) = if arguments.real {
+    let (mut unlisted, stale) = if arguments.real {
         (found, Vec::new())
     } else {
         let list = Differences::load(&arguments.suite.join("differences.yaml"))?;
         let found_all = arguments.all.then(|| found.clone());
-        let (news, stale) = list.sort_out(found, arguments.through_host);
-        (found_all.unwrap_or(news), stale)
+        let (unlisted, stale) = list.partition(found, arguments.through_host);
+        (found_all.unwrap_or(unlisted), stale)
     };
-    news.sort_by(|a, b| (&a.case, a.step).cmp(&(&b.case, b.step)));
+    unlisted.sort_by(|a, b| (&a.case, a.step).cmp(&(&b.case, b.step)));
     let stale: Vec<_> = stale.into_iter().filter(|entry| entry.case.contains(&arguments.only)).collect();
     if let Some(path) = &arguments.dump {
-        dump(path, &news)?;
+        dump(path, &unlisted)?;
     }
-    say(&tests_conformance::report(&news))?;
+    say(&tests_conformance::report(&unlisted))?;
     if arguments.prune {
         Differences::prune(&arguments.suite.join("differences.yaml"), &stale)?;
         return say(&format!("{} entries were not needed any more", stale.len()));
@@ -180,19 +180,19 @@ async fn compare(arguments: &AskArguments) -> anyhow::Result<()> {
     }
     say(&format!(
         "{requests} requests in {} cases: {} differences that are not listed, {} stale entries",
-        answers.len(),
-        news.len(),
+        responses.len(),
+        unlisted.len(),
         stale.len()
     ))?;
-    if !(arguments.all || news.is_empty() && stale.is_empty()) {
-        bail!("{} differs from the real one", arguments.target.server);
+    if !(arguments.all || unlisted.is_empty() && stale.is_empty()) {
+        bail!("{} differs from the real kube-apiserver", arguments.target.server);
     }
     Ok(())
 }
 
-fn dump(path: &Path, news: &[tests_conformance::Difference]) -> anyhow::Result<()> {
+fn dump(path: &Path, unlisted: &[tests_conformance::Difference]) -> anyhow::Result<()> {
     let mut text = String::new();
-    for one in news {
+    for one in unlisted {
         let line = serde_json::json!({"case": one.case, "step": one.step, "request": one.request, "field": one.field,
             "expected": one.expected, "got": one.got});
         text.push_str(&format!("{line}\n"));

@@ -1,7 +1,7 @@
-//! Taking out of answers what is never the same twice: uids, times, revisions, generated names.
+//! Normalization of responses: replaces what differs in each run (uids, times, revisions, generated names).
 //!
-//! Uids and revisions of objects become labels in the order in which a case sees them, so that "the
-//! same again" and "another one" are still compared.
+//! Uids and revisions of objects become labels, numbered in the order in which they occur in a case. So the
+//! comparison still tells "the same again" from "another one".
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 
 use crate::case::Step;
-use crate::client::Answer;
+use crate::client::ReceivedResponse;
 use crate::transcript::Exchange;
 
 /// Headers whose values are compared.
@@ -31,11 +31,11 @@ const VALUES: [&str; 9] = [
 /// Headers of which only the presence is compared.
 const PRESENCE: [&str; 4] = ["Audit-Id", "Etag", "Expires", "Last-Modified"];
 
-/// Marks JSON that does not end with a newline, which is part of the form.
+/// Mark of JSON without a final newline, which is part of the format.
 const WITHOUT_NEWLINE: &str = "<without newline>";
 
-/// What has been seen in a case so far.
-pub(crate) struct Normal {
+/// Normalizer of one case: the uids and revisions that occurred in it so far.
+pub(crate) struct Normalizer {
     namespace: String,
     managed: bool,
     through_host: bool,
@@ -58,7 +58,7 @@ impl Patterns {
         let regex = |pattern: &str| Regex::new(pattern).ok();
         Self {
             uid: regex("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
-            // Cases write times of the last century where they want one to be compared.
+            // Where a case wants a time to be compared, it writes one of the last century.
             time: regex(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"),
             hash: regex("[0-9A-F]{128}"),
             generated: regex("gen-[bcdfghjklmnpqrstvwxz2456789]{5}"),
@@ -70,7 +70,7 @@ impl Patterns {
     }
 }
 
-impl Normal {
+impl Normalizer {
     pub(crate) fn new(namespace: &str, managed: bool, through_host: bool) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -82,15 +82,15 @@ impl Normal {
         }
     }
 
-    /// What is kept of an answer.
-    pub(crate) fn exchange(&mut self, step: &Step, answer: &Answer) -> Exchange {
+    /// Returns the parts of a response that are compared, normalized.
+    pub(crate) fn normalized(&mut self, step: &Step, response: &ReceivedResponse) -> Exchange {
         let request = step.request.clone();
         if step.setup {
-            let status = if answer.status < 300 { 0 } else { answer.status };
+            let status = if response.status < 300 { 0 } else { response.status };
             return Exchange { request, status, headers: BTreeMap::new(), body: Value::Null };
         }
-        let headers = self.headers(&answer.headers);
-        let mut body = if step.no_body { Value::Null } else { parsed(step, &answer.body) };
+        let headers = self.headers(&response.headers);
+        let mut body = if step.no_body { Value::Null } else { parsed(step, &response.body) };
         if let Some(only) = &step.only {
             if let Some(whole) = body.get_mut(WITHOUT_NEWLINE).map(Value::take) {
                 body = whole;
@@ -104,7 +104,7 @@ impl Normal {
             );
         }
         self.value(&mut body, "");
-        Exchange { request, status: answer.status, headers, body }
+        Exchange { request, status: response.status, headers, body }
     }
 
     fn headers(&mut self, headers: &HeaderMap) -> BTreeMap<String, Value> {
@@ -116,7 +116,7 @@ impl Normal {
                 .map(|value| self.text(&String::from_utf8_lossy(value.as_bytes())))
                 .collect();
             if self.through_host {
-                // A host sends its own beside ours.
+                // A host cluster sends its own value beside Capstan's.
                 values.dedup();
             }
             match values.len() {
@@ -160,14 +160,14 @@ impl Normal {
             map.remove("managedFields");
         }
         if let Some(Value::Array(entries)) = map.get_mut("managedFields") {
-            // Their order goes by whole seconds, so it depends on when the case ran.
+            // Entries are ordered by whole seconds, so their order depends on when the case ran.
             entries.sort_by_key(|entry| {
                 ["manager", "operation", "subresource", "apiVersion"]
                     .map(|key| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned())
             });
         }
         if let Some(Value::Array(causes)) = map.get_mut("causes") {
-            // A schema's errors come in the order of a Go map, which is none.
+            // A schema's errors come in the random order of a Go map.
             causes.sort_by_key(Value::to_string);
         }
         if map.get("kind") == Some(&json!("Status")) {
@@ -191,7 +191,7 @@ impl Normal {
         *map = renamed;
     }
 
-    /// A continue token, opened: its revision differs, where it goes on does not.
+    /// Decodes a continue token: its revision is replaced, its position is compared.
     fn token(&mut self, token: &str) -> Value {
         let open =
             URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
@@ -219,7 +219,7 @@ impl Normal {
     }
 }
 
-/// The message of a Status with several causes repeats them in an order that is none.
+/// Shortens the message of a Status with several causes, which repeats them in a random order.
 fn without_order(status: &mut Map<String, Value>) {
     let causes = status.get("details").and_then(|details| details.get("causes")).and_then(Value::as_array);
     let several = causes.is_some_and(|causes| causes.len() > 1);
@@ -229,7 +229,7 @@ fn without_order(status: &mut Map<String, Value>) {
     }
 }
 
-/// What a pointer leads to; a part `?a.b=c` is the element of a list whose field a.b is c.
+/// Returns the value at a pointer. A part `?a.b=c` is the element of a list whose field a.b is c.
 fn found<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     pointer.split('/').skip(1).try_fold(value, |value, part| {
         let part = part.replace("~1", "/").replace("~0", "~");
@@ -264,7 +264,7 @@ fn label(what: &str, seen: &mut Vec<String>, value: &str) -> String {
     format!("<{what} {}>", index + 1)
 }
 
-/// A body as a value.
+/// Parses a body to a value.
 fn parsed(step: &Step, body: &[u8]) -> Value {
     let Ok(text) = std::str::from_utf8(body) else { return binary(body) };
     if body.starts_with(b"k8s\0") {

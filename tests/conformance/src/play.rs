@@ -1,4 +1,4 @@
-//! Asking a server what the cases ask, and keeping what it answers.
+//! Runner of the suite: sends the requests of the cases, and keeps the normalized responses.
 
 use std::collections::BTreeMap;
 
@@ -14,47 +14,47 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::case::{Area, Case, Step, widget};
-use crate::client::{Answer, Client};
-use crate::normal::Normal;
+use crate::client::{Client, ReceivedResponse};
+use crate::normal::Normalizer;
 use crate::transcript::{Transcript, Transcripts};
 
-/// Cases side by side: some wait for streams.
-const AT_ONCE: usize = 12;
+/// Number of cases that run concurrently: some of them wait for streams.
+const CONCURRENT_CASES: usize = 12;
 
-/// Who asks, where nothing else is said.
-const AGENT: &str = "conformance/1";
+/// User agent of requests for which the case names none.
+const DEFAULT_USER_AGENT: &str = "conformance/1";
 
-/// A server to ask.
+/// Server under test.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The way there.
+    /// Client of the server.
     pub client: Client,
-    /// Put before the names of namespaces, so that one server can be asked more than once.
+    /// Prefix of the names of namespaces, so that one server can run the suite more than once.
     pub prefix: String,
-    /// Whether there is a host in between, which answers some paths by itself.
+    /// True if requests go through a host cluster, which answers some paths itself.
     pub through_host: bool,
-    /// Whether it is the real one: there every preparation must succeed. Elsewhere that it does not is one
-    /// more difference.
+    /// True for a real kube-apiserver, where every preparation must succeed. Elsewhere a failed preparation
+    /// is one more difference.
     pub real: bool,
 }
 
 impl Target {
-    /// Plays every case whose `area/name` contains `filter`.
+    /// Runs every case whose `area/name` contains `filter`.
     ///
     /// # Errors
-    /// When the server does not answer, or a case's preparation fails.
-    pub async fn play(&self, areas: &[Area], filter: &str) -> anyhow::Result<Transcripts> {
+    /// Returns an error if the server does not respond, or a case's preparation fails.
+    pub async fn run(&self, areas: &[Area], filter: &str) -> anyhow::Result<Transcripts> {
         let cases = areas.iter().flat_map(|area| area.cases.iter().map(move |case| (area, case)));
         let cases = cases.filter(|(area, case)| !self.through_host || !(area.direct || case.direct));
         let cases: Vec<_> = cases
             .map(|(area, case)| (format!("{}/{}", area.name, case.name), case))
             .filter(|(id, _)| id.contains(filter))
             .collect();
-        let played = futures::stream::iter(cases).map(|(id, case)| async move {
+        let results = futures::stream::iter(cases).map(|(id, case)| async move {
             let transcript = self.case(case).await.with_context(|| id.clone())?;
             anyhow::Ok((id, transcript))
         });
-        played.buffer_unordered(AT_ONCE).try_collect().await
+        results.buffer_unordered(CONCURRENT_CASES).try_collect().await
     }
 
     async fn case(&self, case: &Case) -> anyhow::Result<Transcript> {
@@ -63,43 +63,43 @@ impl Target {
         let mut variables = Variables::new(&namespace);
         let create =
             Step { request: "POST /api/v1/namespaces".to_owned(), body: Some(object), ..Step::default() };
-        let made = self.ask(&create, &variables).await?;
+        let made = self.send(&create, &variables).await?;
         if made.status != 201 {
             bail!("namespace {namespace}: {}", String::from_utf8_lossy(&made.body));
         }
-        let mut normal = Normal::new(&namespace, case.managed, self.through_host);
+        let mut normalizer = Normalizer::new(&namespace, case.managed, self.through_host);
         let mut transcript = Transcript::new();
         for object in &case.given {
             let step =
                 Step { request: "POST {w}".to_owned(), widget: Some(object.clone()), ..Step::default() };
-            let made = self.ask(&step, &variables).await?;
+            let made = self.send(&step, &variables).await?;
             if made.status != 201 {
                 bail!("given {object}: {}", String::from_utf8_lossy(&made.body));
             }
         }
         for step in &case.steps {
-            let answer = self.ask(step, &variables).await?;
-            if let Err(error) = variables.save(step, &answer)
+            let response = self.send(step, &variables).await?;
+            if let Err(error) = variables.save(step, &response)
                 && self.real
             {
                 return Err(error);
             }
-            if self.real && step.setup && answer.status >= 300 {
-                bail!("{}: {} {}", step.request, answer.status, String::from_utf8_lossy(&answer.body));
+            if self.real && step.setup && response.status >= 300 {
+                bail!("{}: {} {}", step.request, response.status, String::from_utf8_lossy(&response.body));
             }
-            transcript.push(normal.exchange(step, &answer));
+            transcript.push(normalizer.normalized(step, &response));
         }
         Ok(transcript)
     }
 
-    async fn ask(&self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
+    async fn send(&self, step: &Step, variables: &Variables) -> anyhow::Result<ReceivedResponse> {
         let line = variables.fill(&step.request)?;
         let (method, path) = line.split_once(' ').context("a request is a method and a path")?;
         let body = body(step, variables)?;
         let mut request = Request::builder().method(method).uri(path).header(HOST, "127.0.0.1");
         let given = |name: &str| step.headers.keys().any(|header| header.eq_ignore_ascii_case(name));
         if !given(USER_AGENT.as_str()) {
-            request = request.header(USER_AGENT, AGENT);
+            request = request.header(USER_AGENT, DEFAULT_USER_AGENT);
         }
         if !given(CONTENT_TYPE.as_str()) && !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
@@ -125,7 +125,7 @@ fn body(step: &Step, variables: &Variables) -> anyhow::Result<Vec<u8>> {
     STANDARD.decode(bytes).with_context(|| format!("{}: bytes are not base64", step.request))
 }
 
-/// What stands for what in the texts of a case.
+/// Variables of a case: the text that replaces each name.
 struct Variables(BTreeMap<String, String>);
 
 impl Variables {
@@ -153,18 +153,18 @@ impl Variables {
         Ok(filled)
     }
 
-    fn save(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<()> {
+    fn save(&mut self, step: &Step, response: &ReceivedResponse) -> anyhow::Result<()> {
         for (name, pointer) in &step.save {
             if let Some(header) = pointer.strip_prefix("header:") {
-                let value = answer.headers.get(header).and_then(|value| value.to_str().ok());
+                let value = response.headers.get(header).and_then(|value| value.to_str().ok());
                 let value = value.with_context(|| format!("{}: there is no {header}", step.request))?;
                 self.0.insert(name.clone(), value.to_owned());
                 continue;
             }
-            let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+            let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
             let value = body.pointer(pointer).with_context(|| {
-                let body = String::from_utf8_lossy(&answer.body);
-                anyhow!("{}: {pointer} is not in the answer {body}", step.request)
+                let body = String::from_utf8_lossy(&response.body);
+                anyhow!("{}: {pointer} is not in the response {body}", step.request)
             })?;
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             self.0.insert(name.clone(), value);

@@ -1,4 +1,4 @@
-//! A Capstan for anybody's recorded requests: the product without controllers, and the kind Widget.
+//! Capstan server of the suite: without controllers, and with the kind Widget.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,11 +7,11 @@ use anyhow::Context;
 use apiserver_server::Assembly;
 use clap::Args;
 
-/// How long the client certificate is good.
+/// Lifetime of the client certificate.
 const LIFETIME: Duration = Duration::from_secs(365 * 86_400);
 
-/// How often it is looked whether the parent is still there.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Interval of the checks whether the parent process is still there.
+const PARENT_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Serves until SIGTERM or SIGINT.
 #[derive(Debug, Args)]
@@ -22,17 +22,17 @@ pub struct ServeArguments {
     /// Directory for ca.crt, client.crt and client.key, and the store [default: a temporary one]
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
-    /// End when whoever started it is gone
+    /// Exit when the parent process has ended
     #[arg(long)]
     pub with_parent: bool,
 }
 
-/// Serves until told to stop.
+/// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When it cannot.
+/// Returns an error if the server cannot start.
 pub fn serve(arguments: &ServeArguments) -> anyhow::Result<()> {
-    let temporary = tempfile::tempdir().context("there is no place for a temporary directory")?;
+    let temporary = tempfile::tempdir().context("a temporary directory cannot be created")?;
     let directory = arguments.dir.as_deref().unwrap_or_else(|| temporary.path());
     mint(directory)?;
     let data = directory.join("data");
@@ -45,38 +45,43 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<()> {
     capstan(line)
 }
 
-/// Runs the product's command line with the product's parts and the Widget, without controllers.
+/// Runs Capstan's command line with its own kinds and the Widget, without controllers.
 ///
 /// # Errors
-/// When it cannot.
+/// Returns an error if the command fails.
 pub fn capstan(arguments: Vec<String>) -> anyhow::Result<()> {
-    // Those that a real server makes by itself, and not our own.
+    // The namespace that a real server creates by itself, without Capstan's own one.
     let namespaces = vec!["default".to_owned()];
     let assembly = Assembly { kinds: tests_widget::resources()?, namespaces, controllers: false };
     apiserver_server::run(std::iter::once("capstan".to_owned()).chain(arguments), &assembly)
 }
 
-/// Writes what a client who may do everything needs, for a server whose data are in `directory/data`.
+/// Writes the credentials of an administrator for a server whose data directory is `directory/data`.
 ///
 /// # Errors
-/// When the directory cannot be written to.
+/// Returns an error if the directory cannot be written to.
 pub fn mint(directory: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
-    let made =
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("{} cannot be created", directory.display()))?;
+    let credentials =
         apiserver_server::credentials(&directory.join("data"), "conformance", "system:masters", LIFETIME)?;
-    for (name, text) in [("ca.crt", &made.ca), ("client.crt", &made.certificate), ("client.key", &made.key)] {
+    for (name, text) in [
+        ("ca.crt", &credentials.ca),
+        ("client.crt", &credentials.certificate),
+        ("client.key", &credentials.key),
+    ] {
         let path = directory.join(name);
         std::fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))?;
     }
     Ok(())
 }
 
-/// Tells this process to end in its orderly way once its parent is another one.
+/// Sends SIGTERM to this process when its parent process has changed.
 fn end_with_parent() {
     let parent = std::os::unix::process::parent_id();
     std::thread::spawn(move || {
         while std::os::unix::process::parent_id() == parent {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(PARENT_CHECK_INTERVAL);
         }
         let _ = std::process::Command::new("kill").arg(std::process::id().to_string()).status();
     });

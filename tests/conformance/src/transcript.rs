@@ -1,4 +1,4 @@
-//! What a server answered, without what is never the same twice.
+//! Recorded responses of a server, normalized.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,32 +7,32 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One request and its answer.
+/// One request and its response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exchange {
     /// The request line of the case.
     pub request: String,
-    /// The status code; of a preparing step 0, as it only has to succeed.
+    /// Status code; 0 for a successful step that only prepares.
     pub status: u16,
-    /// Headers of interest.
+    /// Headers that are compared.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Value>,
-    /// The body: JSON as it is, a stream as a list, anything else as text.
+    /// The body: JSON unchanged, a stream as a list, anything else as text.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub body: Value,
 }
 
-/// The answers of one case.
+/// Responses of one case.
 pub type Transcript = Vec<Exchange>;
 
-/// Answers by `area/case`.
+/// Responses by `area/case`.
 pub type Transcripts = BTreeMap<String, Transcript>;
 
-/// Reads the recorded answers of a directory.
+/// Reads the recorded responses of a directory.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// Returns an error if a file cannot be read.
 pub fn load(directory: &Path) -> anyhow::Result<Transcripts> {
     let mut transcripts = Transcripts::new();
     for entry in
@@ -49,10 +49,10 @@ pub fn load(directory: &Path) -> anyhow::Result<Transcripts> {
     Ok(transcripts)
 }
 
-/// Writes recorded answers, a file for each area; what no case asks any more goes.
+/// Writes recorded responses, one file for each area. Files and cases without a current case are removed.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn store(directory: &Path, transcripts: &Transcripts) -> anyhow::Result<()> {
     let mut areas: BTreeMap<&str, BTreeMap<&str, &Transcript>> = BTreeMap::new();
     for (id, transcript) in transcripts {
@@ -64,7 +64,7 @@ pub fn store(directory: &Path, transcripts: &Transcripts) -> anyhow::Result<()> 
     }
     for (area, cases) in areas {
         let path = directory.join(format!("{area}.json"));
-        // Through a Value, whose keys are sorted: the order of fields says nothing.
+        // The detour through a Value sorts the keys: the order of fields has no meaning.
         let mut text = serde_json::to_string_pretty(&serde_json::to_value(cases)?)?;
         text.push('\n');
         std::fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))?;

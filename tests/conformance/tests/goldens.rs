@@ -1,4 +1,4 @@
-//! The recorded answers of a real kube-apiserver, and ours on the embedded store.
+//! Comparison of Capstan on the embedded store with the recorded responses of a real kube-apiserver.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tests_conformance::{Area, Client, Differences, Target};
 
-/// A server of the suite; ended when dropped.
+/// Server of the suite; it is killed when dropped.
 struct Server {
     child: Child,
     address: String,
@@ -47,20 +47,24 @@ impl Drop for Server {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn capstan_answers_as_the_real_one_did_but_for_what_is_listed() {
-    // Asked for when it runs: a build directory may be shared with another checkout.
+    // The variable is read at run time: a build directory may be shared with another checkout.
     let suite = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
     let areas = Area::load(&suite.join("cases")).unwrap();
     let goldens = tests_conformance::load(&suite.join("goldens")).unwrap();
     let listed = Differences::load(&suite.join("differences.yaml")).unwrap();
     let server = Server::start();
-    let answers = server.target().play(&areas, "").await.unwrap();
+    let responses = server.target().run(&areas, "").await.unwrap();
     let cases =
         |transcripts: &tests_conformance::Transcripts| transcripts.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(cases(&answers), cases(&goldens), "cases and goldens differ: cargo xtask conformance record");
-    let found = answers.iter().filter_map(|(id, answer)| Some((id, goldens.get(id)?, answer)));
+    assert_eq!(
+        cases(&responses),
+        cases(&goldens),
+        "cases and goldens differ: cargo xtask conformance record"
+    );
+    let found = responses.iter().filter_map(|(id, response)| Some((id, goldens.get(id)?, response)));
     let found =
-        found.flat_map(|(id, golden, answer)| tests_conformance::compare(id, golden, answer)).collect();
-    let (news, stale) = listed.sort_out(found, false);
-    assert!(news.is_empty(), "not as the real one:\n{}", tests_conformance::report(&news));
+        found.flat_map(|(id, golden, response)| tests_conformance::compare(id, golden, response)).collect();
+    let (unlisted, stale) = listed.partition(found, false);
+    assert!(unlisted.is_empty(), "not as the real one:\n{}", tests_conformance::report(&unlisted));
     assert!(stale.is_empty(), "listed, but there is no difference any more; lower the ceiling: {stale:#?}");
 }
