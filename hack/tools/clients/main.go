@@ -35,7 +35,7 @@ var checks = []check{
 	{name: "a metadata informer sees objects without their contents", run: metadataInformer},
 	{name: "a manager's cache serves whole objects and metadata alone", run: managerCache},
 	{name: "conflicts are retried until everybody's change is in", run: conflictRetries},
-	{name: "apply creates, is told of conflicts, and takes over by force", run: applies},
+	{name: "apply creates, reports conflicts, and takes over fields by force", run: applies},
 	{name: "status is written by its own subresource alone", run: status},
 	{name: "a MachineDeployment is scaled through its scale", run: scale},
 	{name: "an autoscaler finds its groups, grows one and marks a Machine", run: autoscaler},

@@ -1,4 +1,4 @@
-//! What programs written with kube-rs do to Capstan: watch, reflect, apply, replace, patch and delete.
+//! Compatibility test with programs that use kube-rs: watch, reflect, apply, replace, patch and delete.
 
 mod watches;
 mod writes;
@@ -15,29 +15,29 @@ use kube::core::GroupVersionKind;
 use kube::{Client, Config, discovery};
 use serde_json::json;
 
-/// Longest a check waits for something on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest time that a check may take on a busy machine.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Does to Capstan what programs written with kube-rs do, and says of each thing whether it worked.
+/// Runs the operations of programs that use kube-rs against Capstan, and prints the result of each
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How to reach Capstan
+    /// Kubeconfig for Capstan
     #[arg(long)]
     kubeconfig: PathBuf,
-    /// Where to work; must exist
+    /// Namespace of the test objects; it must exist
     #[arg(long)]
     namespace: String,
 }
 
-/// Where a check works.
-struct Lab {
+/// Client and namespace of all checks.
+struct CheckContext {
     client: Client,
     namespace: String,
-    /// MachinePool: of the kinds with a spec and a status the one that no controller of ours writes to.
+    /// MachinePool: the only kind with a spec and a status that no controller of Capstan writes to.
     kind: ApiResource,
 }
 
-impl Lab {
+impl CheckContext {
     fn pools(&self) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), &self.namespace, &self.kind)
     }
@@ -60,33 +60,35 @@ async fn main() -> anyhow::Result<()> {
     let kubeconfig = Kubeconfig::read_from(&arguments.kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let client = Client::try_from(config)?;
-    // As programs without types of their own find a kind.
+    // The kind is found as by programs that have no types of their own.
     let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "MachinePool");
     let (resource, capabilities) = discovery::pinned_kind(&client, &kind).await?;
     anyhow::ensure!(
         capabilities.supports_operation(discovery::verbs::WATCH),
         "MachinePools cannot be watched"
     );
-    let lab = Lab { client, namespace: arguments.namespace, kind: resource };
-    check("a watcher that lists in pages sees what happens", watches::listing(&lab)).await?;
-    check("a watcher that streams its list sees what happens", watches::streaming(&lab)).await?;
-    check("a watcher of metadata sees objects without their contents", watches::metadata(&lab)).await?;
-    check("a reflector's store holds what there is", watches::reflected(&lab)).await?;
-    check("apply creates, is told of conflicts, and takes over by force", writes::applies(&lab)).await?;
-    check("replacing an object that changed is a conflict", writes::replaces(&lab)).await?;
-    check("status is patched by its own subresource alone", writes::status(&lab)).await?;
-    check("deletion waits for finalizers, and honours preconditions", writes::deletes(&lab)).await
+    let context = CheckContext { client, namespace: arguments.namespace, kind: resource };
+    check("a watcher that lists in pages receives all changes", watches::listing(&context)).await?;
+    check("a watcher that streams its list receives all changes", watches::streaming(&context)).await?;
+    check("a watcher of metadata receives objects without their contents", watches::metadata(&context))
+        .await?;
+    check("a reflector's store has all objects", watches::reflected(&context)).await?;
+    check("apply creates, reports conflicts, and takes over fields by force", writes::applies(&context))
+        .await?;
+    check("replacing an object that changed is a conflict", writes::replaces(&context)).await?;
+    check("status is patched by its own subresource alone", writes::status(&context)).await?;
+    check("deletion waits for finalizers, and checks preconditions", writes::deletes(&context)).await
 }
 
-async fn check(name: &str, doing: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+async fn check(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let started = Instant::now();
-    let done = tokio::time::timeout(PATIENCE, doing).await.context("not in time").flatten();
+    let done = tokio::time::timeout(CHECK_TIMEOUT, work).await.context("it did not finish in time").flatten();
     done.with_context(|| format!("FAILED: {name}"))?;
     let seconds = started.elapsed().as_secs_f64();
     Ok(writeln!(std::io::stdout(), "ok      kube-rs: {name} ({seconds:.1} s)")?)
 }
 
-/// Deletes what an earlier run left under a name.
+/// Deletes an object that an earlier run may have left.
 async fn remove(pools: &Api<DynamicObject>, name: &str) -> anyhow::Result<()> {
     match pools.delete(name, &kube::api::DeleteParams::default()).await {
         Ok(_) => Ok(()),

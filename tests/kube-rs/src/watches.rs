@@ -1,4 +1,4 @@
-//! Watchers and reflectors.
+//! Checks of watchers and reflectors.
 
 use std::fmt::Debug;
 use std::pin::pin;
@@ -10,43 +10,46 @@ use kube::api::{Api, DeleteParams, DynamicObject, PartialObjectMeta, Patch, Patc
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use serde_json::json;
 
-use crate::{Lab, remove};
+use crate::{CheckContext, remove};
 
-/// More objects than fit into a page.
+/// Number of objects: more than fit into one page.
 const OBJECTS: usize = 5;
 
-pub(crate) async fn listing(lab: &Lab) -> anyhow::Result<()> {
+pub(crate) async fn listing(context: &CheckContext) -> anyhow::Result<()> {
     let config = watcher::Config::default().labels("by=listing").page_size(2);
-    Box::pin(follow(lab, "listing", watcher(lab.pools(), config))).await
+    Box::pin(follow(context, "listing", watcher(context.pools(), config))).await
 }
 
-pub(crate) async fn streaming(lab: &Lab) -> anyhow::Result<()> {
+pub(crate) async fn streaming(context: &CheckContext) -> anyhow::Result<()> {
     let config = watcher::Config::default().labels("by=streaming").streaming_lists();
-    Box::pin(follow(lab, "streaming", watcher(lab.pools(), config))).await
+    Box::pin(follow(context, "streaming", watcher(context.pools(), config))).await
 }
 
-pub(crate) async fn metadata(lab: &Lab) -> anyhow::Result<()> {
+pub(crate) async fn metadata(context: &CheckContext) -> anyhow::Result<()> {
     let config = watcher::Config::default().labels("by=metadata");
     let pools: Api<PartialObjectMeta<DynamicObject>> =
-        Api::namespaced_with(lab.client.clone(), &lab.namespace, &lab.kind);
-    Box::pin(follow(lab, "metadata", watcher(pools, config))).await
+        Api::namespaced_with(context.client.clone(), &context.namespace, &context.kind);
+    Box::pin(follow(context, "metadata", watcher(pools, config))).await
 }
 
-/// There are objects at first, one of them changes, one goes: the watcher says all of that in this order.
+/// Creates objects, changes one and deletes one. The watcher must report all of this in this order.
 async fn follow<K: ResourceExt + Debug>(
-    lab: &Lab,
+    context: &CheckContext,
     by: &str,
     watching: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
 ) -> anyhow::Result<()> {
-    let pools = lab.pools();
-    make(lab, by).await?;
+    let pools = context.pools();
+    make(context, by).await?;
     let mut watching = pin!(watching);
-    ensure!(matches!(next(&mut watching).await?, watcher::Event::Init), "a watch begins otherwise");
+    ensure!(matches!(next(&mut watching).await?, watcher::Event::Init), "the watch does not begin with Init");
     for _ in 0..OBJECTS {
         let event = next(&mut watching).await?;
-        ensure!(matches!(event, watcher::Event::InitApply(_)), "among the first: {event:?}");
+        ensure!(matches!(event, watcher::Event::InitApply(_)), "in the first list: {event:?}");
     }
-    ensure!(matches!(next(&mut watching).await?, watcher::Event::InitDone), "there are more than there are");
+    ensure!(
+        matches!(next(&mut watching).await?, watcher::Event::InitDone),
+        "the first list has too many objects"
+    );
     let (changed, gone) = (format!("{by}-1"), format!("{by}-2"));
     let change = json!({"metadata": {"annotations": {"changed": "yes"}}});
     pools.patch(&changed, &PatchParams::default(), &Patch::Merge(change)).await?;
@@ -61,7 +64,7 @@ async fn follow<K: ResourceExt + Debug>(
         watcher::Event::Delete(object) if object.name_any() == gone => {}
         other => bail!("instead of a deletion: {other:?}"),
     }
-    clear(lab, by).await
+    clear(context, by).await
 }
 
 async fn next<K>(
@@ -70,15 +73,16 @@ async fn next<K>(
     Ok(watching.next().await.context("the watch ended")??)
 }
 
-pub(crate) async fn reflected(lab: &Lab) -> anyhow::Result<()> {
-    make(lab, "reflected").await?;
-    let writer = reflector::store::Writer::new(lab.kind.clone());
+pub(crate) async fn reflected(context: &CheckContext) -> anyhow::Result<()> {
+    make(context, "reflected").await?;
+    let writer = reflector::store::Writer::new(context.kind.clone());
     let reader = writer.as_reader();
     let config = watcher::Config::default().labels("by=reflected");
-    let mut stream = pin!(reflector(writer, watcher(lab.pools(), config)).applied_objects());
-    // The store is ready with the event that ends the first list, which is no object.
+    let mut stream = pin!(reflector(writer, watcher(context.pools(), config)).applied_objects());
+    // The store is ready with the event that ends the first list, and that event has no object.
     let objects = stream.by_ref().take(OBJECTS).try_collect::<Vec<_>>().await?;
-    lab.pools()
+    context
+        .pools()
         .patch(
             "reflected-3",
             &PatchParams::default(),
@@ -92,22 +96,22 @@ pub(crate) async fn reflected(lab: &Lab) -> anyhow::Result<()> {
         "the store has {}",
         reader.state().len()
     );
-    clear(lab, "reflected").await
+    clear(context, "reflected").await
 }
 
-async fn make(lab: &Lab, by: &str) -> anyhow::Result<()> {
-    clear(lab, by).await?;
+async fn make(context: &CheckContext, by: &str) -> anyhow::Result<()> {
+    clear(context, by).await?;
     for number in 0..OBJECTS {
-        let mut pool = lab.pool(&format!("{by}-{number}"));
+        let mut pool = context.pool(&format!("{by}-{number}"));
         pool.labels_mut().insert("by".to_owned(), by.to_owned());
-        lab.pools().create(&PostParams::default(), &pool).await?;
+        context.pools().create(&PostParams::default(), &pool).await?;
     }
     Ok(())
 }
 
-async fn clear(lab: &Lab, by: &str) -> anyhow::Result<()> {
+async fn clear(context: &CheckContext, by: &str) -> anyhow::Result<()> {
     for number in 0..OBJECTS {
-        remove(&lab.pools(), &format!("{by}-{number}")).await?;
+        remove(&context.pools(), &format!("{by}-{number}")).await?;
     }
     Ok(())
 }

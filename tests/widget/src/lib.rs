@@ -1,5 +1,5 @@
-//! A kind for tests alone: `Widget` of `lab.example.io`, with a field for every way in which fields
-//! can be owned. The vectors of the specification of server-side apply are about it.
+//! Test kind `Widget` of `lab.example.io`, with a field for every way in which field managers can own fields.
+//! The test vectors of server-side apply use it.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use serde_json::{Value, json};
 /// The schema of both versions.
 const SCHEMA: &str = include_str!("../schema.json");
 
-/// What a real server answered to a hundred and fifty requests about widgets, as JSON.
+/// Responses of a real server to 150 requests for widgets, as JSON.
 pub const VECTORS: &str = include_str!("../ssa-vectors.json");
 
-/// What the bodies of those requests that are said in words change in the live object: by their
-/// words, merge patches, as JSON.
+/// Merge patches with the effect of those request bodies that the vectors only describe in prose, as JSON.
+/// The key is the description.
 pub const CHANGES: &str = include_str!("../changes.json");
 
-/// What a kube-apiserver 1.36.3 answered to sequences of random requests about widgets, as JSON: after
-/// each request the code and the object or the error, without what differs from server to server. In
-/// owners, `time` says whether there is one.
+/// Responses of a kube-apiserver 1.36.3 to sequences of random requests for widgets, as JSON. Each has the
+/// code and the object or the error, without the parts that differ between servers. In managedFields, `time`
+/// says whether there is a time.
 pub const RECORDED: &str = include_str!("../recorded.json");
 
 const GROUP: &str = "lab.example.io";
 
-/// `Widget` in `v1`, which is stored, and in `v1beta1`, which clients should leave.
+/// Returns `Widget` in `v1`, which is stored, and in `v1beta1`, which is deprecated.
 ///
 /// # Errors
-/// When the schema is not structural.
+/// Returns an error if the schema is not structural.
 pub fn resources() -> Result<Vec<Resource>, InvalidSchema> {
     let older = Resource {
         deprecation: Some(format!("{GROUP}/v1beta1 Widget is deprecated; use {GROUP}/v1 Widget")),
-        conversion: Some(Arc::new(OtherName)),
+        conversion: Some(Arc::new(RenameOnlyConversion)),
         ..resource("v1beta1")?
     };
     Ok(vec![resource("v1")?, older])
@@ -67,17 +67,17 @@ fn resource(version: &str) -> Result<Resource, InvalidSchema> {
         columns: Vec::new(),
         selectable: Vec::new(),
         schema,
-        strategy: Arc::new(OnceSet),
+        strategy: Arc::new(WidgetStrategy),
         verbs: Vec::new(),
     })
 }
 
-/// The versions differ in name alone.
+/// Conversion between two versions that differ in their name only.
 #[derive(Debug)]
-struct OtherName;
+struct RenameOnlyConversion;
 
-impl OtherName {
-    fn named(mut object: Value, version: &str) -> Value {
+impl RenameOnlyConversion {
+    fn with_version(mut object: Value, version: &str) -> Value {
         if let Some(root) = object.as_object_mut() {
             root.insert("apiVersion".to_owned(), Value::from(format!("{GROUP}/{version}")));
         }
@@ -85,21 +85,21 @@ impl OtherName {
     }
 }
 
-impl Conversion for OtherName {
+impl Conversion for RenameOnlyConversion {
     fn stored(&self, object: Value) -> Result<Value, ConversionError> {
-        Ok(Self::named(object, "v1"))
+        Ok(Self::with_version(object, "v1"))
     }
 
     fn served(&self, object: Value) -> Result<Value, ConversionError> {
-        Ok(Self::named(object, "v1beta1"))
+        Ok(Self::with_version(object, "v1beta1"))
     }
 }
 
-/// `spec.immut` stays what it was when it was first set.
+/// Strategy with one rule: `spec.immut` cannot change once it is set.
 #[derive(Debug)]
-struct OnceSet;
+struct WidgetStrategy;
 
-impl Strategy for OnceSet {
+impl Strategy for WidgetStrategy {
     fn ignores_status(&self) -> bool {
         true
     }
