@@ -1,4 +1,4 @@
-//! A reboot and an upgrade through the API, and whether they were what they should be.
+//! Demo: reboots one machine and upgrades another through the API, and checks both results.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -11,16 +11,16 @@ use tests_openstack_simulator::Simulator;
 
 use crate::tree::NAMESPACE;
 
-/// Longest an operation may take here: the simulated cloud needs seconds.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Longest time for an operation: the simulated cloud needs seconds.
+const OPERATION_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Interval between two reads of an operation.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Reboots one machine, upgrades another, and checks both against the cloud's own log.
 pub(crate) async fn run(client: &Client, cloud: &Simulator) -> anyhow::Result<()> {
-    reboot(client, cloud).await.context("the reboot was not as it should be")?;
-    upgrade(client, cloud).await.context("the upgrade was not as it should be")
+    reboot(client, cloud).await.context("reboot of worker-0")?;
+    upgrade(client, cloud).await.context("upgrade of worker-1")
 }
 
 async fn reboot(client: &Client, cloud: &Simulator) -> anyhow::Result<()> {
@@ -31,7 +31,7 @@ async fn reboot(client: &Client, cloud: &Simulator) -> anyhow::Result<()> {
     let operation = post(client, machine, "reboot", &json!({"type": "Hard"})).await?;
     let operation = finished(client, &operation).await?;
     let made = calls(cloud, &before, "reboot").saturating_sub(count);
-    ensure!(made == 1, "Nova was asked for {made} reboots of server {before}, not for one");
+    ensure!(made == 1, "Nova received {made} reboots of server {before} instead of one");
     ensure!(server_of(client, machine).await? == before, "Machine {machine} has another server now");
     let name = operation.name_any();
     let seconds = started.elapsed().as_secs_f32();
@@ -53,10 +53,10 @@ async fn upgrade(client: &Client, cloud: &Simulator) -> anyhow::Result<()> {
     let operation = post(client, machine, "upgrade", &json!({"version": to})).await?;
     let operation = finished(client, &operation).await?;
     let made = calls(cloud, &before, "rebuild").saturating_sub(count);
-    ensure!(made == 1, "Nova was asked for {made} rebuilds of server {before}, not for one");
+    ensure!(made == 1, "Nova received {made} rebuilds of server {before} instead of one");
     let after = api.get(machine).await?;
     let version = after.spec.version.unwrap_or_default();
-    ensure!(version == to, "Machine {machine} says {version}, not {to}");
+    ensure!(version == to, "Machine {machine} has version {version} instead of {to}");
     ensure!(server_of(client, machine).await? == before, "Machine {machine} has another server now");
     let name = operation.name_any();
     let seconds = started.elapsed().as_secs_f32();
@@ -67,18 +67,23 @@ async fn upgrade(client: &Client, cloud: &Simulator) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Asks for an operation.
-async fn post(client: &Client, machine: &str, verb: &str, body: &Value) -> anyhow::Result<MachineOperation> {
-    let path = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/machines/{machine}/{verb}");
+/// Calls an action, and returns the operation that it creates.
+async fn post(
+    client: &Client,
+    machine: &str,
+    action: &str,
+    body: &Value,
+) -> anyhow::Result<MachineOperation> {
+    let path = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/machines/{machine}/{action}");
     let request = http::Request::post(path).header("content-type", "application/json");
     Ok(client.request(request.body(serde_json::to_vec(body)?)?).await?)
 }
 
-/// Waits until an operation is over, and fails unless it is Complete.
+/// Waits until an operation has finished, and fails unless it is Complete.
 async fn finished(client: &Client, operation: &MachineOperation) -> anyhow::Result<MachineOperation> {
     let api: Api<MachineOperation> = Api::namespaced(client.clone(), NAMESPACE);
     let name = operation.name_any();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + OPERATION_TIMEOUT;
     loop {
         let operation = api.get(&name).await?;
         let status = operation.status.clone().unwrap_or_default();
@@ -90,14 +95,14 @@ async fn finished(client: &Client, operation: &MachineOperation) -> anyhow::Resu
             Some(OperationPhase::Complete) => return Ok(operation),
             Some(OperationPhase::Failed | OperationPhase::Cancelled) => bail!("{name}: {}", message()),
             _ if Instant::now() > end => {
-                bail!("{name} is not over after {} s: {}", PATIENCE.as_secs(), message())
+                bail!("{name} has not finished after {} s: {}", OPERATION_TIMEOUT.as_secs(), message())
             }
-            _ => tokio::time::sleep(PAUSE).await,
+            _ => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 }
 
-/// The id of a Machine's server.
+/// Returns the id of a Machine's Nova server.
 async fn server_of(client: &Client, machine: &str) -> anyhow::Result<String> {
     let api: Api<Machine> = Api::namespaced(client.clone(), NAMESPACE);
     let provider_id = api.get(machine).await?.spec.provider_id;
@@ -105,16 +110,16 @@ async fn server_of(client: &Client, machine: &str) -> anyhow::Result<String> {
     id.with_context(|| format!("Machine {machine} has no providerID"))
 }
 
-/// How often the cloud was asked for an action on a server, by its own log.
+/// Counts the successful calls of an action on a Nova server, according to the cloud's own log.
 fn calls(cloud: &Simulator, server: &str, action: &str) -> usize {
     let log = cloud.log();
-    let asked = log.iter().filter(|call| {
+    let calls = log.iter().filter(|call| {
         call.action.as_deref() == Some(action) && call.path.contains(server) && call.status < 300
     });
-    asked.count()
+    calls.count()
 }
 
-/// `v1.29.0` to `v1.30.0`.
+/// Returns the next minor version: `v1.29.0` gives `v1.30.0`.
 fn next_minor(version: &str) -> Option<String> {
     let mut parts = version.trim_start_matches('v').split('.');
     let (major, minor) = (parts.next()?, parts.next()?.parse::<u32>().ok()?);

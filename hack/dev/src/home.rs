@@ -1,27 +1,29 @@
-//! The directory that holds all state, for one at a time.
+//! Directory that holds all state of one running instance.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// A directory that nobody else uses while this lives.
+/// State directory, locked against other instances until this is dropped.
 pub(crate) struct Home {
     directory: PathBuf,
     _lock: File,
 }
 
 impl Home {
-    /// Takes the directory, making it where it is absent. `fresh`: empties it first.
+    /// Locks the directory, and creates it if it is absent. With `fresh`, all earlier state is removed.
     pub(crate) fn take(directory: &Path, fresh: bool) -> anyhow::Result<Self> {
         let shown = directory.display();
-        std::fs::create_dir_all(directory).with_context(|| format!("{shown} cannot be made"))?;
+        std::fs::create_dir_all(directory).with_context(|| format!("{shown} cannot be created"))?;
         let path = directory.join("lock");
         let lock = File::create(&path).with_context(|| format!("{shown} cannot be written to"))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                bail!("another `cargo xtask dev` runs in {shown}. End it first; one directory holds one")
+                bail!(
+                    "another `cargo xtask dev` uses {shown}. Stop it first: each instance needs a directory of its own"
+                )
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("{} cannot be locked", path.display()));
@@ -33,12 +35,12 @@ impl Home {
         Ok(Self { directory: directory.to_owned(), _lock: lock })
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// A file in it, as one would type it from the checkout.
+    /// Returns the path of a file as a user types it in the checkout.
     pub(crate) fn shown(&self, name: &str) -> String {
         let path = self.path(name);
         let here = std::env::current_dir().unwrap_or_default();
@@ -46,7 +48,7 @@ impl Home {
     }
 }
 
-/// Removes everything but the lock.
+/// Removes everything except the lock file.
 fn empty(directory: &Path, lock: &Path) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
@@ -60,10 +62,12 @@ fn empty(directory: &Path, lock: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails when somebody serves on an address already.
+/// Fails if the address is in use.
 pub(crate) fn is_free(address: &str, advice: &str) -> anyhow::Result<()> {
     match std::net::TcpListener::bind(address) {
         Ok(_) => Ok(()),
-        Err(error) => bail!("{address} cannot be served on: {error}. Stop what has the port; {advice}"),
+        Err(error) => bail!(
+            "the server cannot listen on {address}: {error}. Stop the process that uses the port; {advice}"
+        ),
     }
 }

@@ -1,5 +1,5 @@
-//! A Capstan to play with: the server, a simulated OpenStack, and a cluster of three machines.
-//! `cargo xtask dev` builds both and runs this.
+//! Capstan for trying out: the server, a simulated OpenStack, and a cluster of three machines. `cargo xtask
+//! dev` builds both and runs this program.
 
 mod demo;
 mod home;
@@ -18,35 +18,35 @@ use tests_openstack_simulator::{Simulator, SimulatorOptions};
 use home::Home;
 use server::Server;
 
-/// Where the simulated OpenStack answers: the credentials of the example name it.
+/// Address of the simulated OpenStack, which the credentials of the example name.
 const CLOUD: &str = "127.0.0.1:15000";
 
-/// Starts Capstan and a simulated OpenStack, and makes the cluster of manifests/examples/quickstart.yaml.
+/// Starts Capstan and a simulated OpenStack, and creates the cluster of manifests/examples/quickstart.yaml
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask dev")]
 pub(crate) struct Arguments {
     /// Port of the API server
     #[arg(long, default_value_t = 7443)]
     port: u16,
-    /// Throw the state of earlier runs away first
+    /// Delete the state of earlier runs first
     #[arg(long)]
     fresh: bool,
-    /// Reboot a machine and upgrade another, check what came of it, and end
+    /// Reboot one machine, upgrade another, check both results, and exit
     #[arg(long)]
     demo: bool,
     /// Directory for all state
     #[arg(long, hide = true)]
     home: PathBuf,
-    /// The server's binary
+    /// Path of the server's binary
     #[arg(long, hide = true)]
     binary: PathBuf,
-    /// The manifest to apply
+    /// Path of the manifest to apply
     #[arg(long, hide = true)]
     manifest: PathBuf,
 }
 
 fn main() -> ExitCode {
-    // Cannot fail: nobody has installed another before.
+    // This cannot fail: no other provider is installed before.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let arguments = Arguments::parse();
     let runtime = match tokio::runtime::Runtime::new() {
@@ -68,8 +68,8 @@ fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let home = Home::take(&arguments.home, arguments.fresh)?;
     let address = format!("127.0.0.1:{}", arguments.port);
-    home::is_free(&address, "give another with --port")?;
-    home::is_free(CLOUD, "the example's credentials lead there, so it must be free")?;
+    home::is_free(&address, "or choose another port with --port")?;
+    home::is_free(CLOUD, "the example's credentials use this address, so it must be free")?;
     let options = SimulatorOptions {
         listen: CLOUD.parse()?,
         state_file: Some(home.path("openstack.json")),
@@ -82,7 +82,7 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         interrupted = tokio::signal::ctrl_c() => interrupted.map_err(anyhow::Error::from),
     };
     server.stop().await;
-    result.and(cloud.shutdown().await.context("the simulated OpenStack did not keep its state"))
+    result.and(cloud.shutdown().await.context("the simulated OpenStack could not save its state"))
 }
 
 async fn session(
@@ -108,12 +108,12 @@ async fn session(
     Err(server.ended().await)
 }
 
-/// Three things to try.
+/// Returns three commands to try.
 fn suggestions(kubeconfig: &str) -> String {
     let kubectl = format!("kubectl --kubeconfig {kubeconfig}");
     let machines = "/apis/cluster.x-k8s.io/v1beta2/namespaces/quickstart/machines";
     format!(
-        "Everything is up; Ctrl-C ends it, and the next start finds it again. In another terminal, try:\n\n  \
+        "The cluster is ready. Ctrl-C stops everything; the next start continues with the same state. In another terminal, try:\n\n  \
          {kubectl} get machines,machineoperations -n quickstart\n  \
          echo '{{\"type\": \"Hard\"}}' | {kubectl} create --raw {machines}/worker-0/reboot -f -\n  \
          echo '{{\"version\": \"v1.30.0\"}}' | {kubectl} create --raw {machines}/worker-1/upgrade -f -"

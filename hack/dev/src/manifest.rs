@@ -1,4 +1,4 @@
-//! Applies a manifest: creates what is absent, and leaves what is there as it has become.
+//! Manifest applier: creates absent objects, and leaves existing ones unchanged.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::core::TypeMeta;
 use kube::{Api, Client, ResourceExt};
 
-/// Creates every document of a file.
+/// Creates every document of a file that does not exist yet.
 pub(crate) async fn apply(client: &Client, path: &Path) -> anyhow::Result<()> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("{shown} cannot be read"))?;
@@ -31,7 +31,7 @@ async fn apply_one(client: &Client, object: &DynamicObject) -> anyhow::Result<()
         None => Api::all_with(client.clone(), &resource),
     };
     match api.create(&PostParams::default(), object).await {
-        // Of an earlier run; upgraded since, perhaps.
+        // The object is from an earlier run, and may have been upgraded since.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         result => Ok(result.map(|_| ())?),
     }

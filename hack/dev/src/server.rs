@@ -1,4 +1,4 @@
-//! The server, as a child of this process.
+//! Capstan server as a child process.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use tokio::process::{Child, Command};
 
 use crate::home::Home;
 
-/// Longest a start may take before something is wrong.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest time from start to the first connection.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest an orderly end may take.
-const GRACE: Duration = Duration::from_secs(15);
+/// Longest time for a graceful shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Lines of the log that are shown when the server ended by itself.
-const LAST_WORDS: usize = 10;
+/// Number of log lines that are shown if the server exits by itself.
+const SHOWN_LOG_LINES: usize = 10;
 
 /// A running server.
 pub(crate) struct Server {
@@ -30,39 +30,44 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it.
+    /// Starts the server.
     pub(crate) fn start(binary: &Path, home: &Home, address: &str) -> anyhow::Result<Self> {
         let log = home.path("capstan.log");
         let file = File::create(&log).with_context(|| format!("{} cannot be written", log.display()))?;
         let mut command = Command::new(binary);
         command.args(["serve", "--listen", address, "--data-dir"]).arg(home.path("data"));
-        // In a group of its own: Ctrl-C is for us, who then end it in order.
+        // The server gets a process group of its own: Ctrl-C reaches this process only, which then shuts it
+        // down.
         command.process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).env("NO_COLOR", "1");
         let child = command.spawn().with_context(|| format!("{} cannot be run", binary.display()))?;
         Ok(Self { child, binary: binary.to_owned(), address: address.to_owned(), log })
     }
 
-    /// Where it answers.
+    /// Returns the server's URL.
     pub(crate) fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// Waits until it answers, and writes a kubeconfig.
+    /// Waits until the server accepts connections, and writes a kubeconfig.
     pub(crate) async fn ready(&mut self, home: &Home) -> anyhow::Result<Client> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + START_TIMEOUT;
         while tokio::net::TcpStream::connect(&self.address).await.is_err() {
             self.check()?;
             if Instant::now() > end {
-                bail!("the server did not answer on {} within {} s", self.address, PATIENCE.as_secs());
+                bail!(
+                    "the server did not accept connections on {} within {} s",
+                    self.address,
+                    START_TIMEOUT.as_secs()
+                );
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let mut mint = Command::new(&self.binary);
         mint.args(["kubeconfig", "--server", &self.url(), "--data-dir"]).arg(home.path("data"));
-        let output = mint.output().await.context("a kubeconfig cannot be made")?;
+        let output = mint.output().await.context("a kubeconfig cannot be created")?;
         if !output.status.success() {
-            bail!("a kubeconfig cannot be made: {}", String::from_utf8_lossy(&output.stderr).trim());
+            bail!("a kubeconfig cannot be created: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
         let path = home.path("kubeconfig");
         std::fs::write(&path, &output.stdout)
@@ -72,34 +77,34 @@ impl Server {
         Ok(Client::try_from(config)?)
     }
 
-    /// Fails when it is over, with its last words.
+    /// Fails if the server has exited, with the last lines of its log.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         match self.child.try_wait()? {
-            Some(status) => Err(self.obituary(&status.to_string())),
+            Some(status) => Err(self.exit_error(&status.to_string())),
             None => Ok(()),
         }
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the server exits by itself.
     pub(crate) async fn ended(&mut self) -> anyhow::Error {
         match self.child.wait().await {
-            Ok(status) => self.obituary(&status.to_string()),
+            Ok(status) => self.exit_error(&status.to_string()),
             Err(error) => error.into(),
         }
     }
 
-    fn obituary(&self, status: &str) -> anyhow::Error {
+    fn exit_error(&self, status: &str) -> anyhow::Error {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
-        let last = lines.get(lines.len().saturating_sub(LAST_WORDS)..).unwrap_or_default().join("\n  ");
-        anyhow!("the server ended ({status}); its last words:\n  {last}")
+        let last = lines.get(lines.len().saturating_sub(SHOWN_LOG_LINES)..).unwrap_or_default().join("\n  ");
+        anyhow!("the server exited ({status}); the last lines of its log:\n  {last}")
     }
 
-    /// Asks it to end, and sees that it does.
+    /// Sends SIGTERM, and kills the server if it does not exit in time.
     pub(crate) async fn stop(&mut self) {
         let Some(id) = self.child.id() else { return };
         let _ = Command::new("kill").arg(id.to_string()).status().await;
-        if tokio::time::timeout(GRACE, self.child.wait()).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.child.wait()).await.is_err() {
             let _ = self.child.kill().await;
         }
     }

@@ -1,4 +1,4 @@
-//! The cluster as a tree, while it comes up.
+//! Tree view of the cluster while it is created.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -13,25 +13,26 @@ use crate::server::Server;
 /// The namespace of the example.
 pub(crate) const NAMESPACE: &str = "quickstart";
 
-/// Between two looks: as often as an eye takes it for live.
-const PAUSE: Duration = Duration::from_millis(250);
+/// Interval between two reads: short enough to look live.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Longest until everything is up: a slow machine needs a tenth of it.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// Longest time until the cluster is ready: a slow machine needs a tenth of it.
+const READY_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// One line of the tree.
-struct Line {
+struct TreeLine {
     text: String,
     done: bool,
 }
 
-/// Shows the tree until everything is up. `live`: in place; else each line when it changes.
+/// Shows the tree until the cluster is ready. With `live`, the tree is redrawn in place; otherwise each
+/// changed line is printed.
 pub(crate) async fn follow(client: &Client, server: &mut Server, live: bool) -> anyhow::Result<()> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + READY_TIMEOUT;
     let mut shown: Vec<String> = Vec::new();
     loop {
         server.check()?;
-        let lines = look(client).await?;
+        let lines = read(client).await?;
         let texts: Vec<String> = lines.iter().map(|line| line.text.clone()).collect();
         draw(&shown, &texts, live)?;
         shown = texts;
@@ -41,12 +42,12 @@ pub(crate) async fn follow(client: &Client, server: &mut Server, live: bool) -> 
         if Instant::now() > end {
             let waiting = lines.iter().filter(|line| !line.done).map(|line| line.text.as_str());
             bail!(
-                "not everything came up within {} s:\n{}",
-                PATIENCE.as_secs(),
+                "the cluster is not ready after {} s; not ready are:\n{}",
+                READY_TIMEOUT.as_secs(),
                 waiting.collect::<Vec<_>>().join("\n")
             );
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -57,7 +58,7 @@ fn draw(shown: &[String], lines: &[String], live: bool) -> anyhow::Result<()> {
     let mut out = std::io::stderr().lock();
     if live {
         if !shown.is_empty() {
-            // Up to the first line of the tree, and away with all below.
+            // Moves up to the first line of the tree, and clears everything below.
             write!(out, "\x1b[{}A\x1b[J", shown.len())?;
         }
         for line in lines {
@@ -72,13 +73,13 @@ fn draw(shown: &[String], lines: &[String], live: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn look(client: &Client) -> anyhow::Result<Vec<Line>> {
+async fn read(client: &Client) -> anyhow::Result<Vec<TreeLine>> {
     let all = ListParams::default();
     let clusters: Api<Cluster> = Api::namespaced(client.clone(), NAMESPACE);
     let machines: Api<Machine> = Api::namespaced(client.clone(), NAMESPACE);
     let networks: Api<OpenStackCluster> = Api::namespaced(client.clone(), NAMESPACE);
     let servers: Api<OpenStackMachine> = Api::namespaced(client.clone(), NAMESPACE);
-    let mut lines: Vec<Line> = clusters.list(&all).await?.iter().map(cluster).collect();
+    let mut lines: Vec<TreeLine> = clusters.list(&all).await?.iter().map(cluster).collect();
     lines.extend(networks.list(&all).await?.iter().map(network));
     let machines = machines.list(&all).await?.items;
     let servers = servers.list(&all).await?.items;
@@ -92,13 +93,13 @@ async fn look(client: &Client) -> anyhow::Result<Vec<Line>> {
     Ok(lines)
 }
 
-fn row(done: bool, prefix: &str, kind: &str, name: &str, state: &str, more: &str) -> Line {
+fn row(done: bool, prefix: &str, kind: &str, name: &str, state: &str, more: &str) -> TreeLine {
     let sign = if done { "●" } else { "○" };
     let name = format!("{prefix}{sign} {kind} {name}");
-    Line { text: format!("{name:<44} {state:<13} {more}").trim_end().to_owned(), done }
+    TreeLine { text: format!("{name:<44} {state:<13} {more}").trim_end().to_owned(), done }
 }
 
-fn cluster(cluster: &Cluster) -> Line {
+fn cluster(cluster: &Cluster) -> TreeLine {
     let phase = cluster.status.as_ref().and_then(|status| status.phase);
     let phase = phase.map(|phase| format!("{phase:?}")).unwrap_or_default();
     let endpoint = cluster.spec.control_plane_endpoint.clone().unwrap_or_default();
@@ -109,7 +110,7 @@ fn cluster(cluster: &Cluster) -> Line {
     row(phase == "Provisioned", "", "Cluster", &cluster.name_any(), &phase, &endpoint)
 }
 
-fn network(network: &OpenStackCluster) -> Line {
+fn network(network: &OpenStackCluster) -> TreeLine {
     let ready = network.condition("Ready");
     let status = network.status.as_ref().and_then(|status| status.network.as_ref());
     let subnet = status.and_then(|it| it.subnets.as_ref()).and_then(|subnets| subnets.first());
@@ -123,7 +124,7 @@ fn network(network: &OpenStackCluster) -> Line {
     row(done, "├─ ", "OpenStackCluster", &network.name_any(), if done { "Ready" } else { "Creating" }, &more)
 }
 
-fn machine_line(branch: &str, machine: &Machine) -> Line {
+fn machine_line(branch: &str, machine: &Machine) -> TreeLine {
     let phase = machine.status.as_ref().and_then(|status| status.phase);
     let done = matches!(phase, Some(MachinePhase::Provisioned | MachinePhase::Running));
     let phase = phase.map(|phase| format!("{phase:?}")).unwrap_or_default();
@@ -131,7 +132,7 @@ fn machine_line(branch: &str, machine: &Machine) -> Line {
     row(done, &format!("{branch} "), "Machine", &machine.name_any(), &phase, version)
 }
 
-fn server_line(trunk: &str, server: &OpenStackMachine) -> Line {
+fn server_line(trunk: &str, server: &OpenStackMachine) -> TreeLine {
     let status = server.status.clone().unwrap_or_default();
     let ready = server.condition("Ready");
     let done = ready.is_some_and(apiserver_types::Condition::holds);
