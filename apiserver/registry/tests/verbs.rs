@@ -201,7 +201,8 @@ async fn verbs_are_found_in_discovery_and_described() {
 }
 
 /// Subresource, value of `spec.action`, and kind of the body of each action without parameters.
-const WITHOUT_PARAMETERS: &[(&str, &str, &str)] = &[("poweroff", "PowerOff", "MachinePowerOff")];
+const WITHOUT_PARAMETERS: &[(&str, &str, &str)] =
+    &[("poweroff", "PowerOff", "MachinePowerOff"), ("poweron", "PowerOn", "MachinePowerOn")];
 
 #[tokio::test]
 async fn an_action_without_parameters_takes_the_common_fields_only() {

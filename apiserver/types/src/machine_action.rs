@@ -143,6 +143,8 @@ actions! {
     }
     /// Stops the server.
     PowerOff("poweroff", MachinePowerOff: NoParameters) {}
+    /// Starts the server.
+    PowerOn("poweron", MachinePowerOn: NoParameters) {}
 }
 
 wire! {
