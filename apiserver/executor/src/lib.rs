@@ -7,6 +7,7 @@
 //!
 //! So what is in a group shares one thread at a time, and must not take long.
 
+mod supervised;
 mod time_slice;
 mod wake_state;
 
@@ -24,6 +25,7 @@ use futures::{FutureExt, StreamExt};
 use hyper::rt::Executor;
 use tokio::task::coop;
 
+pub use crate::supervised::{Supervisor, TaskFailure, TaskName, spawn_detached, spawn_joined};
 use crate::time_slice::Turn;
 use crate::wake_state::{Part, Woken};
 
