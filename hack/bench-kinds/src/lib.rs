@@ -1,5 +1,5 @@
-//! The objects that servers are loaded with: a Machine as a running cluster has it, and for the Go server of
-//! the aggregated kind its own Flunder, made as large.
+//! Objects of the benchmark: a Machine as in a running cluster, and a Flunder of the same size for the Go
+//! project's aggregated sample server.
 
 mod template;
 
@@ -9,9 +9,9 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use template::{Fields, NAME, NAMESPACE, REVISION, SHARD, TURN, Template};
+use template::{Fields, ITERATION, NAME, NAMESPACE, REVISION, SHARD, Template};
 
-/// What is created, read and changed.
+/// Kind of the objects that are created, read and changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// `cluster.x-k8s.io/v1beta2` Machine
@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Path of the objects of a namespace.
+    /// Returns the path of the objects of a namespace.
     pub fn collection(self, namespace: &str) -> String {
         let (group_version, resource) = match self {
             Self::Machine => ("cluster.x-k8s.io/v1beta2", "machines"),
@@ -30,36 +30,36 @@ impl Kind {
         format!("/apis/{group_version}/namespaces/{namespace}/{resource}")
     }
 
-    /// Path of what holds an object's status.
+    /// Returns the path through which an object's status is written.
     pub fn status(self, namespace: &str, name: &str) -> String {
         let object = format!("{}/{name}", self.collection(namespace));
         match self {
             Self::Machine => format!("{object}/status"),
-            // It has no such subresource.
+            // A Flunder has no status subresource.
             Self::Flunder => object,
         }
     }
 
-    /// An object as it is created.
+    /// Returns an object in the form in which it is created.
     pub fn object(self, namespace: &str, name: &str) -> Bytes {
         self.templates().created.filled(fields(namespace, name, "", 0))
     }
 
-    /// The object with its `turn`th status, as a controller writes it.
-    pub fn with_status(self, namespace: &str, name: &str, revision: &str, turn: u64) -> Bytes {
-        self.templates().with_status.filled(fields(namespace, name, revision, turn))
+    /// Returns the object with the status of one iteration, as a controller writes it.
+    pub fn with_status(self, namespace: &str, name: &str, revision: &str, iteration: u64) -> Bytes {
+        self.templates().with_status.filled(fields(namespace, name, revision, iteration))
     }
 
-    /// A merge patch that changes one annotation.
-    pub fn patch(turn: u64) -> Bytes {
+    /// Returns a merge patch that changes one annotation.
+    pub fn patch(iteration: u64) -> Bytes {
         Bytes::from(
-            json!({"metadata": {"annotations": {"lab.example.com/turn": turn.to_string()}}}).to_string(),
+            json!({"metadata": {"annotations": {"lab.example.com/turn": iteration.to_string()}}}).to_string(),
         )
     }
 
-    /// The configuration that a delivery tool applies for the `turn`th time.
-    pub fn configuration(self, namespace: &str, name: &str, turn: u64) -> Bytes {
-        self.templates().configuration.filled(fields(namespace, name, "", turn))
+    /// Returns the configuration that a delivery tool applies in one iteration.
+    pub fn configuration(self, namespace: &str, name: &str, iteration: u64) -> Bytes {
+        self.templates().configuration.filled(fields(namespace, name, "", iteration))
     }
 
     fn templates(self) -> &'static Templates {
@@ -72,7 +72,7 @@ impl Kind {
     }
 }
 
-/// What is sent of a kind, with marks for what differs.
+/// Templates of the bodies for one kind, with a placeholder for each variable value.
 #[derive(Debug)]
 struct Templates {
     created: Template,
@@ -93,7 +93,7 @@ impl Templates {
             }
         }
         let mut configuration = created.clone();
-        configuration["metadata"]["labels"]["lab.example.com/commit"] = format!("c{TURN}").into();
+        configuration["metadata"]["labels"]["lab.example.com/commit"] = format!("c{ITERATION}").into();
         Self {
             created: Template::new(&created),
             with_status: Template::new(&with_status),
@@ -102,9 +102,9 @@ impl Templates {
     }
 }
 
-fn fields<'a>(namespace: &'a str, name: &'a str, revision: &'a str, turn: u64) -> Fields<'a> {
+fn fields<'a>(namespace: &'a str, name: &'a str, revision: &'a str, iteration: u64) -> Fields<'a> {
     let number = name.rsplit('-').next().and_then(|number| number.parse::<usize>().ok());
-    Fields { namespace, name, shard: number.unwrap_or(0) % SHARDS, revision, turn }
+    Fields { namespace, name, shard: number.unwrap_or(0) % SHARDS, revision, iteration }
 }
 
 fn object(kind: Kind) -> Value {
@@ -115,7 +115,7 @@ fn object(kind: Kind) -> Value {
             "spec": machine_spec()}),
         Kind::Flunder => {
             let mut metadata = metadata;
-            // As many bytes as the spec of a Machine.
+            // The annotation has as many bytes as the spec of a Machine.
             metadata["annotations"] = json!({"lab.example.com/spec": machine_spec().to_string()});
             json!({"apiVersion": "wardle.example.com/v1alpha1", "kind": "Flunder", "metadata": metadata,
                 "spec": {"reference": NAME, "referenceType": "Flunder"}})
@@ -123,10 +123,10 @@ fn object(kind: Kind) -> Value {
     }
 }
 
-/// Values of the label that lists select by.
+/// Number of values of the label by which lists select.
 pub const SHARDS: usize = 100;
 
-/// Labels: one in [`SHARDS`] has the same shard.
+/// Returns the labels: one object in [`SHARDS`] has the same shard.
 fn labels() -> Value {
     json!({
         "cluster.x-k8s.io/cluster-name": "production",
@@ -179,7 +179,7 @@ fn machine_status() -> Value {
             condition("Ready", "Ready", String::new()),
             condition("UpToDate", "UpToDate", String::new()),
             condition("BootstrapConfigReady", "Ready", String::new()),
-            condition("InfrastructureReady", "Ready", format!("seen {TURN} times")),
+            condition("InfrastructureReady", "Ready", format!("seen {ITERATION} times")),
             condition("NodeHealthy", "NodeHealthy", String::new()),
             condition("NodeReady", "NodeReady", "* Node.Ready: kubelet is posting ready status".to_owned()),
             condition("Paused", "NotPaused", String::new()),

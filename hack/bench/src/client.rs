@@ -1,4 +1,4 @@
-//! HTTP/2 over verified TLS with a client certificate, as client-go speaks it.
+//! HTTP/2 client over verified TLS with a client certificate, like client-go.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// What client-go's HTTP/2 gives a stream before the server must wait for it.
+/// Flow-control window that client-go's HTTP/2 gives each stream.
 const STREAM_WINDOW: u32 = 4 << 20;
 
-/// The same for a whole connection.
+/// Flow-control window that client-go's HTTP/2 gives a connection.
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
-/// Bytes taken from a socket at a time. By itself TLS asks for four KiB, and what a hundred watchers are told would be more
-/// than a hundred system calls.
-const READ_AT_A_TIME: usize = 64 << 10;
+/// Size of one read from a socket, in bytes. By default TLS reads four KiB, and the events of a hundred
+/// watches would take more than a hundred system calls.
+const READ_SIZE: usize = 64 << 10;
 
-/// Which server, as whom.
+/// Server to load, and the credentials of its user.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
     /// `host:port` of the server
@@ -45,20 +45,20 @@ pub(crate) struct Target {
     pub(crate) key: PathBuf,
 }
 
-/// One connection. Clones share it.
+/// One connection, which its clones share.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     sender: SendRequest<Full<Bytes>>,
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to the server.
     pub(crate) async fn connect(target: &Target) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(&target.server).await?;
         stream.set_nodelay(true)?;
         let host = target.server.rsplit_once(':').map_or(target.server.as_str(), |(host, _)| host);
         let name = ServerName::try_from(host.to_owned())?;
-        let stream = BufReader::with_capacity(READ_AT_A_TIME, stream);
+        let stream = BufReader::with_capacity(READ_SIZE, stream);
         let tls = TlsConnector::from(Arc::new(configuration(target)?)).connect(name, stream).await?;
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
@@ -67,29 +67,33 @@ impl Client {
         Ok(Self { sender })
     }
 
-    /// Sends a request; the answer's body is still to come.
+    /// Sends a request, and returns the response without reading its body.
     pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Response<Incoming>> {
         self.sender.ready().await?;
         Ok(self.sender.send_request(request).await?)
     }
 
-    /// Sends a request and takes in the answer.
-    pub(crate) async fn ask(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<(StatusCode, Bytes)> {
+    /// Sends a request, and reads the response.
+    pub(crate) async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> anyhow::Result<(StatusCode, Bytes)> {
         let response = self.send(request).await?;
         let status = response.status();
         Ok((status, response.into_body().collect().await?.to_bytes()))
     }
 
-    /// The same; anything but success is an error with the server's words.
+    /// Sends a request, and reads the response. A status other than success is an error with the response's
+    /// body.
     pub(crate) async fn expect(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Bytes> {
         let line = format!("{} {}", request.method(), request.uri());
-        let (status, body) = self.ask(request).await?;
+        let (status, body) = self.exchange(request).await?;
         ensure!(status.is_success(), "{line}: {status} {}", String::from_utf8_lossy(&body));
         Ok(body)
     }
 }
 
-/// A request with a body of this type, or none.
+/// Builds a request with a body of this content type, or without a body.
 pub(crate) fn request(
     target: &Target,
     method: Method,
@@ -107,8 +111,8 @@ pub(crate) fn request(
 
 fn configuration(target: &Target) -> anyhow::Result<ClientConfig> {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-    // As Go's clients do: a server that leaves the choice to its client is to take no other cipher than one that
-    // chooses by itself, as kube-apiserver does.
+    // The order of Go's clients. A server that leaves the choice of the cipher to the client must not use
+    // another one than a server that chooses itself, such as kube-apiserver.
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&target.ca)? {
@@ -124,7 +128,7 @@ fn configuration(target: &Target) -> anyhow::Result<ClientConfig> {
     Ok(configuration)
 }
 
-/// The certificates in a file.
+/// Reads the certificates of a file.
 pub(crate) fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)

@@ -1,4 +1,4 @@
-//! Copies of one stored object, written into etcd as its server would have stored them.
+//! Writer of copies of one stored object into etcd, in the format in which the server stored it.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -11,10 +11,11 @@ use storage_etcd::compression::{compress, expand};
 
 use bench_kinds::SHARDS;
 
-/// Of so many keys that were written last one is the object: servers write little else.
+/// Number of recently written keys to search: the object is among them, because servers write few other keys.
 const LATEST: i64 = 100;
 
-/// Writes copies of the object `first` of a namespace, which was just written, each with a name and a uid of its own.
+/// Writes copies of the object `first` of a namespace, which was just written. Each copy has a name and a uid
+/// of its own.
 pub(crate) async fn copies(
     etcd: &str,
     namespace: &str,
@@ -50,7 +51,8 @@ pub(crate) async fn copies(
     Ok(())
 }
 
-/// The key with this end, and its value. Several servers may have such a key: it is the one written last.
+/// Finds the key with this suffix, and its value. If several servers have such a key, the last written one is
+/// returned.
 async fn find(client: &Client, end: &str) -> anyhow::Result<(String, Bytes)> {
     let mut client = client.kv_client();
     let latest = GetOptions::new().with_prefix().with_keys_only().with_limit(LATEST);
@@ -59,11 +61,11 @@ async fn find(client: &Client, end: &str) -> anyhow::Result<(String, Bytes)> {
     let found = keys.kvs().iter().find(|entry| entry.key().ends_with(end.as_bytes()));
     let key = found.with_context(|| format!("no key ends with {end}"))?.key_str()?.to_owned();
     let value = client.get(key.as_str(), None).await?;
-    let value = value.kvs().first().context("the object has gone")?.value().to_vec();
+    let value = value.kvs().first().context("the object was deleted")?.value().to_vec();
     Ok((key, Bytes::from(value)))
 }
 
-/// The object's uid: as long as every uid.
+/// Returns the object's uid, which has the length of every uid.
 fn uid(value: &str) -> Option<&str> {
     let (_, rest) = value.split_once("\"uid\":\"")?;
     rest.get(..36)

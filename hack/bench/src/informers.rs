@@ -1,4 +1,4 @@
-//! Many informers that start at once, with WatchList.
+//! Informer benchmark: many informers that start at once, with WatchList.
 
 use std::time::Instant;
 
@@ -14,10 +14,10 @@ use crate::measured::Latencies;
 use crate::process::Processes;
 use bench_kinds::Kind;
 
-/// Informers that share a connection: one program's.
+/// Informers on one connection, as in one program.
 const PER_CONNECTION: usize = 10;
 
-/// What the bookmark that ends the initial events has, and nothing else.
+/// Annotation that only the bookmark after the initial events has.
 const END: &[u8] = b"k8s.io/initial-events-end";
 
 #[derive(Debug, Args)]
@@ -26,18 +26,18 @@ pub(crate) struct Arguments {
     target: Target,
     #[command(flatten)]
     processes: Processes,
-    /// Of which kind
+    /// Kind of the objects
     #[arg(long, default_value = "machine")]
     kind: Kind,
-    /// Of which namespace
+    /// Namespace of the objects
     #[arg(long)]
     namespace: String,
-    /// How many
+    /// Number of informers
     #[arg(long, default_value_t = 100)]
     informers: usize,
 }
 
-/// Starts them all, and tells how long each took until it had everything.
+/// Starts all informers, and measures the time until each one has all objects.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let mut clients = Vec::new();
     for _ in 0..arguments.informers.div_ceil(PER_CONNECTION) {
@@ -47,7 +47,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
         "{}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
         arguments.kind.collection(&arguments.namespace)
     );
-    arguments.processes.forget_peak();
+    arguments.processes.reset_peak();
     let memory = arguments.processes.memory("server")?;
     let before = arguments.processes.read()?;
     let started = Instant::now();
@@ -69,7 +69,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
         "used": used, "memoryBefore": memory, "memory": arguments.processes.memory("server")?}))
 }
 
-/// Until the bookmark that says that everything has come.
+/// Reads a watch up to the bookmark that ends the initial events.
 async fn synchronize(
     mut client: Client,
     target: Target,
@@ -82,7 +82,8 @@ async fn synchronize(
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
         bytes += data.len();
-        // The mark may lie across two frames; it is in the last event, so near the end of what came.
+        // The annotation may lie across two frames. It is in the last event, so near the end of the received
+        // bytes.
         let from = data.len().saturating_sub(4096);
         tail.extend_from_slice(&data[from..]);
         if tail.windows(END.len()).any(|window| window == END) {
@@ -91,5 +92,5 @@ async fn synchronize(
         let keep = tail.len().saturating_sub(END.len());
         tail.drain(..keep);
     }
-    bail!("the watch ended before everything had come")
+    bail!("the watch ended before its initial events were complete")
 }

@@ -1,4 +1,5 @@
-//! Lists of a namespace: whole, plain and compressed, in chunks, by label, metadata alone, as a Table.
+//! List benchmark: lists of a namespace, whole, compressed, in chunks, by label, as metadata only and as a
+//! Table.
 
 use std::time::{Duration, Instant};
 
@@ -22,19 +23,19 @@ pub(crate) struct Arguments {
     target: Target,
     #[command(flatten)]
     processes: Processes,
-    /// Of which kind
+    /// Kind of the objects
     #[arg(long, default_value = "machine")]
     kind: Kind,
-    /// Of which namespace
+    /// Namespace of the objects
     #[arg(long)]
     namespace: String,
-    /// Those who read at the same time, each over a connection of its own
+    /// Number of concurrent readers, each with a connection of its own
     #[arg(long, default_value_t = 1)]
     readers: usize,
-    /// For how long they begin another one; each reads at least once
+    /// Seconds in which a reader starts new lists; each reads at least once
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// How
+    /// Forms of the list
     #[arg(
         long,
         value_delimiter = ',',
@@ -46,12 +47,12 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Form {
     Whole,
-    /// Whole, as Go's clients ask for it
+    /// Whole, with compression as Go's clients request it
     Compressed,
     Chunked,
     Label,
     Metadata,
-    /// Metadata, as the garbage collector asks for them
+    /// Metadata in the format that the garbage collector requests
     MetadataProtobuf,
     Table,
 }
@@ -79,7 +80,7 @@ impl Form {
     }
 }
 
-/// Lists in each form; a row for each.
+/// Runs lists in each form, and returns a row for each form.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let mut clients = Vec::new();
     for _ in 0..arguments.readers {
@@ -93,7 +94,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
 }
 
 async fn phase(arguments: &Arguments, clients: &mut [Client], form: Form) -> anyhow::Result<Value> {
-    arguments.processes.forget_peak();
+    arguments.processes.reset_peak();
     let memory = arguments.processes.memory("server")?;
     let before = arguments.processes.read()?;
     let started = Instant::now();
@@ -118,7 +119,7 @@ async fn phase(arguments: &Arguments, clients: &mut [Client], form: Form) -> any
         "memoryBefore": memory, "memory": arguments.processes.memory("server")?}))
 }
 
-/// What a reader needs to know.
+/// Copy of the arguments that one reader needs.
 #[derive(Clone)]
 struct Reader {
     target: Target,
@@ -148,7 +149,7 @@ async fn repeat(
     }
 }
 
-/// One list, with all its pages; how many bytes it had.
+/// Reads one list with all its pages, and returns its number of bytes.
 async fn one(reader: &Reader, client: &mut Client, form: Form) -> anyhow::Result<usize> {
     let (mut bytes, mut token) = (0, String::new());
     loop {
@@ -173,7 +174,7 @@ async fn one(reader: &Reader, client: &mut Client, form: Form) -> anyhow::Result
         }
         ensure!(status.is_success(), "list {path}: {status} {}", String::from_utf8_lossy(&first));
         match form {
-            // Typed servers write the list's metadata first, those of custom resources last.
+            // Typed API servers write the list's metadata first, those of custom resources write it last.
             Form::Chunked => match next(&first).or_else(|| next(&last)) {
                 Some(next) => token = next,
                 None => return Ok(bytes),
@@ -183,7 +184,7 @@ async fn one(reader: &Reader, client: &mut Client, form: Form) -> anyhow::Result
     }
 }
 
-/// The token of the next page.
+/// Returns the continue token of the next page.
 fn next(part: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(part);
     let (_, rest) = text.split_once("\"continue\":\"")?;

@@ -1,5 +1,5 @@
-//! `bench`: what loads an API server, in a process of its own, and what draws the report.
-//! `cargo xtask bench` builds it and runs it against every server in turn.
+//! Program `bench`: load generators for API servers, each run in a process of its own, and the report of the
+//! results. `cargo xtask bench` builds it and runs it against each server in a round.
 
 mod client;
 mod copy;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use serde_json::Value;
 
-/// Loads an API server and prints what was measured, as JSON.
+/// Loads an API server and prints the measured numbers as JSON
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 struct Cli {
@@ -35,23 +35,23 @@ enum Command {
     Operations(operations::Arguments),
     /// Fill a namespace with objects that have a status
     Populate(populate::Arguments),
-    /// List a namespace in all the ways that clients do
+    /// List a namespace in every format that clients use
     Lists(lists::Arguments),
-    /// Watch with many, and measure from a write until the last has it
+    /// Open many watches, and measure the time from a write until the last watch has it
     Watches(watches::Arguments),
     /// Start many informers at once
     Informers(informers::Arguments),
     /// Wait until a server is ready
     Ready(ready::Arguments),
-    /// Transactions of etcd itself, of the size of an object
+    /// Run transactions of etcd itself, with values of the size of an object
     Etcd(limits::etcd::Arguments),
-    /// Writes to Capstan's own store by itself, of the same size
+    /// Run writes to Capstan's embedded store itself, with values of the same size
     Embedded(limits::embedded::Arguments),
-    /// What a user waits for while two others ask for much
+    /// Measure how long one user waits while two others send many requests
     Fairness(fairness::Arguments),
     /// Serve bytes from memory through the same TLS and HTTP, as the limit for reads
     Floor(limits::floor::Arguments),
-    /// Draw tables and pictures of results
+    /// Write tables and plots of the results
     Report(report::Arguments),
 }
 
@@ -68,22 +68,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command on threads of the number that takes least from the servers.
+/// Runs a command with the number of threads that takes the least processor time from the servers.
 fn run(command: Command) -> anyhow::Result<Value> {
     use tokio::runtime::Builder;
     let mut builder = match command {
-        // They ask for little and take in much, or are servers.
+        // These commands send few requests and receive much data, or are servers.
         Command::Lists(_) | Command::Informers(_) | Command::Fairness(_) | Command::Floor(_) => {
             Builder::new_multi_thread()
         }
-        // What is handed from one thread to another here costs more than is done with it. One is never full of work:
-        // the report tells how much there was.
+        // Here a handover between threads costs more than the work itself. One thread is never saturated: the
+        // report shows its CPU time.
         _ => Builder::new_current_thread(),
     };
-    builder.enable_all().build()?.block_on(carry_out(command))
+    builder.enable_all().build()?.block_on(dispatch(command))
 }
 
-async fn carry_out(command: Command) -> anyhow::Result<Value> {
+async fn dispatch(command: Command) -> anyhow::Result<Value> {
     match command {
         Command::Operations(arguments) => operations::run(&arguments).await,
         Command::Populate(arguments) => populate::run(&arguments).await,

@@ -1,10 +1,10 @@
-//! Latencies, and what is told of them.
+//! Latencies of a measurement, and their summary.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How long each of many things took.
+/// Durations of the measured requests.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies(Vec<Duration>);
 
@@ -21,13 +21,13 @@ impl Latencies {
         self.0.len()
     }
 
-    /// Count, and percentiles in milliseconds.
+    /// Returns the count, and percentiles in milliseconds.
     pub(crate) fn summary(&mut self) -> Value {
         self.0.sort_unstable();
         json!({"count": self.0.len(), "p50": self.quantile(50), "p99": self.quantile(99), "max": self.quantile(100)})
     }
 
-    /// The latency that so many of a hundred do not exceed, in milliseconds.
+    /// Returns the latency that this percentage of requests does not exceed, in milliseconds.
     fn quantile(&self, percent: usize) -> Option<f64> {
         let rank = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
         self.0.get(rank).map(|latency| latency.as_secs_f64() * 1e3)

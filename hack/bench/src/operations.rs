@@ -1,4 +1,5 @@
-//! Create, get, status update, merge patch, apply and delete, with a number of requests in flight.
+//! Operation benchmark: create, get, status update, merge patch, apply and delete, with a number of requests
+//! in flight.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use crate::measured::Latencies;
 use crate::process::Processes;
 use bench_kinds::Kind;
 
-/// Requests in flight that share a connection: so many watchers and writers of one program do.
+/// Requests in flight on one connection, as many as watchers and writers of one program share.
 const PER_CONNECTION: usize = 16;
 
 #[derive(Debug, Args)]
@@ -23,19 +24,19 @@ pub(crate) struct Arguments {
     target: Target,
     #[command(flatten)]
     processes: Processes,
-    /// What is created, read and changed
+    /// Kind of the objects that are created, read and changed
     #[arg(long, default_value = "machine")]
     kind: Kind,
-    /// Where; it is made if it is not there
+    /// Namespace of the objects; it is created if it is absent
     #[arg(long, default_value = "bench")]
     namespace: String,
-    /// Put into the names, so that runs do not meet
+    /// Part of the objects' names, so that runs do not conflict
     #[arg(long)]
     run: String,
     /// Requests in flight
     #[arg(long, default_value_t = 16)]
     in_flight: usize,
-    /// How long each operation is repeated
+    /// Seconds for which each operation is repeated
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
     /// Only these operations, of create, get, status, patch, apply, delete [default: all]
@@ -75,23 +76,23 @@ impl Operation {
     }
 }
 
-/// One of those that ask at the same time, with the objects it made.
+/// One of the concurrent workers, with the objects that it created.
 struct Worker<'a> {
     arguments: &'a Arguments,
     client: Client,
     number: usize,
-    /// Names, and the revisions of the last answers.
+    /// Names of the objects, and their revisions in the last responses.
     objects: Vec<(String, String)>,
-    turn: u64,
+    iteration: u64,
 }
 
-/// Runs the operations one after the other; a row for each.
+/// Runs the operations one after the other, and returns a row for each.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let mut connections = Vec::new();
     for _ in 0..arguments.in_flight.div_ceil(PER_CONNECTION) {
         connections.push(Client::connect(&arguments.target).await?);
     }
-    let Some(first) = connections.first_mut() else { bail!("--in-flight 0 asks nothing") };
+    let Some(first) = connections.first_mut() else { bail!("--in-flight must be at least 1") };
     make_namespace(first, &arguments.target, &arguments.namespace).await?;
     let mut workers: Vec<Worker<'_>> = (0..arguments.in_flight)
         .map(|number| Worker {
@@ -99,14 +100,14 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
             client: connections[number % connections.len()].clone(),
             number,
             objects: Vec::new(),
-            turn: 0,
+            iteration: 0,
         })
         .collect();
     let mut rows = Vec::new();
     for operation in ALL {
-        let wanted = arguments.only.is_empty() || arguments.only.contains(&operation);
-        // What follows needs objects.
-        if wanted || operation == Operation::Create {
+        let is_selected = arguments.only.is_empty() || arguments.only.contains(&operation);
+        // The other operations need objects.
+        if is_selected || operation == Operation::Create {
             rows.push(phase(arguments, &mut workers, operation).await?);
         }
     }
@@ -114,20 +115,20 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     Ok(Value::Array(rows))
 }
 
-/// Makes the namespace, or finds it there.
+/// Creates the namespace, if it is absent.
 pub(crate) async fn make_namespace(client: &mut Client, target: &Target, name: &str) -> anyhow::Result<()> {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string();
     let content = Some(("application/json", Bytes::from(body)));
-    let make = request(target, Method::POST, "/api/v1/namespaces", content, "application/json")?;
-    let (status, body) = client.ask(make).await?;
-    // The Go sample server has none; there they are its host's.
+    let create = request(target, Method::POST, "/api/v1/namespaces", content, "application/json")?;
+    let (status, body) = client.exchange(create).await?;
+    // The Go sample server has no namespaces: its host cluster has them.
     if status.is_success() || matches!(status.as_u16(), 404 | 409) {
         return Ok(());
     }
     bail!("namespace {name}: {status} {}", String::from_utf8_lossy(&body))
 }
 
-/// All workers repeat one operation until the time is over.
+/// Lets all workers repeat one operation until the time is over.
 async fn phase(
     arguments: &Arguments,
     workers: &mut [Worker<'_>],
@@ -147,7 +148,7 @@ async fn phase(
         "count": count, "latency": latencies.summary(), "used": used}))
 }
 
-/// Takes away what the time did not suffice to delete.
+/// Deletes the objects that the measured time did not suffice to delete.
 async fn clear(workers: &mut [Worker<'_>]) -> anyhow::Result<()> {
     let end = Instant::now() + Duration::from_secs(600);
     try_join_all(workers.iter_mut().map(|worker| worker.repeat(Operation::Delete, end))).await?;
@@ -159,7 +160,7 @@ impl Worker<'_> {
         let mut latencies = Latencies::default();
         let mut next = 0;
         while Instant::now() < end {
-            let place = match operation {
+            let index = match operation {
                 Operation::Create => {
                     let Arguments { run, .. } = self.arguments;
                     self.objects
@@ -171,15 +172,15 @@ impl Worker<'_> {
                 _ => next % self.objects.len().max(1),
             };
             next += 1;
-            self.turn += 1;
-            let request = self.request(operation, place)?;
+            self.iteration += 1;
+            let request = self.request(operation, index)?;
             let started = Instant::now();
-            let answer = self.client.expect(request).await?;
+            let response = self.client.expect(request).await?;
             latencies.add(started.elapsed());
             if operation == Operation::Delete {
                 self.objects.pop();
-            } else if let Some(object) = self.objects.get_mut(place) {
-                object.1 = revision(&answer).context("an answer without resourceVersion")?.to_owned();
+            } else if let Some(object) = self.objects.get_mut(index) {
+                object.1 = revision(&response).context("a response without resourceVersion")?.to_owned();
             }
         }
         Ok(latencies)
@@ -188,10 +189,10 @@ impl Worker<'_> {
     fn request(
         &self,
         operation: Operation,
-        place: usize,
+        index: usize,
     ) -> anyhow::Result<http::Request<http_body_util::Full<Bytes>>> {
         let Arguments { target, kind, namespace, .. } = self.arguments;
-        let (name, revision) = self.objects.get(place).context("there are no objects")?;
+        let (name, revision) = self.objects.get(index).context("there are no objects")?;
         let collection = kind.collection(namespace);
         let object = format!("{collection}/{name}");
         let json = "application/json";
@@ -199,16 +200,16 @@ impl Worker<'_> {
             Operation::Create => (Method::POST, collection, Some((json, kind.object(namespace, name)))),
             Operation::Get => (Method::GET, object, None),
             Operation::Status => {
-                let body = kind.with_status(namespace, name, revision, self.turn);
+                let body = kind.with_status(namespace, name, revision, self.iteration);
                 (Method::PUT, kind.status(namespace, name), Some((json, body)))
             }
             Operation::Patch => {
-                (Method::PATCH, object, Some(("application/merge-patch+json", Kind::patch(self.turn))))
+                (Method::PATCH, object, Some(("application/merge-patch+json", Kind::patch(self.iteration))))
             }
             Operation::Apply => (
                 Method::PATCH,
                 format!("{object}?fieldManager=delivery&force=true"),
-                Some(("application/apply-patch+yaml", kind.configuration(namespace, name, self.turn))),
+                Some(("application/apply-patch+yaml", kind.configuration(namespace, name, self.iteration))),
             ),
             Operation::Delete => (Method::DELETE, object, None),
         };
@@ -216,10 +217,11 @@ impl Worker<'_> {
     }
 }
 
-/// The revision in an object's bytes. The first is the object's own: managedFields hold no values.
+/// Returns the revision in an object's bytes. The first match is the object's own revision, because
+/// managedFields contain no values.
 pub(crate) fn revision(object: &[u8]) -> Option<&str> {
-    let mark = b"\"resourceVersion\":\"";
-    let start = memchr::memmem::find(object, mark)? + mark.len();
+    let field = b"\"resourceVersion\":\"";
+    let start = memchr::memmem::find(object, field)? + field.len();
     let rest = object.get(start..)?;
     let end = rest.iter().position(|byte| *byte == b'"')?;
     std::str::from_utf8(rest.get(..end)?).ok()

@@ -1,4 +1,4 @@
-//! Fills a namespace.
+//! Population of a namespace with objects.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,31 +14,31 @@ use crate::copy;
 use crate::operations::{make_namespace, revision};
 use bench_kinds::Kind;
 
-/// Longest until a server has seen what was written into its etcd.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Longest time until a server has observed the writes to its etcd.
+const OBSERVATION_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// Of which kind
+    /// Kind of the objects
     #[arg(long, default_value = "machine")]
     kind: Kind,
-    /// Where; it is made if it is not there
+    /// Namespace of the objects; it is created if it is absent
     #[arg(long)]
     namespace: String,
-    /// How many objects, each with a status
+    /// Number of objects, each with a status
     #[arg(long)]
     count: usize,
     /// Requests in flight
     #[arg(long, default_value_t = 64)]
     in_flight: usize,
-    /// Have the server store one object, and copy it in this etcd: what takes a server minutes takes seconds
+    /// Create one object through the server, and copy it in this etcd: this takes seconds instead of minutes
     #[arg(long)]
     etcd: Option<String>,
 }
 
-/// Creates the objects and writes their status.
+/// Creates the objects, and writes their status.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let started = Instant::now();
     let mut client = Client::connect(&arguments.target).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     if let Some(etcd) = &arguments.etcd {
         let (namespace, first) = (&arguments.namespace, name(0));
         copy::copies(etcd, namespace, &first, 1..arguments.count, name, arguments.in_flight).await?;
-        settle(arguments, &mut client).await?;
+        wait_for_last(arguments, &mut client).await?;
     }
     Ok(json!({"count": arguments.count, "seconds": started.elapsed().as_secs_f64()}))
 }
@@ -59,13 +59,18 @@ fn name(number: usize) -> String {
     format!("machine-{number}")
 }
 
-/// Waits until the server has seen the last one.
-async fn settle(arguments: &Arguments, client: &mut Client) -> anyhow::Result<()> {
+/// Waits until the server has observed the last object.
+async fn wait_for_last(arguments: &Arguments, client: &mut Client) -> anyhow::Result<()> {
     let Arguments { target, kind, namespace, count, .. } = arguments;
     let path = format!("{}/{}?resourceVersion=0", kind.collection(namespace), name(count.saturating_sub(1)));
-    let end = Instant::now() + PATIENCE;
-    while !client.ask(request(target, Method::GET, &path, None, "application/json")?).await?.0.is_success() {
-        ensure!(Instant::now() < end, "{path}: not seen within {} s", PATIENCE.as_secs());
+    let end = Instant::now() + OBSERVATION_TIMEOUT;
+    while !client
+        .exchange(request(target, Method::GET, &path, None, "application/json")?)
+        .await?
+        .0
+        .is_success()
+    {
+        ensure!(Instant::now() < end, "{path}: not observed within {} s", OBSERVATION_TIMEOUT.as_secs());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Ok(())
@@ -87,8 +92,9 @@ async fn fill(
         let object = kind.object(namespace, &name);
         let json = "application/json";
         let path = kind.collection(namespace);
-        let made = client.expect(request(target, Method::POST, &path, Some((json, object)), json)?).await?;
-        let status = kind.with_status(namespace, &name, revision(&made).unwrap_or_default(), 1);
+        let created =
+            client.expect(request(target, Method::POST, &path, Some((json, object)), json)?).await?;
+        let status = kind.with_status(namespace, &name, revision(&created).unwrap_or_default(), 1);
         let path = kind.status(namespace, &name);
         client.expect(request(target, Method::PUT, &path, Some((json, status)), json)?).await?;
     }

@@ -1,16 +1,16 @@
-//! What the kernel says of processes: CPU time, memory, bytes written.
+//! Process statistics of the kernel: CPU time, memory, written bytes.
 
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 
-/// Ticks of CPU time per second in `/proc`: fixed by the kernel's interface at 100 on all we run on.
+/// Ticks of CPU time per second in `/proc`: the kernel's interface has 100 on all platforms of the benchmark.
 const TICKS: f64 = 100.0;
 
-/// Processes that are looked at while load runs.
+/// Processes that are observed while the load runs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Processes {
-    /// `name=pid` of a process whose CPU time is told; may be given more than once
+    /// `name=pid` of a process whose CPU time is reported; may be given more than once
     #[arg(long = "pid", value_parser = parse)]
     pids: Vec<(String, u32)>,
 }
@@ -20,12 +20,12 @@ fn parse(text: &str) -> Result<(String, u32), String> {
     Ok((name.to_owned(), pid.parse().map_err(|error| format!("{error}"))?))
 }
 
-/// CPU seconds and written bytes up to now, of each and of this process.
+/// CPU seconds and written bytes up to now, of each process and of this one.
 #[derive(Debug)]
 pub(crate) struct Reading(Vec<(String, f64, u64)>);
 
 impl Processes {
-    /// Reads all of them.
+    /// Reads the statistics of all processes.
     pub(crate) fn read(&self) -> anyhow::Result<Reading> {
         let own = ("load".to_owned(), std::process::id());
         let all = self.pids.iter().chain([&own]);
@@ -34,7 +34,7 @@ impl Processes {
             .map(Reading)
     }
 
-    /// What was used since an earlier reading: CPU seconds and bytes handed to the disk by name.
+    /// Returns the CPU seconds and the bytes written to disk since an earlier reading, by name.
     pub(crate) fn since(&self, earlier: &Reading) -> anyhow::Result<Value> {
         let now = self.read()?;
         let used = now.0.iter().zip(&earlier.0).map(|(now, before)| {
@@ -43,7 +43,8 @@ impl Processes {
         Ok(Value::Object(used.collect()))
     }
 
-    /// Resident memory of the process with this name now, and its peak since [`Self::forget_peak`], in bytes.
+    /// Returns the resident memory of the process with this name, and its peak since [`Self::reset_peak`], in
+    /// bytes.
     pub(crate) fn memory(&self, name: &str) -> anyhow::Result<Option<Value>> {
         let Some((_, pid)) = self.pids.iter().find(|(own, _)| own == name) else { return Ok(None) };
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
@@ -54,10 +55,11 @@ impl Processes {
         Ok(Some(json!({"resident": field("VmRSS:"), "peak": field("VmHWM:")})))
     }
 
-    /// Makes the kernel take the memory of now as the peak.
-    pub(crate) fn forget_peak(&self) {
+    /// Makes the kernel take the current memory as the peak.
+    pub(crate) fn reset_peak(&self) {
         for (_, pid) in &self.pids {
-            // Not permitted for somebody else's process: then the peak is the one since its start.
+            // The kernel refuses this for the process of another user: then the peak is the one since its
+            // start.
             let _ = std::fs::write(format!("/proc/{pid}/clear_refs"), "5");
         }
     }
@@ -66,7 +68,7 @@ impl Processes {
 fn cpu(pid: u32) -> anyhow::Result<f64> {
     let path = format!("/proc/{pid}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| path.clone())?;
-    // The second field is a name in brackets that may hold blanks.
+    // The second field is a name in brackets that may contain blanks.
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: Vec<f64> =
         rest.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>().context(path)?;

@@ -1,4 +1,4 @@
-//! Waits for a server.
+//! Wait until a server is ready.
 
 use std::time::{Duration, Instant};
 
@@ -9,30 +9,30 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Target, request};
 
-/// Between two attempts: what is measured is at most this much too long.
-const PAUSE: Duration = Duration::from_millis(2);
+/// Interval between two attempts: the measured time is too long by this at most.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// What must be answered with success
+    /// Path that must return success
     #[arg(long, default_value = "/readyz")]
     path: String,
     /// Longest to wait, in seconds
     #[arg(long, default_value_t = 300)]
     patience: u64,
-    /// The server's process: there is nothing to wait for when it has ended
+    /// Process of the server: the wait fails when it has exited
     #[arg(long)]
     process: Option<u32>,
 }
 
-/// Asks until the answer is success; how long that took, in seconds.
+/// Polls until the response is a success, and returns the time that it took, in seconds.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let started = Instant::now();
-    while !answers(arguments).await.unwrap_or(false) {
-        if arguments.process.is_some_and(has_ended) {
-            bail!("{}: the server has ended", arguments.target.server);
+    while !is_ready(arguments).await.unwrap_or(false) {
+        if arguments.process.is_some_and(has_exited) {
+            bail!("{}: the server has exited", arguments.target.server);
         }
         if started.elapsed() > Duration::from_secs(arguments.patience) {
             bail!(
@@ -42,20 +42,20 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
                 arguments.patience
             );
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(json!({"seconds": started.elapsed().as_secs_f64()}))
 }
 
-/// Whether a process is gone, or dead and not yet taken away by whoever started it.
-fn has_ended(process: u32) -> bool {
+/// Returns true if a process is gone, or dead and not yet reaped by its parent.
+fn has_exited(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name before it is in brackets and may hold blanks.
+    // The name before it is in brackets and may contain blanks.
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
 }
 
-async fn answers(arguments: &Arguments) -> anyhow::Result<bool> {
+async fn is_ready(arguments: &Arguments) -> anyhow::Result<bool> {
     let mut client = Client::connect(&arguments.target).await?;
     let request = request(&arguments.target, Method::GET, &arguments.path, None, "*/*")?;
-    Ok(client.ask(request).await?.0.is_success())
+    Ok(client.exchange(request).await?.0.is_success())
 }

@@ -1,4 +1,4 @@
-//! One writer, many watchers: how long from a write until the last of them has it.
+//! Watch benchmark: one writer, many watches. It measures the time from a write until the last watch has it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +18,11 @@ use crate::operations::{make_namespace, revision};
 use crate::process::Processes;
 use bench_kinds::Kind;
 
-/// Watches that share a connection: below the streams that servers permit on one.
+/// Watches on one connection: fewer than the streams that servers permit on one.
 const PER_CONNECTION: usize = 50;
 
-/// Longest until an update is with everybody.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest time until all watches have an update.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -30,33 +30,33 @@ pub(crate) struct Arguments {
     target: Target,
     #[command(flatten)]
     processes: Processes,
-    /// Of which kind
+    /// Kind of the objects
     #[arg(long, default_value = "machine")]
     kind: Kind,
-    /// Where; it must have no other writer
+    /// Namespace of the object; it must have no other writer
     #[arg(long, default_value = "watched")]
     namespace: String,
-    /// How many watch
+    /// Number of watches
     #[arg(long, default_value_t = 100)]
     watchers: usize,
-    /// How many updates, one after the other: each when everybody has the one before
+    /// Number of updates, each sent when all watches have the one before
     #[arg(long, default_value_t = 1000)]
     updates: usize,
-    /// Begins no other update after so many seconds
+    /// Seconds after which no update is started
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
 }
 
-/// Events that all watchers together have received, and who waits for them.
+/// Number of events that all watches together have received, and the wake-up of the writer.
 #[derive(Debug, Default)]
 struct Received {
     events: AtomicU64,
-    /// Wakes the writer at this number.
-    wanted: AtomicU64,
+    /// Number of events that wakes the writer.
+    expected: AtomicU64,
     enough: Notify,
 }
 
-/// Watches, writes, and tells the latencies.
+/// Opens the watches, writes the updates, and returns the latencies.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let Arguments { target, kind, namespace, .. } = arguments;
     let mut writer = Client::connect(target).await?;
@@ -65,9 +65,9 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let object = kind.object(namespace, &name);
     let collection = kind.collection(namespace);
     let json = "application/json";
-    let made = request(target, Method::POST, &collection, Some((json, object)), json)?;
-    let made = writer.expect(made).await?;
-    let mut revision = revision(&made).context("an answer without resourceVersion")?.to_owned();
+    let created = request(target, Method::POST, &collection, Some((json, object)), json)?;
+    let created = writer.expect(created).await?;
+    let mut revision = revision(&created).context("a response without resourceVersion")?.to_owned();
     let received = Arc::new(Received::default());
     watch(arguments, &revision, &received).await?;
 
@@ -75,25 +75,25 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let before = arguments.processes.read()?;
     let (mut last, mut answered) = (Latencies::default(), Latencies::default());
     let started = Instant::now();
-    for turn in 1..=arguments.updates {
+    for iteration in 1..=arguments.updates {
         if started.elapsed().as_secs_f64() > arguments.seconds {
             break;
         }
-        let wanted = u64::try_from(turn * arguments.watchers)?;
-        received.wanted.store(wanted, Ordering::SeqCst);
-        let body = kind.with_status(namespace, &name, &revision, u64::try_from(turn)?);
+        let expected = u64::try_from(iteration * arguments.watchers)?;
+        received.expected.store(expected, Ordering::SeqCst);
+        let body = kind.with_status(namespace, &name, &revision, u64::try_from(iteration)?);
         let path = kind.status(namespace, &name);
         let write = request(target, Method::PUT, &path, Some((json, body)), json)?;
         let sent = Instant::now();
-        let everybody = tokio::time::timeout(PATIENCE, received.enough.notified());
-        let (answer, everybody) = tokio::join!(
-            async { writer.expect(write).await.map(|answer| (answer, sent.elapsed())) },
-            async { everybody.await.map(|()| sent.elapsed()) }
+        let all_received = tokio::time::timeout(DELIVERY_TIMEOUT, received.enough.notified());
+        let (response, all_received) = tokio::join!(
+            async { writer.expect(write).await.map(|response| (response, sent.elapsed())) },
+            async { all_received.await.map(|()| sent.elapsed()) }
         );
-        let (answer, latency) = answer?;
+        let (response, latency) = response?;
         answered.add(latency);
-        last.add(everybody.with_context(|| format!("update {turn} is not with everybody"))?);
-        revision = crate::operations::revision(&answer).context("no resourceVersion")?.to_owned();
+        last.add(all_received.with_context(|| format!("update {iteration} has not reached all watches"))?);
+        revision = crate::operations::revision(&response).context("no resourceVersion")?.to_owned();
     }
     let seconds = started.elapsed().as_secs_f64();
     let used = arguments.processes.since(&before)?;
@@ -126,7 +126,7 @@ async fn count(mut body: Incoming, received: Arc<Received>) -> anyhow::Result<()
         let Ok(data) = frame?.into_data() else { continue };
         let lines = u64::try_from(memchr::memchr_iter(b'\n', &data).count())?;
         let events = received.events.fetch_add(lines, Ordering::SeqCst) + lines;
-        if lines > 0 && events == received.wanted.load(Ordering::SeqCst) {
+        if lines > 0 && events == received.expected.load(Ordering::SeqCst) {
             received.enough.notify_one();
         }
     }

@@ -1,8 +1,9 @@
-//! `hot-paths`: does what an API server does most, a number of times, for callgrind to count the instructions of.
+//! Program `hot-paths`: repeats the most frequent requests of an API server, while callgrind counts their
+//! instructions.
 //!
-//! Each path is walked within a function of its own, `measured_*`: callgrind counts while such a function runs, on
-//! its thread alone, and writes down what it has counted when the function returns. `cargo xtask bench --guard` reads
-//! that and holds it against the numbers that are kept.
+//! Each path runs in a function of its own, `measured_*`. Callgrind counts only while such a function runs,
+//! and only on its thread, and writes the counts when the function returns. `cargo xtask bench --guard`
+//! compares them with the recorded numbers.
 
 mod paths;
 mod server;
@@ -22,12 +23,12 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<()> {
-    let mut world = world::World::start()?;
+    let mut runner = world::PathRunner::start()?;
     for &(name, path, measured) in paths::ALL {
-        // What is made at the first time, such as a compiled schema, is not what is measured.
-        world.once(path)?;
-        measured(&mut world)?;
-        writeln!(std::io::stdout(), "{name} {}", world::TIMES)?;
+        // The first request also creates what is kept, such as a compiled schema. That is not measured.
+        runner.once(path)?;
+        measured(&mut runner)?;
+        writeln!(std::io::stdout(), "{name} {}", world::REPETITIONS)?;
     }
     Ok(())
 }

@@ -1,16 +1,16 @@
-//! The paths that are measured.
+//! Table of the measured paths.
 
-use crate::world::World;
+use crate::world::PathRunner;
 
-/// Something that servers are asked for often.
+/// Kind of a frequent request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Path {
+pub(crate) enum RequestPath {
     Create,
     Get,
     Status,
     Patch,
     Apply,
-    /// A change that many watch.
+    /// A change of an object that many clients watch.
     Watch,
     List,
     Metadata,
@@ -18,21 +18,22 @@ pub(crate) enum Path {
     Delete,
 }
 
-/// A path: what it is called, what it is, and the function that callgrind counts.
-type Measured = (&'static str, Path, fn(&mut World) -> anyhow::Result<()>);
+/// Measured path: its name, its kind, and the function whose instructions callgrind counts.
+type Measured = (&'static str, RequestPath, fn(&mut PathRunner) -> anyhow::Result<()>);
 
-/// Writes the function for each path, and the table of all. Nothing else may have such a name: callgrind goes by it.
+/// Creates one function for each path, and the table of all. No other function may have such a name, because
+/// callgrind selects functions by name.
 macro_rules! measured {
     ($($name:literal $path:ident $function:ident,)*) => {
         $(
             #[inline(never)]
-            fn $function(world: &mut World) -> anyhow::Result<()> {
-                world.walk(Path::$path)
+            fn $function(runner: &mut PathRunner) -> anyhow::Result<()> {
+                runner.repeat(RequestPath::$path)
             }
         )*
 
-        /// All paths, in an order in which each finds what it needs.
-        pub(crate) const ALL: &[Measured] = &[$(($name, Path::$path, $function),)*];
+        /// All paths, in an order in which each one finds the objects that it needs.
+        pub(crate) const ALL: &[Measured] = &[$(($name, RequestPath::$path, $function),)*];
     };
 }
 

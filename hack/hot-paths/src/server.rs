@@ -1,4 +1,4 @@
-//! A server of all kinds in this process, without a network.
+//! API server with all kinds in this process, without a network.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use storage_embedded::EmbeddedStore;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
-/// A server, and the one door into it.
+/// InProcessServer and its only entry point.
 #[derive(Debug)]
-pub(crate) struct Server {
-    door: InProcess,
+pub(crate) struct InProcessServer {
+    entry_point: InProcess,
     objects: Arc<ObjectStore>,
     _directory: tempfile::TempDir,
 }
 
-impl Server {
-    /// Starts one on an empty store. Everything but the store's own thread runs on the thread that calls.
+impl InProcessServer {
+    /// Starts a server on an empty store. All of it except the store's own thread runs on the calling thread.
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        // Where there is a file system in memory, writes need not wait for a disk.
+        // On a file system in memory, writes do not wait for a disk.
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
         let objects = Arc::new(ObjectStore::open(
             Arc::new(apiserver_registry::registry()),
@@ -47,7 +47,7 @@ impl Server {
         };
         let user = User::authenticated("hot-paths", ["system:masters".to_owned()]);
         let server = Self {
-            door: InProcess::new(Arc::new(ApiServer::new(parts)), user),
+            entry_point: InProcess::new(Arc::new(ApiServer::new(parts)), user),
             objects,
             _directory: directory,
         };
@@ -57,7 +57,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Opens an answer; its body is read by whoever wants it.
+    /// Sends a request, and returns its response. The body is not read yet.
     pub(crate) async fn open(
         &self,
         method: Method,
@@ -66,32 +66,35 @@ impl Server {
         body: Bytes,
     ) -> anyhow::Result<Response<ResponseBody>> {
         let request = Request::builder().method(&method).uri(path).header(name, value);
-        let Ok(answer) = self.door.clone().call(request.body(Full::new(body))?).await;
-        let status = answer.status();
+        let Ok(response) = self.entry_point.clone().call(request.body(Full::new(body))?).await;
+        let status = response.status();
         if !status.is_success() {
-            let body = answer.into_body().collect().await?.to_bytes();
+            let body = response.into_body().collect().await?.to_bytes();
             bail!("{method} {path}: {status} {}", String::from_utf8_lossy(&body));
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// Asks, and reads the answer's body.
-    pub(crate) async fn ask(
+    /// Sends a request, and reads the body of the response.
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
         header: (&str, &str),
         body: Bytes,
     ) -> anyhow::Result<Bytes> {
-        let answer = self.open(method, path, header, body).await?;
-        Ok(answer.into_body().collect().await?.to_bytes())
+        let response = self.open(method, path, header, body).await?;
+        Ok(response.into_body().collect().await?.to_bytes())
     }
 
-    /// Waits until the cache shows a Machine as it was at `revision`.
-    pub(crate) async fn shown(&self, namespace: &str, name: &str, revision: u64) -> anyhow::Result<()> {
-        let kind = self.objects.kind("cluster.x-k8s.io", "v1beta2", "machines").context("no such kind")?;
+    /// Waits until the cache has a Machine as of `revision`.
+    pub(crate) async fn wait_for(&self, namespace: &str, name: &str, revision: u64) -> anyhow::Result<()> {
+        let kind = self
+            .objects
+            .kind("cluster.x-k8s.io", "v1beta2", "machines")
+            .context("the registry has no Machines")?;
         let fresh = Freshness::AtLeast(Revision::new(revision));
-        let shown = self.objects.get(kind, namespace, name, fresh).await;
-        shown.map(|_| ()).map_err(|error| anyhow!("{name} at {revision}: {}", error.message))
+        let object = self.objects.get(kind, namespace, name, fresh).await;
+        object.map(|_| ()).map_err(|error| anyhow!("{name} at {revision}: {}", error.message))
     }
 }

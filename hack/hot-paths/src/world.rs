@@ -1,4 +1,4 @@
-//! Walks the paths.
+//! Runner of the measured paths.
 
 use anyhow::Context;
 use apiserver_http::ResponseBody;
@@ -8,95 +8,95 @@ use http::Method;
 use http_body_util::BodyExt;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::paths::Path;
-use crate::server::Server;
+use crate::paths::RequestPath;
+use crate::server::InProcessServer;
 
-/// How often a path is walked while it is counted: what happens now and then has its share.
-pub(crate) const TIMES: usize = 40;
+/// Number of repetitions while a path is counted: so rare work has its share, too.
+pub(crate) const REPETITIONS: usize = 40;
 
-/// Objects in the namespace that is listed.
-const LISTED: usize = 200;
+/// Number of objects in the namespace that is listed.
+const LISTED_OBJECTS: usize = 200;
 
-/// As many of them as are listed at a time: a list of more has a thread of its own, of which nothing is counted.
+/// Page size of lists: a longer list is encoded on another thread, whose instructions are not counted.
 const PAGE: usize = 50;
 
-/// Those who watch while an object is changed.
+/// Number of watches while an object is changed.
 const WATCHERS: usize = 20;
 
-/// Where objects are made and changed.
-const CHANGED: &str = "changed";
+/// Namespace in which objects are created and changed.
+const CHANGED_NAMESPACE: &str = "changed";
 
-/// Where objects are listed.
-const SHOWN: &str = "shown";
+/// Namespace in which objects are listed.
+const LISTED_NAMESPACE: &str = "shown";
 
 const JSON: &str = "application/json";
 
-/// A server with what has been made in it.
+/// Server with the objects created so far.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct PathRunner {
     runtime: Runtime,
-    server: Server,
-    /// Names, and revisions of the last answers.
+    server: InProcessServer,
+    /// Names of the objects, and their revisions in the last responses.
     objects: Vec<(String, String)>,
     watches: Vec<ResponseBody>,
-    turn: u64,
+    iteration: u64,
 }
 
-impl World {
-    /// A server with objects to list. Everything but the store's own thread runs on one thread, so that the order of
-    /// things is nearly the same every time.
+impl PathRunner {
+    /// Starts a server with objects to list. All of it except the store's own thread runs on one thread, so
+    /// that the order of events is nearly the same in each run.
     pub(crate) fn start() -> anyhow::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let server = runtime.block_on(async {
-            let server = Server::start().await?;
-            for namespace in [CHANGED, SHOWN] {
+            let server = InProcessServer::start().await?;
+            for namespace in [CHANGED_NAMESPACE, LISTED_NAMESPACE] {
                 let body =
                     serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
                 let body = Bytes::from(body.to_string());
-                server.ask(Method::POST, "/api/v1/namespaces", ("content-type", JSON), body).await?;
+                server.send(Method::POST, "/api/v1/namespaces", ("content-type", JSON), body).await?;
             }
-            for number in 0..LISTED {
+            for number in 0..LISTED_OBJECTS {
                 let name = format!("m-{number}");
-                create(&server, SHOWN, &name).await?;
+                create(&server, LISTED_NAMESPACE, &name).await?;
             }
             anyhow::Ok(server)
         })?;
-        Ok(Self { runtime, server, objects: Vec::new(), watches: Vec::new(), turn: 0 })
+        Ok(Self { runtime, server, objects: Vec::new(), watches: Vec::new(), iteration: 0 })
     }
 
-    /// Walks a path as often as it is counted.
-    pub(crate) fn walk(&mut self, path: Path) -> anyhow::Result<()> {
-        for _ in 0..TIMES {
+    /// Runs a path with the number of repetitions that is counted.
+    pub(crate) fn repeat(&mut self, path: RequestPath) -> anyhow::Result<()> {
+        for _ in 0..REPETITIONS {
             self.once(path)?;
         }
         Ok(())
     }
 
-    /// Walks a path once.
-    pub(crate) fn once(&mut self, path: Path) -> anyhow::Result<()> {
-        self.turn += 1;
-        let Self { runtime, server, objects, watches, turn } = self;
-        if path == Path::Create {
-            let name = format!("m-{turn}");
-            let revision = runtime.block_on(create(server, CHANGED, &name))?;
+    /// Runs a path once.
+    pub(crate) fn once(&mut self, path: RequestPath) -> anyhow::Result<()> {
+        self.iteration += 1;
+        let Self { runtime, server, objects, watches, iteration } = self;
+        if path == RequestPath::Create {
+            let name = format!("m-{iteration}");
+            let revision = runtime.block_on(create(server, CHANGED_NAMESPACE, &name))?;
             objects.push((name, revision));
             return Ok(());
         }
-        if path == Path::Delete {
+        if path == RequestPath::Delete {
             let (name, _) = objects.pop().context("there is nothing to delete")?;
             let path = object(&name);
             return runtime
-                .block_on(server.ask(Method::DELETE, &path, ("accept", JSON), Bytes::new()))
+                .block_on(server.send(Method::DELETE, &path, ("accept", JSON), Bytes::new()))
                 .map(|_| ());
         }
-        let place = usize::try_from(*turn)? % objects.len().max(1);
-        let (name, revision) = objects.get_mut(place).context("there are no objects")?;
+        let index = usize::try_from(*iteration)? % objects.len().max(1);
+        let (name, revision) = objects.get_mut(index).context("there are no objects")?;
         runtime.block_on(async {
             match path {
-                Path::Status | Path::Patch | Path::Apply => {
-                    write(server, path, (name, revision), *turn).await
+                RequestPath::Status | RequestPath::Patch | RequestPath::Apply => {
+                    write(server, path, (name, revision), *iteration).await
                 }
-                Path::Watch => watch(server, watches, (name, revision), *turn).await,
+                RequestPath::Watch => watch(server, watches, (name, revision), *iteration).await,
                 _ => read(server, path, name).await,
             }
         })
@@ -104,55 +104,61 @@ impl World {
 }
 
 fn object(name: &str) -> String {
-    format!("{}/{name}", Kind::Machine.collection(CHANGED))
+    format!("{}/{name}", Kind::Machine.collection(CHANGED_NAMESPACE))
 }
 
-/// Creates an object; its revision.
-async fn create(server: &Server, namespace: &str, name: &str) -> anyhow::Result<String> {
+/// Creates an object, and returns its revision.
+async fn create(server: &InProcessServer, namespace: &str, name: &str) -> anyhow::Result<String> {
     let body = Kind::Machine.object(namespace, name);
     let collection = Kind::Machine.collection(namespace);
-    let answer = server.ask(Method::POST, &collection, ("content-type", JSON), body).await?;
-    let revision = revision(&answer)?;
-    server.shown(namespace, name, revision.parse()?).await?;
+    let response = server.send(Method::POST, &collection, ("content-type", JSON), body).await?;
+    let revision = revision(&response)?;
+    server.wait_for(namespace, name, revision.parse()?).await?;
     Ok(revision)
 }
 
 async fn write(
-    server: &Server,
-    path: Path,
+    server: &InProcessServer,
+    path: RequestPath,
     (name, last): (&str, &mut String),
-    turn: u64,
+    iteration: u64,
 ) -> anyhow::Result<()> {
     let kind = Kind::Machine;
     let (method, path, form, body) = match path {
-        Path::Status => {
-            let body = kind.with_status(CHANGED, name, last, turn);
-            (Method::PUT, kind.status(CHANGED, name), JSON, body)
+        RequestPath::Status => {
+            let body = kind.with_status(CHANGED_NAMESPACE, name, last, iteration);
+            (Method::PUT, kind.status(CHANGED_NAMESPACE, name), JSON, body)
         }
-        Path::Apply => {
+        RequestPath::Apply => {
             let path = format!("{}?fieldManager=delivery&force=true", object(name));
-            (Method::PATCH, path, "application/apply-patch+yaml", kind.configuration(CHANGED, name, turn))
+            (
+                Method::PATCH,
+                path,
+                "application/apply-patch+yaml",
+                kind.configuration(CHANGED_NAMESPACE, name, iteration),
+            )
         }
-        _ => (Method::PATCH, object(name), "application/merge-patch+json", Kind::patch(turn)),
+        _ => (Method::PATCH, object(name), "application/merge-patch+json", Kind::patch(iteration)),
     };
-    let answer = server.ask(method, &path, ("content-type", form), body).await?;
-    *last = revision(&answer)?;
-    server.shown(CHANGED, name, last.parse()?).await
+    let response = server.send(method, &path, ("content-type", form), body).await?;
+    *last = revision(&response)?;
+    server.wait_for(CHANGED_NAMESPACE, name, last.parse()?).await
 }
 
-/// Changes an object, and reads the event of each who watches. The first time they begin to.
+/// Changes an object, and reads one event of each watch. The first call opens the watches.
 async fn watch(
-    server: &Server,
+    server: &InProcessServer,
     watches: &mut Vec<ResponseBody>,
     (name, last): (&str, &mut String),
-    turn: u64,
+    iteration: u64,
 ) -> anyhow::Result<()> {
     while watches.len() < WATCHERS {
-        let path = format!("{}?watch=true&resourceVersion={last}", Kind::Machine.collection(CHANGED));
-        let answer = server.open(Method::GET, &path, ("accept", JSON), Bytes::new()).await?;
-        watches.push(answer.into_body());
+        let path =
+            format!("{}?watch=true&resourceVersion={last}", Kind::Machine.collection(CHANGED_NAMESPACE));
+        let response = server.open(Method::GET, &path, ("accept", JSON), Bytes::new()).await?;
+        watches.push(response.into_body());
     }
-    write(server, Path::Patch, (name, last), turn).await?;
+    write(server, RequestPath::Patch, (name, last), iteration).await?;
     for body in watches {
         let frame = body.frame().await.context("a watch has ended")??;
         anyhow::ensure!(frame.is_data(), "a watch ends with trailers");
@@ -160,24 +166,25 @@ async fn watch(
     Ok(())
 }
 
-async fn read(server: &Server, path: Path, name: &str) -> anyhow::Result<()> {
-    let all = format!("{}?limit={PAGE}", Kind::Machine.collection(SHOWN));
+async fn read(server: &InProcessServer, path: RequestPath, name: &str) -> anyhow::Result<()> {
+    let all = format!("{}?limit={PAGE}", Kind::Machine.collection(LISTED_NAMESPACE));
     let (path, accept) = match path {
-        Path::Get => (object(name), JSON),
-        Path::Metadata => (all, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
-        Path::Table => (all, "application/json;as=Table;g=meta.k8s.io;v=v1"),
+        RequestPath::Get => (object(name), JSON),
+        RequestPath::Metadata => (all, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
+        RequestPath::Table => (all, "application/json;as=Table;g=meta.k8s.io;v=v1"),
         _ => (all, JSON),
     };
-    server.ask(Method::GET, &path, ("accept", accept), Bytes::new()).await.map(|_| ())
+    server.send(Method::GET, &path, ("accept", accept), Bytes::new()).await.map(|_| ())
 }
 
-/// The revision of the object in an answer.
-fn revision(answer: &[u8]) -> anyhow::Result<String> {
-    // It is not decoded: that would be counted with the rest. The first is the object's own.
-    let mark = b"\"resourceVersion\":\"";
-    let at = answer.windows(mark.len()).position(|window| window == mark);
+/// Returns the revision of the object in a response.
+fn revision(response: &[u8]) -> anyhow::Result<String> {
+    // The response is not decoded, because the decoder's instructions would be counted. The first match is
+    // the object's own revision.
+    let field = b"\"resourceVersion\":\"";
+    let at = response.windows(field.len()).position(|window| window == field);
     let rest =
-        at.and_then(|at| answer.get(at + mark.len()..)).context("an answer without resourceVersion")?;
+        at.and_then(|at| response.get(at + field.len()..)).context("a response without resourceVersion")?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).map(|byte| char::from(*byte));
     Ok(digits.collect())
 }

@@ -1,6 +1,8 @@
-//! Writes to Capstan's own store by itself: create if absent, as a server's create is, each durable when it is
-//! answered. Beside etcd's transactions it tells what the store does, and beside the server's creates what the API
-//! around it costs.
+//! Write limit of the embedded store itself: create if absent, like a server's create, and each write is
+//! durable when it returns.
+//!
+//! Compared with etcd's transactions it shows the store's speed, and compared with the server's creates the
+//! cost of the API around it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,18 +28,18 @@ pub(crate) struct Arguments {
     /// Bytes of a value
     #[arg(long, default_value_t = 1550)]
     size: usize,
-    /// The name of a directory in it, so that runs do not meet
+    /// Name of a subdirectory, so that runs do not conflict
     #[arg(long)]
     run: String,
     /// Writes in flight
     #[arg(long, default_value_t = 16)]
     in_flight: usize,
-    /// How long
+    /// Seconds of the measurement
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
 }
 
-/// Creates keys in a new store until the time is over, and takes it away.
+/// Creates keys in a new store until the time is over, and removes the store.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let directory = arguments.directory.join(&arguments.run);
     let path = directory.join("store.redb");

@@ -1,4 +1,4 @@
-//! Transactions of etcd itself: create if absent and update if unchanged, as a server's are.
+//! Write limit of etcd itself: transactions that create if absent and update if unchanged, like a server's.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,12 @@ use etcd_client::{Client, Compare, CompareOp, KvClient, Txn, TxnOp};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 
-use super::Operation;
+use super::StoreWrite;
 use crate::measured::Latencies;
 use crate::process::Processes;
 
-/// Keys that each of those who update has; more are more pages of etcd's, as a server's objects are.
+/// Keys of each worker that updates; with several keys, etcd changes several of its pages, as for a server's
+/// objects.
 const KEYS: usize = 32;
 
 #[derive(Debug, Args)]
@@ -22,30 +23,30 @@ pub(crate) struct Arguments {
     endpoint: String,
     #[command(flatten)]
     processes: Processes,
-    /// What is done
+    /// Kind of write to measure
     #[arg(long, default_value = "create")]
-    operation: Operation,
+    operation: StoreWrite,
     /// Bytes of a value
     #[arg(long, default_value_t = 1550)]
     size: usize,
-    /// Put into the keys, so that runs do not meet
+    /// Part of the keys, so that runs do not conflict
     #[arg(long)]
     run: String,
     /// Transactions in flight
     #[arg(long, default_value_t = 16)]
     in_flight: usize,
-    /// How long
+    /// Seconds of the measurement
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
 }
 
-/// Writes keys until the time is over, and takes them away.
+/// Writes keys until the time is over, and deletes them.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let client = Client::connect([&arguments.endpoint], None).await?;
     let mut workers: Vec<Worker<'_>> = (0..arguments.in_flight)
         .map(|number| Worker { arguments, kv: client.kv_client(), number, revisions: Vec::new() })
         .collect();
-    if arguments.operation == Operation::Update {
+    if arguments.operation == StoreWrite::Update {
         try_join_all(workers.iter_mut().map(Worker::fill)).await?;
     }
     let before = arguments.processes.read()?;
@@ -63,12 +64,12 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
         "seconds": seconds, "count": latencies.count(), "latency": latencies.summary(), "used": used}))
 }
 
-/// One of those that write at the same time.
+/// One of the concurrent writers.
 struct Worker<'a> {
     arguments: &'a Arguments,
     kv: KvClient,
     number: usize,
-    /// Those of its keys.
+    /// Revisions of its keys.
     revisions: Vec<i64>,
 }
 
@@ -85,8 +86,8 @@ impl Worker<'_> {
         while Instant::now() < end {
             let started = Instant::now();
             match self.arguments.operation {
-                Operation::Create => self.create().await?,
-                Operation::Update => self.update(latencies.count() % KEYS).await?,
+                StoreWrite::Create => self.create().await?,
+                StoreWrite::Update => self.update(latencies.count() % KEYS).await?,
             }
             latencies.add(started.elapsed());
         }
@@ -99,21 +100,21 @@ impl Worker<'_> {
         Ok(())
     }
 
-    async fn update(&mut self, place: usize) -> anyhow::Result<()> {
-        let known = *self.revisions.get(place).context("there are too few keys")?;
-        let revision = self.write(place, known).await?;
-        self.revisions[place] = revision;
+    async fn update(&mut self, index: usize) -> anyhow::Result<()> {
+        let known = *self.revisions.get(index).context("there are too few keys")?;
+        let revision = self.write(index, known).await?;
+        self.revisions[index] = revision;
         Ok(())
     }
 
-    /// Writes a key that is at this revision, and returns the one that it has then.
-    async fn write(&mut self, place: usize, revision: i64) -> anyhow::Result<i64> {
+    /// Writes a key that has this revision, and returns its new revision.
+    async fn write(&mut self, index: usize, revision: i64) -> anyhow::Result<i64> {
         let Arguments { run, size, .. } = self.arguments;
-        let key = format!("/limit/{run}/{}-{place}", self.number);
+        let key = format!("/limit/{run}/{}-{index}", self.number);
         let guard = Compare::mod_revision(key.as_str(), CompareOp::Equal, revision);
         let put = TxnOp::put(key, vec![b'x'; *size], None);
-        let answer = self.kv.txn(Txn::new().when([guard]).and_then([put])).await?;
-        ensure!(answer.succeeded(), "a key is not at revision {revision}");
-        Ok(answer.header().context("an answer without a header")?.revision())
+        let response = self.kv.txn(Txn::new().when([guard]).and_then([put])).await?;
+        ensure!(response.succeeded(), "a key is not at revision {revision}");
+        Ok(response.header().context("a response without a header")?.revision())
     }
 }

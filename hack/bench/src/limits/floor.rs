@@ -1,7 +1,7 @@
-//! A server that does nothing: bytes from memory, through the TLS and HTTP that Capstan uses.
+//! Read limit: a server that returns bytes from memory, through the same TLS and HTTP libraries as Capstan.
 //!
-//! It tells what the wire costs, and what this load generator can take in: no server measured with it may come
-//! near to it.
+//! It shows the cost of the connection, and the rate that this load generator can receive. The rate of a
+//! measured server must stay well below it.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use crate::client::certificates;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Address and port to serve on
+    /// Address and port to listen on
     #[arg(long)]
     listen: String,
     /// The serving certificate, PEM
@@ -36,12 +36,12 @@ pub(crate) struct Arguments {
     /// Its key, PEM
     #[arg(long)]
     key: PathBuf,
-    /// Bytes of an answer, unless the path has `bytes-N`
+    /// Bytes of a response, unless the path contains `bytes-N`
     #[arg(long, default_value_t = 1550)]
     size: usize,
 }
 
-/// Serves until it is ended.
+/// Serves until the process is killed.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let key = PrivateKeyDer::from_pem_file(&arguments.key)
@@ -59,45 +59,45 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     }
 }
 
-type Body = Arc<std::sync::Mutex<Bytes>>;
+type SharedBody = Arc<std::sync::Mutex<Bytes>>;
 
 async fn serve(
     acceptor: TlsAcceptor,
     stream: TcpStream,
-    largest: Body,
+    largest: SharedBody,
     size: usize,
 ) -> Result<(), std::io::Error> {
     stream.set_nodelay(true)?;
     let stream = acceptor.accept(stream).await?;
-    let service = service_fn(move |request| answer(request, largest.clone(), size));
+    let service = service_fn(move |request| respond(request, largest.clone(), size));
     let builder = Builder::new(TokioExecutor::new());
     builder.serve_connection(TokioIo::new(stream), service).await.map_err(std::io::Error::other)
 }
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
-    largest: Body,
+    largest: SharedBody,
     size: usize,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    let wanted = request
+    let requested = request
         .uri()
         .path()
         .split('/')
         .find_map(|segment| segment.strip_prefix("bytes-")?.parse().ok())
         .unwrap_or(size);
-    // What was sent is taken in, as a server does.
+    // The request body is read, as by a real server.
     let _ = request.into_body().collect().await;
     let bytes = {
         let mut largest = largest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if largest.len() < wanted {
-            *largest = body(wanted);
+        if largest.len() < requested {
+            *largest = body(requested);
         }
-        largest.slice(..wanted)
+        largest.slice(..requested)
     };
     Ok(Response::new(Full::new(bytes)))
 }
 
-/// Begins as an object does, for whoever looks for its revision.
+/// Returns a body that begins like an object, for clients that look for its revision.
 fn body(size: usize) -> Bytes {
     let mut bytes = br#"{"metadata":{"resourceVersion":"1"},"spec":""#.to_vec();
     bytes.resize(size.max(bytes.len()), b'x');

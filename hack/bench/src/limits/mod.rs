@@ -1,19 +1,19 @@
-//! What no server can exceed: the stores' own writes, and bytes from memory for reads.
+//! Limits that no server can exceed: the stores' own writes, and bytes from memory for reads.
 
 pub(crate) mod embedded;
 pub(crate) mod etcd;
 pub(crate) mod floor;
 
-/// A write to a store.
+/// Kind of a write to a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Operation {
+pub(crate) enum StoreWrite {
     /// Create if absent, as a server's create is
     Create,
     /// Update if unchanged, as a server's updates, patches and applies are
     Update,
 }
 
-impl Operation {
+impl StoreWrite {
     const fn name(self) -> &'static str {
         match self {
             Self::Create => "create",

@@ -1,4 +1,4 @@
-//! What is aimed at, as ratios in one run, and whether it is reached.
+//! Aims of the benchmark: ratios within one run, and whether they are reached.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::figures::{Figures, at, cpu, growth, rate, short};
 
-/// An aim: what, against what, the least ratio, and the ratio measured.
+/// Aim: the measured quantity, its reference, the least ratio, and the measured ratio.
 struct Aim {
     what: String,
     against: &'static str,
@@ -14,14 +14,14 @@ struct Aim {
     measured: Option<f64>,
 }
 
-/// Share of an aim that counts as reached. Ratios of one run differ by up to a tenth from those of the next on the same
-/// machine, so an aim is a band, and nobody tunes inside it.
+/// Share of an aim that counts as reached. Ratios of two runs on one machine differ by up to a tenth, so an
+/// aim is a band, and performance is not tuned inside it.
 const BAND: f64 = 0.85;
 
-/// Largest release binary, in bytes: it still downloads in seconds, and a smaller one bought nothing.
+/// Largest release binary, in bytes: it still downloads in seconds, and a smaller one had no benefit.
 const LARGEST_BINARY: f64 = 40e6;
 
-/// The table of aims: every ratio says how many times better Capstan is.
+/// Formats the table of aims: every ratio says how many times better Capstan is.
 pub(crate) fn table(figures: &Figures) -> String {
     let mut text = String::from(
         "## Aims\n\nHow many times better than the other server; of the limits, the part reached. Within 15 % of an aim \
@@ -48,7 +48,7 @@ fn all(figures: &Figures) -> Vec<Aim> {
     aims
 }
 
-/// How many times as much the other has.
+/// Returns the number of the other server divided by Capstan's.
 fn ratio(
     figures: &Figures,
     phase: &str,
@@ -126,7 +126,7 @@ fn reads(figures: &Figures, aims: &mut Vec<Aim>) {
             measured,
         });
     }
-    // Ten times its idle value is the most: how often the ratio fits into that.
+    // The limit is ten times the idle value: the ratio says how often the measured value fits into the limit.
     let waits = |row: &Value| {
         let (alone, beside) = (row.pointer("/alone/p99")?.as_f64()?, row.pointer("/beside/p99")?.as_f64()?);
         Some(10.0 * alone / beside)

@@ -1,14 +1,14 @@
-//! Asking for measured numbers.
+//! Queries for measured numbers.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// All rows.
+/// All rows of the results.
 #[derive(Debug)]
 pub(crate) struct Figures(Vec<Value>);
 
-/// A number measured once or more often.
+/// Number that was measured once or several times: median and range.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure {
     pub(crate) median: f64,
@@ -17,20 +17,20 @@ pub(crate) struct Figure {
     count: usize,
 }
 
-/// What a row must have: name and value.
-pub(crate) type Having<'a> = &'a [(&'a str, Value)];
+/// Filter of rows: names and values that a row must have.
+pub(crate) type RowFilter<'a> = &'a [(&'a str, Value)];
 
 impl Figures {
     pub(crate) fn new(results: &Value) -> Self {
         Self(results["rows"].as_array().cloned().unwrap_or_default())
     }
 
-    /// What `of` makes of the rows of a server in a phase; rows of which it makes nothing do not count.
+    /// Returns the figure of `of` over the rows of a server in a phase; rows without a value are skipped.
     pub(crate) fn of(
         &self,
         phase: &str,
         server: &str,
-        having: Having<'_>,
+        having: RowFilter<'_>,
         of: impl Fn(&Value) -> Option<f64>,
     ) -> Option<Figure> {
         let fits = |row: &&Value| {
@@ -48,7 +48,7 @@ impl Figures {
         Some(Figure { median, low, high, count: all.len() })
     }
 
-    /// Values of a field in the rows of a phase, each once, smallest first.
+    /// Returns the distinct values of a field in the rows of a phase, in ascending order.
     pub(crate) fn values(&self, phase: &str, name: &str) -> Vec<u64> {
         let mut all: Vec<u64> =
             self.0.iter().filter(|row| row["phase"] == phase).filter_map(|row| row[name].as_u64()).collect();
@@ -65,7 +65,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// Three digits that count.
+/// Formats a number with three significant digits.
 pub(crate) fn short(number: f64) -> String {
     match number.abs() {
         size if size >= 100.0 || size == 0.0 => format!("{number:.0}"),
@@ -75,17 +75,17 @@ pub(crate) fn short(number: f64) -> String {
     }
 }
 
-/// A number in a row, by its JSON pointer.
+/// Returns a function that reads a number of a row, by its JSON pointer.
 pub(crate) fn at(pointer: &'static str) -> impl Fn(&Value) -> Option<f64> {
     move |row| row.pointer(pointer).and_then(Value::as_f64)
 }
 
-/// Things per second.
+/// Returns the number of operations per second.
 pub(crate) fn rate(row: &Value) -> Option<f64> {
     Some(row["count"].as_f64()? / row["seconds"].as_f64()?)
 }
 
-/// Milliseconds of a process's CPU time for each.
+/// Returns a function that computes a process's CPU time per operation, in milliseconds.
 pub(crate) fn cpu(process: &'static str) -> impl Fn(&Value) -> Option<f64> {
     move |row| {
         let seconds = row.pointer(&format!("/used/{process}/cpu"))?.as_f64()?;
@@ -94,7 +94,7 @@ pub(crate) fn cpu(process: &'static str) -> impl Fn(&Value) -> Option<f64> {
     }
 }
 
-/// Bytes by which memory grew at its peak.
+/// Returns the number of bytes by which memory grew at its peak.
 pub(crate) fn growth(row: &Value) -> Option<f64> {
     let peak = row.pointer("/memory/peak")?.as_f64()?;
     Some((peak - row.pointer("/memoryBefore/resident")?.as_f64()?).max(0.0))

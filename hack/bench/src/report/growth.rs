@@ -1,4 +1,4 @@
-//! What things cost as there is more of everything, as lines.
+//! PlotLine plots of costs as the number of objects, watches or replicas grows.
 
 use std::path::Path;
 
@@ -6,21 +6,21 @@ use anyhow::anyhow;
 use plotters::prelude::*;
 use serde_json::{Value, json};
 
-use super::figures::{Figures, Having, at, cpu};
+use super::figures::{Figures, RowFilter, at, cpu};
 use super::plots::{COLOURS, SIZE, legend, small, square};
 use super::tables::SERVERS;
 
-/// A name and its points.
-pub(super) type Line = (String, Vec<(f64, f64)>);
+/// Name of a line and its points.
+pub(super) type PlotLine = (String, Vec<(f64, f64)>);
 
-/// File, what it shows, and its lines.
-pub(super) type Picture = (&'static str, &'static str, Vec<Line>);
+/// File name, title and lines of a plot.
+pub(super) type Plot = (&'static str, &'static str, Vec<PlotLine>);
 
-/// The operations that are measured while things grow.
+/// Operations that are measured while the number grows.
 const OPERATIONS: [&str; 3] = ["create", "get", "patch"];
 
-/// All pictures; those of what was not measured have no points.
-pub(super) fn all(figures: &Figures) -> Vec<Picture> {
+/// Returns all plots; those without measurements have no points.
+pub(super) fn all(figures: &Figures) -> Vec<Plot> {
     let whole = [("readers", json!(1)), ("form", json!("whole"))];
     let lists = SERVERS.map(|server| {
         (server.to_owned(), points(figures, ("lists", server, "size"), &whole, at("/latency/p50")))
@@ -44,12 +44,12 @@ pub(super) fn all(figures: &Figures) -> Vec<Picture> {
         (
             "replica-growth.svg",
             "Capstan: milliseconds of CPU time per operation of all replicas, by number of replicas",
-            per_operation(figures, "replicas", everybody),
+            per_operation(figures, "replicas", all_replicas),
         ),
     ]
 }
 
-fn per_operation(figures: &Figures, over: &'static str, of: impl Fn(&Value) -> Option<f64>) -> Vec<Line> {
+fn per_operation(figures: &Figures, over: &'static str, of: impl Fn(&Value) -> Option<f64>) -> Vec<PlotLine> {
     let line = |operation: &str| {
         let having = [("operation", json!(operation))];
         (operation.to_owned(), points(figures, ("growth", "capstan", over), &having, &of))
@@ -57,17 +57,17 @@ fn per_operation(figures: &Figures, over: &'static str, of: impl Fn(&Value) -> O
     OPERATIONS.map(line).to_vec()
 }
 
-/// Milliseconds of all replicas' CPU time for each operation.
-fn everybody(row: &Value) -> Option<f64> {
+/// Returns the CPU time of all replicas per operation, in milliseconds.
+fn all_replicas(row: &Value) -> Option<f64> {
     let others = ["capstan-2", "capstan-3"].iter().filter_map(|replica| cpu(replica)(row));
     Some(cpu("server")(row)? + others.sum::<f64>())
 }
 
-/// A line of what a server needs in a phase, over one of the fields of its rows.
+/// Returns the points of a line: a number of one server in a phase, over a field of its rows.
 fn points(
     figures: &Figures,
     (phase, server, over): (&str, &str, &'static str),
-    having: Having<'_>,
+    having: RowFilter<'_>,
     of: impl Fn(&Value) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
     let point = |x: u64| {
@@ -78,9 +78,9 @@ fn points(
     figures.values(phase, over).into_iter().filter_map(point).filter(|(_, y)| *y > 0.0).collect()
 }
 
-/// Both scales are logarithmic: a line that rises as fast as it goes to the right is linear cost. Says whether there
-/// was anything to draw.
-pub(super) fn draw(path: &Path, title: &str, lines: Vec<Line>) -> anyhow::Result<bool> {
+/// Draws a plot with two logarithmic axes: a line with slope 1 is linear cost. Returns true if there were
+/// points to draw.
+pub(super) fn draw(path: &Path, title: &str, lines: Vec<PlotLine>) -> anyhow::Result<bool> {
     let all = || lines.iter().flat_map(|(_, points)| points);
     let ends = |values: Vec<f64>| {
         let (low, high) = (values.iter().copied().reduce(f64::min), values.into_iter().reduce(f64::max));

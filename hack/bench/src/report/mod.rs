@@ -1,4 +1,4 @@
-//! The report: tables and pictures of what was measured.
+//! Report of a benchmark: tables and plots of the results.
 
 mod aims;
 mod figures;
@@ -17,15 +17,15 @@ use figures::Figures;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// What was measured
+    /// File with the results
     #[arg(long)]
     results: PathBuf,
-    /// Where the report goes
+    /// Directory for the report
     #[arg(long)]
     out: PathBuf,
 }
 
-/// Writes `api-server.md` and its pictures.
+/// Writes `api-server.md` and its plots.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let path = &arguments.results;
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
@@ -70,27 +70,29 @@ fn page(machine: &Value, figures: &Figures, pictures: &[(String, &'static str)])
 }
 
 const METHOD: &str = "\
-All servers run at once on one machine, over TLS, on the same etcd and disk, with load for one at a time, in turn; the
-load generator is a process of its own that shares the cores. Numbers are medians of all rounds; in brackets the lowest
-and the highest. What stands without brackets was measured once: starts, resident memory, informers, and what the last
-three pictures show. The limits, etcd itself and the `floor`, have their turns in each round as well. The kube-apiserver
-serves Cluster API's own definition of Machine without its conversion and admission webhooks; the sample-apiserver
-serves its Flunder, made as large as a Machine by annotations, of which a status write writes all. None writes an audit
-log, and Capstan's controllers are off. Objects that are listed are written into etcd as each server would have. Lists
-are `compressed` for Go's clients, unless these say otherwise: MB/s are then of what is sent; `metadata-protobuf` is what
-the garbage collector asks for. Where a server has no number for 100,000, it would have taken more memory than was free.
+All servers run on one machine at the same time, over TLS, on the same etcd and disk. The load goes to one server after
+the other. The load generator is a process of its own that shares the cores. Numbers are medians of all rounds; the
+lowest and the highest are in brackets. Numbers without brackets were measured once: starts, resident memory, informers,
+and the last three plots. The limits, which are etcd itself and the `floor`, are measured in each round as well.
+
+The kube-apiserver serves Cluster API's own definition of Machine without its conversion and admission webhooks. The
+sample-apiserver serves its Flunder, which annotations make as large as a Machine; a write of its status writes all of
+them. No server writes an audit log, and Capstan's controllers are off. Objects that are listed are written into etcd as
+each server would have written them. Lists for Go's clients are `compressed`, unless these clients disable it: MB/s are
+then those of the compressed bytes. `metadata-protobuf` is the format that the garbage collector requests. If a server
+has no number for 100,000, it would have needed more memory than was free.
 
 Capstan is what `cargo build --release` builds; the others are built as their projects release them. etcd itself is
-asked through one connection, as a server asks it; the embedded store by itself is called within the load generator's
-process, as a server calls it within its own. The limit for writes is etcd with values as large as the objects: Capstan
-compresses those of 2 KiB and more before etcd has them, the others do not; what etcd does with values of that size has
-a table of its own.
+loaded through one connection, as by a server. The embedded store itself is called within the load generator's process,
+as a server calls it within its own. The limit for writes is etcd with values as large as the objects. Capstan
+compresses values of 2 KiB and more before it sends them to etcd, and the others do not; a table of its own shows etcd
+with values of the compressed size.
 
-**Is the load generator the bottleneck?** `floor` is a server that takes a request in and answers bytes from memory
-through the TLS and HTTP library that Capstan uses: what it does is what the wire and the load generator allow, and no
-server is asked faster. Each table says what CPU time the load generator took. Where it is as much as the server's, as
-with informers, which read every event, the two share the cores, and times are longer than the server's part of them:
-that is to the fast servers' disadvantage. A user who lists all lists a namespace of 10,000; what reads that list lets
-other threads go on after every 128 KiB, since the third user would else wait for it and not for the server.
+**Is the load generator the bottleneck?** `floor` is a server that reads a request and returns bytes from memory,
+through the same TLS and HTTP libraries as Capstan. Its rate is what the connection and the load generator allow, and no
+server is loaded faster. Each table has the CPU time of the load generator. If it is as much as the server's, as with
+informers, which read every event, the two share the cores. Times are then longer than the server's part of them, to the
+disadvantage of the fast servers. The user who lists all objects lists a namespace of 10,000. The reader of that list
+yields to other threads after every 128 KiB: otherwise the third user would wait for it and not for the server.
 
 ";

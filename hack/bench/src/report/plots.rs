@@ -1,4 +1,4 @@
-//! Pictures, as SVG.
+//! Plots of the results, as SVG.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use anyhow::anyhow;
 use plotters::prelude::*;
 use serde_json::{Value, json};
 
-use super::figures::{Figures, Having, cpu, rate};
+use super::figures::{Figures, RowFilter, cpu, rate};
 use super::growth;
 use super::tables::{OPERATIONS, SERVERS};
 
-/// A colour for each server, told apart by those who do not see all colours.
+/// A colour for each server, distinguishable for colour-blind readers.
 pub(super) const COLOURS: [RGBColor; 5] = [
     RGBColor(213, 94, 0),
     RGBColor(230, 159, 0),
@@ -21,7 +21,7 @@ pub(super) const COLOURS: [RGBColor; 5] = [
 
 pub(super) const SIZE: (u32, u32) = (900, 420);
 
-/// Draws what there are numbers for; the files' names and what they show.
+/// Draws the plots that have numbers, and returns their file names and titles.
 pub(crate) fn draw(figures: &Figures, out: &Path) -> anyhow::Result<Vec<(String, &'static str)>> {
     let mut drawn = Vec::new();
     let mut add = |name: &str, text: &'static str, is_drawn: bool| {
@@ -42,21 +42,21 @@ pub(crate) fn draw(figures: &Figures, out: &Path) -> anyhow::Result<Vec<(String,
     Ok(drawn)
 }
 
-/// A group of bars per operation, a bar per server, on a logarithmic scale: they differ by more than a picture
-/// is high.
+/// Draws a group of bars per operation and a bar per server. The scale is logarithmic, because the values
+/// differ by more than the height of a plot.
 fn bars(
     figures: &Figures,
     path: &Path,
     title: &str,
-    having: Having<'_>,
+    having: RowFilter<'_>,
     of: impl Fn(&Value) -> Option<f64>,
 ) -> anyhow::Result<bool> {
     let mut all = Vec::new();
     for (group, operation) in OPERATIONS.into_iter().enumerate() {
         let having = [having, &[("operation", json!(operation))]].concat();
-        for (place, server) in SERVERS.into_iter().enumerate() {
+        for (index, server) in SERVERS.into_iter().enumerate() {
             if let Some(figure) = figures.of("operations", server, &having, &of) {
-                all.push((group, place, figure.median));
+                all.push((group, index, figure.median));
             }
         }
     }
@@ -80,12 +80,12 @@ fn bars(
         .x_labels(OPERATIONS.len() * 2 + 1)
         .x_label_formatter(&label)
         .draw()?;
-    for (place, server) in SERVERS.into_iter().enumerate() {
-        let colour = COLOURS[place];
-        let mine = all.iter().filter(|(_, own, value)| *own == place && *value > 0.0);
-        let bars = mine.map(|(group, place, value)| {
+    for (index, server) in SERVERS.into_iter().enumerate() {
+        let colour = COLOURS[index];
+        let mine = all.iter().filter(|(_, own, value)| *own == index && *value > 0.0);
+        let bars = mine.map(|(group, index, value)| {
             let width = 0.8 / 5.0;
-            let left = small(*group) + 0.1 + small(*place) * width;
+            let left = small(*group) + 0.1 + small(*index) * width;
             Rectangle::new([(left, low / 2.0), (left + width * 0.9, *value)], colour.filled())
         });
         chart.draw_series(bars)?.label(server).legend(move |point| square(point, colour));
@@ -95,10 +95,10 @@ fn bars(
     Ok(true)
 }
 
-/// The operation whose group has its middle here.
+/// Returns the operation whose group has its middle at this position.
 fn operation_at(x: f64) -> Option<&'static str> {
-    let place = (0..OPERATIONS.len()).find(|place| (x - small(*place) - 0.5).abs() < 0.01)?;
-    OPERATIONS.get(place).copied()
+    let index = (0..OPERATIONS.len()).find(|index| (x - small(*index) - 0.5).abs() < 0.01)?;
+    OPERATIONS.get(index).copied()
 }
 
 pub(super) fn small(number: usize) -> f64 {

@@ -1,21 +1,21 @@
-//! Everything that was measured, in tables.
+//! Tables of all results.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::figures::{Figure, Figures, Having, at, cpu, growth, rate};
+use super::figures::{Figure, Figures, RowFilter, at, cpu, growth, rate};
 
 /// Servers, in the order of the columns.
 pub(crate) const SERVERS: [&str; 5] =
     ["kube-apiserver", "sample-apiserver", "capstan", "capstan-embedded", "floor"];
 
-/// Operations in the order they are measured.
+/// Operations, in the order of the measurement.
 pub(crate) const OPERATIONS: [&str; 6] = ["create", "get", "status", "patch", "apply", "delete"];
 
 const MIB: f64 = 1_048_576.0;
 
-/// All tables.
+/// Formats all tables.
 pub(crate) fn all(figures: &Figures) -> String {
     let mut text = String::new();
     for in_flight in figures.values("operations", "inFlight") {
@@ -38,11 +38,11 @@ pub(crate) fn all(figures: &Figures) -> String {
     text
 }
 
-/// Those of lists.
+/// Forms of the lists.
 const FORMS: [&str; 7] =
     ["whole", "compressed", "chunked", "label", "metadata", "metadata-protobuf", "table"];
 
-/// A table with a column per server.
+/// Formats a table with a column per server.
 fn table(text: &mut String, title: &str, rows: &[(String, [Option<Figure>; 5])]) {
     if rows.iter().all(|(_, cells)| cells.iter().all(Option::is_none)) {
         return;
@@ -55,12 +55,12 @@ fn table(text: &mut String, title: &str, rows: &[(String, [Option<Figure>; 5])])
     }
 }
 
-/// A row: the same question to every server.
+/// Returns a table row: the same number of every server.
 fn row(
     name: String,
     figures: &Figures,
     phase: &str,
-    having: Having<'_>,
+    having: RowFilter<'_>,
     of: impl Fn(&Value) -> Option<f64>,
 ) -> (String, [Option<Figure>; 5]) {
     (name, SERVERS.map(|server| figures.of(phase, server, having, &of)))
@@ -84,12 +84,12 @@ fn operations(text: &mut String, figures: &Figures, in_flight: u64) {
     table(text, &format!("Operations, {in_flight} in flight"), &rows);
 }
 
-/// What many operations of each kind cost, whoever pays for it.
+/// Adds the table of the cost of many operations of each kind, for the server and for etcd.
 fn for_many(text: &mut String, figures: &Figures) {
     let mut rows = Vec::new();
     for operation in OPERATIONS {
         let having = [("operation", json!(operation)), ("inFlight", json!(16))];
-        // A millisecond for each is as many times a hundred seconds.
+        // Milliseconds per operation times a hundred are the seconds for 100,000 operations.
         let seconds = |process: &'static str| move |row: &Value| cpu(process)(row).map(|each| each * 100.0);
         let mut add = |what: &str, of: &dyn Fn(&Value) -> Option<f64>| {
             rows.push(row(format!("{operation}, {what}"), figures, "operations", &having, of));
@@ -101,12 +101,12 @@ fn for_many(text: &mut String, figures: &Figures) {
     table(text, "100,000 operations of each kind, 16 in flight", &rows);
 }
 
-/// Bytes that etcd wrote for each.
+/// Returns the bytes that etcd wrote per operation.
 fn written(row: &Value) -> Option<f64> {
     Some(row.pointer("/used/etcd/written")?.as_f64()? / row["count"].as_f64()?)
 }
 
-fn limits(text: &mut String, figures: &Figures, store: &'static str, what: Having<'_>, title: &str) {
+fn limits(text: &mut String, figures: &Figures, store: &'static str, what: RowFilter<'_>, title: &str) {
     let mut lines = String::new();
     for in_flight in figures.values("limit", "inFlight") {
         let having = [what, &[("inFlight", json!(in_flight))]].concat();
@@ -188,7 +188,7 @@ fn fairness(text: &mut String, figures: &Figures) {
     add("GET beside, p50 ms", "/beside/p50");
     add("GET beside, p99 ms", "/beside/p99");
     add("create, p99 ms", "/created/p99");
-    add("whole lists meanwhile", "/lists");
+    add("whole lists at the same time", "/lists");
     table(text, "A user's GET beside one who lists all in a loop and one who creates 2,000 Machines", &rows);
 }
 
