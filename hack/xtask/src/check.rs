@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 
+use crate::suites::Suites;
 use crate::{bench, language, layers, modules, prerequisites, run};
 
 /// A check: its name, what to do when it fails, and itself.
@@ -24,11 +25,12 @@ const CHECKS: [Check; 9] = [
 /// Runs all checks and names those that fail.
 pub(crate) fn run() -> anyhow::Result<()> {
     prerequisites::build()?;
-    let mut failed = Vec::new();
+    let (mut failed, mut suites) = (Vec::new(), Suites::new("check"));
     for (name, remedy, check) in CHECKS {
         let started = Instant::now();
         let result = check();
         let seconds = started.elapsed().as_secs_f64();
+        suites.add(name, started.elapsed());
         match result {
             Ok(()) => eprintln!("ok      {name} ({seconds:.1} s)"),
             Err(error) => {
@@ -37,7 +39,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
             }
         }
     }
-    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join("; ")) }
+    let budgets = suites.finish();
+    if failed.is_empty() { budgets } else { bail!("failed: {}", failed.join("; ")) }
 }
 
 fn form() -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
-use crate::e2e::{Lab, Process, Reference, Tools, until};
+use crate::e2e::{Lab, Process, Program, Reference, Tools, until};
 use crate::{prerequisites, run};
 
 /// The differential suite against a real kube-apiserver.
@@ -78,14 +78,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// The live comparison: the recorded answers with the real one, then with us on both stores, directly and
 /// through a host. Returns how many comparisons there were.
-pub(crate) fn live() -> anyhow::Result<usize> {
+pub(crate) fn live(lab: &Lab) -> anyhow::Result<usize> {
     let suite = Suite::build()?;
     let tools = tools(&suite)?;
     one("the real one answers as it was recorded", || {
         let reference = Reference::start(&tools)?;
         suite.ask("compare", &reference.target(), &["--real"])
     })?;
-    let lab = Lab::start(tools).context("the lab does not come up")?;
+    lab.serve_with(Program { path: suite.program.clone(), arguments: PRODUCT_WITH_WIDGET })?;
     lab.wait_for("apiservice/v1.lab.example.io")?;
     let keep = |error: anyhow::Error| error.context(format!("logs are in {}", lab.keep_logs()));
     one("with etcd, directly", || {
@@ -107,14 +107,16 @@ fn one(name: &str, comparison: impl FnOnce() -> anyhow::Result<()>) -> anyhow::R
     Ok(())
 }
 
+/// The suite's program is the product with one kind more, behind a word of its own.
+const PRODUCT_WITH_WIDGET: &[&str] = &["capstan"];
+
 fn tools(suite: &Suite) -> anyhow::Result<Tools> {
     Ok(Tools {
         etcd: prerequisites::current_etcd()?,
         kube_apiserver: prerequisites::kubernetes("kube-apiserver")?,
         kubectl: prerequisites::kubernetes("kubectl")?,
         capstan: suite.program.clone(),
-        // The suite's program is the product with one kind more, behind a word of its own.
-        capstan_arguments: &["capstan"],
+        capstan_arguments: PRODUCT_WITH_WIDGET,
     })
 }
 

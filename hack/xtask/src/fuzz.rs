@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::Args;
 
+use crate::suites::Suites;
 use crate::{prerequisites, run};
 
 /// What makes code count where it goes, which the engine looks at: what cargo-fuzz passes, on stable.
@@ -47,7 +48,10 @@ pub(crate) struct Arguments {
 
 /// Builds the targets, has the engine prove itself on planted faults, and looks for others.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let (mut suites, started) = (Suites::new("fuzz"), Instant::now());
     let laboratory = Laboratory::build()?;
+    suites.add("build", started.elapsed());
+    let started = Instant::now();
     let targets = laboratory.targets(arguments.only.as_deref())?;
     for target in PLANTED_FAULTS.into_iter().filter(|_| arguments.only.is_none()) {
         laboratory.must_be_found(target, arguments.seed)?;
@@ -66,7 +70,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             }
         }
     }
-    if found.is_empty() { Ok(()) } else { bail!("something is wrong with: {}", found.join(", ")) }
+    suites.add("search", started.elapsed());
+    let budgets = suites.finish();
+    if found.is_empty() { budgets } else { bail!("something is wrong with: {}", found.join(", ")) }
 }
 
 /// Faults made on purpose, one of each sort.

@@ -11,6 +11,7 @@ mod layers;
 mod modules;
 mod prerequisites;
 mod run;
+mod suites;
 mod test;
 
 use std::process::ExitCode;
@@ -31,8 +32,10 @@ enum Command {
     Dev(dev::Arguments),
     /// Compare with a real kube-apiserver, record its answers, or serve for somebody else's requests
     Conformance(conformance::Arguments),
-    /// Run every test that needs only cargo and etcd
-    Test,
+    /// Run the tests that need only cargo and etcd; with --all, the long proofs, too
+    Test(test::Arguments),
+    /// Print how long each suite took when it last ran, beside its budget
+    Times,
     /// Try what clients may send, made by machine from a corpus
     Fuzz(fuzz::Arguments),
     /// Run the tests behind a real kube-apiserver and in a real OpenStack
@@ -55,7 +58,8 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Dev(arguments) => dev::run(&arguments),
         Command::Conformance(arguments) => conformance::run(&arguments),
-        Command::Test => test::run(),
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Times => suites::times(),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::E2e(arguments) => e2e::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -25,10 +25,17 @@ pub(crate) struct Tools {
     pub(crate) capstan_arguments: &'static [&'static str],
 }
 
-impl Tools {
-    fn capstan(&self) -> Command {
-        let mut command = Command::new(&self.capstan);
-        command.args(self.capstan_arguments);
+/// A program that serves as Capstan, and the arguments that come before those of `capstan`.
+#[derive(Clone)]
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+    pub(crate) arguments: &'static [&'static str],
+}
+
+impl Program {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(self.arguments);
         command
     }
 }
@@ -39,6 +46,8 @@ pub(crate) struct Lab {
     _kube_apiserver: Process,
     _etcd: Process,
     pub(super) tools: Tools,
+    /// What serves as Capstan: the product, or the product with one kind more.
+    program: RefCell<Program>,
     pub(crate) certificates: Certificates,
     pub(crate) capstan_port: u16,
     pub(crate) host_port: u16,
@@ -69,7 +78,9 @@ impl Lab {
                 .stderr(std::process::Stdio::null());
             Ok(ready.output()?.stdout == b"ok")
         })?;
+        let program = Program { path: tools.capstan.clone(), arguments: tools.capstan_arguments };
         let lab = Self {
+            program: RefCell::new(program),
             capstan: RefCell::new(None),
             _kube_apiserver: kube_apiserver,
             _etcd: etcd,
@@ -87,9 +98,9 @@ impl Lab {
     }
 
     /// What the README tells operators to do.
-    fn register(&self) -> anyhow::Result<()> {
+    pub(super) fn register(&self) -> anyhow::Result<()> {
         let port = self.capstan_port.to_string();
-        let mut print = self.tools.capstan();
+        let mut print = self.program.borrow().command();
         print
             .args(["host", "manifests", "--external-name", "127.0.0.1", "--port", &port, "--data-dir"])
             .arg(self.data());
@@ -108,9 +119,17 @@ impl Lab {
         Ok(())
     }
 
+    /// Has another program serve in Capstan's place, on the same store and with the same keys.
+    pub(crate) fn serve_with(&self, program: Program) -> anyhow::Result<()> {
+        self.stop_capstan();
+        *self.program.borrow_mut() = program;
+        self.register()?;
+        self.start_capstan()
+    }
+
     /// Starts one more Capstan on the same store and with the same keys.
     pub(super) fn replica(&self, name: &str, port: u16, shutdown_delay: &str) -> anyhow::Result<Process> {
-        let mut command = self.tools.capstan();
+        let mut command = self.program.borrow().command();
         let listen = format!("127.0.0.1:{port}");
         command.args(["serve", "--listen", &listen, "--etcd-endpoints", &self.etcd_url]);
         command.args(["--shutdown-delay", shutdown_delay]);

@@ -238,6 +238,46 @@ pub(super) fn restart(lab: &Lab) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Objects of several groups, each with its kind and its name.
+const OF_EACH_GROUP: [(&str, &str); 5] = [
+    ("cluster.x-k8s.io/v1beta2", "MachineDeployment"),
+    ("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfigTemplate"),
+    ("controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlane"),
+    ("infrastructure.cluster.x-k8s.io/v1beta2", "OpenStackCluster"),
+    ("ipam.cluster.x-k8s.io/v1beta2", "IPAddressClaim"),
+];
+
+/// As soon as the host says that all APIServices are Available, each kind answers: no request gets a 503. The host
+/// registers them anew, so that it checks them at once.
+pub(super) fn answers_when_available(lab: &Lab) -> anyhow::Result<()> {
+    let names: Vec<String> = GROUP_VERSIONS
+        .iter()
+        .filter_map(|it| it.split_once('/'))
+        .map(|(group, version)| format!("apiservice/{version}.{group}"))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for round in 1..=ROUNDS {
+        lab.stop_capstan();
+        lab.kubectl("admin", &[&["delete"][..], &names].concat())?;
+        lab.register()?;
+        lab.start_capstan()?;
+        lab.kubectl(
+            "admin",
+            &[&["wait", "--for=condition=Available", "--timeout=90s"][..], &names].concat(),
+        )?;
+        for (version, kind) in OF_EACH_GROUP {
+            let plural = format!("{}s", kind.to_lowercase());
+            let path = format!("/apis/{version}/namespaces/default/{plural}");
+            let (served, _, error) = lab.try_kubectl("admin", &["get", "--raw", &path])?;
+            ensure!(served, "round {round}, {path}: {error}");
+        }
+    }
+    Ok(())
+}
+
+/// Starts that are tried: the error showed in one of three.
+const ROUNDS: usize = 5;
+
 /// Makes a kubeconfig for the direct face.
 pub(super) fn mint(lab: &Lab, user: &str, group: &str) -> anyhow::Result<()> {
     let server = format!("https://127.0.0.1:{}", lab.capstan_port);

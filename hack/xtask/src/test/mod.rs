@@ -1,22 +1,148 @@
-//! `cargo xtask test`.
+//! `cargo xtask test`: every test program of the workspace, side by side, with a budget for each suite.
 
-use crate::{prerequisites, run};
+mod programs;
 
-/// Runs every test of the workspace on real etcds.
-pub(crate) fn run() -> anyhow::Result<()> {
-    prerequisites::build()?;
-    let distribution = prerequisites::distribution_etcd()?;
-    let current = prerequisites::current_etcd()?;
-    let mut command =
-        run::cargo(&["test", "--locked", "--workspace", "--exclude", "tests-scenarios", "--no-fail-fast"])?;
-    command.env("CAPSTAN_ETCD_DISTRIBUTION", distribution).env("CAPSTAN_ETCD_CURRENT", current);
-    let parts = run::shown(&mut command);
-    // Each scenario has a server and a cloud of its own and mostly waits for them, so more run side by
-    // side than there are cores.
-    let mut command = run::cargo(&["test", "--locked", "--package", "tests-scenarios", "--no-fail-fast"])?;
-    let scenarios = run::shown(command.args(["--", "--test-threads", SCENARIOS]));
-    parts.and(scenarios)
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use crate::prerequisites;
+use crate::suites::Suites;
+use programs::Program;
+
+/// Programs that run at the same time. Most tests wait for a server, a timer or an etcd, so two more than the cores.
+const SIDE_BY_SIDE: usize = 4;
+
+/// Scenarios of one program that run at the same time: each has a server and a cloud of its own, and mostly waits.
+const SCENARIOS: &str = "6";
+
+/// Suites that prove something by trying long: they run with `--all`.
+const LONG: [&str; 3] = ["tests-history", "tests-scenarios", "tests-fuzz"];
+
+/// Runs the tests that need only cargo and etcd.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Run the long proofs, too: histories under faults, scenarios with every step cut, the fuzz corpus
+    #[arg(long)]
+    all: bool,
+    /// Only suites whose name contains this text
+    #[arg(long, default_value = "")]
+    only: String,
 }
 
-/// Scenarios side by side.
-const SCENARIOS: &str = "6";
+/// Builds and runs the test programs.
+///
+/// # Errors
+/// Names the programs that failed; what they printed comes first.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    prerequisites::build()?;
+    let environment = [
+        ("CAPSTAN_ETCD_DISTRIBUTION", prerequisites::distribution_etcd()?),
+        ("CAPSTAN_ETCD_CURRENT", prerequisites::current_etcd()?),
+    ];
+    let started = Instant::now();
+    let mut programs = programs::build()?;
+    eprintln!("ok      build ({:.1} s)", started.elapsed().as_secs_f64());
+    programs.retain(|program| {
+        let is_long = LONG.contains(&program.package.as_str());
+        (arguments.all || !is_long) && program.package.contains(&arguments.only)
+    });
+    // The longest first: then none is begun when all others have ended.
+    programs.sort_by_key(|program| !LONG.contains(&program.package.as_str()));
+    let results = Mutex::new(Vec::new());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..SIDE_BY_SIDE {
+            scope.spawn(|| {
+                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = one(program, &environment);
+                    results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+                }
+            });
+        }
+    });
+    summary(results.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// One program that has run.
+struct Run {
+    package: String,
+    name: String,
+    taken: Duration,
+    passed: usize,
+    failed: usize,
+    succeeded: bool,
+}
+
+fn one(program: &Program, environment: &[(&str, std::path::PathBuf)]) -> anyhow::Result<Run> {
+    let started = Instant::now();
+    let mut command = Command::new(&program.executable);
+    command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory);
+    command.envs(environment.iter().map(|(name, value)| (name, value))).stdin(Stdio::null());
+    if program.package == "tests-scenarios" {
+        command.args(["--test-threads", SCENARIOS]);
+    }
+    let output =
+        command.output().with_context(|| format!("{} cannot be run", program.executable.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (passed, failed) = counts(&text);
+    let run = Run {
+        package: program.package.clone(),
+        name: program.name.clone(),
+        taken: started.elapsed(),
+        passed,
+        failed,
+        succeeded: output.status.success(),
+    };
+    let verdict = if run.succeeded { "ok     " } else { "FAILED " };
+    if !run.succeeded {
+        let error = String::from_utf8_lossy(&output.stderr);
+        eprintln!("{text}{error}{} ended with {}", program.executable.display(), output.status);
+    }
+    if run.passed + run.failed > 0 || !run.succeeded {
+        let seconds = run.taken.as_secs_f64();
+        eprintln!("{verdict} {} {}: {passed} passed ({seconds:.1} s)", run.package, run.name);
+    }
+    Ok(run)
+}
+
+/// How many tests a program says have passed and failed.
+fn counts(text: &str) -> (usize, usize) {
+    let line = text.lines().rev().find(|line| line.starts_with("test result:")).unwrap_or_default();
+    let number = |word: &str| {
+        let before = line.split(word).next().unwrap_or_default();
+        before.split_whitespace().next_back().and_then(|number| number.parse().ok()).unwrap_or_default()
+    };
+    (number(" passed"), number(" failed"))
+}
+
+fn summary(results: Vec<anyhow::Result<Run>>) -> anyhow::Result<()> {
+    let (mut suites, mut taken) = (Suites::new("test"), BTreeMap::<String, Duration>::new());
+    let (mut passed, mut failed, mut broken) = (0, 0, Vec::new());
+    for result in results {
+        let run = result?;
+        *taken.entry(run.package.clone()).or_default() += run.taken;
+        passed += run.passed;
+        // A program that ends without saying how many failed has failed once.
+        failed += if run.succeeded { run.failed } else { run.failed.max(1) };
+        if !run.succeeded {
+            broken.push(format!("{} {}", run.package, run.name));
+        }
+    }
+    for (package, taken) in taken {
+        suites.add(&package, taken);
+    }
+    let budgets = suites.finish();
+    writeln!(std::io::stdout(), "{passed} passed, {failed} failed")?;
+    if !broken.is_empty() {
+        bail!("failed: {}", broken.join("; "));
+    }
+    budgets
+}

@@ -1,0 +1,72 @@
+//! Test programs: built by cargo, and run without it.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::run;
+
+/// A test program of the workspace.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// The package that it tests.
+    pub(super) package: String,
+    /// The target's name: `lib`, or the name of the file under `tests/`.
+    pub(super) name: String,
+    pub(super) executable: PathBuf,
+    /// The package's directory, in which cargo would run it.
+    pub(super) directory: PathBuf,
+}
+
+/// Builds all of them with one call, so that nothing is built twice.
+pub(super) fn build() -> anyhow::Result<Vec<Program>> {
+    let mut command = run::cargo(&[
+        "test",
+        "--locked",
+        "--workspace",
+        "--no-run",
+        "--message-format",
+        "json-render-diagnostics",
+    ])?;
+    let output =
+        command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cargo cannot be run")?;
+    if !output.status.success() {
+        bail!("the tests cannot be built ({})", output.status);
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    Ok(messages.lines().filter_map(|line| program(&serde_json::from_str(line).ok()?)).collect())
+}
+
+fn program(message: &Value) -> Option<Program> {
+    let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
+    if text("/reason")? != "compiler-artifact" || !message.pointer("/profile/test")?.as_bool()? {
+        return None;
+    }
+    let executable = PathBuf::from(text("/executable")?);
+    let directory = PathBuf::from(text("/manifest_path")?).parent()?.to_owned();
+    let is_test = text("/target/kind/0")? == "test";
+    let name = if is_test { text("/target/name")? } else { text("/target/kind/0")? };
+    Some(Program { package: package(text("/package_id")?), name: name.to_owned(), executable, directory })
+}
+
+/// The name within a package id, `path+file:///…/directory#name@version` or `…/name#version`.
+fn package(id: &str) -> String {
+    let (path, fragment) = id.rsplit_once('#').unwrap_or((id, id));
+    match fragment.split_once('@') {
+        Some((name, _)) => name.to_owned(),
+        None => path.rsplit('/').next().unwrap_or(path).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::package;
+
+    #[test]
+    fn a_package_is_known_by_both_forms_of_its_id() {
+        assert_eq!(package("path+file:///work/apiserver/http#apiserver-http@0.1.0"), "apiserver-http");
+        assert_eq!(package("path+file:///work/hack/xtask#0.1.0"), "xtask");
+    }
+}
