@@ -12,6 +12,7 @@ mod gnostic;
 mod gnostic_v3;
 mod operations;
 mod reviews;
+mod v2;
 
 /// Who says it.
 static INFO: LazyLock<Value> = LazyLock::new(|| json!({"title": "Capstan", "version": "unversioned"}));
@@ -41,7 +42,7 @@ pub fn v2(registry: &Registry) -> Value {
     }
     let mut document = json!({"swagger": "2.0", "info": INFO.clone(),
         "paths": paths, "definitions": schemas});
-    to_v2(&mut document);
+    v2::rewrite(&mut document);
     document
 }
 
@@ -156,6 +157,7 @@ fn shared_schemas() -> Map<String, Value> {
             "apiVersion": text, "kind": text, "propagationPolicy": text,
             "gracePeriodSeconds": {"type": "integer", "format": "int64"}, "orphanDependents": {"type": "boolean"},
             "dryRun": {"type": "array", "items": text},
+            "ignoreStoreReadErrorWithClusterBreakingPotential": {"type": "boolean"},
             "preconditions": {"type": "object", "properties": {"uid": text, "resourceVersion": text}}}}),
         ),
         ("Patch", json!({"type": "object", "description": "A patch in the form its content type says."})),
@@ -166,38 +168,5 @@ fn shared_schemas() -> Map<String, Value> {
 fn merge(target: &mut Value, more: &Value) {
     if let (Some(target), Some(more)) = (target.as_object_mut(), more.as_object()) {
         target.extend(more.clone());
-    }
-}
-
-/// Rewrites what v2 says differently: references, parameters, bodies and answers.
-fn to_v2(value: &mut Value) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(to_v2),
-        Value::Object(map) => {
-            if let Some(Value::String(target)) = map.get_mut("$ref") {
-                *target = target.replace("#/components/schemas/", "#/definitions/");
-            }
-            // What a v3 schema says and a v2 schema cannot.
-            for word in ["nullable", "oneOf", "anyOf", "not"] {
-                if !map.get(word).is_some_and(|value| value.is_object() && value.get("type").is_some()) {
-                    map.remove(word);
-                }
-            }
-            flatten_parameter(map);
-            if map.contains_key("responses") {
-                operations::to_v2(map);
-            }
-            map.values_mut().for_each(to_v2);
-        }
-        _ => {}
-    }
-}
-
-/// A path or query parameter has its type beside its name in v2, not in a schema.
-fn flatten_parameter(map: &mut Map<String, Value>) {
-    let place = map.get("in").and_then(Value::as_str);
-    if matches!(place, Some("path" | "query")) {
-        let kind = map.remove("schema").and_then(|schema| schema.get("type").cloned());
-        map.extend(kind.map(|kind| ("type".to_owned(), kind)));
     }
 }

@@ -12,7 +12,7 @@ const PATCH_TYPES: [&str; 3] =
     ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
 
 /// Forms in which objects are read and written.
-const FORMS: [&str; 2] = ["application/json", "application/yaml"];
+pub(super) const FORMS: [&str; 2] = ["application/json", "application/yaml"];
 
 /// What one operation is.
 struct Operation<'a> {
@@ -244,19 +244,42 @@ fn object_item(
     let mut item = json!({"parameters": path_parameters(resource, true), "get": get.to_value(), "put": put.to_value(),
         "patch": patch.to_value()});
     if part.is_empty() {
-        let delete = Operation {
-            resource,
-            action: "delete",
-            id: id("delete"),
-            parameters: vec![query("propagationPolicy", "string"), query("dryRun", "string")],
-            body: Some((vec!["application/json"], format!("{META}.DeleteOptions"))),
-            answer: format!("{META}.Status"),
-            code: "200",
-            about,
-        };
-        item["delete"] = delete.to_value();
+        item["delete"] = delete_operation(resource, id("delete"));
     }
     item
+}
+
+/// Query parameters of a deletion: the fields of `DeleteOptions` that have a text form, as upstream lists them.
+fn delete_parameters() -> Vec<Value> {
+    vec![
+        query("dryRun", "string"),
+        query("gracePeriodSeconds", "integer"),
+        query("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
+        query("orphanDependents", "boolean"),
+        query("propagationPolicy", "string"),
+    ]
+}
+
+/// The deletion of one object. Its body is optional, and it has a second success code.
+fn delete_operation(resource: &Resource, id: String) -> Value {
+    let delete = Operation {
+        resource,
+        action: "delete",
+        id,
+        parameters: delete_parameters(),
+        body: Some((FORMS.to_vec(), format!("{META}.DeleteOptions"))),
+        answer: format!("{META}.Status"),
+        code: "200",
+        about: None,
+    };
+    let mut operation = delete.to_value();
+    let mut accepted = operation["responses"]["200"].clone();
+    accepted["description"] = json!("Accepted");
+    operation["responses"]["202"] = accepted;
+    if let Some(body) = operation["requestBody"].as_object_mut() {
+        body.remove("required");
+    }
+    operation
 }
 
 /// The subresource that is only replaced.
@@ -290,36 +313,4 @@ fn title(text: &str) -> String {
                 .unwrap_or_default()
         })
         .collect()
-}
-
-/// Rewrites one operation in place as v2 has it.
-pub(super) fn to_v2(operation: &mut Map<String, Value>) {
-    let json_forms = json!(FORMS);
-    operation.insert("produces".to_owned(), json_forms.clone());
-    let mut parameters =
-        operation.remove("parameters").and_then(|list| list.as_array().cloned()).unwrap_or_default();
-    if let Some(body) = operation.remove("requestBody") {
-        let content = body.get("content").and_then(Value::as_object).cloned().unwrap_or_default();
-        operation.insert("consumes".to_owned(), content.keys().cloned().collect::<Vec<_>>().into());
-        let schema = content.values().next().and_then(|form| form.get("schema")).cloned().unwrap_or_default();
-        parameters.push(json!({"name": "body", "in": "body", "required": true, "schema": schema}));
-    } else {
-        operation.insert("consumes".to_owned(), json_forms);
-    }
-    operation.insert("parameters".to_owned(), parameters.into());
-    operation.insert("schemes".to_owned(), json!(["https"]));
-    for response in operation
-        .get_mut("responses")
-        .and_then(Value::as_object_mut)
-        .into_iter()
-        .flat_map(|map| map.values_mut())
-    {
-        let schema = response.pointer("/content/application~1json/schema").cloned();
-        if let Some(response) = response.as_object_mut() {
-            response.remove("content");
-            if let Some(schema) = schema {
-                response.insert("schema".to_owned(), schema);
-            }
-        }
-    }
 }
