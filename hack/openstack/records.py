@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a project has, and what Nova noted of a server, as JSON: evidence for tests.
+"""Resources of a project, and Nova's records of a server, as JSON: evidence for tests.
 
     records.py CLOUDS.YAML CLOUD inventory       every list of the project, ids and names
     records.py CLOUDS.YAML CLOUD server ID       the server
@@ -14,7 +14,7 @@ import urllib.request
 
 import yaml
 
-# Tags need 2.26, events of other people's actions 2.62; Zed has up to 2.93.
+# Tags need 2.26, events of other users' actions 2.62; Zed has up to 2.93.
 MICROVERSION = '2.79'
 
 
@@ -61,7 +61,7 @@ class Project:
         return call('POST', self.urls[service] + path, self.token, body, service)[1]
 
     def inventory(self):
-        # An administrator's token would see all projects; a member's sees its own and what is shared.
+        # An administrator's token would list all projects; a member's lists its own and shared resources.
         own = f'?project_id={self.id}'
         neutron = {'networks': 'networks', 'subnets': 'subnets', 'routers': 'routers', 'ports': 'ports',
                    'security-groups': 'security_groups', 'security-group-rules': 'security_group_rules',

@@ -83,7 +83,7 @@ func informer(ctx context.Context, lab lab, name string) error {
 	return follow(ctx, objects, name, &counts)
 }
 
-// follow changes and deletes the object, and waits for a watcher to see it.
+// follow changes and deletes the object, and waits until a watcher has received both.
 func follow(ctx context.Context, objects dynamic.ResourceInterface, name string, counts *seen) error {
 	if err := until(ctx, "the object that was there is seen", func() bool { return counts.added.Load() == 1 }); err != nil {
 		return err

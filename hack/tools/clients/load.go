@@ -16,11 +16,11 @@ import (
 
 var errTwoLeaders = errors.New("two lead at once")
 
-// loaders is how many write at once: enough that some are always amidst a request.
+// loaders is the number of concurrent writers: enough that a request is in flight at any time.
 const loaders = 8
 
-// underLoad writes as controllers do, for so long, and watches: no write may fail, and the informer must end up with
-// the last of every object.
+// underLoad writes like controllers for a while, and watches: no write may fail, and the informer must have
+// the last version of every object at the end.
 func underLoad(ctx context.Context, lab lab, length time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Program clients does to Capstan what operators' own Go programs do, and says of each thing whether it worked.
+// Program clients runs the operations of operators' Go programs against Capstan, and prints the result of each.
 package main
 
 import (
@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// A lab is where a check works: a connection, a namespace of its own, and whether Leases there are Capstan's.
+// A lab is the environment of a check: a connection, a namespace of its own, and whether Capstan serves Leases.
 type lab struct {
 	config    *rest.Config
 	namespace string
 	direct    bool
 }
 
-// A check is a sentence and what proves it.
+// A check is a sentence and the function that proves it.
 type check struct {
 	name   string
 	run    func(context.Context, lab) error

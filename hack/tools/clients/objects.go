@@ -27,7 +27,7 @@ func reference(kind, name string) map[string]any {
 func machine(namespace, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": group + "/v1beta2", "kind": "Machine",
-		// Paused: nothing is done about it, and its controller writes no more than that it has seen it.
+		// Paused: its controller only writes that it has observed the object.
 		"metadata": map[string]any{"name": name, "namespace": namespace, "labels": map[string]any{"check": "yes"},
 			"annotations": map[string]any{"cluster.x-k8s.io/paused": ""}},
 		"spec": map[string]any{
@@ -59,7 +59,7 @@ func deployment(namespace, name string, annotations map[string]any) *unstructure
 	}}
 }
 
-// remove deletes what an earlier run left of these names, and waits until it is gone.
+// remove deletes objects that an earlier run may have left, and waits until they are gone.
 func remove(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, namespace, name string) error {
 	objects := client.Resource(resource).Namespace(namespace)
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
@@ -71,8 +71,8 @@ func remove(ctx context.Context, client dynamic.Interface, resource schema.Group
 	})
 }
 
-// observed waits until a Machine's controller has written what it has to say of the object as it is. It writes nothing
-// more until somebody else does, and so the revision is the check's own.
+// observed waits until a Machine's controller has reported the current object. The controller writes no more
+// until another client changes the object, so the revision is the check's own.
 func observed(ctx context.Context, client dynamic.Interface, namespace, name string) (*unstructured.Unstructured, error) {
 	var found *unstructured.Unstructured
 	err := until(ctx, name+" is seen by its controller", func() bool {

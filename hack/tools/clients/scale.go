@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// What cluster-autoscaler's provider for Cluster API goes by.
+// The annotations that cluster-autoscaler's provider for Cluster API uses.
 const (
 	minSize    = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 	maxSize    = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
@@ -82,7 +82,7 @@ func replicas(ctx context.Context, objects dynamic.ResourceInterface, name strin
 	return nil
 }
 
-// autoscaler makes the requests that cluster-autoscaler's provider for Cluster API makes, in its order.
+// autoscaler sends the requests of cluster-autoscaler's provider for Cluster API, in its order.
 func autoscaler(ctx context.Context, lab lab) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -167,7 +167,7 @@ func markForDeletion(ctx context.Context, lab lab, dynamicClient dynamic.Interfa
 	if _, err := objects.Create(ctx, machine(lab.namespace, "surplus"), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	// Controllers write, too; the real one would find it changed, and mark it in its next pass.
+	// Controllers write, too; the real autoscaler would observe the change, and set the mark in its next pass.
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		read, err := objects.Get(ctx, "surplus", metav1.GetOptions{})
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// writers is how many change one object at once.
+// writers is the number of concurrent writers of one object.
 const writers = 12
 
 func conflictRetries(ctx context.Context, lab lab) error {

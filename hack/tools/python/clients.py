@@ -1,4 +1,4 @@
-"""What Python programs do to Capstan: list, watch, create, patch and delete, typed and dynamic."""
+"""Compatibility test with Python programs: list, watch, create, patch and delete, typed and dynamic."""
 
 import sys
 import threading

@@ -25,15 +25,15 @@ import (
 )
 
 const (
-	// tracking is how Argo CD knows what is an application's.
+	// tracking is the annotation by which Argo CD finds the objects of an application.
 	tracking = "argocd.argoproj.io/tracking-id"
-	// manager is the name under which Argo CD applies on the server.
+	// manager is Argo CD's field manager for server-side apply.
 	manager = "argocd-controller"
-	// stray is what is the application's and in no repository.
+	// stray names an object of the application that is in no repository.
 	stray = "a stray"
 )
 
-// An application is one of Argo CD's, with the parts of its controller that speak to the API server.
+// An application is one of Argo CD's, with the parts of its controller that call the API server.
 type application struct {
 	config     *rest.Config
 	dynamic    dynamic.Interface
@@ -74,7 +74,7 @@ func (a *application) close() {
 	a.stop()
 }
 
-// objects is what the repository says, without the kinds that are left out.
+// objects returns the objects of the repository, without the omitted kinds.
 func (a *application) objects(without ...string) ([]*unstructured.Unstructured, error) {
 	objects, err := kube.SplitYAML(a.repository)
 	if err != nil {
@@ -98,13 +98,13 @@ func (a *application) objects(without ...string) ([]*unstructured.Unstructured, 
 	return kept, nil
 }
 
-// isOurs says whether something in the cache belongs to the application.
+// isOurs reports whether an object in the cache belongs to the application.
 func (a *application) isOurs(resource *cache.Resource) bool {
 	tracked, _ := resource.Info.(string)
 	return strings.HasPrefix(tracked, "kept:") && resource.Ref.Namespace == a.namespace
 }
 
-// sync brings everything to what the objects say; each must come out as synced or pruned.
+// sync applies all objects; each result must be synced or pruned.
 func (a *application) sync(ctx context.Context, objects []*unstructured.Unstructured, options ...enginesync.SyncOpt) (map[string]common.ResourceSyncResult, error) {
 	options = append(options, enginesync.WithLogr(logr.Discard()), enginesync.WithServerSideApplyManager(manager))
 	results, err := a.engine.Sync(ctx, objects, a.isOurs, "a revision", a.namespace, options...)
@@ -121,7 +121,7 @@ func (a *application) sync(ctx context.Context, objects []*unstructured.Unstruct
 	return byKind, nil
 }
 
-// differing compares as Argo CD's controller does, and says which kinds are out of sync.
+// differing compares like Argo CD's controller, and returns the kinds that are out of sync.
 func (a *application) differing(objects []*unstructured.Unstructured, options ...diff.Option) ([]string, error) {
 	managed, err := a.cache.GetManagedLiveObjs(objects, a.isOurs)
 	if err != nil {
@@ -172,14 +172,14 @@ func (a *application) expectDiffering(ctx context.Context, objects []*unstructur
 	return nil
 }
 
-// trouble collects what the engine's log calls a failure.
+// trouble collects the errors in the engine's log.
 type trouble struct {
 	lock sync.Mutex
 	seen []string
 }
 
 func (t *trouble) note(_, args string) {
-	// The first is how the log tells of a watch that must begin anew, the other what it calls errors.
+	// The first is the log message of a watch that must restart, the other one is that of errors.
 	if !strings.Contains(args, `"msg"="Failed to watch`) && !strings.Contains(args, `"error"=`) {
 		return
 	}

@@ -44,11 +44,11 @@ func caches(ctx context.Context, a *application) error {
 			return fmt.Errorf("%s has no schema", kind)
 		}
 	}
-	// Upstream serves some twenty kinds, most of them in two versions.
+	// Upstream serves about twenty kinds, most of them in two versions.
 	if ours < 40 {
 		return fmt.Errorf("only %d kinds in their versions", ours)
 	}
-	// What an earlier run left.
+	// Objects that an earlier run may have left.
 	return vanishes(ctx, a)
 }
 
@@ -74,7 +74,7 @@ func syncs(ctx context.Context, a *application) error {
 		return err
 	}
 	for _, object := range objects {
-		// kubectl cannot tell that stringData is in already.
+		// kubectl cannot detect that stringData is applied already.
 		if message := results[object.GetKind()].Message; object.GetKind() != "Secret" && !strings.HasSuffix(message, " unchanged") {
 			return fmt.Errorf("again: %s: %s", object.GetKind(), message)
 		}
@@ -82,7 +82,7 @@ func syncs(ctx context.Context, a *application) error {
 	return nil
 }
 
-// change is what somebody does by hand; the cache must be told of it.
+// change makes a change by hand; the cache must receive it.
 func (a *application) change(ctx context.Context, resource schema.GroupVersionResource, kind, patch string) error {
 	told := make(chan struct{}, 1)
 	unsubscribe := a.cache.OnResourceUpdated(func(after, before *cache.Resource, _ map[kube.ResourceKey]*cache.Resource) {
@@ -111,7 +111,7 @@ func heals(ctx context.Context, a *application) error {
 	return a.heal(ctx, nil, nil)
 }
 
-// heal has two objects changed by hand, sees that just those differ, and brings them back.
+// heal changes two objects by hand, checks that exactly these differ, and restores them.
 func (a *application) heal(ctx context.Context, options []enginesync.SyncOpt, comparison []diff.Option) error {
 	objects, err := a.objects()
 	if err != nil {
@@ -182,7 +182,7 @@ func serverSideDiff(ctx context.Context, a *application) error {
 		return err
 	}
 	dryRunner := diff.WithServerSideDryRunner(diff.NewK8sServerSideDryRunner(applier))
-	// With and without what webhooks may have put in, which takes the schema to tell.
+	// With and without the fields that webhooks may have added, which only the schema can tell.
 	for _, ignore := range []bool{true, false} {
 		comparison := []diff.Option{diff.WithServerSideDiff(true), dryRunner, diff.WithIgnoreMutationWebhook(ignore)}
 		if err := a.expectDiffering(ctx, objects, nil, comparison...); err != nil {
@@ -230,7 +230,7 @@ func prunes(ctx context.Context, a *application) error {
 	if err != nil {
 		return err
 	}
-	// Without leave to prune there is only a difference.
+	// Without permission to prune, there is only a difference.
 	if err := a.expectDiffering(ctx, objects, []string{stray, stray}); err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func prunes(ctx context.Context, a *application) error {
 	return a.expectDiffering(ctx, objects, nil)
 }
 
-// vanishes prunes everything, in the background: nobody collects the host's own Secrets here.
+// vanishes prunes everything, in the background: the host's own Secrets are not garbage-collected here.
 func vanishes(ctx context.Context, a *application) error {
 	policy := metav1.DeletePropagationBackground
 	if _, err := a.sync(ctx, nil, enginesync.WithPrune(true), enginesync.WithPrunePropagationPolicy(&policy)); err != nil {

@@ -1,5 +1,5 @@
-// Program argo-cd keeps what a repository says in Capstan with the engine that Argo CD syncs with,
-// and says of each thing whether it worked.
+// Program argo-cd syncs a repository to Capstan with the engine of Argo CD,
+// and prints the result of each check.
 package main
 
 import (
@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A check is a sentence and what proves it.
+// A check is a sentence and the function that proves it.
 type check struct {
 	name string
 	run  func(context.Context, *application) error
 }
 
-// In their order: each finds what the one before it left.
+// The order matters: each check starts from the state that the one before it left.
 var checks = []check{
 	{"the cache holds and follows every kind of ours, and has its schema", caches},
 	{"a sync by kubectl's own apply creates everything, and nothing differs", syncs},
@@ -54,7 +54,7 @@ func run(ctx context.Context, kubeconfig, namespace, repository string, out io.W
 		return err
 	}
 	config.QPS, config.Burst = 200, 400
-	// The deprecation of the older version is told at every step, and is as it should be.
+	// The deprecation warning of the older version comes at every step, as expected.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	config.UserAgent = "capstan-argo-cd/1"
 	application, err := newApplication(config, namespace, repository)

@@ -14,7 +14,7 @@ import (
 )
 
 func creates(ctx context.Context, k *keeper) error {
-	// What an earlier run left.
+	// Objects that an earlier run may have left.
 	if err := deleteAll(ctx, k); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func creates(ctx context.Context, k *keeper) error {
 	if err != nil {
 		return err
 	}
-	// Nobody observes it here, and readiness is a check of its own.
+	// No controller observes it here, and readiness is a check of its own.
 	settled := ssa.NewChangeSet()
 	for _, entry := range changes.Entries {
 		if entry.ObjMetadata.GroupKind != deployment.GroupVersionKind().GroupKind() {
@@ -100,7 +100,7 @@ func drift(ctx context.Context, k *keeper) error {
 	if err != nil {
 		return err
 	}
-	// A label of the repository's, a field of its, one of the older version's, and a label of somebody else's.
+	// A label of the repository, a field of it, a field of the older version, and a label of another manager.
 	if err := errors.Join(
 		k.change(ctx, cluster, "gold", "metadata", "labels", "tier"),
 		k.change(ctx, deployment, "v1.34.0", "spec", "template", "spec", "version"),
@@ -157,7 +157,7 @@ func ignored(ctx context.Context, k *keeper) error {
 	if err := k.applyAll(ctx, options, ssa.UnchangedAction, nil); err != nil {
 		return err
 	}
-	// Another difference beside it is set right, and the replicas still are not.
+	// Another difference of the object is corrected, and the replicas are still left unchanged.
 	if err := k.change(ctx, deployment, "v1.34.0", "spec", "template", "spec", "version"); err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func deleteAll(ctx context.Context, k *keeper) error {
 	if err != nil {
 		return err
 	}
-	// Only what bears the labels that it was applied with.
+	// Only objects that still have the labels with which they were applied.
 	options := ssa.DefaultDeleteOptions()
 	options.Inclusions = k.manager.GetOwnerLabels("kept", k.namespace)
 	changes, err := k.manager.DeleteAll(ctx, objects, options)

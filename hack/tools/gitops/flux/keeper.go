@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// A keeper is kustomize-controller as far as the API server sees it: its manager of resources, under its name.
+// A keeper acts as kustomize-controller on the API server: its resource manager, under its name.
 type keeper struct {
 	client     client.Client
 	manager    *ssa.ResourceManager
@@ -48,7 +48,7 @@ func newKeeper(config *rest.Config, namespace, repository string) (*keeper, erro
 	return &keeper{client: direct, manager: manager, namespace: namespace, repository: manifests}, nil
 }
 
-// objects is what the repository says, made ready as kustomize-controller does.
+// objects returns the objects of the repository, prepared as by kustomize-controller.
 func (k *keeper) objects() ([]*unstructured.Unstructured, error) {
 	objects, err := utils.ReadObjects(bytes.NewReader(k.repository))
 	if err != nil {
@@ -64,7 +64,7 @@ func (k *keeper) objects() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// object is the one of a kind in the repository.
+// object returns the object of a kind in the repository.
 func (k *keeper) object(kind string) (*unstructured.Unstructured, error) {
 	objects, err := k.objects()
 	if err != nil {
@@ -78,14 +78,14 @@ func (k *keeper) object(kind string) (*unstructured.Unstructured, error) {
 	return nil, fmt.Errorf("the repository has no %s", kind)
 }
 
-// live is what the server has of an object, in the version the repository names.
+// live returns the server's version of an object, in the API version that the repository names.
 func (k *keeper) live(ctx context.Context, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(wanted.GroupVersionKind())
 	return found, k.client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 }
 
-// change is what somebody does by hand.
+// change makes a change by hand.
 func (k *keeper) change(ctx context.Context, object *unstructured.Unstructured, value any, path ...string) error {
 	found, err := k.live(ctx, object)
 	if err != nil {
@@ -98,7 +98,7 @@ func (k *keeper) change(ctx context.Context, object *unstructured.Unstructured, 
 	return k.client.Patch(ctx, found, client.MergeFrom(before), client.FieldOwner("somebody"))
 }
 
-// applyAll applies everything and holds what happened to each against what should have.
+// applyAll applies everything, and compares the action on each object with the expected one.
 func (k *keeper) applyAll(ctx context.Context, opts ssa.ApplyOptions, usually ssa.Action, but map[string]ssa.Action) error {
 	objects, err := k.objects()
 	if err != nil {
@@ -111,7 +111,7 @@ func (k *keeper) applyAll(ctx context.Context, opts ssa.ApplyOptions, usually ss
 	return expect(changes, len(objects), usually, but)
 }
 
-// expect holds a set of changes against the usual action and the kinds for which there is another.
+// expect compares a set of changes with the default action and with the kinds that have another one.
 func expect(changes *ssa.ChangeSet, count int, usually ssa.Action, but map[string]ssa.Action) error {
 	if len(changes.Entries) != count {
 		return fmt.Errorf("%d changes of %d objects: %s", len(changes.Entries), count, changes)

@@ -1,5 +1,5 @@
-// Program flux keeps what a repository says in Capstan with the code that Flux's controllers apply with,
-// and says of each thing whether it worked.
+// Program flux syncs a repository to Capstan with the code of Flux's controllers,
+// and prints the result of each check.
 package main
 
 import (
@@ -18,13 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// A check is a sentence and what proves it.
+// A check is a sentence and the function that proves it.
 type check struct {
 	name string
 	run  func(context.Context, *keeper) error
 }
 
-// In their order: each finds what the one before it left.
+// The order matters: each check starts from the state that the one before it left.
 var checks = []check{
 	{"everything is created, in stages, and settles", creates},
 	{"applied again, nothing has changed, and nothing is written", unchanged},
@@ -59,7 +59,7 @@ func run(ctx context.Context, kubeconfig, namespace, repository string, out io.W
 		return err
 	}
 	config.QPS, config.Burst = 200, 400
-	// The deprecation of the older version is told at every step, and is as it should be.
+	// The deprecation warning of the older version comes at every step, as expected.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	config.UserAgent = "capstan-flux/1"
 	keeper, err := newKeeper(config, namespace, repository)

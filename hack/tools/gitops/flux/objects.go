@@ -51,7 +51,7 @@ func immutable(ctx context.Context, k *keeper) error {
 	if after.GetUID() == before.GetUID() {
 		return errors.New("the object is still the same one")
 	}
-	// And back, all at once, as kustomize-controller does it.
+	// The change back, with all objects at once, as in kustomize-controller.
 	return k.applyAll(ctx, options, ssa.UnchangedAction, map[string]ssa.Action{"OpenStackMachineTemplate": ssa.CreatedAction})
 }
 
@@ -93,11 +93,11 @@ func migration(ctx context.Context, k *keeper) error {
 	if err != nil || entry.Action != ssa.UnchangedAction {
 		return fmt.Errorf("again: %s: %w", entry, err)
 	}
-	// What the repository still says in the older version is the same.
+	// The objects that the repository still has in the older version are the same.
 	return k.applyAll(ctx, applyOptions(), ssa.UnchangedAction, nil)
 }
 
-// takeover has kubectl apply an object, and Flux take it over with everything that kubectl had set.
+// takeover applies an object with kubectl, and lets Flux take over every field that kubectl had set.
 func takeover(ctx context.Context, k *keeper) error {
 	cluster, err := k.object("Cluster")
 	if err != nil {
@@ -146,7 +146,7 @@ func takeover(ctx context.Context, k *keeper) error {
 	return k.applyAll(ctx, options, ssa.UnchangedAction, nil)
 }
 
-// readiness goes by what kstatus makes of a MachineDeployment, whose controller is played here.
+// readiness is computed by kstatus from a MachineDeployment, whose controller the check imitates.
 func readiness(ctx context.Context, k *keeper) error {
 	deployment, err := k.object("MachineDeployment")
 	if err != nil {
@@ -179,11 +179,11 @@ func readiness(ctx context.Context, k *keeper) error {
 		if step.current != (err == nil) {
 			return fmt.Errorf("ready %s: %w", step.ready, err)
 		}
-		// The library's last question may be the one that comes too late.
+		// The library's last poll may be the one that comes too late.
 		if err != nil && !strings.Contains(err.Error(), "InProgress") && !strings.Contains(err.Error(), "context deadline") {
 			return err
 		}
 	}
-	// What a controller says is no drift.
+	// Fields that a controller sets are no drift.
 	return k.applyAll(ctx, applyOptions(), ssa.UnchangedAction, nil)
 }
