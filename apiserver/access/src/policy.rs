@@ -41,6 +41,18 @@ const RULES: &[Rule] = &[
     },
     Rule {
         user: "system:capstan:cluster-controller",
+        groups: &["cluster.x-k8s.io"],
+        resources: &["machinepools", "machinedeployments", "machinesets"],
+        verbs: &["list", "delete"],
+    },
+    Rule {
+        user: "system:capstan:cluster-controller",
+        groups: &["controlplane.cluster.x-k8s.io"],
+        resources: &["kubeadmcontrolplanes"],
+        verbs: &["get", "delete"],
+    },
+    Rule {
+        user: "system:capstan:cluster-controller",
         groups: &["infrastructure.cluster.x-k8s.io"],
         resources: &["openstackclusters"],
         verbs: &["get", "list", "watch", "update", "patch", "delete"],

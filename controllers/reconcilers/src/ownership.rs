@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use controllers_runtime::ReconcileError;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -23,10 +23,16 @@ pub(crate) fn reference<K: Resource<DynamicType = ()>>(owner: &K, controller: bo
     }
 }
 
-/// Whether an object refers to this very owner.
+/// Returns true if an object refers to this very owner.
 pub(crate) fn is_owned<K: Resource, O: Resource>(object: &K, owner: &O) -> bool {
+    refers_to(object.meta(), owner)
+}
+
+/// Returns true if the metadata of an object refers to this very owner.
+pub(crate) fn refers_to<O: Resource>(object: &ObjectMeta, owner: &O) -> bool {
     let uid = owner.meta().uid.as_ref();
-    uid.is_some() && object.owner_references().iter().any(|reference| Some(&reference.uid) == uid)
+    let mut references = object.owner_references.iter().flatten();
+    uid.is_some() && references.any(|reference| Some(&reference.uid) == uid)
 }
 
 /// Makes an object bear its cluster's label and refer to its owner.

@@ -1,40 +1,35 @@
-//! The order in which a Cluster goes: workers, control planes, infrastructure, itself.
+//! Deletion of a Cluster, step by step: descendants in their stages, infrastructure, itself.
 
-use apiserver_types::{Cluster, Machine, OpenStackCluster};
+use apiserver_types::{Cluster, OpenStackCluster};
 use kube::ResourceExt;
 
+use super::descendants::{Descendant, Stage};
 use super::observe::Observed;
 use crate::ownership;
 
-/// What to do next with a Cluster that is being deleted.
+/// Next step of the deletion of a Cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Delete these Machines.
-    DeleteMachines(Vec<String>),
-    /// These Machines are on their way.
-    WaitForMachines(Vec<String>),
-    /// Delete the infrastructure's object.
+    /// Delete those of these that are not being deleted yet, and wait for all of them.
+    DeleteDescendants(Stage, Vec<Descendant>),
+    /// Delete the OpenStackCluster.
     DeleteInfrastructure,
-    /// The infrastructure is on its way.
+    /// Wait for the OpenStackCluster, for the reason that it gives.
     WaitForInfrastructure(String),
-    /// Nothing is left.
+    /// Remove the finalizer: nothing is left.
     Release,
 }
 
-/// Says what to do next. Pure and total.
+/// Decides on the next step. Pure and total.
 pub(super) fn next_step(cluster: &Cluster, seen: &Observed) -> Step {
-    for machines in [&seen.workers, &seen.control_plane] {
-        let name = |machine: &Machine| machine.name_any();
-        let staying = machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none());
-        let staying: Vec<String> = staying.map(name).collect();
-        if !staying.is_empty() {
-            return Step::DeleteMachines(staying);
-        }
-        if !machines.is_empty() {
-            return Step::WaitForMachines(machines.iter().map(name).collect());
+    for stage in Stage::ALL {
+        let of_stage = seen.descendants.iter().filter(|descendant| descendant.stage() == stage);
+        let remaining: Vec<Descendant> = of_stage.cloned().collect();
+        if !remaining.is_empty() {
+            return Step::DeleteDescendants(stage, remaining);
         }
     }
-    // What another Cluster controls is not ours to delete.
+    // An object that another Cluster controls is not deleted with this one.
     let ours = |infrastructure: &&OpenStackCluster| ownership::is_owned(*infrastructure, cluster);
     match seen.infrastructure.as_ref().filter(ours) {
         None => Step::Release,
@@ -48,40 +43,49 @@ pub(super) fn next_step(cluster: &Cluster, seen: &Observed) -> Step {
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{ClusterSpec, MachineSpec, OpenStackClusterSpec};
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use k8s_openapi::jiff::Timestamp;
+    use apiserver_types::{ClusterSpec, OpenStackClusterSpec};
 
     use super::*;
+    use crate::cluster::descendants::Kind;
 
+    /// MachineDeployments were left behind: only Machines went with their Cluster.
     #[test]
-    fn workers_go_first_and_the_network_last() {
-        let machine = |name: &str, leaving: bool| {
-            let mut machine = Machine::new(name, MachineSpec::default());
-            machine.metadata.deletion_timestamp = leaving.then_some(Time(Timestamp::UNIX_EPOCH));
-            machine
+    fn workers_go_first_then_control_planes_and_the_network_last() {
+        let of = |kind, name: &str, deleting| Descendant {
+            kind,
+            name: name.to_owned(),
+            uid: Some(name.to_owned()),
+            deleting,
         };
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let mut cluster = Cluster::new("c", ClusterSpec::default());
         cluster.metadata.uid = Some("u".to_owned());
         let mut infrastructure = OpenStackCluster::new("c", OpenStackClusterSpec::default());
         infrastructure.metadata.owner_references = Some(vec![ownership::reference(&cluster, true)]);
-        let mut seen = Observed {
-            infrastructure: Some(infrastructure),
-            control_plane: vec![machine("cp", false)],
-            workers: vec![machine("w1", true), machine("w2", false)],
-        };
-        assert_eq!(next_step(&cluster, &seen), Step::DeleteMachines(names(&["w2"])));
-        seen.workers = vec![machine("w1", true)];
-        assert_eq!(next_step(&cluster, &seen), Step::WaitForMachines(names(&["w1"])));
-        seen.workers.clear();
-        assert_eq!(next_step(&cluster, &seen), Step::DeleteMachines(names(&["cp"])));
-        seen.control_plane = vec![machine("cp", true)];
-        assert_eq!(next_step(&cluster, &seen), Step::WaitForMachines(names(&["cp"])));
-        seen.control_plane.clear();
+        let workers = vec![
+            of(Kind::MachinePool, "mp", false),
+            of(Kind::MachineDeployment, "md", false),
+            of(Kind::MachineSet, "ms", true),
+            of(Kind::Worker, "w", false),
+        ];
+        let control_plane = of(Kind::ControlPlane, "kcp", false);
+        let machine = of(Kind::ControlPlaneMachine, "cp", true);
+        let descendants = [workers.clone(), vec![control_plane.clone(), machine.clone()]].concat();
+        let mut seen = Observed { infrastructure: Some(infrastructure), descendants, ..Observed::default() };
+        for kind in [Kind::MachinePool, Kind::MachineDeployment, Kind::MachineSet, Kind::Worker] {
+            let remaining = seen.descendants.iter().filter(|it| it.stage() == Stage::Workers).cloned();
+            let expected = Step::DeleteDescendants(Stage::Workers, remaining.collect());
+            assert_eq!(next_step(&cluster, &seen), expected, "with a {kind:?} left");
+            seen.descendants.retain(|descendant| descendant.kind != kind);
+        }
+        let expected = Step::DeleteDescendants(Stage::ControlPlane, vec![control_plane]);
+        assert_eq!(next_step(&cluster, &seen), expected);
+        seen.descendants.retain(|descendant| descendant.kind != Kind::ControlPlane);
+        let expected = Step::DeleteDescendants(Stage::ControlPlaneMachines, vec![machine]);
+        assert_eq!(next_step(&cluster, &seen), expected);
+        seen.descendants.clear();
         assert_eq!(next_step(&cluster, &seen), Step::DeleteInfrastructure);
         cluster.metadata.uid = Some("another".to_owned());
-        assert_eq!(next_step(&cluster, &seen), Step::Release, "of somebody else");
+        assert_eq!(next_step(&cluster, &seen), Step::Release, "another Cluster's infrastructure");
         seen.infrastructure = None;
         assert_eq!(next_step(&cluster, &seen), Step::Release);
     }

@@ -1,13 +1,14 @@
 //! Cluster: references, owner references, and what its parts say, in one status.
 
 mod deletion;
+mod descendants;
 mod observe;
 mod report;
 mod watch;
 
 use std::time::Duration;
 
-use apiserver_types::{Cluster, Machine, OpenStackCluster};
+use apiserver_types::{Cluster, OpenStackCluster};
 use controllers_runtime::{ControllerContext, Next, ReconcileError, Severity, now, paused, write_status};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
@@ -27,6 +28,10 @@ const RESYNC: Duration = Duration::from_mins(5);
 
 /// How often one that waits is looked at.
 const WAITING: Duration = Duration::from_secs(10);
+
+/// How often one that waits for its descendants is looked at: upstream's interval. Only Machines are
+/// watched.
+const DESCENDANTS: Duration = Duration::from_secs(5);
 
 /// Reconciles Clusters.
 #[derive(Debug)]
@@ -148,23 +153,24 @@ impl ClusterReconciler {
             crate::finalizers::remove(api, &cluster, FINALIZER).await?;
             return Ok(None);
         }
-        Ok(Some(WAITING))
+        Ok(Some(match step {
+            Step::DeleteDescendants(..) => DESCENDANTS,
+            _ => WAITING,
+        }))
     }
 
     async fn act(&self, cluster: &Cluster, seen: &Observed, step: &Step) -> Result<(), ReconcileError> {
         let namespace = cluster.namespace().unwrap_or_default();
         match (step, &seen.infrastructure) {
-            (Step::DeleteMachines(names), _) => {
-                let api: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
-                for machine in seen.workers.iter().chain(&seen.control_plane) {
-                    if names.contains(&machine.name_any()) {
-                        delete(&api, machine).await?;
-                    }
+            (Step::DeleteDescendants(_, remaining), _) => {
+                for descendant in remaining.iter().filter(|descendant| !descendant.deleting) {
+                    let api = descendants::api(&self.context.client, cluster, descendant.kind);
+                    delete(&api, &descendant.name, descendant.uid.clone()).await?;
                 }
             }
             (Step::DeleteInfrastructure, Some(infrastructure)) => {
                 let api: Api<OpenStackCluster> = Api::namespaced(self.context.client.clone(), &namespace);
-                delete(&api, infrastructure).await?;
+                delete(&api, &infrastructure.name_any(), infrastructure.uid()).await?;
             }
             _ => {}
         }
@@ -172,14 +178,14 @@ impl ClusterReconciler {
     }
 }
 
-/// Deletes this very object; one that is gone needs no more.
-async fn delete<K>(api: &Api<K>, object: &K) -> Result<(), ReconcileError>
+/// Deletes the object of this name and uid; an object that is gone is no error.
+async fn delete<K>(api: &Api<K>, name: &str, uid: Option<String>) -> Result<(), ReconcileError>
 where
-    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
-    let preconditions = Preconditions { uid: object.uid(), resource_version: None };
+    let preconditions = Preconditions { uid, resource_version: None };
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    match api.delete(&object.name_any(), &params).await {
+    match api.delete(name, &params).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         result => Ok(result.map(|_| ())?),
     }

@@ -5,7 +5,8 @@ use controllers_runtime::ReconcileError;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-use crate::CLUSTER_NAME_LABEL;
+use super::descendants::{self, Descendant};
+use crate::{CLUSTER_NAME_LABEL, ownership};
 
 /// Label of control plane Machines.
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
@@ -19,6 +20,8 @@ pub(super) struct Observed {
     pub infrastructure: Option<OpenStackCluster>,
     pub control_plane: Vec<Machine>,
     pub workers: Vec<Machine>,
+    /// Objects that are deleted before the Cluster. Listed only while it is being deleted.
+    pub descendants: Vec<Descendant>,
 }
 
 /// Looks.
@@ -35,11 +38,19 @@ pub(super) async fn look(client: &Client, cluster: &Cluster) -> Result<Observed,
     // By the spec and not by the label: a Machine nobody has labelled yet belongs here too.
     let machines = api.list(&ListParams::default()).await?.into_iter();
     let machines = machines.filter(|machine| {
-        machine.spec.cluster_name == name || machine.labels().get(CLUSTER_NAME_LABEL) == Some(&name)
+        machine.spec.cluster_name == name
+            || machine.labels().get(CLUSTER_NAME_LABEL) == Some(&name)
+            || ownership::is_owned(machine, cluster)
     });
     let (control_plane, workers) =
         machines.partition(|machine| machine.labels().contains_key(CONTROL_PLANE_LABEL));
-    Ok(Observed { infrastructure, control_plane, workers })
+    let mut observed = Observed { infrastructure, control_plane, workers, descendants: Vec::new() };
+    if cluster.metadata.deletion_timestamp.is_some() {
+        observed.descendants = descendants::list(client, cluster).await?;
+        let machines = descendants::of_machines(&observed.control_plane, &observed.workers);
+        observed.descendants.extend(machines);
+    }
+    Ok(observed)
 }
 
 impl Observed {

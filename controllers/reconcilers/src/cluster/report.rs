@@ -9,6 +9,7 @@ use apiserver_types::{
 use kube::ResourceExt;
 
 use super::deletion::Step;
+use super::descendants;
 use super::observe::{INFRASTRUCTURE_KIND, Observed};
 use crate::{paused, summary};
 
@@ -182,8 +183,8 @@ fn deleting(cluster: &Cluster, step: Option<&Step>, now: &Time) -> Condition {
     };
     match (cluster.metadata.deletion_timestamp.is_some(), step) {
         (false, _) => Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone()),
-        (true, Some(Step::DeleteMachines(names) | Step::WaitForMachines(names))) => {
-            yes("WaitingForMachinesDeletion", &format!("waiting for Machines to go: {}", names.join(", ")))
+        (true, Some(Step::DeleteDescendants(stage, remaining))) => {
+            yes(stage.reason(), &descendants::describe(remaining))
         }
         (true, Some(Step::DeleteInfrastructure)) => {
             yes("WaitingForInfrastructureDeletion", "deleting the infrastructure")
