@@ -116,9 +116,9 @@ impl OpenStackMachineReconciler {
         if object.metadata.deletion_timestamp.is_some() {
             return self.delete(api, object, infrastructure.as_ref()).await;
         }
-        let Some(machine) = self.machine(object).await? else {
-            return Err(ReconcileError::waiting("WaitingForOwner", "no Machine refers to this object yet"));
-        };
+        // As upstream: an object without an owner belongs to the client that created it, who may be
+        // writing its status at this moment. The change that adds the owner starts the next pass.
+        let Some(machine) = self.machine(object).await? else { return Ok(None) };
         let Some(cluster) = infrastructure else {
             return Err(ReconcileError::waiting(
                 "WaitingForClusterInfrastructure",
