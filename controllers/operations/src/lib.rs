@@ -22,5 +22,5 @@ mod core;
 mod procedures;
 
 pub use core::context::{Clock, OperationContext, SystemClock};
-pub use core::controller::{Controller, Next};
+pub use core::controller::Controller;
 pub use core::run::run;

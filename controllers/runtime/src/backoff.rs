@@ -1,32 +1,51 @@
-//! When to try again what failed.
+//! Exponential backoff per object.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// First pause: a blip is over by then.
+/// First interval: longer than a blip.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// Longest pause: a quota that was raised is noticed within a minute, and a cloud that is down is
-/// asked once a minute and object.
+/// Longest interval: an outage that ends, or a quota that is raised, is noticed within a minute, and
+/// a cloud that is down gets one request per minute and object.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// Failures in a row, by object. Lost with the process, which then begins with short pauses.
+/// Failures in a row of every object, by uid. Lost with the process, which then begins with short
+/// intervals.
 #[derive(Debug, Default)]
-pub(crate) struct Backoff(Mutex<HashMap<String, u32>>);
+pub struct Backoff(Mutex<HashMap<String, Failures>>);
+
+/// Failures in a row of one object.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u32,
+    /// End of the present interval, by this process's own clock, which never jumps.
+    until: Option<Instant>,
+}
 
 impl Backoff {
-    /// The pause after one more failure: doubling, and at least what the cloud asked for.
-    pub(crate) fn failed(&self, uid: &str, asked: Option<Duration>) -> Duration {
-        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = failures.entry(uid.to_owned()).or_insert(0);
-        let pause = FIRST.saturating_mul(1_u32.checked_shl(*count).unwrap_or(u32::MAX)).min(LONGEST);
-        *count = count.saturating_add(1).min(16);
-        pause.max(asked.unwrap_or_default())
+    /// Counts a failure. Returns the interval before the next attempt: twice the one before, and at
+    /// least `at_least`.
+    pub fn failed(&self, uid: &str, at_least: Duration) -> Duration {
+        let mut objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let failures = objects.entry(uid.to_owned()).or_default();
+        let factor = 1_u32.checked_shl(failures.count).unwrap_or(u32::MAX);
+        let interval = FIRST.saturating_mul(factor).min(LONGEST).max(at_least);
+        failures.count = failures.count.saturating_add(1).min(16);
+        failures.until = Instant::now().checked_add(interval);
+        interval
     }
 
-    /// Forgets the failures of an object that succeeded or is gone.
-    pub(crate) fn succeeded(&self, uid: &str) {
+    /// Returns what is left of an object's interval, if anything.
+    pub fn remaining(&self, uid: &str) -> Option<Duration> {
+        let objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = objects.get(uid)?.until?;
+        until.checked_duration_since(Instant::now()).filter(|remaining| !remaining.is_zero())
+    }
+
+    /// Forgets the failures of an object that succeeded or does not exist any more.
+    pub fn reset(&self, uid: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 }
@@ -36,12 +55,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_to_a_minute_and_heed_the_cloud() {
+    fn intervals_double_to_a_minute_and_heed_the_cloud() {
         let backoff = Backoff::default();
-        let seconds: Vec<u64> = (0..8).map(|_| backoff.failed("a", None).as_secs()).collect();
+        let seconds: Vec<u64> = (0..8).map(|_| backoff.failed("a", Duration::ZERO).as_secs()).collect();
         assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60]);
-        assert_eq!(backoff.failed("b", Some(Duration::from_secs(7))).as_secs(), 7);
-        backoff.succeeded("a");
-        assert_eq!(backoff.failed("a", None).as_secs(), 1);
+        assert_eq!(backoff.failed("b", Duration::from_secs(7)).as_secs(), 7);
+        assert!(backoff.remaining("a").is_some());
+        backoff.reset("a");
+        assert_eq!(backoff.remaining("a"), None);
+        assert_eq!(backoff.failed("a", Duration::ZERO).as_secs(), 1);
     }
 }

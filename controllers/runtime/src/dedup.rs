@@ -27,7 +27,7 @@ impl Settled {
     }
 
     /// How long an object need not be looked at; `None` when it is to be looked at now.
-    pub(crate) fn rest<K: Resource>(&self, object: &K) -> Option<Duration> {
+    pub(crate) fn remaining<K: Resource>(&self, object: &K) -> Option<Duration> {
         let mut settled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = object.uid()?;
         let (revision, until) = settled.get(&uid)?;
@@ -52,13 +52,13 @@ mod tests {
         cluster.metadata.uid = Some("u".to_owned());
         cluster.metadata.resource_version = Some("1".to_owned());
         let settled = Settled::default();
-        assert_eq!(settled.rest(&cluster), None);
+        assert_eq!(settled.remaining(&cluster), None);
         settled.note(&cluster, Duration::from_secs(60));
-        assert!(settled.rest(&cluster).is_some());
+        assert!(settled.remaining(&cluster).is_some());
         settled.note(&cluster, Duration::ZERO);
-        assert_eq!(settled.rest(&cluster), None);
+        assert_eq!(settled.remaining(&cluster), None);
         settled.note(&cluster, Duration::from_secs(60));
         cluster.metadata.resource_version = Some("2".to_owned());
-        assert_eq!(settled.rest(&cluster), None);
+        assert_eq!(settled.remaining(&cluster), None);
     }
 }

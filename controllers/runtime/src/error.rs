@@ -1,12 +1,9 @@
 //! Why a pass could not go on now.
 
-use std::time::Duration;
-
 use controllers_infrastructure::{CloudError, ErrorClass};
 
 /// Why a pass could not go on now.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ReconcileError {
     /// The cloud failed.
     #[error(transparent)]
@@ -65,13 +62,5 @@ impl ReconcileError {
     /// Whether a cloud's object was not found.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Cloud(error) if error.is_not_found())
-    }
-
-    /// How long the cloud asked to be left alone.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Cloud(error) => error.retry_after,
-            Self::Api(_) | Self::Waiting { .. } => None,
-        }
     }
 }

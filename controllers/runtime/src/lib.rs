@@ -9,7 +9,6 @@ mod dedup;
 mod error;
 mod events;
 mod journal;
-mod next;
 mod ownership_tag;
 mod queues;
 mod reconcile_loop;
@@ -18,14 +17,14 @@ mod secrets;
 mod servers;
 mod status;
 
+pub use backoff::Backoff;
 pub use context::ControllerContext;
 pub use events::{Recorder, Severity};
 pub use journal::{ANNOTATION as JOURNAL_ANNOTATION, Entry, Journal};
-pub use next::Next;
 pub use ownership_tag::{OwnershipTag, PREFIX as MARK_PREFIX};
 pub use queues::{Passes, Queue, Queues, Work};
 pub use reconcile_loop::ReconcileLoop;
-pub use requeue::Pace;
+pub use requeue::{Requeue, RequeuePolicy};
 pub use secrets::{ApiSecrets, SecretSource};
 pub use servers::ServerLists;
 

@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::{Next, Passes, Queue, Queues};
+use crate::{Passes, Queue, Queues, Requeue};
 
 /// Pause after the API itself failed.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -93,7 +93,7 @@ where
     pub async fn run<F, P>(self, pass: F, shutdown: CancellationToken)
     where
         F: Fn(Arc<K>) -> P + Send + 'static,
-        P: Future<Output = Result<Next, kube::Error>> + Send + 'static,
+        P: Future<Output = Result<Requeue, kube::Error>> + Send + 'static,
     {
         let Self { triggers, store, concurrency, queue, passes } = self;
         let told = Arc::clone(&queue);
@@ -135,7 +135,7 @@ fn measured<K>(
     queue: &Arc<Queue>,
     passes: &Passes,
     object: &Arc<K>,
-    pass: impl Future<Output = Result<Next, kube::Error>> + Send + 'static,
+    pass: impl Future<Output = Result<Requeue, kube::Error>> + Send + 'static,
 ) -> impl Future<Output = Result<Action, Infallible>> + Send + 'static
 where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,
@@ -144,23 +144,23 @@ where
     let (work, measure) = (queue.begin(&key), passes.begin());
     let (queue, object) = (Arc::clone(queue), Arc::clone(object));
     async move {
-        let next = pass.await.unwrap_or_else(|error| failed(&*object, &error));
-        measure.end(next);
-        if let Some(pause) = next.pause() {
-            queue.add_after(&key, pause);
+        let requeue = pass.await.unwrap_or_else(|error| failed(&*object, &error));
+        measure.end(requeue);
+        if let Some(interval) = requeue.interval() {
+            queue.add_after(&key, interval);
         }
         drop(work);
-        Ok(next.pause().map_or_else(Action::await_change, Action::requeue))
+        Ok(requeue.interval().map_or_else(Action::await_change, Action::requeue))
     }
 }
 
 /// Logs a failure of the API, once, and says when to try again.
-fn failed<K: Resource<DynamicType = ()>>(object: &K, error: &kube::Error) -> Next {
+fn failed<K: Resource<DynamicType = ()>>(object: &K, error: &kube::Error) -> Requeue {
     let conflict = matches!(error, kube::Error::Api(status) if status.code == 409);
     if conflict {
-        return Next::After(Duration::ZERO);
+        return Requeue::Now;
     }
     tracing::warn!(%error, kind = %K::kind(&()), namespace = object.namespace(), name = object.name_any(),
         "a pass failed; trying again");
-    Next::Retry(AGAIN)
+    Requeue::Retry(AGAIN)
 }

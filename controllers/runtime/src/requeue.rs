@@ -1,64 +1,113 @@
-//! When the next pass over an object is due.
+//! Requeue of an object: when its next pass is due.
 
 use std::time::Duration;
 
 use kube::{Resource, ResourceExt};
 
+use crate::ReconcileError;
 use crate::backoff::Backoff;
 use crate::dedup::Settled;
-use crate::{Next, ReconcileError};
 
-/// How often something that waits for another object looks again; a watch tells of most sooner.
+/// Interval of an object that waits for another one. A watch reports most changes sooner.
 const WAITING: Duration = Duration::from_secs(10);
 
-/// What a controller remembers of the pace of its objects. Lost with the process, which then begins
-/// with short pauses.
+/// When the next pass over an object is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requeue {
+    /// At once: this pass changed something, or was overtaken by another writer.
+    Now,
+    /// After an interval, even if nothing changes.
+    After(Duration),
+    /// After an interval, because this pass failed. The failure has been reported.
+    Retry(Duration),
+    /// When something changes.
+    OnChange,
+}
+
+impl Requeue {
+    /// Returns the requeue after a pass of a controller without backoff, which waits and retries
+    /// after `interval`.
+    ///
+    /// # Errors
+    /// The API's own failure.
+    pub fn after(
+        result: Result<Option<Duration>, ReconcileError>,
+        interval: Duration,
+    ) -> Result<Self, kube::Error> {
+        match result {
+            Ok(pause) => Ok(pause.into()),
+            Err(error) if error.is_conflict() => Ok(Self::Now),
+            Err(ReconcileError::Api(error)) => Err(error),
+            Err(ReconcileError::Waiting { .. }) => Ok(Self::After(interval)),
+            Err(ReconcileError::Cloud(_)) => Ok(Self::Retry(interval)),
+        }
+    }
+
+    /// Returns the interval, if the object is due without a change.
+    pub fn interval(self) -> Option<Duration> {
+        match self {
+            Self::OnChange => None,
+            Self::Now => Some(Duration::ZERO),
+            Self::After(interval) | Self::Retry(interval) => Some(interval),
+        }
+    }
+}
+
+impl From<Option<Duration>> for Requeue {
+    fn from(interval: Option<Duration>) -> Self {
+        interval.map_or(Self::OnChange, Self::After)
+    }
+}
+
+/// Requeue policy of one controller: exponential backoff after failures, and no pass over an object
+/// that is as the last pass left it. Its state is lost with the process.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct RequeuePolicy {
     backoff: Backoff,
     settled: Settled,
 }
 
-impl Pace {
-    /// How long an object need not be looked at; `None` when it is to be looked at now.
-    pub fn rest<K: Resource>(&self, object: &K) -> Option<Duration> {
-        self.settled.rest(object)
+impl RequeuePolicy {
+    /// Returns how long an object needs no pass; `None` if it needs one now.
+    pub fn remaining<K: Resource>(&self, object: &K) -> Option<Duration> {
+        self.settled.remaining(object)
     }
 
-    /// Forgets an object that is gone.
-    pub fn gone(&self, uid: &str) {
-        self.backoff.succeeded(uid);
+    /// Forgets an object that does not exist any more.
+    pub fn forget(&self, uid: &str) {
+        self.backoff.reset(uid);
         self.settled.forget(uid);
     }
 
-    /// When to look again after a pass that left `object` as it is stored now. `busy`: the pause of
-    /// what is under way; it is looked at whenever somebody comes by, and is no success yet, so that
-    /// retries of what fails in the end stay apart.
+    /// Returns the requeue after a pass that left `object` as it is stored now.
+    ///
+    /// `polling` is the interval of work in progress in the cloud. Such an object gets a pass on every
+    /// change, and its pass is no success yet, so that retries of work that fails in the end stay apart.
     ///
     /// # Errors
-    /// When the API failed.
+    /// The API's own failure.
     pub fn after<K: Resource>(
         &self,
         object: &K,
         result: Result<Option<Duration>, ReconcileError>,
-        busy: Option<Duration>,
-    ) -> Result<Next, kube::Error> {
+        polling: Option<Duration>,
+    ) -> Result<Requeue, kube::Error> {
         let uid = object.uid().unwrap_or_default();
-        let next = match result {
-            Ok(next) if next.is_some() && next == busy => return Ok(next.into()),
-            Ok(next) => {
-                self.backoff.succeeded(&uid);
-                Next::from(next)
+        let requeue = match result {
+            Ok(interval) if interval.is_some() && interval == polling => return Ok(interval.into()),
+            Ok(interval) => {
+                self.backoff.reset(&uid);
+                Requeue::from(interval)
             }
-            Err(trouble) if trouble.is_conflict() => return Ok(Next::After(Duration::ZERO)),
-            Err(ReconcileError::Api(error)) => return Err(error),
-            Err(ReconcileError::Waiting { .. }) => return Ok(Next::After(WAITING)),
-            Err(trouble) => Next::Retry(self.backoff.failed(&uid, trouble.retry_after())),
+            Err(ReconcileError::Cloud(error)) => {
+                Requeue::Retry(self.backoff.failed(&uid, error.retry_after.unwrap_or_default()))
+            }
+            other => return Requeue::after(other, WAITING),
         };
-        if let Some(rest) = next.pause() {
-            self.settled.note(object, rest);
+        if let Some(interval) = requeue.interval() {
+            self.settled.note(object, interval);
         }
-        Ok(next)
+        Ok(requeue)
     }
 }
 
@@ -74,18 +123,18 @@ mod tests {
         let mut machine = OpenStackMachine::new("m", OpenStackMachineSpec::default());
         machine.metadata.uid = Some("u".to_owned());
         machine.metadata.resource_version = Some("1".to_owned());
-        let pace = Pace::default();
+        let policy = RequeuePolicy::default();
         let quota = || Err(CloudError::new(ErrorClass::Quota, "create server", "no").into());
-        let after = |result, busy| pace.after(&machine, result, busy).unwrap();
-        let seconds = |result, busy| after(result, busy).pause().map(|pause| pause.as_secs());
-        assert_eq!(after(quota(), None), Next::Retry(Duration::from_secs(1)));
-        assert!(pace.rest(&machine).is_some());
+        let after = |result, polling| policy.after(&machine, result, polling).unwrap();
+        let seconds = |result, polling| after(result, polling).interval().map(|interval| interval.as_secs());
+        assert_eq!(after(quota(), None), Requeue::Retry(Duration::from_secs(1)));
+        assert!(policy.remaining(&machine).is_some());
         let building = Some(Duration::from_secs(2));
         assert_eq!(seconds(Ok(building), building), Some(2));
         assert_eq!(seconds(quota(), None), Some(2), "what is being built has not succeeded");
         assert_eq!(seconds(Ok(None), building), None);
         assert_eq!(seconds(quota(), None), Some(1));
         machine.metadata.resource_version = Some("2".to_owned());
-        assert_eq!(pace.rest(&machine), None, "somebody else has written");
+        assert_eq!(policy.remaining(&machine), None, "another client has written");
     }
 }

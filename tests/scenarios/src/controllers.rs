@@ -11,12 +11,12 @@ use apiserver_types::{
 };
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
-use controllers_operations::{Next, OperationContext};
+use controllers_operations::OperationContext;
 use controllers_reconcilers::cluster::ClusterReconciler;
 use controllers_reconcilers::machine::MachineReconciler;
 use controllers_reconcilers::openstack_cluster::OpenStackClusterReconciler;
 use controllers_reconcilers::openstack_machine::OpenStackMachineReconciler;
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists};
+use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
@@ -148,8 +148,8 @@ impl Controllers {
             return Ok(());
         }
         match self.operations.pass(&object.namespace().unwrap_or_default(), &object.name_any()).await {
-            Ok(Next::After(_) | Next::Retry(_)) => self.clock.goes_on(WAITED),
-            Ok(Next::Now | Next::Never) => {}
+            Ok(Requeue::After(_) | Requeue::Retry(_)) => self.clock.goes_on(WAITED),
+            Ok(Requeue::Now | Requeue::OnChange) => {}
             // The loop around it makes another pass at once.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(error),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use apiserver_types::{Machine, MachineAction, MachineOperation, OperationPhase};
 use controllers_infrastructure::Cloud;
-use controllers_runtime::{Recorder, Severity};
+use controllers_runtime::{ReconcileError, Recorder, Requeue, Severity};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use crate::core::claim;
 use crate::core::context::OperationContext;
 use crate::core::decision::Outcome;
-use crate::core::procedure::{Trouble, pass};
+use crate::core::procedure::pass;
 use crate::core::target::{self, Behind, Target};
 use crate::core::volatile_state::Memory;
 use crate::core::{queue, report, retention};
@@ -32,19 +32,6 @@ const MACHINE_LABEL: &str = "capstan.dev/machine";
 
 /// How often something that waits for another object looks again; a watch tells of most sooner.
 const WAITING: Duration = Duration::from_secs(15);
-
-/// When to make the next pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// At once: the last one changed something.
-    Now,
-    /// After a while: it waits for the cloud or another object.
-    After(Duration),
-    /// After a while, because this pass failed. What failed has been told.
-    Retry(Duration),
-    /// Never, unless the operation changes: it is gone.
-    Never,
-}
 
 /// Makes passes over operations.
 #[derive(Debug)]
@@ -66,7 +53,7 @@ impl Controller {
     /// How long an operation is still to be left alone after a failure.
     pub(crate) fn rest(&self, operation: &MachineOperation) -> Option<Duration> {
         let uid = operation.metadata.uid.as_deref().unwrap_or_default();
-        self.memory.rest(uid).filter(|_| !target::is_cancelled(operation))
+        self.memory.remaining(uid).filter(|_| !target::is_cancelled(operation))
     }
 
     /// One pass over one operation: at most one effect in the cloud, and what is to be recorded.
@@ -74,16 +61,16 @@ impl Controller {
     /// # Errors
     /// When the API fails. A conflict means that somebody changed the operation meanwhile: make
     /// another pass.
-    pub async fn pass(&self, namespace: &str, name: &str) -> Result<Next, kube::Error> {
+    pub async fn pass(&self, namespace: &str, name: &str) -> Result<Requeue, kube::Error> {
         let Some(operation) = self.operations(namespace).get_opt(name).await? else {
-            return Ok(Next::Never);
+            return Ok(Requeue::OnChange);
         };
         if report::is_finished(&operation) {
             return self.retire(&operation).await;
         }
         let machine = self.machine(&operation).await?;
         if self.adopt(&operation, machine.as_ref()).await? {
-            return Ok(Next::Now);
+            return Ok(Requeue::Now);
         }
         if !report::is_running(&operation) {
             return self.begin(&operation, machine).await;
@@ -146,12 +133,12 @@ impl Controller {
         &self,
         operation: &MachineOperation,
         machine: Option<Machine>,
-    ) -> Result<Next, kube::Error> {
+    ) -> Result<Requeue, kube::Error> {
         let now = self.context.clock.now();
         if target::is_cancelled(operation) {
             let outcome = Outcome::cancelled("cancelled before it began; nothing was done");
             report::finish(&self.context, operation, &outcome, now).await?;
-            return Ok(Next::Now);
+            return Ok(Requeue::Now);
         }
         let name = &operation.spec.machine_name;
         let Some(machine) = machine else {
@@ -161,17 +148,17 @@ impl Controller {
             let message = format!("Machine {name:?} is being deleted; nothing was done");
             let outcome = Outcome { reason: "MachineDeleting", ..Outcome::cancelled(message) };
             report::finish(&self.context, operation, &outcome, now).await?;
-            return Ok(Next::Now);
+            return Ok(Requeue::Now);
         }
         match target::behind(&self.context, &machine).await {
             Ok(behind) => self.take_turn(operation, &behind).await,
-            Err(Trouble::Api(error)) => Err(error),
+            Err(ReconcileError::Api(error)) => Err(error),
             Err(other) => self.pend(operation, "NotReady", &other.to_string()).await,
         }
     }
 
     /// Lets an operation begin if no other is before it.
-    async fn take_turn(&self, operation: &MachineOperation, behind: &Behind) -> Result<Next, kube::Error> {
+    async fn take_turn(&self, operation: &MachineOperation, behind: &Behind) -> Result<Requeue, kube::Error> {
         let name = &operation.spec.machine_name;
         // Two that look at the same time would both find that nothing has begun.
         let _turn = self.turn.lock().await;
@@ -194,7 +181,7 @@ impl Controller {
             MachineAction::Upgrade => upgrade::plan(),
         };
         report::begin(&self.context, operation, plan, self.context.clock.now()).await?;
-        Ok(Next::Now)
+        Ok(Requeue::Now)
     }
 
     /// All operations of the same Machine, and perhaps others.
@@ -214,9 +201,9 @@ impl Controller {
         operation: &MachineOperation,
         reason: &str,
         message: &str,
-    ) -> Result<Next, kube::Error> {
+    ) -> Result<Requeue, kube::Error> {
         report::pend(&self.context, operation, reason, message, self.context.clock.now()).await?;
-        Ok(Next::After(WAITING))
+        Ok(Requeue::After(WAITING))
     }
 
     /// One pass over an operation that has begun.
@@ -224,7 +211,7 @@ impl Controller {
         &self,
         operation: MachineOperation,
         machine: Option<Machine>,
-    ) -> Result<Next, kube::Error> {
+    ) -> Result<Requeue, kube::Error> {
         let now = self.context.clock.now();
         let Some(machine) = machine else {
             let name = &operation.spec.machine_name;
@@ -232,13 +219,13 @@ impl Controller {
             let (phase, reason) = (OperationPhase::Failed, "MachineDeleted");
             let outcome = Outcome { phase, reason, ..Outcome::cancelled(message) };
             report::finish(&self.context, &operation, &outcome, now).await?;
-            return Ok(Next::Now);
+            return Ok(Requeue::Now);
         };
         let (behind, cloud) = match self.reach(&machine).await {
             Ok(found) => found,
-            Err(Trouble::Api(error)) => return Err(error),
+            Err(ReconcileError::Api(error)) => return Err(error),
             Err(trouble) => {
-                if let Trouble::Cloud(error) = &trouble {
+                if let ReconcileError::Cloud(error) = &trouble {
                     let told = format!("machine operation {}: {error}", operation.name_any());
                     self.events.record(&machine, Severity::Warning, error.class.reason(), &told).await;
                 }
@@ -267,7 +254,7 @@ impl Controller {
     }
 
     /// The objects behind a Machine, and the cloud it is in.
-    async fn reach(&self, machine: &Machine) -> Result<(Behind, Arc<dyn Cloud>), Trouble> {
+    async fn reach(&self, machine: &Machine) -> Result<(Behind, Arc<dyn Cloud>), ReconcileError> {
         let behind = target::behind(&self.context, machine).await?;
         let cloud = target::connect(&self.context, machine, &behind).await?;
         Ok((behind, cloud))
@@ -277,17 +264,21 @@ impl Controller {
     async fn out_of_reach(
         &self,
         operation: &MachineOperation,
-        trouble: &Trouble,
-    ) -> Result<Next, kube::Error> {
+        trouble: &ReconcileError,
+    ) -> Result<Requeue, kube::Error> {
         let uid = operation.uid().unwrap_or_default();
         let message = format!("{trouble}; trying again");
         report::note_on(&self.context, operation, None, &message, self.context.clock.now()).await?;
         let pause = self.memory.failed(&uid, Duration::ZERO);
-        Ok(if matches!(trouble, Trouble::Missing(_)) { Next::After(pause) } else { Next::Retry(pause) })
+        Ok(if matches!(trouble, ReconcileError::Waiting { .. }) {
+            Requeue::After(pause)
+        } else {
+            Requeue::Retry(pause)
+        })
     }
 
     /// Lets a finished operation go, and deletes those that are too many or too old.
-    async fn retire(&self, operation: &MachineOperation) -> Result<Next, kube::Error> {
+    async fn retire(&self, operation: &MachineOperation) -> Result<Requeue, kube::Error> {
         self.memory.forget(&operation.uid().unwrap_or_default());
         let finalizers = operation.finalizers();
         if finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
@@ -299,7 +290,7 @@ impl Controller {
             let patch =
                 json!({"metadata": {"resourceVersion": operation.resource_version(), "finalizers": left}});
             self.patch(operation, &patch).await?;
-            return Ok(Next::Now);
+            return Ok(Requeue::Now);
         }
         let api = self.operations(&operation.namespace().unwrap_or_default());
         let all = self.of_machine(operation).await?;
@@ -313,6 +304,6 @@ impl Controller {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Next::After(again.max(WAITING)))
+        Ok(Requeue::After(again.max(WAITING)))
     }
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 use apiserver_types::{OperationPhase, OperationStep, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{CloudError, ErrorClass};
-use controllers_runtime::Severity;
+use controllers_runtime::{ReconcileError, Requeue, Severity};
 use jiff::Timestamp;
 
-use crate::core::controller::Next;
 use crate::core::decision::{Call, Change, Decision, Outcome};
 use crate::core::report;
 use crate::core::target::Target;
@@ -23,13 +22,13 @@ pub(crate) trait Procedure {
     type Effect: Debug + Send + Sync;
 
     /// Reads.
-    async fn observe(subject: &Target) -> Result<Self::Observed, Trouble>;
+    async fn observe(subject: &Target) -> Result<Self::Observed, ReconcileError>;
 
     /// The one thing to do next. Pure and total.
     fn decide(seen: &Self::Observed) -> Decision<Self::Effect>;
 
     /// Makes one effect, and says what to record of it.
-    async fn act(subject: &Target, effect: &Self::Effect) -> Result<Change, Trouble>;
+    async fn act(subject: &Target, effect: &Self::Effect) -> Result<Change, ReconcileError>;
 
     /// What to do when the cloud refused an effect in a way that no retry can mend. Pure and total.
     fn refused(
@@ -41,20 +40,6 @@ pub(crate) trait Procedure {
     }
 }
 
-/// Why a pass could not go on now.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
-    /// The cloud failed.
-    #[error(transparent)]
-    Cloud(#[from] CloudError),
-    /// The API failed.
-    #[error(transparent)]
-    Api(#[from] kube::Error),
-    /// Something that is needed is not there yet; says what.
-    #[error("{0}")]
-    Missing(String),
-}
-
 /// Whether the cloud will answer the same however often it is asked.
 fn is_final(error: &CloudError) -> bool {
     use ErrorClass as Class;
@@ -62,7 +47,7 @@ fn is_final(error: &CloudError) -> bool {
 }
 
 /// One pass over an operation that has begun.
-pub(crate) async fn pass<P: Procedure>(subject: &Target) -> Result<Next, kube::Error> {
+pub(crate) async fn pass<P: Procedure>(subject: &Target) -> Result<Requeue, kube::Error> {
     let seen = match P::observe(subject).await {
         Ok(seen) => seen,
         Err(trouble) => return hold(subject, trouble).await,
@@ -77,7 +62,7 @@ async fn act<P: Procedure>(
     subject: &Target,
     seen: &P::Observed,
     call: &Call<P::Effect>,
-) -> Result<Next, kube::Error> {
+) -> Result<Requeue, kube::Error> {
     if let Some(why) = &subject.paused {
         return wait(subject, Some(call.step), why).await;
     }
@@ -90,19 +75,21 @@ async fn act<P: Procedure>(
             if !change.is_empty() {
                 report::write(subject, &change).await?;
             }
-            Ok(Next::Now)
+            Ok(Requeue::Now)
         }
         Err(trouble) => {
             let refused = match &trouble {
-                Trouble::Cloud(error) => !matches!(error.class, ErrorClass::Unknown | ErrorClass::Broken),
-                Trouble::Missing(_) => true,
-                Trouble::Api(_) => false,
+                ReconcileError::Cloud(error) => {
+                    !matches!(error.class, ErrorClass::Unknown | ErrorClass::Broken)
+                }
+                ReconcileError::Waiting { .. } => true,
+                ReconcileError::Api(_) => false,
             };
             if refused {
                 subject.memory.refused(subject.uid(), call.step, &call.item);
             }
             match trouble {
-                Trouble::Cloud(error) if is_final(&error) => {
+                ReconcileError::Cloud(error) if is_final(&error) => {
                     settle(subject, P::refused(seen, call, &error)).await
                 }
                 other => hold(subject, other).await,
@@ -112,7 +99,7 @@ async fn act<P: Procedure>(
 }
 
 /// Carries out what is no effect.
-async fn settle<E: Debug>(subject: &Target, decision: Decision<E>) -> Result<Next, kube::Error> {
+async fn settle<E: Debug>(subject: &Target, decision: Decision<E>) -> Result<Requeue, kube::Error> {
     match decision {
         Decision::Record(change) => {
             subject.memory.succeeded(subject.uid());
@@ -124,7 +111,7 @@ async fn settle<E: Debug>(subject: &Target, decision: Decision<E>) -> Result<Nex
                     subject.memory.announced(subject.uid(), mark.step);
                 }
             }
-            Ok(Next::Now)
+            Ok(Requeue::Now)
         }
         Decision::Wait { step, message } => {
             subject.memory.succeeded(subject.uid());
@@ -134,33 +121,33 @@ async fn settle<E: Debug>(subject: &Target, decision: Decision<E>) -> Result<Nex
             report::finish(&subject.context, &subject.operation, &outcome, subject.now).await?;
             // It is not tried again, but let go at once; the pass in which it failed counts as one that did.
             let failed = outcome.phase == OperationPhase::Failed;
-            Ok(if failed { Next::Retry(Duration::ZERO) } else { Next::Now })
+            Ok(if failed { Requeue::Retry(Duration::ZERO) } else { Requeue::Now })
         }
         // Only a decision about a refusal gets here: the next pass decides anew.
-        Decision::Act(_) => Ok(Next::Retry(subject.memory.failed(subject.uid(), Duration::ZERO))),
+        Decision::Act(_) => Ok(Requeue::Retry(subject.memory.failed(subject.uid(), Duration::ZERO))),
     }
 }
 
 /// Says what went wrong, and tries again after a while.
-async fn hold(subject: &Target, trouble: Trouble) -> Result<Next, kube::Error> {
+async fn hold(subject: &Target, trouble: ReconcileError) -> Result<Requeue, kube::Error> {
     let failed = |at_least| subject.memory.failed(subject.uid(), at_least);
     let (message, next) = match trouble {
-        Trouble::Api(error) => return Err(error),
-        Trouble::Cloud(error) => {
+        ReconcileError::Api(error) => return Err(error),
+        ReconcileError::Cloud(error) => {
             let told = format!("machine operation {}: {error}", subject.name());
             subject.events.record(&subject.machine, Severity::Warning, error.class.reason(), &told).await;
             subject.memory.said(subject.uid(), &error.to_string());
-            let next = Next::Retry(failed(error.retry_after.unwrap_or_default()));
+            let next = Requeue::Retry(failed(error.retry_after.unwrap_or_default()));
             (format!("{error}; trying again"), next)
         }
         // As with every controller, what is waited for is no failure.
-        Trouble::Missing(what) => (what, Next::After(failed(Duration::ZERO))),
+        ReconcileError::Waiting { message, .. } => (message, Requeue::After(failed(Duration::ZERO))),
     };
     report::note(subject, None, &message).await?;
     Ok(next)
 }
 
-async fn wait(subject: &Target, step: Option<&'static str>, message: &str) -> Result<Next, kube::Error> {
+async fn wait(subject: &Target, step: Option<&'static str>, message: &str) -> Result<Requeue, kube::Error> {
     // What the cloud said last is why this takes so long.
     let message = match subject.memory.last_words(subject.uid()) {
         Some(words) => format!("{message}; before, {words}"),
@@ -171,7 +158,7 @@ async fn wait(subject: &Target, step: Option<&'static str>, message: &str) -> Re
     let running = status
         .and_then(|status| status.steps.as_deref())
         .and_then(|steps| steps.iter().find(|step| step.state == StepState::Running));
-    Ok(Next::After(pause(running, subject.now)))
+    Ok(Requeue::After(pause(running, subject.now)))
 }
 
 /// How soon to look again: often at first, seldom when it takes long.

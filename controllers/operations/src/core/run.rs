@@ -1,16 +1,15 @@
 //! Brings every MachineOperation to its end.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use apiserver_types::MachineOperation;
-use controllers_runtime::{Next as Then, ReconcileLoop};
+use controllers_runtime::{ReconcileLoop, Requeue};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::context::OperationContext;
-use crate::core::controller::{Controller, Next};
+use crate::core::controller::Controller;
 use crate::core::report;
 
 /// Operations carried out at the same time. Each makes one call after another, so this bounds the
@@ -48,18 +47,16 @@ pub async fn run(context: OperationContext, shutdown: CancellationToken) {
 }
 
 /// Passes until there is something to wait for.
-async fn reconcile(controller: &Controller, operation: &MachineOperation) -> Result<Then, kube::Error> {
+async fn reconcile(controller: &Controller, operation: &MachineOperation) -> Result<Requeue, kube::Error> {
     let namespace = operation.namespace().unwrap_or_default();
     if let Some(rest) = controller.rest(operation) {
-        return Ok(Then::After(rest));
+        return Ok(Requeue::After(rest));
     }
     for _ in 0..PASSES {
         match controller.pass(&namespace, &operation.name_any()).await? {
-            Next::Now => {}
-            Next::After(pause) => return Ok(Then::After(pause)),
-            Next::Retry(pause) => return Ok(Then::Retry(pause)),
-            Next::Never => return Ok(Then::OnChange),
+            Requeue::Now => {}
+            other => return Ok(other),
         }
     }
-    Ok(Then::After(Duration::ZERO))
+    Ok(Requeue::Now)
 }

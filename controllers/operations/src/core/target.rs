@@ -8,14 +8,13 @@ use apiserver_types::{
     OpenStackMachine, OperationStep,
 };
 use controllers_infrastructure::{Cloud, Credentials, Server};
-use controllers_runtime::Recorder;
+use controllers_runtime::{ReconcileError, Recorder};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, ResourceExt};
 
 use crate::core::context::OperationContext;
-use crate::core::procedure::Trouble;
 use crate::core::volatile_state::Memory;
 
 /// Whoever sets this annotation wants an object left alone.
@@ -103,7 +102,7 @@ impl Target {
     }
 
     /// The server, `None` when Nova knows none of this id (any more).
-    pub(crate) async fn server(&self, id: &str) -> Result<Option<Server>, Trouble> {
+    pub(crate) async fn server(&self, id: &str) -> Result<Option<Server>, ReconcileError> {
         match self.cloud.server(id).await {
             Ok(server) if server.status == "DELETED" => Ok(None),
             Ok(server) => Ok(Some(server)),
@@ -123,20 +122,23 @@ impl Target {
     }
 
     /// The Machine's bootstrap data, for a server's user data.
-    pub(crate) async fn user_data(&self) -> Result<Vec<u8>, Trouble> {
+    pub(crate) async fn user_data(&self) -> Result<Vec<u8>, ReconcileError> {
         let Some(name) = self.machine.spec.bootstrap.data_secret_name.as_deref() else {
-            return Err(Trouble::Missing(format!(
+            return Err(missing(format!(
                 "Machine {:?} has no bootstrap data yet; waiting for it",
                 self.machine.name_any()
             )));
         };
         let secret = secret(&self.context, self.namespace(), name).await?;
         bytes(&secret, "value").map(<[u8]>::to_vec).ok_or_else(|| {
-            Trouble::Missing(format!(
-                "Secret {name:?} has no bootstrap data under the key \"value\"; waiting for it"
-            ))
+            missing(format!("Secret {name:?} has no bootstrap data under the key \"value\"; waiting for it"))
         })
     }
+}
+
+/// Error of a pass that needs something which does not exist yet. The message says what.
+pub(crate) fn missing(message: impl Into<String>) -> ReconcileError {
+    ReconcileError::waiting("NotReady", message)
 }
 
 /// Why an operation is to stop.
@@ -180,11 +182,11 @@ pub(crate) struct Behind {
 }
 
 /// Reads the objects behind a Machine.
-pub(crate) async fn behind(context: &OperationContext, machine: &Machine) -> Result<Behind, Trouble> {
+pub(crate) async fn behind(context: &OperationContext, machine: &Machine) -> Result<Behind, ReconcileError> {
     let namespace = machine.namespace().unwrap_or_default();
     let reference = &machine.spec.infrastructure_ref;
     if reference.kind != "OpenStackMachine" {
-        return Err(Trouble::Missing(format!(
+        return Err(missing(format!(
             "Machine {:?} is not on OpenStack: its infrastructure is a {}",
             machine.name_any(),
             reference.kind
@@ -193,7 +195,7 @@ pub(crate) async fn behind(context: &OperationContext, machine: &Machine) -> Res
     let client = || context.client.clone();
     let infrastructure: OpenStackMachine =
         Api::namespaced(client(), &namespace).get_opt(&reference.name).await?.ok_or_else(|| {
-            Trouble::Missing(format!("OpenStackMachine {:?} does not exist; waiting for it", reference.name))
+            missing(format!("OpenStackMachine {:?} does not exist; waiting for it", reference.name))
         })?;
     let cluster: Option<Cluster> =
         Api::namespaced(client(), &namespace).get_opt(&machine.spec.cluster_name).await?;
@@ -231,18 +233,18 @@ pub(crate) async fn connect(
     context: &OperationContext,
     machine: &Machine,
     behind: &Behind,
-) -> Result<Arc<dyn Cloud>, Trouble> {
+) -> Result<Arc<dyn Cloud>, ReconcileError> {
     let namespace = machine.namespace().unwrap_or_default();
     let own = behind.infrastructure.spec.identity_ref.as_ref();
     let Some(identity) = own.or(behind.identity.as_ref()) else {
-        return Err(Trouble::Missing(format!(
+        return Err(missing(format!(
             "neither OpenStackMachine {:?} nor the OpenStackCluster of Cluster {:?} names credentials",
             behind.infrastructure.name_any(),
             machine.spec.cluster_name
         )));
     };
     if identity.kind == Some(IdentityType::ClusterIdentity) {
-        return Err(Trouble::Missing(format!(
+        return Err(missing(format!(
             "credentials of type ClusterIdentity ({:?}) cannot be used; name a Secret",
             identity.name
         )));
@@ -250,7 +252,7 @@ pub(crate) async fn connect(
     let secret = secret(context, &namespace, &identity.name).await?;
     let text = |key: &str| bytes(&secret, key).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let clouds_yaml = text("clouds.yaml").ok_or_else(|| {
-        Trouble::Missing(format!("Secret {:?} has no key \"clouds.yaml\"; waiting for it", identity.name))
+        missing(format!("Secret {:?} has no key \"clouds.yaml\"; waiting for it", identity.name))
     })?;
     let credentials = Credentials {
         clouds_yaml,
@@ -261,9 +263,9 @@ pub(crate) async fn connect(
     Ok(context.connector.connect(&credentials).await?)
 }
 
-async fn secret(context: &OperationContext, namespace: &str, name: &str) -> Result<Secret, Trouble> {
+async fn secret(context: &OperationContext, namespace: &str, name: &str) -> Result<Secret, ReconcileError> {
     let found = context.secrets.secret(namespace, name).await?;
-    found.ok_or_else(|| Trouble::Missing(format!("Secret {name:?} does not exist; waiting for it")))
+    found.ok_or_else(|| missing(format!("Secret {name:?} does not exist; waiting for it")))
 }
 
 fn bytes<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {

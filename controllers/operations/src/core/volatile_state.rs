@@ -7,17 +7,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use controllers_runtime::Backoff;
 
 /// How long a call that was sent may take to show in the cloud: twice the longest that the provider
 /// waits for an answer, so that by then it has either been recorded or will never be.
 pub(crate) const SETTLE: Duration = Duration::from_secs(120);
-
-/// First pause after a failure: longer than a blip.
-const BACKOFF_FIRST: Duration = Duration::from_secs(1);
-
-/// Longest pause after failures: an outage that ends is noticed within a minute.
-const BACKOFF_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 struct VolatileState {
@@ -29,19 +25,18 @@ struct VolatileState {
     seen: HashMap<String, Duration>,
     /// What the cloud said when it last failed, until something is achieved.
     said: Option<String>,
-    /// Failures in a row.
-    failures: u32,
-    /// The cloud is left alone until then. By this process's own clock, which never jumps.
-    rests_until: Option<Instant>,
 }
 
 /// Recollections by uid of the operation.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<HashMap<String, VolatileState>>);
+pub(crate) struct Memory {
+    states: Mutex<HashMap<String, VolatileState>>,
+    backoff: Backoff,
+}
 
 impl Memory {
     fn with<T>(&self, uid: &str, change: impl FnOnce(&mut VolatileState) -> T) -> T {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         change(all.entry(uid.to_owned()).or_default())
     }
 
@@ -110,35 +105,26 @@ impl Memory {
         })
     }
 
-    /// Counts a failure, and says for how long to leave the cloud alone.
+    /// Counts a failure, and returns the interval before the next attempt.
     pub(crate) fn failed(&self, uid: &str, at_least: Duration) -> Duration {
-        self.with(uid, |known| {
-            known.failures = known.failures.saturating_add(1);
-            let pause = BACKOFF_FIRST.saturating_mul(1_u32 << (known.failures - 1).min(6));
-            let pause = pause.min(BACKOFF_LIMIT).max(at_least);
-            known.rests_until = Instant::now().checked_add(pause);
-            pause
-        })
+        self.backoff.failed(uid, at_least)
     }
 
-    /// How long the cloud is still to be left alone after a failure. Writing down what went wrong
-    /// wakes the controller at once, and must not make it try again at once.
-    pub(crate) fn rest(&self, uid: &str) -> Option<Duration> {
-        let until = self.with(uid, |known| known.rests_until)?;
-        until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())
+    /// Returns what is left of the interval after a failure. Writing down what went wrong wakes the
+    /// controller at once, and must not make it try again at once.
+    pub(crate) fn remaining(&self, uid: &str) -> Option<Duration> {
+        self.backoff.remaining(uid)
     }
 
     /// Something worked.
     pub(crate) fn succeeded(&self, uid: &str) {
-        self.with(uid, |known| {
-            known.failures = 0;
-            known.rests_until = None;
-        });
+        self.backoff.reset(uid);
     }
 
     /// The operation is over.
     pub(crate) fn forget(&self, uid: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.backoff.reset(uid);
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 }
 
@@ -162,18 +148,5 @@ mod tests {
         memory.refused("u", "Reboot", "");
         assert!(settled(1002), "called here, and refused");
         assert!(!memory.tried_lately("u", "Reboot", "", at(1002)), "called here, and refused");
-    }
-
-    #[test]
-    fn pauses_grow_to_a_minute_and_start_again() {
-        let memory = Memory::default();
-        let pause = || memory.failed("u", Duration::ZERO).as_secs();
-        assert_eq!([pause(), pause(), pause(), pause()], [1, 2, 4, 8]);
-        assert_eq!([pause(), pause(), pause(), pause()], [16, 32, 60, 60]);
-        assert!(memory.rest("u").is_some());
-        memory.succeeded("u");
-        assert_eq!(memory.rest("u"), None);
-        assert_eq!(pause(), 1);
-        assert_eq!(memory.failed("u", Duration::from_secs(9)).as_secs(), 9);
     }
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 use apiserver_types::{OperationStep, RebootParameters, RebootType, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{ActionRecord, RebootKind, Server};
+use controllers_runtime::ReconcileError;
 
 use crate::core::action_log::{self, CallState, heard};
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
-use crate::core::procedure::{Procedure, Trouble};
+use crate::core::procedure::Procedure;
 
 use crate::core::target::{Stop, Target, find};
 
@@ -97,7 +98,7 @@ impl Procedure for Reboot {
     type Observed = Observed;
     type Effect = RebootKind;
 
-    async fn observe(subject: &Target) -> Result<Observed, Trouble> {
+    async fn observe(subject: &Target) -> Result<Observed, ReconcileError> {
         let id = subject.server_id().unwrap_or_default();
         let server = subject.server(id).await?;
         let log = if server.is_some() { subject.cloud.actions(id).await? } else { Vec::new() };
@@ -139,7 +140,7 @@ impl Procedure for Reboot {
         }
     }
 
-    async fn act(subject: &Target, effect: &RebootKind) -> Result<Change, Trouble> {
+    async fn act(subject: &Target, effect: &RebootKind) -> Result<Change, ReconcileError> {
         let id = subject.server_id().unwrap_or_default();
         let request = subject.cloud.reboot_server(id, *effect).await?;
         Ok(accepted(if *effect == RebootKind::Soft { &SOFT } else { &HARD }, request))

@@ -7,11 +7,12 @@
 use apiserver_types::{MachineOperation, OperationResult, UpgradeStrategy};
 use async_trait::async_trait;
 use controllers_infrastructure::{Image, ImageQuery, Server};
+use controllers_runtime::ReconcileError;
 use kube::ResourceExt;
 
 use crate::core::claim::{IMAGE, UpgradeTarget};
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
-use crate::core::procedure::{Procedure, Trouble};
+use crate::core::procedure::Procedure;
 use crate::core::target::{Stop, Target};
 use crate::procedures::image::{self, Unfound};
 
@@ -93,7 +94,7 @@ impl Procedure for Choose {
     /// There is nothing to do in choosing.
     type Effect = std::convert::Infallible;
 
-    async fn observe(subject: &Target) -> Result<Observed, Trouble> {
+    async fn observe(subject: &Target) -> Result<Observed, ReconcileError> {
         let upgrade = subject.operation.spec.upgrade.clone().unwrap_or_default();
         let server = subject.server(subject.server_id().unwrap_or_default()).await?;
         let from = subject.machine.spec.version.clone();
@@ -135,7 +136,7 @@ impl Procedure for Choose {
         )
     }
 
-    async fn act(_subject: &Target, effect: &Self::Effect) -> Result<Change, Trouble> {
+    async fn act(_subject: &Target, effect: &Self::Effect) -> Result<Change, ReconcileError> {
         match *effect {}
     }
 }
@@ -149,7 +150,7 @@ fn steps(way: Way) -> Vec<&'static str> {
 }
 
 /// The name of the image that the server has now.
-async fn present_image(subject: &Target, server: Option<&Server>) -> Result<Option<String>, Trouble> {
+async fn present_image(subject: &Target, server: Option<&Server>) -> Result<Option<String>, ReconcileError> {
     let infrastructure = &subject.infrastructure;
     let upgraded = infrastructure.annotations().get(IMAGE).cloned();
     let id = server.and_then(|server| server.image_id.clone()).or(upgraded);

@@ -4,11 +4,12 @@
 use apiserver_types::{OperationResult, OperationStep, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{ActionRecord, CloudError, ErrorClass, Rebuild as RebuildCall, Server};
+use controllers_runtime::ReconcileError;
 
 use crate::core::action_log::{self, CallState, heard};
 use crate::core::claim::{self, UpgradeTarget};
 use crate::core::decision::{Call, Change, Decision, Outcome, StepUpdate};
-use crate::core::procedure::{Procedure, Trouble};
+use crate::core::procedure::Procedure;
 use crate::core::target::{Stop, Target, find};
 use crate::procedures::upgrade::{self, Way};
 
@@ -61,7 +62,7 @@ impl Procedure for Rebuild {
     type Observed = Observed;
     type Effect = Effect;
 
-    async fn observe(subject: &Target) -> Result<Observed, Trouble> {
+    async fn observe(subject: &Target) -> Result<Observed, ReconcileError> {
         let id = subject.server_id().unwrap_or_default();
         let server = subject.server(id).await?;
         let log = if server.is_some() { subject.cloud.actions(id).await? } else { Vec::new() };
@@ -103,7 +104,7 @@ impl Procedure for Rebuild {
         }
     }
 
-    async fn act(subject: &Target, effect: &Effect) -> Result<Change, Trouble> {
+    async fn act(subject: &Target, effect: &Effect) -> Result<Change, ReconcileError> {
         match effect {
             Effect::Claim => {
                 claim::claim(subject).await?;

@@ -2,6 +2,7 @@
 
 use apiserver_types::OperationPhase;
 use controllers_infrastructure::ErrorClass;
+use controllers_runtime::Requeue;
 use serde_json::{Value, json};
 
 use crate::nova::error;
@@ -198,7 +199,7 @@ async fn a_cancelled_operation_leaves_all_or_nothing() {
             world.ask("op", spec.clone());
             let controller = world.controller();
             for _ in 0..passes {
-                if matches!(controller.pass("ns", "op").await, Ok(controllers_operations::Next::After(_))) {
+                if matches!(controller.pass("ns", "op").await, Ok(Requeue::After(_))) {
                     world.pass_time(1);
                 }
             }
@@ -231,7 +232,7 @@ async fn a_machine_that_is_deleted_takes_its_operation_with_it() {
         world.ask("op", upgrade("Auto"));
         let controller = world.controller();
         for _ in 0..passes {
-            if matches!(controller.pass("ns", "op").await, Ok(controllers_operations::Next::After(_))) {
+            if matches!(controller.pass("ns", "op").await, Ok(Requeue::After(_))) {
                 world.pass_time(3);
             }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use apiserver_types::OperationPhase;
 use controllers_infrastructure::ErrorClass;
-use controllers_operations::Next;
+use controllers_runtime::Requeue;
 use serde_json::{Value, json};
 
 use crate::nova::error;
@@ -18,11 +18,11 @@ fn reboot() -> Value {
 }
 
 /// Passes until one is not followed by the next at once.
-async fn first_pause(world: &World) -> Next {
+async fn first_pause(world: &World) -> Requeue {
     let controller = world.controller();
     for _ in 0..PASSES {
         match controller.pass("ns", "op").await.unwrap() {
-            Next::Now => {}
+            Requeue::Now => {}
             other => return other,
         }
     }
@@ -36,7 +36,11 @@ async fn a_pass_in_which_the_cloud_fails_is_a_failed_one_and_the_pauses_stay_as_
             let world = World::new(false);
             world.nova().faults.push((call, error(class, call)));
             world.ask("op", reboot());
-            assert_eq!(first_pause(&world).await, Next::Retry(Duration::from_secs(1)), "{call}: {class:?}");
+            assert_eq!(
+                first_pause(&world).await,
+                Requeue::Retry(Duration::from_secs(1)),
+                "{call}: {class:?}"
+            );
         }
     }
 }
@@ -46,7 +50,7 @@ async fn the_pass_in_which_an_operation_fails_is_a_failed_one_and_it_is_let_go_a
     let world = World::new(false);
     world.nova().faults.push(("reboot", error(ErrorClass::Forbidden, "reboot")));
     world.ask("op", reboot());
-    assert_eq!(first_pause(&world).await, Next::Retry(Duration::ZERO));
+    assert_eq!(first_pause(&world).await, Requeue::Retry(Duration::ZERO));
     let operation = world.operation("op").unwrap();
     assert_eq!(phase(&operation), Some(OperationPhase::Failed), "{}", message(&operation));
 }
@@ -65,6 +69,6 @@ async fn a_pass_that_waits_or_ends_as_it_was_asked_to_is_no_failed_one() {
         let object = if object.is_empty() { path("op") } else { object.to_owned() };
         world.api.change(&object, change);
         let next = first_pause(&world).await;
-        assert!(matches!(next, Next::After(_)), "{object}: {next:?}");
+        assert!(matches!(next, Requeue::After(_)), "{object}: {next:?}");
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use apiserver_types::{MachineOperation, OperationPhase};
 use controllers_infrastructure::{BlockDevice, Image, NewServer, NewVolume};
-use controllers_operations::{Clock, Controller, Next, OperationContext};
-use controllers_runtime::{ApiSecrets, Queues};
+use controllers_operations::{Clock, Controller, OperationContext};
+use controllers_runtime::{ApiSecrets, Queues, Requeue};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -172,7 +172,7 @@ impl World {
                 controller = self.controller();
                 continue;
             }
-            if let Ok(Next::After(pause) | Next::Retry(pause)) = next {
+            if let Ok(Requeue::After(pause) | Requeue::Retry(pause)) = next {
                 self.pass_time(i64::try_from(pause.as_secs()).unwrap().clamp(5, 60));
             }
             if let Some(operation) = self.operation(name).filter(&wanted) {

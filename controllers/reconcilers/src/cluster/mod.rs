@@ -9,7 +9,7 @@ mod watch;
 use std::time::Duration;
 
 use apiserver_types::{Cluster, OpenStackCluster};
-use controllers_runtime::{ControllerContext, Next, ReconcileError, Severity, now, paused, write_status};
+use controllers_runtime::{ControllerContext, ReconcileError, Requeue, Severity, now, paused, write_status};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -49,14 +49,8 @@ impl ClusterReconciler {
     ///
     /// # Errors
     /// When the API fails.
-    pub async fn reconcile(&self, object: &Cluster) -> Result<Next, kube::Error> {
-        match Box::pin(self.pass(object)).await {
-            Ok(next) => Ok(next.into()),
-            Err(trouble) if trouble.is_conflict() => Ok(Next::After(Duration::ZERO)),
-            Err(ReconcileError::Api(error)) => Err(error),
-            Err(ReconcileError::Waiting { .. }) => Ok(Next::After(WAITING)),
-            Err(_) => Ok(Next::Retry(WAITING)),
-        }
+    pub async fn reconcile(&self, object: &Cluster) -> Result<Requeue, kube::Error> {
+        Requeue::after(Box::pin(self.pass(object)).await, WAITING)
     }
 
     async fn pass(&self, object: &Cluster) -> Result<Option<Duration>, ReconcileError> {

@@ -8,7 +8,7 @@ mod conditions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controllers_runtime::{Next, Queues, ReconcileLoop};
+use controllers_runtime::{Queues, ReconcileLoop, Requeue};
 use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -193,7 +193,7 @@ pub async fn run(client: Client, kinds: Vec<ApiResource>, queues: Queues, shutdo
     let reconciler = Arc::new(NamespaceReconciler::new(client, kinds));
     let pass = move |namespace: Arc<Namespace>| {
         let reconciler = Arc::clone(&reconciler);
-        async move { reconciler.reconcile(&namespace).await.map(Next::from) }
+        async move { reconciler.reconcile(&namespace).await.map(Requeue::from) }
     };
     ReconcileLoop::new(namespaces, CONCURRENCY, &queues, "namespace").run(pass, shutdown).await;
 }

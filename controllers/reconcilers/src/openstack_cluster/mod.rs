@@ -20,7 +20,8 @@ use std::time::Duration;
 use apiserver_types::{Cluster, OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{Cloud, ErrorClass};
 use controllers_runtime::{
-    ControllerContext, Journal, Next, OwnershipTag, Pace, ReconcileError, Severity, now, paused, write_status,
+    ControllerContext, Journal, OwnershipTag, ReconcileError, Requeue, RequeuePolicy, Severity, now, paused,
+    write_status,
 };
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -49,34 +50,34 @@ const STEPS: usize = 512;
 #[derive(Debug)]
 pub struct OpenStackClusterReconciler {
     context: ControllerContext,
-    pace: Pace,
+    requeue: RequeuePolicy,
 }
 
 impl OpenStackClusterReconciler {
     /// A reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, pace: Pace::default() }
+        Self { context, requeue: RequeuePolicy::default() }
     }
 
     /// One pass. Says when to look again.
     ///
     /// # Errors
     /// When the API fails; troubles with the cloud stand in the status.
-    pub async fn reconcile(&self, object: &OpenStackCluster) -> Result<Next, kube::Error> {
+    pub async fn reconcile(&self, object: &OpenStackCluster) -> Result<Requeue, kube::Error> {
         let api = self.api(object);
         // The watch may be behind; what is acted on is asked for.
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
-            self.pace.gone(&object.uid().unwrap_or_default());
-            return Ok(Next::OnChange);
+            self.requeue.forget(&object.uid().unwrap_or_default());
+            return Ok(Requeue::OnChange);
         };
-        if let Some(rest) = self.pace.rest(&stored) {
-            return Ok(Next::After(rest));
+        if let Some(remaining) = self.requeue.remaining(&stored) {
+            return Ok(Requeue::After(remaining));
         }
         let result = Box::pin(self.pass(&api, &mut stored)).await;
         if let Err(trouble) = &result {
             self.tell(&stored, trouble).await;
         }
-        self.pace.after(&stored, result, None)
+        self.requeue.after(&stored, result, None)
     }
 
     fn api(&self, object: &OpenStackCluster) -> Api<OpenStackCluster> {

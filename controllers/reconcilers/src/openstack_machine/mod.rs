@@ -21,7 +21,8 @@ use std::time::Duration;
 use apiserver_types::{OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
 use controllers_infrastructure::Cloud;
 use controllers_runtime::{
-    ControllerContext, Next, OwnershipTag, Pace, ReconcileError, Severity, now, paused, write_status,
+    ControllerContext, OwnershipTag, ReconcileError, Requeue, RequeuePolicy, Severity, now, paused,
+    write_status,
 };
 use kube::{Api, ResourceExt};
 
@@ -50,35 +51,35 @@ const STEPS: usize = 256;
 #[derive(Debug)]
 pub struct OpenStackMachineReconciler {
     context: ControllerContext,
-    pace: Pace,
+    requeue: RequeuePolicy,
 }
 
 impl OpenStackMachineReconciler {
     /// A reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, pace: Pace::default() }
+        Self { context, requeue: RequeuePolicy::default() }
     }
 
     /// One pass. Says when to look again.
     ///
     /// # Errors
     /// When the API fails; troubles with the cloud stand in the status.
-    pub async fn reconcile(&self, object: &OpenStackMachine) -> Result<Next, kube::Error> {
+    pub async fn reconcile(&self, object: &OpenStackMachine) -> Result<Requeue, kube::Error> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
         // The watch may be behind; what is acted on is asked for.
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
-            self.pace.gone(&object.uid().unwrap_or_default());
-            return Ok(Next::OnChange);
+            self.requeue.forget(&object.uid().unwrap_or_default());
+            return Ok(Requeue::OnChange);
         };
-        if let Some(rest) = self.pace.rest(&stored) {
-            return Ok(Next::After(rest));
+        if let Some(remaining) = self.requeue.remaining(&stored) {
+            return Ok(Requeue::After(remaining));
         }
         let result = match Box::pin(self.provide_or_delete(&api, &mut stored)).await {
             Err(trouble) => self.stopped(&api, &mut stored, trouble).await,
             result => result,
         };
-        self.pace.after(&stored, result, Some(BUILDING))
+        self.requeue.after(&stored, result, Some(BUILDING))
     }
 
     /// Writes down and tells what stopped a pass.

@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::Next;
+use crate::Requeue;
 
 /// Upstream's. Unit: seconds.
 const DURATIONS: [f64; 40] = [
@@ -125,13 +125,13 @@ pub(crate) struct Pass {
 
 impl Pass {
     /// It came to this.
-    pub(crate) fn end(self, next: Next) {
+    pub(crate) fn end(self, requeue: Requeue) {
         let passes = &self.passes;
-        match next {
-            Next::OnChange => &passes.settled,
-            Next::After(Duration::ZERO) => &passes.at_once,
-            Next::After(_) => &passes.later,
-            Next::Retry(_) => {
+        match requeue {
+            Requeue::OnChange => &passes.settled,
+            Requeue::Now | Requeue::After(Duration::ZERO) => &passes.at_once,
+            Requeue::After(_) => &passes.later,
+            Requeue::Retry(_) => {
                 passes.errors.inc();
                 &passes.failed
             }
@@ -160,11 +160,10 @@ mod tests {
         metrics.register(&mut registry);
         let passes = metrics.of("machine", 1);
         let second = Duration::from_secs(1);
-        let retries = [Next::Retry(second), Next::Retry(Duration::ZERO)];
-        for next in
-            [Next::OnChange, Next::After(Duration::ZERO), Next::After(second)].into_iter().chain(retries)
-        {
-            passes.begin().end(next);
+        let retries = [Requeue::Retry(second), Requeue::Retry(Duration::ZERO)];
+        let others = [Requeue::OnChange, Requeue::Now, Requeue::After(second)];
+        for requeue in others.into_iter().chain(retries) {
+            passes.begin().end(requeue);
         }
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();

@@ -2,17 +2,17 @@
 
 use apiserver_types::OperationResult;
 use controllers_infrastructure::CloudResult;
+use controllers_runtime::ReconcileError;
 
 use super::blueprint::Blueprint;
 use super::{CREATE, Effect, RECORD, SNAPSHOT, target};
 use crate::core::claim;
 use crate::core::decision::{Change, StepUpdate};
-use crate::core::procedure::Trouble;
-use crate::core::target::Target;
+use crate::core::target::{Target, missing};
 use crate::procedures::upgrade;
 
 /// Makes one effect.
-pub(super) async fn act(subject: &Target, effect: &Effect) -> Result<Change, Trouble> {
+pub(super) async fn act(subject: &Target, effect: &Effect) -> Result<Change, ReconcileError> {
     match effect {
         Effect::Claim => {
             claim::claim(subject).await?;
@@ -40,19 +40,19 @@ pub(super) async fn act(subject: &Target, effect: &Effect) -> Result<Change, Tro
     }
 }
 
-fn blueprint(subject: &Target) -> Result<Blueprint, Trouble> {
-    Blueprint::read(subject).ok_or_else(|| Trouble::Missing("the operation's journal is gone".to_owned()))
+fn blueprint(subject: &Target) -> Result<Blueprint, ReconcileError> {
+    Blueprint::read(subject).ok_or_else(|| missing("the operation's journal is gone".to_owned()))
 }
 
 /// The status is written by the next pass: writing the journal makes this one's revision old.
-async fn snapshot(subject: &Target) -> Result<Change, Trouble> {
+async fn snapshot(subject: &Target) -> Result<Change, ReconcileError> {
     let old = subject.server(subject.server_id().unwrap_or_default()).await?;
-    let old = old.ok_or_else(|| Trouble::Missing(format!("{SNAPSHOT}: the server has just gone")))?;
+    let old = old.ok_or_else(|| missing(format!("{SNAPSHOT}: the server has just gone")))?;
     Blueprint::draw(subject, &old).await?.write(subject).await?;
     Ok(Change::default())
 }
 
-async fn create_volume(subject: &Target, name: &str) -> Result<Change, Trouble> {
+async fn create_volume(subject: &Target, name: &str) -> Result<Change, ReconcileError> {
     let blueprint = blueprint(subject)?;
     if let Some(disk) = blueprint.volumes().find(|disk| disk.name == name) {
         subject.cloud.create_volume(&disk.volume(subject, &upgrade::target(subject).image)).await?;
@@ -60,7 +60,7 @@ async fn create_volume(subject: &Target, name: &str) -> Result<Change, Trouble> 
     Ok(Change::default())
 }
 
-fn gone(result: CloudResult<()>) -> Result<Change, Trouble> {
+fn gone(result: CloudResult<()>) -> Result<Change, ReconcileError> {
     match result {
         Ok(()) => Ok(Change::default()),
         Err(error) if error.is_not_found() => Ok(Change::default()),

@@ -7,14 +7,13 @@ use apiserver_types::{
     VolumeAvailabilityZoneSource,
 };
 use controllers_infrastructure::{BlockDevice, NewServer, NewVolume, PortQuery, Server};
-use controllers_runtime::{JOURNAL_ANNOTATION, MARK_PREFIX, OwnershipTag};
+use controllers_runtime::{JOURNAL_ANNOTATION, MARK_PREFIX, OwnershipTag, ReconcileError};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::core::procedure::Trouble;
-use crate::core::target::Target;
+use crate::core::target::{Target, missing};
 
 /// On Machines of a control plane.
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
@@ -79,7 +78,7 @@ impl Blueprint {
     }
 
     /// Draws one from the server that there is and the object that stands for it.
-    pub(crate) async fn draw(subject: &Target, old: &Server) -> Result<Self, Trouble> {
+    pub(crate) async fn draw(subject: &Target, old: &Server) -> Result<Self, ReconcileError> {
         let spec = &subject.infrastructure.spec;
         let machine_zone = subject.machine.spec.failure_domain.as_deref();
         let omitted = subject.machine.labels().contains_key(CONTROL_PLANE_LABEL) && subject.omits_zone;
@@ -100,7 +99,7 @@ impl Blueprint {
     }
 
     /// Writes it down, once.
-    pub(crate) async fn write(&self, subject: &Target) -> Result<(), Trouble> {
+    pub(crate) async fn write(&self, subject: &Target) -> Result<(), ReconcileError> {
         let text = json!(self).to_string();
         let patch = json!({"metadata": {
             "resourceVersion": subject.operation.metadata.resource_version,
@@ -186,7 +185,7 @@ fn tags(subject: &Target, old: &Server) -> Vec<String> {
     others.chain(marks).collect()
 }
 
-async fn flavor(subject: &Target) -> Result<String, Trouble> {
+async fn flavor(subject: &Target) -> Result<String, ReconcileError> {
     let infrastructure = &subject.infrastructure;
     let resolved = infrastructure.status.as_ref().and_then(|status| status.resolved.as_ref());
     let known = resolved.and_then(|resolved| resolved.flavor_id.clone());
@@ -199,10 +198,10 @@ async fn flavor(subject: &Target) -> Result<String, Trouble> {
     let found = all.into_iter().find(|flavor| flavor.name == name);
     found
         .map(|flavor| flavor.id)
-        .ok_or_else(|| Trouble::Missing(format!("there is no flavor {name:?}; waiting for it")))
+        .ok_or_else(|| missing(format!("there is no flavor {name:?}; waiting for it")))
 }
 
-async fn server_group(subject: &Target) -> Result<Option<String>, Trouble> {
+async fn server_group(subject: &Target) -> Result<Option<String>, ReconcileError> {
     let infrastructure = &subject.infrastructure;
     let resolved = infrastructure.status.as_ref().and_then(|status| status.resolved.as_ref());
     let known = resolved.and_then(|resolved| resolved.server_group_id.clone());
@@ -212,12 +211,12 @@ async fn server_group(subject: &Target) -> Result<Option<String>, Trouble> {
     }
     let name = asked.filter.as_ref().and_then(|filter| filter.name.clone()).unwrap_or_default();
     let found = subject.cloud.server_groups().await?.into_iter().find(|group| group.name == name);
-    let missing = || Trouble::Missing(format!("there is no server group {name:?}; waiting for it"));
-    found.map(|group| Some(group.id)).ok_or_else(missing)
+    let absent = || missing(format!("there is no server group {name:?}; waiting for it"));
+    found.map(|group| Some(group.id)).ok_or_else(absent)
 }
 
 /// The old server's ports: those that were made for it, which survive it.
-async fn ports(subject: &Target, old: &Server) -> Result<Vec<String>, Trouble> {
+async fn ports(subject: &Target, old: &Server) -> Result<Vec<String>, ReconcileError> {
     let status = subject.infrastructure.status.as_ref();
     let made = status.and_then(|status| status.resources.as_ref()?.ports.as_ref());
     if let Some(made) = made.filter(|made| !made.is_empty()) {

@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 use apiserver_types::OperationStep;
 use async_trait::async_trait;
 use controllers_infrastructure::{CloudError, Server, Volume};
-use controllers_runtime::OwnershipTag;
+use controllers_runtime::{OwnershipTag, ReconcileError};
 
 use crate::core::claim::{self, UpgradeTarget};
 use crate::core::decision::{Call, Change, Decision, Outcome};
-use crate::core::procedure::{Procedure, Trouble};
+use crate::core::procedure::Procedure;
 use crate::core::target::{Stop, Target};
 use crate::procedures::upgrade::{self, Way};
 use blueprint::{Blueprint, OPERATION_KEY, operation_tag, owner_tag};
@@ -105,7 +105,7 @@ impl Procedure for Replace {
     type Observed = Observed;
     type Effect = Effect;
 
-    async fn observe(subject: &Target) -> Result<Observed, Trouble> {
+    async fn observe(subject: &Target) -> Result<Observed, ReconcileError> {
         let blueprint = Blueprint::read(subject);
         let id = blueprint.as_ref().map(|blueprint| blueprint.old.as_str()).or_else(|| subject.server_id());
         let old = subject.server(id.unwrap_or_default()).await?;
@@ -124,7 +124,7 @@ impl Procedure for Replace {
         };
         seen.bootstrapped = match subject.user_data().await {
             Ok(_) => true,
-            Err(Trouble::Missing(_)) => false,
+            Err(ReconcileError::Waiting { .. }) => false,
             Err(other) => return Err(other),
         };
         if let Some(blueprint) = blueprint {
@@ -138,7 +138,7 @@ impl Procedure for Replace {
         decide::decide(seen)
     }
 
-    async fn act(subject: &Target, effect: &Effect) -> Result<Change, Trouble> {
+    async fn act(subject: &Target, effect: &Effect) -> Result<Change, ReconcileError> {
         act::act(subject, effect).await
     }
 
@@ -150,7 +150,7 @@ impl Procedure for Replace {
 }
 
 /// Looks for what this operation has made, and for what is left of the old server.
-async fn look(subject: &Target, blueprint: &Blueprint, seen: &mut Observed) -> Result<(), Trouble> {
+async fn look(subject: &Target, blueprint: &Blueprint, seen: &mut Observed) -> Result<(), ReconcileError> {
     let (owner, operation) = (owner_tag(subject), operation_tag(subject));
     seen.new = subject.cloud.servers_named(&blueprint.name).await?;
     seen.new.retain(|server| server.tags.contains(&operation) && server.status != "DELETED");
