@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_types::{Machine, MachineAction, MachineOperation, OperationPhase};
+use apiserver_types::{Machine, MachineOperation, OperationPhase};
 use controllers_infrastructure::Cloud;
 use controllers_runtime::{ReconcileError, Recorder, Requeue, Severity};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
@@ -14,15 +14,10 @@ use tokio::sync::Mutex;
 use crate::core::claim;
 use crate::core::context::OperationContext;
 use crate::core::decision::Outcome;
-use crate::core::procedure::pass;
 use crate::core::target::{self, Behind, Target};
 use crate::core::volatile_state::Memory;
 use crate::core::{queue, report, retention};
-use crate::procedures::reboot;
-use crate::procedures::reboot::Reboot;
-use crate::procedures::upgrade::{self, Choose, Way};
-use crate::procedures::upgrade_rebuild::Rebuild;
-use crate::procedures::upgrade_replace::Replace;
+use crate::procedures::procedure;
 
 /// Keeps an operation until it is over, so that a deletion can only ask for a cancellation.
 const FINALIZER: &str = "capstan.dev/operation";
@@ -176,10 +171,7 @@ impl Controller {
             let message = format!("waiting for Machine {name:?} to have a server");
             return self.pend(operation, "NoServer", &message).await;
         }
-        let plan = match operation.spec.action {
-            MachineAction::Reboot => reboot::plan(&operation.spec.reboot.clone().unwrap_or_default()),
-            MachineAction::Upgrade => upgrade::plan(),
-        };
+        let plan = procedure(operation.spec.action).plan(operation);
         report::begin(&self.context, operation, plan, self.context.clock.now()).await?;
         Ok(Requeue::Now)
     }
@@ -245,12 +237,7 @@ impl Controller {
             now,
             elapsed: self.context.clock.elapsed(),
         };
-        match (subject.operation.spec.action, upgrade::way(&subject.operation)) {
-            (MachineAction::Reboot, _) => pass::<Reboot>(&subject).await,
-            (MachineAction::Upgrade, None) => pass::<Choose>(&subject).await,
-            (MachineAction::Upgrade, Some(Way::Rebuild)) => pass::<Rebuild>(&subject).await,
-            (MachineAction::Upgrade, Some(Way::Replace)) => pass::<Replace>(&subject).await,
-        }
+        procedure(subject.operation.spec.action).pass(&subject).await
     }
 
     /// The objects behind a Machine, and the cloud it is in.
@@ -282,7 +269,7 @@ impl Controller {
         self.memory.forget(&operation.uid().unwrap_or_default());
         let finalizers = operation.finalizers();
         if finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-            if operation.spec.action == MachineAction::Upgrade {
+            if procedure(operation.spec.action).claims_server() {
                 let machine = self.machine(operation).await?;
                 claim::release(&self.context, operation, machine.as_ref()).await?;
             }

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use apiserver_types::{OperationPhase, OperationStep, StepState};
+use apiserver_types::{MachineOperation, OperationPhase, OperationStep, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{CloudError, ErrorClass};
 use controllers_runtime::{ReconcileError, Requeue, Severity};
@@ -13,26 +13,46 @@ use crate::core::decision::{Call, Change, Decision, Outcome};
 use crate::core::report;
 use crate::core::target::Target;
 
-/// The steps of one way to do one thing.
+/// Procedure of one action, as the controller carries it out: steps, and passes over them.
 #[async_trait]
-pub(crate) trait Procedure {
+pub(crate) trait ActionProcedure: Send + Sync {
+    /// Returns the names of the steps, as far as they are known before the operation begins.
+    fn plan(&self, operation: &MachineOperation) -> Vec<&'static str>;
+
+    /// Makes one pass over an operation that has begun.
+    ///
+    /// # Errors
+    /// The API's own failure.
+    async fn pass(&self, target: &Target) -> Result<Requeue, kube::Error>;
+
+    /// Reports whether the action claims the server, so that the claim is released after its end.
+    fn claims_server(&self) -> bool {
+        false
+    }
+}
+
+/// The parts of a pass over one procedure: observe, decide, act.
+#[async_trait]
+pub(crate) trait Procedure: Send + Sync {
     /// Everything a decision is made from.
     type Observed: Send + Sync;
-    /// What can be done.
+    /// One change that the procedure makes in the cloud or in the API.
     type Effect: Debug + Send + Sync;
 
     /// Reads.
-    async fn observe(subject: &Target) -> Result<Self::Observed, ReconcileError>;
+    async fn observe(&self, target: &Target) -> Result<Self::Observed, ReconcileError>;
 
-    /// The one thing to do next. Pure and total.
-    fn decide(seen: &Self::Observed) -> Decision<Self::Effect>;
+    /// Decides on the one thing to do next. Pure and total.
+    fn decide(&self, observed: &Self::Observed) -> Decision<Self::Effect>;
 
-    /// Makes one effect, and says what to record of it.
-    async fn act(subject: &Target, effect: &Self::Effect) -> Result<Change, ReconcileError>;
+    /// Makes one effect, and returns what to record of it.
+    async fn act(&self, target: &Target, effect: &Self::Effect) -> Result<Change, ReconcileError>;
 
-    /// What to do when the cloud refused an effect in a way that no retry can mend. Pure and total.
+    /// Decides what follows when the cloud refused an effect in a way that no retry can mend. Pure
+    /// and total.
     fn refused(
-        _seen: &Self::Observed,
+        &self,
+        _observed: &Self::Observed,
         effect: &Call<Self::Effect>,
         error: &CloudError,
     ) -> Decision<Self::Effect> {
@@ -47,18 +67,19 @@ fn is_final(error: &CloudError) -> bool {
 }
 
 /// One pass over an operation that has begun.
-pub(crate) async fn pass<P: Procedure>(subject: &Target) -> Result<Requeue, kube::Error> {
-    let seen = match P::observe(subject).await {
+pub(crate) async fn pass<P: Procedure>(procedure: &P, subject: &Target) -> Result<Requeue, kube::Error> {
+    let seen = match procedure.observe(subject).await {
         Ok(seen) => seen,
         Err(trouble) => return hold(subject, trouble).await,
     };
-    match P::decide(&seen) {
-        Decision::Act(call) => act::<P>(subject, &seen, &call).await,
+    match procedure.decide(&seen) {
+        Decision::Act(call) => act(procedure, subject, &seen, &call).await,
         other => settle(subject, other).await,
     }
 }
 
 async fn act<P: Procedure>(
+    procedure: &P,
     subject: &Target,
     seen: &P::Observed,
     call: &Call<P::Effect>,
@@ -68,7 +89,7 @@ async fn act<P: Procedure>(
     }
     tracing::debug!(operation = subject.name(), step = call.step, effect = ?call.effect, "acting");
     subject.memory.trying(subject.uid(), call.step, &call.item, subject.elapsed);
-    match P::act(subject, &call.effect).await {
+    match procedure.act(subject, &call.effect).await {
         Ok(change) => {
             subject.memory.succeeded(subject.uid());
             subject.memory.achieved(subject.uid());
@@ -90,7 +111,7 @@ async fn act<P: Procedure>(
             }
             match trouble {
                 ReconcileError::Cloud(error) if is_final(&error) => {
-                    settle(subject, P::refused(seen, call, &error)).await
+                    settle(subject, procedure.refused(seen, call, &error)).await
                 }
                 other => hold(subject, other).await,
             }

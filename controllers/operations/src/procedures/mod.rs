@@ -1,7 +1,22 @@
 //! Procedures: one file or folder per action, or per way of carrying one out.
+//!
+//! To add one, write its file and its line in [`procedure`].
 
 pub(crate) mod image;
 pub(crate) mod reboot;
+pub(crate) mod server_call;
 pub(crate) mod upgrade;
 pub(crate) mod upgrade_rebuild;
 pub(crate) mod upgrade_replace;
+
+use apiserver_types::MachineAction;
+
+use crate::core::procedure::ActionProcedure;
+
+/// Returns the procedure of an action.
+pub(crate) fn procedure(action: MachineAction) -> &'static dyn ActionProcedure {
+    match action {
+        MachineAction::Reboot => &reboot::Reboot,
+        MachineAction::Upgrade => &upgrade::Upgrade,
+    }
+}

@@ -6,19 +6,22 @@
 
 use std::time::Duration;
 
-use apiserver_types::{OperationStep, RebootParameters, RebootType, StepState};
+use apiserver_types::{MachineOperation, OperationStep, RebootType, StepState};
 use async_trait::async_trait;
 use controllers_infrastructure::{ActionRecord, RebootKind, Server};
-use controllers_runtime::ReconcileError;
+use controllers_runtime::{ReconcileError, Requeue};
 
-use crate::core::action_log::{self, CallState, heard};
+use crate::core::action_log::CallState;
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
-use crate::core::procedure::Procedure;
-
+use crate::core::procedure::{self, ActionProcedure, Procedure};
 use crate::core::target::{Stop, Target, find};
+use crate::procedures::server_call::{self, ServerCall};
 
-/// Nova's word for it.
+/// Name of the action in Nova's log.
 const ACTION: &str = "reboot";
+
+/// Reason of the condition when Nova reports a failure.
+const FAILURE: &str = "RebootFailed";
 
 /// How long a soft reboot may take unless said otherwise: Nova's own default.
 const SOFT_TIMEOUT: i32 = 120;
@@ -26,44 +29,48 @@ const SOFT_TIMEOUT: i32 = 120;
 /// States in which Nova refuses a soft reboot and accepts a hard one: there is no guest to ask.
 const WITHOUT_GUEST: [&str; 5] = ["SHUTOFF", "ERROR", "PAUSED", "SUSPENDED", "CRASHED"];
 
-/// The steps of one kind of reboot.
-#[derive(Debug, PartialEq, Eq)]
-struct Kind {
-    prepare: &'static str,
-    issue: &'static str,
-    wait: &'static str,
-    word: &'static str,
-    effect: RebootKind,
-}
-
-const SOFT: Kind = Kind {
+const SOFT: ServerCall = ServerCall {
     prepare: "PrepareSoftReboot",
     issue: "SoftReboot",
     wait: "AwaitSoftReboot",
-    word: "soft reboot",
-    effect: RebootKind::Soft,
+    action: ACTION,
+    noun: "soft reboot",
+    failure: FAILURE,
 };
 
-const HARD: Kind = Kind {
+const HARD: ServerCall = ServerCall {
     prepare: "PrepareHardReboot",
     issue: "HardReboot",
     wait: "AwaitHardReboot",
-    word: "hard reboot",
-    effect: RebootKind::Hard,
+    action: ACTION,
+    noun: "hard reboot",
+    failure: FAILURE,
 };
 
-/// The steps, as far as they are known beforehand.
-pub(crate) fn plan(parameters: &RebootParameters) -> Vec<&'static str> {
-    let kind = match parameters.kind.unwrap_or_default() {
-        RebootType::Soft => SOFT,
-        RebootType::Hard => HARD,
-    };
-    vec![kind.prepare, kind.issue, kind.wait]
+/// The kind of reboot that a call asks for.
+fn effect(call: &ServerCall) -> RebootKind {
+    if *call == SOFT { RebootKind::Soft } else { RebootKind::Hard }
 }
 
-/// A reboot.
+/// Reboot of a server.
 #[derive(Debug)]
 pub(crate) struct Reboot;
+
+#[async_trait]
+impl ActionProcedure for Reboot {
+    fn plan(&self, operation: &MachineOperation) -> Vec<&'static str> {
+        let parameters = operation.spec.reboot.clone().unwrap_or_default();
+        let call = match parameters.kind.unwrap_or_default() {
+            RebootType::Soft => SOFT,
+            RebootType::Hard => HARD,
+        };
+        call.steps().to_vec()
+    }
+
+    async fn pass(&self, target: &Target) -> Result<Requeue, kube::Error> {
+        procedure::pass(self, target).await
+    }
+}
 
 /// What a decision is made from.
 #[derive(Debug, Clone)]
@@ -84,12 +91,12 @@ impl Observed {
         find(&self.steps, name)
     }
 
-    fn is_settled(&self, kind: &Kind) -> bool {
-        if *kind == SOFT { self.soft_settled } else { self.hard_settled }
+    fn is_settled(&self, call: &ServerCall) -> bool {
+        if *call == SOFT { self.soft_settled } else { self.hard_settled }
     }
 
-    fn heard(&self, kind: &Kind) -> CallState {
-        heard(&self.log, ACTION, self.step(kind.prepare), self.step(kind.issue), self.is_settled(kind))
+    fn state(&self, call: &ServerCall) -> CallState {
+        call.state(&self.log, &self.steps, self.is_settled(call))
     }
 }
 
@@ -98,10 +105,8 @@ impl Procedure for Reboot {
     type Observed = Observed;
     type Effect = RebootKind;
 
-    async fn observe(subject: &Target) -> Result<Observed, ReconcileError> {
-        let id = subject.server_id().unwrap_or_default();
-        let server = subject.server(id).await?;
-        let log = if server.is_some() { subject.cloud.actions(id).await? } else { Vec::new() };
+    async fn observe(&self, subject: &Target) -> Result<Observed, ReconcileError> {
+        let (server, log) = server_call::observe(subject).await?;
         let parameters = subject.operation.spec.reboot.clone().unwrap_or_default();
         let seconds = parameters.soft_timeout_seconds.unwrap_or(SOFT_TIMEOUT);
         let timeout = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
@@ -118,115 +123,77 @@ impl Procedure for Reboot {
         })
     }
 
-    fn decide(seen: &Observed) -> Decision<RebootKind> {
+    fn decide(&self, seen: &Observed) -> Decision<RebootKind> {
         let hard = !seen.soft || seen.step(HARD.prepare).is_some_and(|step| step.state == StepState::Done);
-        let kind = if hard { HARD } else { SOFT };
-        let Some(server) = &seen.server else {
-            let message = "Nova does not know the Machine's server (any more)";
-            return Decision::End(Outcome::failed(kind.issue, "ServerMissing", message));
-        };
-        match seen.heard(&kind) {
-            CallState::Unannounced => announce(seen, server, kind),
-            CallState::Nothing => issue(seen, server, &kind),
-            CallState::UnderWay(id) => under_way(seen, &kind, id),
-            CallState::Succeeded(id) => complete(&kind, id),
-            CallState::Failed(id, words) => {
-                let message = format!("the {} failed: {words} (request id {id})", kind.word);
-                Decision::End(Outcome::failed(kind.wait, "RebootFailed", message))
-            }
-            CallState::Lost(baseline) => {
-                Decision::End(Outcome::failed(kind.wait, "LogLost", action_log::lost(ACTION, &baseline)))
-            }
+        let call = if hard { HARD } else { SOFT };
+        let Some(server) = &seen.server else { return call.server_missing() };
+        match seen.state(&call) {
+            CallState::Unannounced => announce(seen, server, call),
+            CallState::Nothing => issue(seen, server, &call),
+            CallState::UnderWay(id) => under_way(seen, &call, id),
+            CallState::Succeeded(id) => call.succeeded(id),
+            CallState::Failed(id, words) => call.failed(&id, &words),
+            CallState::Lost(baseline) => call.lost(&baseline),
         }
     }
 
-    async fn act(subject: &Target, effect: &RebootKind) -> Result<Change, ReconcileError> {
+    async fn act(&self, subject: &Target, effect: &RebootKind) -> Result<Change, ReconcileError> {
         let id = subject.server_id().unwrap_or_default();
         let request = subject.cloud.reboot_server(id, *effect).await?;
-        Ok(accepted(if *effect == RebootKind::Soft { &SOFT } else { &HARD }, request))
+        let call = if *effect == RebootKind::Soft { SOFT } else { HARD };
+        Ok(call.accepted(request))
     }
-}
-
-fn accepted(kind: &Kind, request: Option<String>) -> Change {
-    Change::of([
-        StepUpdate::done(kind.issue, format!("Nova accepted the {}", kind.word)).by(request),
-        StepUpdate::running(kind.wait, "waiting for Nova to finish it"),
-    ])
 }
 
 /// Writes down where Nova's log ends now, before anything is asked of Nova.
-fn announce(seen: &Observed, server: &Server, kind: Kind) -> Decision<RebootKind> {
+fn announce(seen: &Observed, server: &Server, call: ServerCall) -> Decision<RebootKind> {
     if let Some(stop) = &seen.stop {
         return Decision::End(Outcome::stopped(stop, "the server was not rebooted"));
     }
-    let guestless = kind == SOFT && WITHOUT_GUEST.contains(&server.status.as_str());
-    let kind = if guestless { HARD } else { kind };
+    let guestless = call == SOFT && WITHOUT_GUEST.contains(&server.status.as_str());
+    let call = if guestless { HARD } else { call };
     let mut marks = Vec::new();
     if guestless {
         let message = format!("the server is {}: only a hard reboot is possible", server.status);
-        marks.extend(
-            [SOFT.prepare, SOFT.issue, SOFT.wait].map(|step| StepUpdate::skipped(step, message.clone())),
-        );
+        marks.extend(SOFT.steps().map(|step| StepUpdate::skipped(step, message.clone())));
     }
-    marks.extend(announcement(&seen.log, &kind));
+    marks.extend(call.announcement(&seen.log));
     Decision::record(Change::of(marks))
 }
 
-fn announcement(log: &[ActionRecord], kind: &Kind) -> [StepUpdate; 2] {
-    let message = format!("noted the newest of {} entries in Nova's action log", log.len());
-    [
-        StepUpdate::done(kind.prepare, message).by(action_log::baseline(log)),
-        StepUpdate::running(kind.issue, format!("asking Nova for a {}", kind.word)),
-    ]
-}
-
 /// Asks Nova, once it is certain that it has not been asked.
-fn issue(seen: &Observed, server: &Server, kind: &Kind) -> Decision<RebootKind> {
-    if !seen.is_settled(kind) {
-        return Decision::wait(kind.issue, "looking for a call that may still be on its way to Nova");
+fn issue(seen: &Observed, server: &Server, call: &ServerCall) -> Decision<RebootKind> {
+    if !seen.is_settled(call) {
+        return call.wait_for_trace();
     }
-    if *kind == HARD
-        && let CallState::Succeeded(id) = seen.heard(&SOFT)
+    if *call == HARD
+        && let CallState::Succeeded(id) = seen.state(&SOFT)
     {
-        return complete(&SOFT, id);
+        return SOFT.succeeded(id);
     }
     if let Some(stop) = &seen.stop {
-        return Decision::End(Outcome::stopped(stop, &format!("no {} was asked for", kind.word)));
+        return Decision::End(Outcome::stopped(stop, &format!("no {} was asked for", call.noun)));
     }
     match server.task_state.as_deref() {
         // A hard reboot may cut a reboot short; nothing else may be.
-        Some(task) if *kind == SOFT || !task.starts_with("reboot") => {
-            Decision::wait(kind.issue, format!("waiting for Nova to end the server's present task, {task}"))
-        }
-        _ => Decision::act(kind.issue, kind.effect),
+        Some(task) if *call == SOFT || !task.starts_with("reboot") => call.wait_for_task(task),
+        _ => Decision::act(call.issue, effect(call)),
     }
 }
 
-fn under_way(seen: &Observed, kind: &Kind, id: Option<String>) -> Decision<RebootKind> {
-    if seen.step(kind.wait).is_none_or(|step| step.state == StepState::Pending) {
-        return Decision::record(accepted(kind, id));
+fn under_way(seen: &Observed, call: &ServerCall, id: Option<String>) -> Decision<RebootKind> {
+    if seen.step(call.wait).is_none_or(|step| step.state == StepState::Pending) {
+        return Decision::record(call.accepted(id));
     }
-    if *kind == HARD || !seen.late {
-        return Decision::wait(kind.wait, "waiting for Nova to finish it");
+    if *call == HARD || !seen.late {
+        return call.wait_for_end();
     }
     if let Some(stop) = &seen.stop {
         return Decision::End(Outcome::stopped(stop, "the soft reboot goes on in Nova, no hard one follows"));
     }
     let late = StepUpdate::failed(SOFT.wait, "the soft reboot did not end in time; a hard one follows");
-    let [noted, asking] = announcement(&seen.log, &HARD);
-    Decision::record(Change {
-        plan: vec![HARD.prepare, HARD.issue, HARD.wait],
-        ..Change::of([late, noted, asking])
-    })
-}
-
-fn complete(kind: &Kind, id: String) -> Decision<RebootKind> {
-    let message = format!("Nova's action log says that the {} succeeded", kind.word);
-    let marks = [
-        StepUpdate::done(kind.issue, format!("Nova accepted the {}", kind.word)).by(Some(id)),
-        StepUpdate::done(kind.wait, message.clone()),
-    ];
-    Decision::End(Outcome::complete(message, Change::of(marks)))
+    let [noted, asking] = HARD.announcement(&seen.log);
+    Decision::record(Change { plan: HARD.steps().to_vec(), ..Change::of([late, noted, asking]) })
 }
 
 #[cfg(test)]
@@ -352,7 +319,7 @@ mod tests {
             ("log purged", with(seen(&begun, &[]), |seen| seen.log.clear()), "Failed LogLost"),
         ];
         for (case, seen, expected) in table {
-            assert_eq!(word(&Reboot::decide(&seen)), expected, "{case}");
+            assert_eq!(word(&Reboot.decide(&seen)), expected, "{case}");
         }
     }
 }

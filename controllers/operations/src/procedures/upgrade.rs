@@ -7,14 +7,16 @@
 use apiserver_types::{MachineOperation, OperationResult, UpgradeStrategy};
 use async_trait::async_trait;
 use controllers_infrastructure::{Image, ImageQuery, Server};
-use controllers_runtime::ReconcileError;
+use controllers_runtime::{ReconcileError, Requeue};
 use kube::ResourceExt;
 
 use crate::core::claim::{IMAGE, UpgradeTarget};
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
-use crate::core::procedure::Procedure;
+use crate::core::procedure::{self, ActionProcedure, Procedure};
 use crate::core::target::{Stop, Target};
 use crate::procedures::image::{self, Unfound};
+use crate::procedures::upgrade_rebuild::Rebuild;
+use crate::procedures::upgrade_replace::Replace;
 
 /// The one step that every upgrade begins with.
 pub(crate) const CHOOSE: &str = "ChooseWay";
@@ -38,9 +40,27 @@ impl Way {
     }
 }
 
-/// The steps, as far as they are known beforehand.
-pub(crate) fn plan() -> Vec<&'static str> {
-    vec![CHOOSE]
+/// Upgrade to another version: the choice of a way, then that way.
+#[derive(Debug)]
+pub(crate) struct Upgrade;
+
+#[async_trait]
+impl ActionProcedure for Upgrade {
+    fn plan(&self, _operation: &MachineOperation) -> Vec<&'static str> {
+        vec![CHOOSE]
+    }
+
+    async fn pass(&self, target: &Target) -> Result<Requeue, kube::Error> {
+        match way(&target.operation) {
+            None => procedure::pass(&Choose, target).await,
+            Some(Way::Rebuild) => procedure::pass(&Rebuild, target).await,
+            Some(Way::Replace) => procedure::pass(&Replace, target).await,
+        }
+    }
+
+    fn claims_server(&self) -> bool {
+        true
+    }
 }
 
 /// The way that was chosen, if one was.
@@ -94,7 +114,7 @@ impl Procedure for Choose {
     /// There is nothing to do in choosing.
     type Effect = std::convert::Infallible;
 
-    async fn observe(subject: &Target) -> Result<Observed, ReconcileError> {
+    async fn observe(&self, subject: &Target) -> Result<Observed, ReconcileError> {
         let upgrade = subject.operation.spec.upgrade.clone().unwrap_or_default();
         let server = subject.server(subject.server_id().unwrap_or_default()).await?;
         let from = subject.machine.spec.version.clone();
@@ -119,7 +139,7 @@ impl Procedure for Choose {
         })
     }
 
-    fn decide(seen: &Observed) -> Decision<Self::Effect> {
+    fn decide(&self, seen: &Observed) -> Decision<Self::Effect> {
         choice(seen).map_or_else(
             |outcome| Decision::End(*outcome),
             |(way, image, why)| {
@@ -136,7 +156,7 @@ impl Procedure for Choose {
         )
     }
 
-    async fn act(_subject: &Target, effect: &Self::Effect) -> Result<Change, ReconcileError> {
+    async fn act(&self, _subject: &Target, effect: &Self::Effect) -> Result<Change, ReconcileError> {
         match *effect {}
     }
 }
@@ -239,7 +259,7 @@ mod tests {
             ),
         ];
         for (seen, expected) in table {
-            let found = match Choose::decide(&seen) {
+            let found = match Choose.decide(&seen) {
                 Decision::Record(change) => change.result.strategy.unwrap_or_default(),
                 Decision::End(outcome) => outcome.reason.to_owned(),
                 other => format!("{other:?}"),

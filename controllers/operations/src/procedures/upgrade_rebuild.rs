@@ -62,7 +62,7 @@ impl Procedure for Rebuild {
     type Observed = Observed;
     type Effect = Effect;
 
-    async fn observe(subject: &Target) -> Result<Observed, ReconcileError> {
+    async fn observe(&self, subject: &Target) -> Result<Observed, ReconcileError> {
         let id = subject.server_id().unwrap_or_default();
         let server = subject.server(id).await?;
         let log = if server.is_some() { subject.cloud.actions(id).await? } else { Vec::new() };
@@ -81,7 +81,7 @@ impl Procedure for Rebuild {
         })
     }
 
-    fn decide(seen: &Observed) -> Decision<Effect> {
+    fn decide(&self, seen: &Observed) -> Decision<Effect> {
         let Some(server) = &seen.server else {
             let message = "Nova does not know the Machine's server (any more)";
             return Decision::End(Outcome::failed(REBUILD, "ServerMissing", message));
@@ -104,7 +104,7 @@ impl Procedure for Rebuild {
         }
     }
 
-    async fn act(subject: &Target, effect: &Effect) -> Result<Change, ReconcileError> {
+    async fn act(&self, subject: &Target, effect: &Effect) -> Result<Change, ReconcileError> {
         match effect {
             Effect::Claim => {
                 claim::claim(subject).await?;
@@ -126,7 +126,7 @@ impl Procedure for Rebuild {
         }
     }
 
-    fn refused(seen: &Observed, call: &Call<Effect>, error: &CloudError) -> Decision<Effect> {
+    fn refused(&self, seen: &Observed, call: &Call<Effect>, error: &CloudError) -> Decision<Effect> {
         if call.effect == Effect::Rebuild && error.class != ErrorClass::NotFound {
             return failed(seen, error.class.reason(), &error.to_string());
         }

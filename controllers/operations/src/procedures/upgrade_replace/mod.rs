@@ -105,7 +105,7 @@ impl Procedure for Replace {
     type Observed = Observed;
     type Effect = Effect;
 
-    async fn observe(subject: &Target) -> Result<Observed, ReconcileError> {
+    async fn observe(&self, subject: &Target) -> Result<Observed, ReconcileError> {
         let blueprint = Blueprint::read(subject);
         let id = blueprint.as_ref().map(|blueprint| blueprint.old.as_str()).or_else(|| subject.server_id());
         let old = subject.server(id.unwrap_or_default()).await?;
@@ -134,15 +134,15 @@ impl Procedure for Replace {
         Ok(seen)
     }
 
-    fn decide(seen: &Observed) -> Decision<Effect> {
+    fn decide(&self, seen: &Observed) -> Decision<Effect> {
         decide::decide(seen)
     }
 
-    async fn act(subject: &Target, effect: &Effect) -> Result<Change, ReconcileError> {
+    async fn act(&self, subject: &Target, effect: &Effect) -> Result<Change, ReconcileError> {
         act::act(subject, effect).await
     }
 
-    fn refused(seen: &Observed, call: &Call<Effect>, error: &CloudError) -> Decision<Effect> {
+    fn refused(&self, seen: &Observed, call: &Call<Effect>, error: &CloudError) -> Decision<Effect> {
         let left =
             if seen.old.is_none() { "; the old server is gone, so the Machine has none now" } else { "" };
         Decision::End(Outcome::failed(call.step, error.class.reason(), format!("{error}{left}")))
