@@ -1,17 +1,28 @@
-//! Whose an object is: owner references and the cluster's label.
+//! Ownership of objects: owner references, and the label with the Cluster's name.
 
 use std::fmt::Debug;
 
 use controllers_runtime::ReconcileError;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::CLUSTER_NAME_LABEL;
 
-/// A reference to an owner. `controller`: whether it is the one that manages the object.
+/// State of an object's adoption by an owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Adoption {
+    /// The object refers to the owner and has the label.
+    Complete,
+    /// The object lacks the reference or the label.
+    Due,
+    /// Another owner controls the object. For people.
+    Refused(String),
+}
+
+/// Returns a reference to an owner. `controller`: the owner is the one that manages the object.
 pub(crate) fn reference<K: Resource<DynamicType = ()>>(owner: &K, controller: bool) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
@@ -35,11 +46,31 @@ pub(crate) fn refers_to<O: Resource>(object: &ObjectMeta, owner: &O) -> bool {
     uid.is_some() && references.any(|reference| Some(&reference.uid) == uid)
 }
 
-/// Makes an object bear its cluster's label and refer to its owner.
+/// Returns the state of an object's adoption by `owner`, in the Cluster of this name.
+pub(crate) fn adoption<K>(object: &K, owner: &OwnerReference, cluster: &str) -> Adoption
+where
+    K: Resource<DynamicType = ()>,
+{
+    let references = object.owner_references();
+    let labelled = object.labels().get(CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster);
+    if labelled && references.iter().any(|known| known.uid == owner.uid) {
+        return Adoption::Complete;
+    }
+    let controls = |known: &&OwnerReference| known.controller == Some(true) && known.uid != owner.uid;
+    let other = references.iter().find(controls).filter(|_| owner.controller == Some(true));
+    other.map_or(Adoption::Due, |other| {
+        let (kind, name) = (K::kind(&()), object.name_any());
+        let message =
+            format!("{kind} {name} is controlled by {} {} already. Refer to another", other.kind, other.name);
+        Adoption::Refused(message)
+    })
+}
+
+/// Adds the reference and the label to an object whose adoption is due.
 ///
 /// # Errors
-/// `Waiting` when another object controls it already.
-pub(crate) async fn take<K>(
+/// A conflict, if another client has written meanwhile.
+pub(crate) async fn adopt<K>(
     api: &Api<K>,
     object: &mut K,
     owner: OwnerReference,
@@ -48,27 +79,8 @@ pub(crate) async fn take<K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    let labelled = object.labels().get(CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster);
-    let owned = object.owner_references().iter().any(|known| known.uid == owner.uid);
-    if labelled && owned {
-        return Ok(());
-    }
-    let other = object
-        .owner_references()
-        .iter()
-        .find(|known| known.controller == Some(true) && known.uid != owner.uid);
-    if let Some(other) = other.filter(|_| owner.controller == Some(true)) {
-        let message = format!(
-            "{} {} is controlled by {} {} already. Refer to another",
-            K::kind(&()),
-            object.name_any(),
-            other.kind,
-            other.name
-        );
-        return Err(ReconcileError::waiting("ControlledByAnother", message));
-    }
     let mut owners = object.owner_references().to_vec();
-    if !owned {
+    if !owners.iter().any(|known| known.uid == owner.uid) {
         owners.push(owner);
     }
     let change = json!({"metadata": {
@@ -77,4 +89,48 @@ where
     }});
     *object = api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
     Ok(())
+}
+
+/// Deletes the object of this name and uid. An object that does not exist any more is no error.
+///
+/// # Errors
+/// The API's own failure.
+pub(crate) async fn delete<K>(api: &Api<K>, name: &str, uid: Option<String>) -> Result<(), ReconcileError>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let preconditions = Preconditions { uid, resource_version: None };
+    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match api.delete(name, &params).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        result => Ok(result.map(|_| ())?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{Cluster, ClusterSpec, OpenStackCluster, OpenStackClusterSpec};
+
+    use super::*;
+
+    #[test]
+    fn what_another_owner_controls_is_not_adopted() {
+        let cluster = |uid: &str| {
+            let mut cluster = Cluster::new("c", ClusterSpec::default());
+            cluster.metadata.uid = Some(uid.to_owned());
+            cluster
+        };
+        let owner = reference(&cluster("u"), true);
+        let mut object = OpenStackCluster::new("o", OpenStackClusterSpec::default());
+        assert_eq!(adoption(&object, &owner, "c"), Adoption::Due);
+        object.metadata.owner_references = Some(vec![reference(&cluster("another"), false)]);
+        assert_eq!(adoption(&object, &owner, "c"), Adoption::Due, "an owner that does not control");
+        object.metadata.owner_references = Some(vec![reference(&cluster("another"), true)]);
+        assert!(matches!(adoption(&object, &owner, "c"), Adoption::Refused(_)));
+        assert_eq!(adoption(&object, &reference(&cluster("u"), false), "c"), Adoption::Due);
+        object.metadata.owner_references = Some(vec![owner.clone()]);
+        assert_eq!(adoption(&object, &owner, "c"), Adoption::Due, "without the label");
+        object.labels_mut().insert(CLUSTER_NAME_LABEL.to_owned(), "c".to_owned());
+        assert_eq!(adoption(&object, &owner, "c"), Adoption::Complete);
+    }
 }

@@ -1,4 +1,4 @@
-//! The whole status of a Cluster.
+//! Status of a Cluster.
 
 use std::collections::BTreeMap;
 
@@ -8,36 +8,30 @@ use apiserver_types::{
 };
 use kube::ResourceExt;
 
-use super::deletion::Step;
+use super::decide::Step;
 use super::descendants;
 use super::observe::{INFRASTRUCTURE_KIND, Observed};
 use crate::{paused, summary};
 
-/// What a Cluster's availability is made of.
+/// Conditions that the availability of a Cluster is made of.
 const PARTS: [&str; 3] = ["InfrastructureReady", "RemoteConnectionProbe", "ControlPlaneInitialized"];
 
-/// Writes what was seen into the status. `deletion`: what it waits for, if it is being deleted.
-pub(super) fn report(
-    cluster: &mut Cluster,
-    seen: &Observed,
-    deletion: Option<&Step>,
-    trouble: Option<&str>,
-    now: &Time,
-) {
+/// Writes the observed state and the pass's last step into the status.
+pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, now: &Time) {
     let generation = cluster.metadata.generation;
     let gates = cluster.spec.availability_gates.clone().unwrap_or_default();
     let conditions = [
-        infrastructure(cluster, seen, trouble, now),
-        initialized(seen, now),
+        infrastructure(cluster, observed, now),
+        initialized(observed, now),
         probe(now),
-        machines("ControlPlaneMachinesReady", "Ready", &seen.control_plane, now),
-        machines("WorkerMachinesReady", "Ready", &seen.workers, now),
-        deleting(cluster, deletion, now),
+        machines("ControlPlaneMachinesReady", "Ready", &observed.control_plane, now),
+        machines("WorkerMachinesReady", "Ready", &observed.workers, now),
+        deleting(cluster, step, now),
         paused::condition(cluster, Some(cluster), now),
     ];
-    let phase = phase(cluster, seen);
+    let phase = phase(cluster, observed);
     let status = cluster.status.get_or_insert_default();
-    copy(status, seen);
+    copy(status, observed);
     let known = status.conditions.get_or_insert_default();
     for condition in conditions {
         set_condition(known, condition.at_generation(generation));
@@ -48,21 +42,21 @@ pub(super) fn report(
     status.observed_generation = generation;
 }
 
-fn copy(status: &mut ClusterStatus, seen: &Observed) {
-    if seen.provisioned() {
+fn copy(status: &mut ClusterStatus, observed: &Observed) {
+    if observed.provisioned() {
         let initialization = status.initialization.get_or_insert_with(ClusterInitialization::default);
         initialization.infrastructure_provisioned = Some(true);
     }
-    if initialized_by(&seen.control_plane) {
+    if initialized_by(&observed.control_plane) {
         let initialization = status.initialization.get_or_insert_with(ClusterInitialization::default);
         initialization.control_plane_initialized = Some(true);
     }
-    let from = seen.infrastructure.as_ref().and_then(|it| it.status.as_ref());
+    let from = observed.infrastructure.as_ref().and_then(|it| it.status.as_ref());
     if let Some(domains) = from.and_then(|from| from.failure_domains.clone()).filter(|it| !it.is_empty()) {
         status.failure_domains = Some(domains);
     }
-    status.control_plane = Some(counts(&seen.control_plane));
-    status.workers = Some(counts(&seen.workers));
+    status.control_plane = Some(counts(&observed.control_plane));
+    status.workers = Some(counts(&observed.workers));
 }
 
 /// Machines, counted. All of them are wanted: nobody but their authors says how many there are to be.
@@ -90,18 +84,18 @@ fn counts(machines: &[Machine]) -> ReplicaCounts {
     }
 }
 
-fn phase(cluster: &Cluster, seen: &Observed) -> ClusterPhase {
+fn phase(cluster: &Cluster, observed: &Observed) -> ClusterPhase {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref();
     let reachable = endpoint.is_some_and(|it| it.host.is_some() && it.port.is_some());
     match cluster.metadata.deletion_timestamp {
         Some(_) => ClusterPhase::Deleting,
-        None if seen.provisioned() && reachable => ClusterPhase::Provisioned,
+        None if observed.provisioned() && reachable => ClusterPhase::Provisioned,
         None if cluster.spec.infrastructure_ref.is_some() => ClusterPhase::Provisioning,
         None => ClusterPhase::Pending,
     }
 }
 
-fn infrastructure(cluster: &Cluster, seen: &Observed, trouble: Option<&str>, now: &Time) -> Condition {
+fn infrastructure(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
     let kind = "InfrastructureReady";
     let no = |reason: &str, message: &str| {
         Condition::new(kind, ConditionStatus::False, reason, message, now.clone())
@@ -113,10 +107,10 @@ fn infrastructure(cluster: &Cluster, seen: &Observed, trouble: Option<&str>, now
         let message = format!("infrastructureRef names a {}, which is not served here", reference.kind);
         return no("UnknownKind", &message);
     }
-    if let Some(trouble) = trouble {
-        return no("NotReady", trouble);
+    if let Some(refused) = &observed.refused {
+        return no("NotReady", refused);
     }
-    let Some(infrastructure) = &seen.infrastructure else {
+    let Some(infrastructure) = &observed.infrastructure else {
         let message = format!("OpenStackCluster {} does not exist", reference.name);
         let deleting = cluster.metadata.deletion_timestamp.is_some();
         return if deleting { no("Deleted", &message) } else { no("DoesNotExist", &message) };
@@ -134,9 +128,9 @@ fn initialized_by(machines: &[Machine]) -> bool {
     machines.iter().any(|machine| machine.status.as_ref().is_some_and(|status| status.node_ref.is_some()))
 }
 
-fn initialized(seen: &Observed, now: &Time) -> Condition {
+fn initialized(observed: &Observed, now: &Time) -> Condition {
     let kind = "ControlPlaneInitialized";
-    if initialized_by(&seen.control_plane) {
+    if initialized_by(&observed.control_plane) {
         return Condition::new(kind, ConditionStatus::True, "Initialized", "", now.clone());
     }
     let message = "no control plane Machine has a Node yet";
@@ -177,24 +171,19 @@ fn machines(kind: &str, part: &str, machines: &[Machine], now: &Time) -> Conditi
     Condition::new(kind, ConditionStatus::True, "Ready", "", now.clone())
 }
 
-fn deleting(cluster: &Cluster, step: Option<&Step>, now: &Time) -> Condition {
-    let yes = |reason: &str, message: &str| {
-        Condition::new("Deleting", ConditionStatus::True, reason, message, now.clone())
-    };
-    match (cluster.metadata.deletion_timestamp.is_some(), step) {
-        (false, _) => Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone()),
-        (true, Some(Step::DeleteDescendants(stage, remaining))) => {
-            yes(stage.reason(), &descendants::describe(remaining))
-        }
-        (true, Some(Step::DeleteInfrastructure)) => {
-            yes("WaitingForInfrastructureDeletion", "deleting the infrastructure")
-        }
-        (true, Some(Step::WaitForInfrastructure(message))) => {
-            yes("WaitingForInfrastructureDeletion", message)
-        }
-        (true, Some(Step::Release)) => yes("DeletionCompleted", ""),
-        (true, None) => yes("Paused", "the deletion goes on when the Cluster is no longer paused"),
+fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
+    if cluster.metadata.deletion_timestamp.is_none() {
+        return Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone());
     }
+    let infrastructure = "WaitingForInfrastructureDeletion";
+    let (reason, message) = match step {
+        Step::DeleteDescendants(stage, remaining) => (stage.reason(), descendants::describe(remaining)),
+        Step::DeleteInfrastructure => (infrastructure, "deleting the infrastructure".to_owned()),
+        Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
+        Step::Release => ("DeletionCompleted", String::new()),
+        _ => ("Paused", "the deletion goes on when the Cluster is no longer paused".to_owned()),
+    };
+    Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }
 
 /// Available: False with every obstacle's message if one of them is an issue, Unknown if all of them
@@ -241,7 +230,7 @@ mod tests {
         let mut cluster = Cluster::new("c", spec);
         let burning = Condition::new("Burning", ConditionStatus::True, "Fire", "it burns", Time::default());
         cluster.status = Some(ClusterStatus { conditions: Some(vec![burning]), ..ClusterStatus::default() });
-        report(&mut cluster, &Observed::default(), None, None, &Time::default());
+        report(&mut cluster, &Observed::default(), &Step::Nothing, &Time::default());
         let available = cluster.condition("Available").unwrap();
         assert!(available.message.contains("Burning: it burns"), "{available:?}");
     }

@@ -1,4 +1,4 @@
-//! The whole status of a Machine.
+//! Status of a Machine.
 
 use apiserver_types::{
     Condition, ConditionStatus, Gate, Machine, MachineAddress, MachineAddressType, MachineInitialization,
@@ -6,47 +6,34 @@ use apiserver_types::{
 };
 use kube::ResourceExt;
 
-use super::deletion::Step;
+use super::decide::Step;
 use super::observe::{INFRASTRUCTURE_KIND, Observed};
 use crate::{paused, summary};
 
-/// What a Machine's readiness is made of, in the order in which it fails.
+/// Conditions that the readiness of a Machine is made of, in the order in which they are reported.
 const PARTS: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeHealthy"];
 
-/// Writes what was seen into the status. `deletion`: what it waits for, if it is being deleted.
-pub(super) fn report(
-    machine: &mut Machine,
-    seen: &Observed,
-    deletion: Option<&Step>,
-    trouble: Option<&str>,
-    now: &Time,
-) {
+/// Writes the observed state and the pass's last step into the status.
+pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, now: &Time) {
     let generation = machine.metadata.generation;
-    let paused = paused::condition(machine, seen.cluster.as_ref(), now);
-    let infrastructure = infrastructure(machine, seen, trouble, now);
-    let bootstrap = bootstrap(machine, seen, now);
-    let deleting = deleting(machine, deletion, now);
+    let parts = [
+        bootstrap(machine, observed, now),
+        infrastructure(machine, observed, now),
+        node("NodeHealthy", now),
+        node("NodeReady", now),
+        deleting(machine, step, now),
+        paused::condition(machine, observed.cluster.as_ref(), now),
+    ];
     let gates = machine.spec.readiness_gates.clone().unwrap_or_default();
-    let phase = phase(machine, seen);
+    let phase = phase(machine, observed);
     let status = machine.status.get_or_insert_default();
-    copy(status, seen);
+    copy(status, observed);
     let conditions = status.conditions.get_or_insert_default();
-    for condition in
-        [bootstrap, infrastructure, node("NodeHealthy", now), node("NodeReady", now), deleting, paused]
-    {
+    for condition in parts {
         set_condition(conditions, condition.at_generation(generation));
     }
     let ready = ready(conditions, &gates, now);
-    let available = match ready.holds() {
-        true => Condition::new("Available", ConditionStatus::True, "Available", "", now.clone()),
-        false => Condition::new(
-            "Available",
-            ConditionStatus::False,
-            "NotReady",
-            "Machine is not Ready",
-            now.clone(),
-        ),
-    };
+    let available = available(&ready, now);
     for condition in [ready, available] {
         set_condition(conditions, condition.at_generation(generation));
     }
@@ -57,19 +44,27 @@ pub(super) fn report(
     status.observed_generation = generation;
 }
 
-/// Takes over what the infrastructure says: addresses, place, milestones. What it does not say stays.
-fn copy(status: &mut MachineStatus, seen: &Observed) {
+fn available(ready: &Condition, now: &Time) -> Condition {
+    let (status, reason, message) = match ready.holds() {
+        true => (ConditionStatus::True, "Available", ""),
+        false => (ConditionStatus::False, "NotReady", "Machine is not Ready"),
+    };
+    Condition::new("Available", status, reason, message, now.clone())
+}
+
+/// Copies addresses and milestones from the infrastructure. Absent ones leave the status unchanged.
+fn copy(status: &mut MachineStatus, observed: &Observed) {
     let initialization = status.initialization.get_or_insert_with(MachineInitialization::default);
-    if seen.bootstrapped {
+    if observed.bootstrapped {
         initialization.bootstrap_data_secret_created = Some(true);
     }
-    if seen.provisioned() {
+    if observed.provisioned() {
         initialization.infrastructure_provisioned = Some(true);
     }
     if *initialization == MachineInitialization::default() {
         status.initialization = None;
     }
-    let from = seen.infrastructure.as_ref().and_then(|it| it.status.as_ref());
+    let from = observed.infrastructure.as_ref().and_then(|it| it.status.as_ref());
     let addresses = from.and_then(|from| from.addresses.as_deref()).unwrap_or_default();
     let addresses: Vec<MachineAddress> = addresses.iter().filter_map(address).collect();
     if !addresses.is_empty() {
@@ -89,9 +84,9 @@ fn address(from: &apiserver_types::NodeAddress) -> Option<MachineAddress> {
     Some(MachineAddress { address: from.address.clone(), kind })
 }
 
-fn phase(machine: &Machine, seen: &Observed) -> MachinePhase {
+fn phase(machine: &Machine, observed: &Observed) -> MachinePhase {
     let status = machine.status.as_ref();
-    let provisioned = seen.provisioned()
+    let provisioned = observed.provisioned()
         || status.and_then(|it| it.initialization.as_ref()).and_then(|it| it.infrastructure_provisioned)
             == Some(true);
     let running = provisioned && status.is_some_and(|status| status.node_ref.is_some());
@@ -99,14 +94,14 @@ fn phase(machine: &Machine, seen: &Observed) -> MachinePhase {
         Some(_) => MachinePhase::Deleting,
         None if running => MachinePhase::Running,
         None if provisioned => MachinePhase::Provisioned,
-        None if seen.bootstrapped => MachinePhase::Provisioning,
+        None if observed.bootstrapped => MachinePhase::Provisioning,
         None => MachinePhase::Pending,
     }
 }
 
-fn bootstrap(machine: &Machine, seen: &Observed, now: &Time) -> Condition {
+fn bootstrap(machine: &Machine, observed: &Observed, now: &Time) -> Condition {
     let kind = "BootstrapConfigReady";
-    match (seen.bootstrapped, &machine.spec.bootstrap.config_ref) {
+    match (observed.bootstrapped, &machine.spec.bootstrap.config_ref) {
         (true, None) => Condition::new(kind, ConditionStatus::True, "DataSecretProvided", "", now.clone()),
         (true, Some(_)) => Condition::new(kind, ConditionStatus::True, "Ready", "", now.clone()),
         (false, Some(reference)) => {
@@ -124,7 +119,7 @@ fn bootstrap(machine: &Machine, seen: &Observed, now: &Time) -> Condition {
     }
 }
 
-fn infrastructure(machine: &Machine, seen: &Observed, trouble: Option<&str>, now: &Time) -> Condition {
+fn infrastructure(machine: &Machine, observed: &Observed, now: &Time) -> Condition {
     let kind = "InfrastructureReady";
     let no = |reason: &str, message: &str| {
         Condition::new(kind, ConditionStatus::False, reason, message, now.clone())
@@ -134,10 +129,10 @@ fn infrastructure(machine: &Machine, seen: &Observed, trouble: Option<&str>, now
         let message = format!("infrastructureRef names a {}, which is not served here", reference.kind);
         return no("UnknownKind", &message);
     }
-    if let Some(trouble) = trouble {
-        return no("NotReady", trouble);
+    if let Some(obstacle) = &observed.obstacle {
+        return no("NotReady", obstacle);
     }
-    let Some(infrastructure) = &seen.infrastructure else {
+    let Some(infrastructure) = &observed.infrastructure else {
         let message = format!("OpenStackMachine {} does not exist", reference.name);
         let deleting = machine.metadata.deletion_timestamp.is_some();
         return if deleting { no("Deleted", &message) } else { no("DoesNotExist", &message) };
@@ -157,24 +152,21 @@ fn node(kind: &str, now: &Time) -> Condition {
     Condition::new(kind, ConditionStatus::Unknown, "NotInspected", message, now.clone())
 }
 
-fn deleting(machine: &Machine, step: Option<&Step>, now: &Time) -> Condition {
-    let yes = |reason: &str, message: &str| {
-        Condition::new("Deleting", ConditionStatus::True, reason, message, now.clone())
-    };
-    match (machine.metadata.deletion_timestamp.is_some(), step) {
-        (false, _) => Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone()),
-        (true, Some(Step::WaitForHook(reason, annotation))) => {
-            yes(reason, &format!("waiting until the annotation {annotation} is removed"))
-        }
-        (true, Some(Step::DeleteInfrastructure)) => {
-            yes("WaitingForInfrastructureDeletion", "deleting the server")
-        }
-        (true, Some(Step::WaitForInfrastructure(message))) => {
-            yes("WaitingForInfrastructureDeletion", message)
-        }
-        (true, Some(Step::Release)) => yes("DeletionCompleted", ""),
-        (true, None) => yes("Paused", "the deletion goes on when the Machine is no longer paused"),
+fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition {
+    if machine.metadata.deletion_timestamp.is_none() {
+        return Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone());
     }
+    let infrastructure = "WaitingForInfrastructureDeletion";
+    let (reason, message) = match step {
+        Step::WaitForHook(reason, annotation) => {
+            (*reason, format!("waiting until the annotation {annotation} is removed"))
+        }
+        Step::DeleteInfrastructure => (infrastructure, "deleting the server".to_owned()),
+        Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
+        Step::Release => ("DeletionCompleted", String::new()),
+        _ => ("Paused", "the deletion goes on when the Machine is no longer paused".to_owned()),
+    };
+    Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }
 
 /// Ready: False with the first issue's message, else Unknown with the message of the first part of
@@ -223,7 +215,7 @@ mod tests {
         let mut machine = Machine::new("m", spec);
         let burning = Condition::new("Burning", ConditionStatus::True, "Fire", "it burns", Time::default());
         machine.status = Some(MachineStatus { conditions: Some(vec![burning]), ..MachineStatus::default() });
-        report(&mut machine, &Observed::default(), None, None, &Time::default());
+        report(&mut machine, &Observed::default(), &Step::Nothing, &Time::default());
         let ready = machine.condition("Ready").unwrap();
         assert_eq!(ready.status, ConditionStatus::False);
         assert!(machine.condition("Burning").is_some_and(Condition::holds), "not ours to change");

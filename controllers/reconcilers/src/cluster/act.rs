@@ -1,0 +1,80 @@
+//! Effects of the steps of a Cluster.
+
+use apiserver_types::{Cluster, OpenStackCluster};
+use controllers_runtime::ReconcileError;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use super::FINALIZER;
+use super::decide::{self, Step};
+use super::descendants;
+use super::observe::Observed;
+use crate::ownership;
+
+/// Steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
+const STEPS: usize = 8;
+
+/// Writer of a pass.
+pub(super) struct Actor<'a> {
+    pub client: &'a Client,
+    pub api: &'a Api<Cluster>,
+}
+
+impl Actor<'_> {
+    /// Decides and acts until a step ends the pass. Returns that step.
+    pub(super) async fn work(
+        &self,
+        cluster: &mut Cluster,
+        observed: &mut Observed,
+    ) -> Result<Step, ReconcileError> {
+        for _ in 0..STEPS {
+            let step = decide::next_step(cluster, observed);
+            self.act(&step, cluster, observed).await?;
+            if step.ends_pass() {
+                return Ok(step);
+            }
+        }
+        Err(crate::endless())
+    }
+
+    async fn act(
+        &self,
+        step: &Step,
+        cluster: &mut Cluster,
+        observed: &mut Observed,
+    ) -> Result<(), ReconcileError> {
+        match (step, &mut observed.infrastructure) {
+            (Step::AddFinalizer, _) => crate::finalizers::add(self.api, cluster, FINALIZER).await,
+            (Step::AdoptInfrastructure, Some(infrastructure)) => {
+                let owner = ownership::reference(cluster, true);
+                let api = self.infrastructures(cluster);
+                ownership::adopt(&api, infrastructure, owner, &cluster.name_any()).await
+            }
+            (Step::SetEndpoint(endpoint), _) => {
+                let change = json!({
+                    "metadata": {"resourceVersion": cluster.resource_version()},
+                    "spec": {"controlPlaneEndpoint": endpoint},
+                });
+                let (name, change) = (cluster.name_any(), Patch::Merge(&change));
+                *cluster = self.api.patch(&name, &PatchParams::default(), &change).await?;
+                Ok(())
+            }
+            (Step::DeleteDescendants(_, remaining), _) => {
+                for descendant in remaining.iter().filter(|descendant| !descendant.deleting) {
+                    let api = descendants::api(self.client, cluster, descendant.kind);
+                    ownership::delete(&api, &descendant.name, descendant.uid.clone()).await?;
+                }
+                Ok(())
+            }
+            (Step::DeleteInfrastructure, Some(it)) => {
+                ownership::delete(&self.infrastructures(cluster), &it.name_any(), it.uid()).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn infrastructures(&self, cluster: &Cluster) -> Api<OpenStackCluster> {
+        Api::namespaced(self.client.clone(), &cluster.namespace().unwrap_or_default())
+    }
+}

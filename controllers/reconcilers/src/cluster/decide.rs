@@ -1,0 +1,205 @@
+//! Decision on the next step of a Cluster.
+
+use std::time::Duration;
+
+use apiserver_types::{ApiEndpoint, Cluster, OpenStackCluster};
+use controllers_runtime::paused;
+use kube::ResourceExt;
+
+use super::descendants::{Descendant, Stage};
+use super::observe::Observed;
+use super::{FINALIZER, WAITING};
+use crate::ownership::{self, Adoption};
+
+/// Interval of a Cluster that waits for nothing; watches report all changes sooner.
+const RESYNC: Duration = Duration::from_mins(5);
+
+/// Interval of a Cluster that waits for its descendants: upstream's. Of these only Machines are
+/// watched.
+const DESCENDANTS: Duration = Duration::from_secs(5);
+
+/// Next step of a Cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Step {
+    /// Report only: the Cluster is paused.
+    Pause,
+    /// Do nothing at all: the Cluster is being deleted, and waits for the finalizers of others.
+    Ignore,
+    /// Add the finalizer.
+    AddFinalizer,
+    /// Add owner reference and label to the OpenStackCluster.
+    AdoptInfrastructure,
+    /// Copy the OpenStackCluster's endpoint.
+    SetEndpoint(ApiEndpoint),
+    /// Nothing is left to do.
+    Nothing,
+    /// Delete those of these that are not being deleted yet, and wait for all of them.
+    DeleteDescendants(Stage, Vec<Descendant>),
+    /// Delete the OpenStackCluster.
+    DeleteInfrastructure,
+    /// Wait for the OpenStackCluster, for the reason that it gives.
+    WaitForInfrastructure(String),
+    /// Remove the finalizer: nothing is left.
+    Release,
+}
+
+impl Step {
+    /// Reports whether a pass ends with this step, because what follows needs another observation.
+    pub(super) const fn ends_pass(&self) -> bool {
+        !matches!(self, Self::AddFinalizer | Self::AdoptInfrastructure | Self::SetEndpoint(_))
+    }
+}
+
+/// Decides on the next step. Pure and total.
+pub(super) fn next_step(cluster: &Cluster, observed: &Observed) -> Step {
+    if paused(cluster, Some(cluster)) {
+        return Step::Pause;
+    }
+    let is_held = cluster.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+    match (cluster.metadata.deletion_timestamp.is_some(), is_held) {
+        (true, true) => return deletion(cluster, observed),
+        (true, false) => return Step::Ignore,
+        (false, false) => return Step::AddFinalizer,
+        (false, true) => {}
+    }
+    let Some(infrastructure) = &observed.infrastructure else { return Step::Nothing };
+    let owner = ownership::reference(cluster, true);
+    if ownership::adoption(infrastructure, &owner, &cluster.name_any()) == Adoption::Due {
+        return Step::AdoptInfrastructure;
+    }
+    endpoint(cluster, infrastructure).map_or(Step::Nothing, Step::SetEndpoint)
+}
+
+/// Returns the interval after a pass that ended with `step`.
+pub(super) fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
+    match step {
+        Step::Pause | Step::Ignore | Step::Release => None,
+        Step::Nothing if observed.refused.is_none() && observed.provisioned() => Some(RESYNC),
+        Step::DeleteDescendants(..) => Some(DESCENDANTS),
+        _ => Some(WAITING),
+    }
+}
+
+/// Returns the OpenStackCluster's endpoint, if it is complete and the Cluster has none.
+fn endpoint(cluster: &Cluster, infrastructure: &OpenStackCluster) -> Option<ApiEndpoint> {
+    let known = cluster.spec.control_plane_endpoint.as_ref().is_some_and(|it| it.host.is_some());
+    let found = infrastructure.spec.control_plane_endpoint.clone();
+    found.filter(|it| !known && it.host.is_some() && it.port.is_some_and(|port| port > 0))
+}
+
+fn deletion(cluster: &Cluster, observed: &Observed) -> Step {
+    for stage in Stage::ALL {
+        let of_stage = observed.descendants.iter().filter(|descendant| descendant.stage() == stage);
+        let remaining: Vec<Descendant> = of_stage.cloned().collect();
+        if !remaining.is_empty() {
+            return Step::DeleteDescendants(stage, remaining);
+        }
+    }
+    // An object that another Cluster controls is not deleted with this one.
+    let ours = |infrastructure: &&OpenStackCluster| ownership::is_owned(*infrastructure, cluster);
+    match observed.infrastructure.as_ref().filter(ours) {
+        None => Step::Release,
+        Some(it) if it.metadata.deletion_timestamp.is_none() => Step::DeleteInfrastructure,
+        Some(it) => {
+            let ready = it.condition("Ready").map(|ready| ready.message.clone()).unwrap_or_default();
+            Step::WaitForInfrastructure(format!("OpenStackCluster {}: {ready}", it.name_any()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::{ClusterSpec, OpenStackClusterSpec};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+    use crate::CLUSTER_NAME_LABEL;
+    use crate::cluster::descendants::Kind;
+
+    fn cluster() -> Cluster {
+        let mut cluster = Cluster::new("c", ClusterSpec::default());
+        cluster.metadata.uid = Some("u".to_owned());
+        cluster.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        cluster
+    }
+
+    fn infrastructure(cluster: &Cluster) -> OpenStackCluster {
+        let mut infrastructure = OpenStackCluster::new("c", OpenStackClusterSpec::default());
+        infrastructure.metadata.owner_references = Some(vec![ownership::reference(cluster, true)]);
+        infrastructure
+    }
+
+    #[test]
+    fn a_cluster_takes_its_infrastructure_and_then_its_endpoint() {
+        let endpoint = |port| ApiEndpoint { host: Some("10.0.0.1".to_owned()), port };
+        let mut owned = infrastructure(&cluster());
+        owned.labels_mut().insert(CLUSTER_NAME_LABEL.to_owned(), "c".to_owned());
+        let mut reachable = owned.clone();
+        reachable.spec.control_plane_endpoint = Some(endpoint(Some(6443)));
+        let mut half = owned.clone();
+        half.spec.control_plane_endpoint = Some(endpoint(None));
+        let mut known = cluster();
+        known.spec.control_plane_endpoint = Some(endpoint(Some(1)));
+        let bare = Cluster { metadata: Default::default(), ..cluster() };
+        let paused =
+            Cluster { spec: ClusterSpec { paused: Some(true), ..ClusterSpec::default() }, ..bare.clone() };
+        let mut going = bare.clone();
+        going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        let foreign = OpenStackCluster::new("c", OpenStackClusterSpec::default());
+        let table = [
+            ("paused", paused, None, Step::Pause),
+            ("going, held by others", going, None, Step::Ignore),
+            ("new", bare, None, Step::AddFinalizer),
+            ("alone", cluster(), None, Step::Nothing),
+            ("not adopted", cluster(), Some(foreign), Step::AdoptInfrastructure),
+            ("adopted", cluster(), Some(owned), Step::Nothing),
+            ("half an endpoint", cluster(), Some(half), Step::Nothing),
+            ("an endpoint", cluster(), Some(reachable.clone()), Step::SetEndpoint(endpoint(Some(6443)))),
+            ("another endpoint", known, Some(reachable), Step::Nothing),
+        ];
+        for (case, cluster, infrastructure, expected) in table {
+            let observed = Observed { infrastructure, ..Observed::default() };
+            assert_eq!(next_step(&cluster, &observed), expected, "{case}");
+        }
+    }
+
+    /// MachineDeployments were left behind: only Machines went with their Cluster.
+    #[test]
+    fn workers_go_first_then_control_planes_and_the_network_last() {
+        let of = |kind, name: &str, deleting| {
+            let (name, uid) = (name.to_owned(), Some(name.to_owned()));
+            Descendant { kind, name, uid, deleting }
+        };
+        let mut cluster = cluster();
+        cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        let workers = vec![
+            of(Kind::MachinePool, "mp", false),
+            of(Kind::MachineDeployment, "md", false),
+            of(Kind::MachineSet, "ms", true),
+            of(Kind::Worker, "w", false),
+        ];
+        let control_plane = of(Kind::ControlPlane, "kcp", false);
+        let machine = of(Kind::ControlPlaneMachine, "cp", true);
+        let descendants = [workers, vec![control_plane.clone(), machine.clone()]].concat();
+        let infrastructure = Some(infrastructure(&cluster));
+        let mut observed = Observed { infrastructure, descendants, ..Observed::default() };
+        for kind in [Kind::MachinePool, Kind::MachineDeployment, Kind::MachineSet, Kind::Worker] {
+            let remaining = observed.descendants.iter().filter(|it| it.stage() == Stage::Workers).cloned();
+            let expected = Step::DeleteDescendants(Stage::Workers, remaining.collect());
+            assert_eq!(next_step(&cluster, &observed), expected, "with a {kind:?} left");
+            observed.descendants.retain(|descendant| descendant.kind != kind);
+        }
+        let expected = Step::DeleteDescendants(Stage::ControlPlane, vec![control_plane]);
+        assert_eq!(next_step(&cluster, &observed), expected);
+        observed.descendants.retain(|descendant| descendant.kind != Kind::ControlPlane);
+        let expected = Step::DeleteDescendants(Stage::ControlPlaneMachines, vec![machine]);
+        assert_eq!(next_step(&cluster, &observed), expected);
+        observed.descendants.clear();
+        assert_eq!(next_step(&cluster, &observed), Step::DeleteInfrastructure);
+        cluster.metadata.uid = Some("another".to_owned());
+        assert_eq!(next_step(&cluster, &observed), Step::Release, "another Cluster's infrastructure");
+        observed.infrastructure = None;
+        assert_eq!(next_step(&cluster, &observed), Step::Release);
+    }
+}
