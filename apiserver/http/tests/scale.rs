@@ -101,6 +101,25 @@ async fn refusals_are_those_of_upstream() {
 }
 
 #[tokio::test]
+async fn a_patch_with_a_wrong_type_is_refused_as_by_upstream() {
+    let server = with_swarms().await;
+    let path = format!("{SWARMS}/a/scale");
+    let replace = json!([{"op": "replace", "path": "/spec/replicas", "value": "x"}]);
+    for (kind, patch) in [("json", replace), ("merge", json!({"spec": {"replicas": "x"}}))] {
+        let (code, answer) = server.patch(&path, kind, &patch).await;
+        assert_eq!((code, &answer["reason"]), (422, &json!("Invalid")), "{kind}: {answer}");
+        let cause = &answer["details"]["causes"][0];
+        assert_eq!((&cause["field"], &cause["reason"]), (&json!("patch"), &json!("FieldValueInvalid")));
+        let message = answer["message"].as_str().unwrap();
+        assert!(message.starts_with(" \"\" is invalid: patch: Invalid value: "), "{kind}: {message}");
+        let end =
+            ": json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32";
+        assert!(message.ends_with(end), "{kind}: {message}");
+    }
+    assert_eq!(server.get(&path).await.1["spec"]["replicas"], 2);
+}
+
+#[tokio::test]
 async fn the_number_is_replaced_and_patched_and_nothing_else() {
     let server = with_swarms().await;
     let path = format!("{SWARMS}/a/scale");

@@ -20,6 +20,14 @@ pub const VERSION: &str = "v1";
 /// Its kind.
 pub const KIND: &str = "Scale";
 
+/// One part of a Scale: its name, its type in Go, and its fields with theirs.
+type Part = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const PARTS: [Part; 2] = [
+    ("spec", "ScaleSpec", &[("replicas", "int32")]),
+    ("status", "ScaleStatus", &[("replicas", "int32"), ("selector", "string")]),
+];
+
 static SCHEMA: LazyLock<Option<Schema>> = LazyLock::new(|| {
     let mut whole = schema();
     whole["properties"]["metadata"] = metadata::schema();
@@ -50,6 +58,37 @@ pub fn schema() -> Value {
 /// 500; the schema is a constant.
 pub fn compiled() -> ApiResult<&'static Schema> {
     SCHEMA.as_ref().ok_or_else(|| ApiError::internal("the schema of Scale is not structural"))
+}
+
+/// Returns the first field of a Scale with the wrong type, in the words of Go's decoder.
+pub fn wrong_type(scale: &Value) -> Option<String> {
+    let wrong = |found: &Value, field: &str, wanted: &str| {
+        let found = match found {
+            Value::Number(number) => format!("number {number}"),
+            other => metadata::word(other).to_owned(),
+        };
+        Some(format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"))
+    };
+    let field = |name: &str| scale.get(name).filter(|value| !value.is_null());
+    if let Some(error) = field("metadata").and_then(metadata::wrong_type) {
+        return Some(error);
+    }
+    for (part, go_name, fields) in PARTS {
+        let Some(value) = field(part) else { continue };
+        let Some(values) = value.as_object() else {
+            return wrong(value, &format!("Scale.{part}"), &format!("v1.{go_name}"));
+        };
+        for (name, wanted) in fields {
+            let is_right = |value: &Value| match *wanted {
+                "int32" => value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+                _ => value.is_string(),
+            };
+            if let Some(value) = values.get(*name).filter(|value| !value.is_null() && !is_right(value)) {
+                return wrong(value, &format!("{go_name}.{part}.{name}"), wanted);
+            }
+        }
+    }
+    None
 }
 
 /// What an object's Scale says now, and whether the object says how many replicas it wants.
@@ -250,6 +289,39 @@ mod tests {
         );
         assert!(of(&scale, &json!({"spec": {"replicas": "x"}})).is_err());
         assert!(compiled().is_ok());
+    }
+
+    #[test]
+    fn a_wrong_type_is_reported_in_the_words_of_go() {
+        for (scale, expected) in [
+            (
+                json!({"spec": {"replicas": "x"}}),
+                "string into Go struct field ScaleSpec.spec.replicas of type int32",
+            ),
+            (
+                json!({"spec": {"replicas": 1.5}}),
+                "number 1.5 into Go struct field ScaleSpec.spec.replicas of type int32",
+            ),
+            (
+                json!({"spec": {"replicas": 3_000_000_000_i64}}),
+                "number 3000000000 into Go struct field ScaleSpec.spec.replicas of type int32",
+            ),
+            (json!({"spec": []}), "array into Go struct field Scale.spec of type v1.ScaleSpec"),
+            (
+                json!({"status": {"selector": 1}}),
+                "number 1 into Go struct field ScaleStatus.status.selector of type string",
+            ),
+            (json!({"metadata": {"name": {}}}), "object into Go struct field ObjectMeta.name of type string"),
+        ] {
+            assert_eq!(wrong_type(&scale), Some(format!("json: cannot unmarshal {expected}")), "{scale}");
+        }
+        for right in [
+            json!({}),
+            json!({"spec": {"replicas": null}, "status": null}),
+            json!({"spec": {"replicas": -1}}),
+        ] {
+            assert_eq!(wrong_type(&right), None, "{right}");
+        }
     }
 
     #[test]

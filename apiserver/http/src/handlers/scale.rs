@@ -61,7 +61,7 @@ async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer
     let (fields, media) = (None, call.header(&CONTENT_TYPE));
     let Decoded { value: mut wanted, duplicates } = body::decode(media, &call.body, scale::KIND, fields)?;
     let mut errors = body::duplicate_texts(&duplicates);
-    errors.extend(check(&mut wanted, of)?);
+    errors.extend(check(&mut wanted, of, undecodable)?);
     if options.field_validation == FieldValidation::Strict && !errors.is_empty() {
         return Err(undecodable(&format!("strict decoding error: {}", errors.join(", "))));
     }
@@ -90,7 +90,7 @@ async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer>
     let change = |old: &Value| {
         let mut new = patch.apply(old)?;
         let patched = new.clone();
-        errors = [patch.errors(), &check(&mut new, of)?].concat();
+        errors = [patch.errors(), &check(&mut new, of, |why| invalid(&patched, why))?].concat();
         if strict && !errors.is_empty() {
             return Err(invalid(&patched, &format!("strict decoding error: {}", errors.join(", "))));
         }
@@ -121,9 +121,9 @@ fn told(options: &WriteOptions, errors: Vec<String>) -> Vec<String> {
     if options.field_validation == FieldValidation::Warn { errors } else { Vec::new() }
 }
 
-/// Checks that a body or a patched Scale is one, of the object that the URL names; returns what is
-/// said of the fields it does not have.
-fn check(value: &mut Value, of: Of<'_>) -> ApiResult<Vec<String>> {
+/// Checks that a body or a patched Scale is one, of the object that the URL names; returns the warnings about unknown
+/// fields. `refuse` makes the error of a field with the wrong type.
+fn check(value: &mut Value, of: Of<'_>, refuse: impl Fn(&str) -> ApiError) -> ApiResult<Vec<String>> {
     let api_version = format!("{}/{}", scale::GROUP, scale::VERSION);
     for (field, wanted) in [("apiVersion", api_version.as_str()), ("kind", scale::KIND)] {
         let given = value.get(field).and_then(Value::as_str).unwrap_or(wanted);
@@ -133,11 +133,14 @@ fn check(value: &mut Value, of: Of<'_>) -> ApiResult<Vec<String>> {
             )));
         }
     }
+    if let Some(why) = scale::wrong_type(value) {
+        return Err(refuse(&why));
+    }
     let schema = scale::compiled()?;
     let unknown = schema.prune(value, &FieldPath::default());
     schema.fill_in(value);
     if let Some(error) = schema.validate(value, None, &FieldPath::default()).first() {
-        return Err(undecodable(&error.to_string()));
+        return Err(refuse(&error.to_string()));
     }
     if object::name(value).is_empty() {
         let name = &of.path.name;
