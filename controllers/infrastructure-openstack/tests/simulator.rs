@@ -7,7 +7,7 @@ use controllers_infrastructure::{
     suite::{Expectations, World, run},
 };
 use controllers_infrastructure_openstack::OpenStackConnector;
-use tests_openstack_simulator::{Effect, Fault, Simulator, SimulatorOptions};
+use tests_openstack_simulator::{Effect, InjectedFault, Simulator, SimulatorOptions};
 
 fn credentials(clouds_yaml: &str) -> Credentials {
     Credentials {
@@ -69,11 +69,11 @@ async fn a_create_whose_answer_is_lost_has_an_unknown_outcome() {
     let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
     let cloud =
         OpenStackConnector::new().connect(&credentials(&simulator.clouds_yaml("demo"))).await.unwrap();
-    simulator.inject(Fault {
+    simulator.inject(InjectedFault {
         path: Some("/networks".into()),
         method: Some("POST".into()),
         count: Some(1),
-        ..Fault::new(Effect::DropAfterEffect)
+        ..InjectedFault::new(Effect::DropAfterEffect)
     });
     let new = NewNetwork { name: "lost".into(), ..NewNetwork::default() };
     let error = cloud.create_network(&new).await.unwrap_err();

@@ -35,12 +35,12 @@ impl Network {
         self.v4 == other.v4 && self.first <= other.last && other.first <= self.last
     }
 
-    /// The address that becomes the gateway when nobody asks for another.
+    /// Returns the gateway address of a subnet whose creator requests none.
     pub(crate) fn gateway(&self) -> IpAddr {
         address(self.v4, self.first.saturating_add(1))
     }
 
-    /// The pools of a subnet without pools of its own: every host address but the gateway.
+    /// Returns the pools of a subnet without pools of its own: every host address but the gateway.
     pub(crate) fn pools(&self, gateway: Option<IpAddr>) -> Vec<(IpAddr, IpAddr)> {
         let low = self.first.saturating_add(1);
         let high = if self.v4 { self.last.saturating_sub(1) } else { self.last };
@@ -56,7 +56,7 @@ impl Network {
     }
 }
 
-/// The address as a number, for counting through pools.
+/// Returns the address as a number, for counting through pools.
 pub(crate) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(u32::from(address)),
@@ -64,7 +64,7 @@ pub(crate) fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// The address that a number stands for.
+/// Returns the address for a number.
 pub(crate) fn address(v4: bool, number: u128) -> IpAddr {
     match u32::try_from(number) {
         Ok(number) if v4 => IpAddr::V4(Ipv4Addr::from(number)),

@@ -1,4 +1,4 @@
-//! The simulator's own endpoints, under `/simulator`: the library's methods for other processes.
+//! The simulator's own endpoints under `/simulator`: the library's methods for other processes.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::cloud::Cloud;
-use crate::faults::Fault;
-use crate::http::{Answer, Reply, Request};
+use crate::faults::InjectedFault;
+use crate::http::{HandlerResult, Reply, Request};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,11 +34,11 @@ fn parse<T: DeserializeOwned>(request: &Request) -> Result<T, Reply> {
         .map_err(|error| refusal(StatusCode::BAD_REQUEST, &format!("the body does not fit: {error}")))
 }
 
-fn done() -> Answer {
+fn done() -> HandlerResult {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-fn set_quota(cloud: &Cloud, Quota { project, resource, limit }: &Quota) -> Answer {
+fn set_quota(cloud: &Cloud, Quota { project, resource, limit }: &Quota) -> HandlerResult {
     if cloud.set_quota(project, resource, *limit) {
         done()
     } else {
@@ -46,8 +46,8 @@ fn set_quota(cloud: &Cloud, Quota { project, resource, limit }: &Quota) -> Answe
     }
 }
 
-/// Answers a call under `/simulator`.
-pub(crate) fn handle(cloud: &Cloud, request: &Request) -> Answer {
+/// Handles a call under `/simulator`.
+pub(crate) fn handle(cloud: &Cloud, request: &Request) -> HandlerResult {
     let segments = request.segments();
     let what = segments.get(1).map(String::as_str).unwrap_or_default();
     match (&request.method, what) {
@@ -62,7 +62,7 @@ pub(crate) fn handle(cloud: &Cloud, request: &Request) -> Answer {
         }
         (&Method::GET, "faults") => Ok(Reply::ok(&json!({"faults": cloud.faults.all()}))),
         (&Method::POST, "faults") => {
-            let fault: Fault = parse(request)?;
+            let fault: InjectedFault = parse(request)?;
             cloud.faults.inject(fault);
             done()
         }

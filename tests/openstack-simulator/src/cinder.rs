@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::context::{Context, later};
-use crate::http::{Answer, Reply, Request};
+use crate::http::{HandlerResult, Reply, Request};
 use crate::object::{Object, microseconds, new_id, object, set, text};
 use crate::state::State;
 
 mod quotas;
 mod volumes;
 
-pub(crate) use volumes::{attach, detach, reserve, settle};
+pub(crate) use volumes::{advance, attach, detach, reserve};
 
-/// What a volume is.
+/// Status of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Status {
     Creating,
@@ -35,7 +35,7 @@ impl Status {
     }
 }
 
-/// Which server has a volume.
+/// Attachment of a volume to a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Attached {
     pub(crate) attachment_id: String,
@@ -56,12 +56,12 @@ pub(crate) struct Volume {
     pub(crate) kind: String,
     pub(crate) zone: String,
     pub(crate) metadata: Object,
-    /// What the image said, for a volume made of one: such a volume can be booted from.
+    /// Metadata of the image, for a volume created from one: such a volume is bootable.
     pub(crate) image: Option<Object>,
     pub(crate) status: Status,
-    /// When creating or deleting is over.
+    /// Time at which creation or deletion ends.
     pub(crate) until: Option<Timestamp>,
-    /// How long deleting takes, for volumes that go with their server.
+    /// Duration of the deletion, for volumes that are deleted with their server.
     pub(crate) time: std::time::Duration,
     pub(crate) attached: Option<Attached>,
     pub(crate) created: Timestamp,
@@ -76,7 +76,7 @@ const TYPES: [(&str, &str, &str); 3] = [
     ("4887ae57-8169-4e55-ac86-34dd1f6ade7e", "__DEFAULT__", "Default Volume Type"),
 ];
 
-/// Cinder's form of a refusal.
+/// Returns an error in Cinder's format.
 fn refusal(status: StatusCode, message: &str) -> Reply {
     let kind = match status.as_u16() {
         400 => "badRequest",
@@ -116,10 +116,10 @@ pub(crate) fn public(request: &Request) -> Option<Reply> {
     Some(Reply::json(status, &json!({"versions": [version]})))
 }
 
-/// The reply with the headers of Cinder's microversions.
+/// Adds the headers of Cinder's microversions to the reply.
 pub(crate) fn stamp(reply: Reply, request: &Request) -> Reply {
-    let asked = request.header("openstack-api-version").and_then(|value| value.strip_prefix("volume "));
-    let version = match asked {
+    let requested = request.header("openstack-api-version").and_then(|value| value.strip_prefix("volume "));
+    let version = match requested {
         Some("latest") => "3.70",
         Some(version) => version,
         None => "3.0",
@@ -130,8 +130,8 @@ pub(crate) fn stamp(reply: Reply, request: &Request) -> Reply {
         .with_header(HeaderName::from_static("x-compute-request-id"), &request.request_id)
 }
 
-/// Answers a call to Cinder.
-pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> Answer {
+/// Handles a call to Cinder.
+pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> HandlerResult {
     let segments = context.request.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let ["volume", "v3", project, path @ ..] = segments.as_slice() else { return Err(no_such_page()) };
@@ -174,7 +174,7 @@ fn types() -> Reply {
     Reply::ok(&json!({"volume_types": views}))
 }
 
-fn volume_type(id: &str) -> Answer {
+fn volume_type(id: &str) -> HandlerResult {
     let found = TYPES.iter().find(|(held, ..)| *held == id || (id == "default" && *held == TYPES[0].0));
     let found = found.ok_or_else(|| not_found(&format!("Volume type {id} could not be found.")))?;
     Ok(Reply::ok(&json!({"volume_type": type_view(found)})))

@@ -1,4 +1,4 @@
-//! The cloud behind the listener: one lock round the state, and what surrounds each call.
+//! Cloud behind the listener: one lock for the state, and the steps around each call.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use crate::context::Context;
-use crate::faults::{Effect, Faults, Service};
-use crate::http::{Answer, Reply, Request};
+use crate::faults::{Effect, InjectedFaults, Service};
+use crate::http::{HandlerResult, Reply, Request};
 use crate::inventory::Inventory;
 use crate::log::{Call, Log};
 use crate::options::SimulatorOptions;
@@ -21,16 +21,16 @@ use crate::{cinder, glance, keystone, neutron, nova};
 pub(crate) struct Cloud {
     pub(crate) options: SimulatorOptions,
     pub(crate) log: Log,
-    pub(crate) faults: Faults,
+    pub(crate) faults: InjectedFaults,
     state: Mutex<State>,
     latency: Mutex<Duration>,
     changes: Notify,
 }
 
-/// What the client gets.
-pub(crate) enum Outcome {
+/// Result of a call for the client.
+pub(crate) enum CallOutcome {
     Reply(Reply),
-    /// The connection closes without a word.
+    /// The connection is closed without a response.
     Drop,
 }
 
@@ -40,7 +40,7 @@ impl Cloud {
             latency: Mutex::new(options.latency),
             options,
             log: Log::default(),
-            faults: Faults::default(),
+            faults: InjectedFaults::default(),
             state: Mutex::new(state),
             changes: Notify::new(),
         }
@@ -51,7 +51,7 @@ impl Cloud {
         self.changes.notified().await;
     }
 
-    /// The whole state as JSON.
+    /// Returns the whole state as JSON.
     pub(crate) fn snapshot(&self) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec(&*crate::lock(&self.state))
     }
@@ -66,11 +66,11 @@ impl Cloud {
 
     pub(crate) fn inventory(&self, project: &str) -> Inventory {
         let mut state = crate::lock(&self.state);
-        state.settle(Timestamp::now());
+        state.advance(Timestamp::now());
         Inventory::of(&state, project)
     }
 
-    /// Sets a limit. False if there is no such project.
+    /// Sets a limit. Returns false if there is no such project.
     pub(crate) fn set_quota(&self, project: &str, resource: &str, limit: i64) -> bool {
         let mut state = crate::lock(&self.state);
         let Some(id) = state.project(project).map(|project| project.id.clone()) else { return false };
@@ -80,8 +80,8 @@ impl Cloud {
         true
     }
 
-    /// Does one call, faults included.
-    pub(crate) async fn call(&self, request: &Request) -> Outcome {
+    /// Executes one call, with its injected error if one matches.
+    pub(crate) async fn call(&self, request: &Request) -> CallOutcome {
         let latency = self.latency();
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
@@ -93,7 +93,7 @@ impl Cloud {
         match effect {
             Some(Effect::DropBeforeEffect) => {
                 self.record(request, None, 0);
-                Outcome::Drop
+                CallOutcome::Drop
             }
             Some(Effect::Hang) => {
                 self.record(request, None, 0);
@@ -102,17 +102,17 @@ impl Cloud {
             Some(effect @ Effect::Status { .. }) => {
                 let reply = effect.reply().unwrap_or_else(|| Reply::empty(StatusCode::INTERNAL_SERVER_ERROR));
                 self.record(request, self.project_of(request), reply.status.as_u16());
-                Outcome::Reply(named(reply, request))
+                CallOutcome::Reply(named(reply, request))
             }
             Some(Effect::DropAfterEffect) => {
                 let (_, project) = self.answer(request);
                 self.record(request, project, 0);
-                Outcome::Drop
+                CallOutcome::Drop
             }
             Some(Effect::Delay { .. }) | None => {
                 let (reply, project) = self.answer(request);
                 self.record(request, project, reply.status.as_u16());
-                Outcome::Reply(named(reply, request))
+                CallOutcome::Reply(named(reply, request))
             }
         }
     }
@@ -122,18 +122,18 @@ impl Cloud {
         keystone::project_of(&state, request.header("x-auth-token")?).map(str::to_owned)
     }
 
-    /// The service's answer, and the name of the caller's project.
+    /// Returns the service's reply, and the name of the caller's project.
     fn answer(&self, request: &Request) -> (Reply, Option<String>) {
         let now = Timestamp::now();
         let mut state = crate::lock(&self.state);
-        let settled = state.settle(now);
+        let has_advanced = state.advance(now);
         let answer = dispatch(&mut state, &self.options, request, now);
         let issued = answer.as_ref().ok().and_then(Reply::issued_token);
         let token = issued.or_else(|| request.header("x-auth-token"));
         let project = token.and_then(|token| keystone::project_of(&state, token)).map(str::to_owned);
         drop(state);
         let changed = answer.is_ok() && !request.method.is_safe();
-        if settled || changed {
+        if has_advanced || changed {
             self.changes.notify_one();
         }
         (answer.unwrap_or_else(|refused| refused), project)
@@ -157,8 +157,13 @@ fn named(reply: Reply, request: &Request) -> Reply {
     reply.with_header(HeaderName::from_static("x-openstack-request-id"), &request.request_id)
 }
 
-/// Hands the request to its service.
-fn dispatch(state: &mut State, options: &SimulatorOptions, request: &Request, now: Timestamp) -> Answer {
+/// Passes the request to its service.
+fn dispatch(
+    state: &mut State,
+    options: &SimulatorOptions,
+    request: &Request,
+    now: Timestamp,
+) -> HandlerResult {
     let service = Service::of(&request.path);
     let public = match service {
         Service::Identity => return keystone::handle(state, options, request, now),
@@ -172,7 +177,7 @@ fn dispatch(state: &mut State, options: &SimulatorOptions, request: &Request, no
     }
     let Some(caller) = keystone::caller(state, request, now) else {
         return Err(match (service, request.header("x-auth-token")) {
-            // Only Glance lets calls without a token through to its own, older words.
+            // Only Glance passes calls without a token to its own, older error handling.
             (Service::Image, None) => Reply::html(StatusCode::UNAUTHORIZED, GLANCE_UNAUTHORIZED).with_header(
                 http::header::WWW_AUTHENTICATE,
                 &format!("Keystone uri=\"{}/v3\"", request.base_url),

@@ -1,4 +1,4 @@
-//! What a handler knows besides the state.
+//! Context of a call: the data that a handler has besides the state.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::http::Request;
 use crate::object::{Object, object};
 use crate::options::SimulatorOptions;
 
-/// Who is calling.
+/// Identity of the caller.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) project_id: String,
@@ -18,7 +18,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Whether something of `project` is the caller's to see.
+    /// Returns true if the caller may see the resources of `project`.
     pub(crate) fn owns(&self, project: &str) -> bool {
         self.admin || self.project_id == project
     }
@@ -31,12 +31,12 @@ pub(crate) struct Context<'a> {
     pub(crate) options: &'a SimulatorOptions,
     pub(crate) now: Timestamp,
     pub(crate) caller: Caller,
-    /// The minor number of the compute microversion; 1 elsewhere.
+    /// Minor number of the compute microversion; 1 for other services.
     pub(crate) microversion: u32,
 }
 
 impl Context<'_> {
-    /// The object under `key` of the body.
+    /// Returns the object under `key` of the body.
     pub(crate) fn body(&self, key: &str) -> Option<Object> {
         let mut body = object(self.request.json()?);
         match body.remove(key)? {
@@ -45,18 +45,18 @@ impl Context<'_> {
         }
     }
 
-    /// The whole body.
+    /// Returns the whole body.
     pub(crate) fn whole_body(&self) -> Object {
         self.request.json().map(object).unwrap_or_default()
     }
 
-    /// The moment `delay` from now.
+    /// Returns the time `delay` after now.
     pub(crate) fn after(&self, delay: Duration) -> Timestamp {
         later(self.now, delay)
     }
 }
 
-/// The moment `delay` after `time`; the same moment if that is beyond all calendars.
+/// Returns the time `delay` after `time`; the same time if that is out of range.
 pub(crate) fn later(time: Timestamp, delay: Duration) -> Timestamp {
     time.checked_add(delay).unwrap_or(time)
 }

@@ -1,4 +1,4 @@
-//! Faults on purpose: which calls go wrong, and how.
+//! Error injection: the calls that fail on purpose, and the way in which they fail.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// The service that a path belongs to.
+    /// Returns the service that a path belongs to.
     pub(crate) fn of(path: &str) -> Self {
         match path.split('/').find(|part| !part.is_empty()) {
             Some("compute") => Self::Compute,
@@ -36,62 +36,62 @@ impl Service {
     }
 }
 
-/// What goes wrong.
+/// Effect of an injected error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Answer this instead of doing the call.
+    /// Returns this response instead of executing the call.
     Status {
         /// The HTTP status.
         code: u16,
         /// The body.
         #[serde(default)]
         body: String,
-        /// The body's type; JSON if not said. A proxy would send `text/html`.
+        /// The body's content type; JSON by default. A proxy would send `text/html`.
         #[serde(default)]
         content_type: Option<String>,
         /// The `Retry-After` header, in seconds.
         #[serde(default)]
         retry_after: Option<u64>,
     },
-    /// Do the call, but this much later.
+    /// Executes the call after a delay.
     Delay {
-        /// How much later.
+        /// The delay.
         milliseconds: u64,
     },
-    /// Close the connection, and do not do the call.
+    /// Closes the connection, and does not execute the call.
     DropBeforeEffect,
-    /// Do the call, then close the connection without an answer.
+    /// Executes the call, then closes the connection without a response.
     DropAfterEffect,
-    /// Never answer, and do not do the call.
+    /// Never responds, and does not execute the call.
     Hang,
 }
 
-/// A fault and the calls it befalls. What is left out matches everything.
+/// Injected error, and the calls that it affects. An absent field matches every call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
+pub struct InjectedFault {
     /// Calls to this service.
     #[serde(default)]
     pub service: Option<Service>,
     /// Calls with this method.
     #[serde(default)]
     pub method: Option<String>,
-    /// Calls whose path begins with this or has it inside, with the service's prefix:
-    /// `/compute/v2.1/servers`, or just `/servers`.
+    /// Calls whose path begins with this text or contains it, with the service's prefix:
+    /// `/compute/v2.1/servers`, or only `/servers`.
     #[serde(default)]
     pub path: Option<String>,
     /// Server actions of this name, such as `reboot`.
     #[serde(default)]
     pub action: Option<String>,
-    /// How many calls, until the fault is over. All of them if not said.
+    /// Number of calls that it affects; all by default.
     #[serde(default)]
     pub count: Option<u64>,
-    /// What happens to them.
+    /// Effect on these calls.
     pub effect: Effect,
 }
 
-impl Fault {
-    /// A fault of every call. Narrow it by setting the other fields.
+impl InjectedFault {
+    /// Creates an injected error for every call. Set the other fields to narrow it.
     #[must_use]
     pub fn new(effect: Effect) -> Self {
         Self { service: None, method: None, path: None, action: None, count: None, effect }
@@ -107,7 +107,7 @@ impl Fault {
 }
 
 impl Effect {
-    /// The delay of a [`Effect::Delay`].
+    /// Returns the delay of an [`Effect::Delay`].
     pub(crate) fn delay(&self) -> Option<Duration> {
         match self {
             Self::Delay { milliseconds } => Some(Duration::from_millis(*milliseconds)),
@@ -115,7 +115,7 @@ impl Effect {
         }
     }
 
-    /// The reply of a [`Effect::Status`].
+    /// Returns the reply of an [`Effect::Status`].
     pub(crate) fn reply(&self) -> Option<Reply> {
         let Self::Status { code, body, content_type, retry_after } = self else { return None };
         let status = http::StatusCode::from_u16(*code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
@@ -128,12 +128,12 @@ impl Effect {
     }
 }
 
-/// The faults in force, oldest first.
+/// Active injected errors, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Mutex<Vec<Fault>>);
+pub(crate) struct InjectedFaults(Mutex<Vec<InjectedFault>>);
 
-impl Faults {
-    pub(crate) fn inject(&self, fault: Fault) {
+impl InjectedFaults {
+    pub(crate) fn inject(&self, fault: InjectedFault) {
         crate::lock(&self.0).push(fault);
     }
 
@@ -141,11 +141,11 @@ impl Faults {
         crate::lock(&self.0).clear();
     }
 
-    pub(crate) fn all(&self) -> Vec<Fault> {
+    pub(crate) fn all(&self) -> Vec<InjectedFault> {
         crate::lock(&self.0).clone()
     }
 
-    /// The first fault that befalls the request. It counts as used.
+    /// Returns the effect of the first injected error that matches the request, and counts it as used.
     pub(crate) fn take(&self, request: &Request) -> Option<Effect> {
         let mut faults = crate::lock(&self.0);
         let fault = faults.iter_mut().find(|fault| fault.befalls(request))?;

@@ -1,21 +1,21 @@
-//! Glance v2: finding images.
+//! Glance v2: queries for images.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::http::{Answer, Query, Reply, Request};
+use crate::http::{HandlerResult, Query, Reply, Request};
 use crate::object::{Object, list, text};
 use crate::state::State;
 
-/// Filters that are not plain attributes.
-const STEERING: [&str; 9] =
+/// Query parameters that are not attribute filters.
+const LIST_OPTIONS: [&str; 9] =
     ["limit", "marker", "sort", "sort_key", "sort_dir", "tag", "member_status", "size_min", "size_max"];
 
-/// The page size of a call that names none.
+/// Page size of a call without a limit.
 const PAGE: usize = 25;
 
-/// The image, if the project may use it.
+/// Returns the image, if the project may use it.
 pub(crate) fn find<'a>(state: &'a State, project: &str, id: &str) -> Option<&'a Object> {
     state.images.iter().find(|image| text(image, "id") == id && is_visible(image, project))
 }
@@ -41,8 +41,8 @@ pub(crate) fn public(request: &Request) -> Option<Reply> {
     Some(Reply::json(status, &json!({"versions": [version(15), version(13), version(2), version(0)]})))
 }
 
-/// Answers a call to Glance.
-pub(crate) fn handle(state: &State, context: &Context<'_>) -> Answer {
+/// Handles a call to Glance.
+pub(crate) fn handle(state: &State, context: &Context<'_>) -> HandlerResult {
     let segments = context.request.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let project = &context.caller.project_id;
@@ -56,7 +56,7 @@ pub(crate) fn handle(state: &State, context: &Context<'_>) -> Answer {
     }
 }
 
-/// A filter's value: `in:a,b` is any of several, and quotes keep commas.
+/// Returns the values of a filter: `in:a,b` allows several, and quotes protect commas.
 fn alternatives(filter: &str) -> Vec<&str> {
     match filter.strip_prefix("in:") {
         Some(list) => list.split(',').map(|value| value.trim_matches('"')).collect(),
@@ -67,7 +67,7 @@ fn alternatives(filter: &str) -> Vec<&str> {
 fn matches(image: &Object, query: &Query) -> bool {
     let tags = list(image, "tags");
     let tagged = query.all("tag").all(|tag| tags.iter().any(|held| held.as_str() == Some(tag)));
-    let plain = query.keys().into_iter().filter(|key| !STEERING.contains(key)).all(|key| {
+    let plain = query.keys().into_iter().filter(|key| !LIST_OPTIONS.contains(key)).all(|key| {
         let held = match image.get(key) {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
@@ -92,7 +92,7 @@ fn sort(images: &mut [&Object], query: &Query) {
     });
 }
 
-fn images(state: &State, project: &str, query: &Query) -> Answer {
+fn images(state: &State, project: &str, query: &Query) -> HandlerResult {
     let bad_request = |words: &str| Reply::html(StatusCode::BAD_REQUEST, words);
     let mut found: Vec<&Object> =
         state.images.iter().filter(|image| is_visible(image, project) && matches(image, query)).collect();

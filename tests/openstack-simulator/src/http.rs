@@ -1,10 +1,10 @@
-//! What a request and a reply are to the services, free of hyper's body types.
+//! Requests and replies of the services, without hyper's body types.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::Value;
 
-/// The query of a request: pairs in order, decoded. A key may come more than once.
+/// Query of a request: decoded pairs in order. A key may occur more than once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -17,17 +17,17 @@ impl Query {
         Self(pairs.collect())
     }
 
-    /// The first value of `key`.
+    /// Returns the first value of `key`.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// All values of `key`, in order.
+    /// Returns all values of `key`, in order.
     pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// The keys, each once.
+    /// Returns the distinct keys.
     pub(crate) fn keys(&self) -> Vec<&str> {
         let mut keys: Vec<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
         keys.sort_unstable();
@@ -35,7 +35,7 @@ impl Query {
         keys
     }
 
-    /// The query again as text, with `marker` replaced: what a `next` link needs.
+    /// Returns the query as text, with `marker` replaced, for a `next` link.
     pub(crate) fn with_marker(&self, marker: &str) -> String {
         let mut pairs: Vec<String> = self
             .0
@@ -48,39 +48,39 @@ impl Query {
     }
 }
 
-/// One request, read to its end.
+/// One request with its whole body.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
-    /// The whole path as sent, still with the service's prefix.
+    /// The whole path as sent, with the service's prefix.
     pub(crate) path: String,
     pub(crate) raw_query: String,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// `req-<uuid>`: named in the reply, in the log and in instance actions.
+    /// `req-<uuid>`: it is in the reply, in the log and in instance actions.
     pub(crate) request_id: String,
-    /// `http://host:port` as the client knows us, for links and the catalog.
+    /// `http://host:port` as the client addresses the simulator, for links and the catalog.
     pub(crate) base_url: String,
 }
 
 impl Request {
-    /// The header as text, if there and printable.
+    /// Returns the header as text, if it is present and printable.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub(crate) fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
     }
 
-    /// The path's parts, decoded, without empty ones.
+    /// Returns the path's decoded segments, without empty ones.
     pub(crate) fn segments(&self) -> Vec<String> {
         self.path.split('/').filter(|part| !part.is_empty()).map(decode).collect()
     }
 
-    /// The name of a server action, which Nova puts in the body and not in the path.
+    /// Returns the name of a server action, which Nova has in the body and not in the path.
     pub(crate) fn action(&self) -> Option<String> {
         if self.method != Method::POST || !self.path.ends_with("/action") {
             return None;
@@ -97,33 +97,33 @@ pub(crate) struct Reply {
     pub(crate) body: Bytes,
 }
 
-/// What every handler returns. The error is a reply too: a refusal in the service's own words.
-pub(crate) type Answer = Result<Reply, Reply>;
+/// Result of a handler. The error is a reply, too: an error in the service's own format.
+pub(crate) type HandlerResult = Result<Reply, Reply>;
 
 impl Reply {
-    /// A JSON body.
+    /// Creates a reply with a JSON body.
     pub(crate) fn json(status: StatusCode, body: &Value) -> Self {
         Self { status, headers: Vec::new(), body: Bytes::from(body.to_string()) }
             .with_header(http::header::CONTENT_TYPE, "application/json")
     }
 
-    /// 200 with a JSON body.
+    /// Creates a reply 200 with a JSON body.
     pub(crate) fn ok(body: &Value) -> Self {
         Self::json(StatusCode::OK, body)
     }
 
-    /// A status and nothing else.
+    /// Creates a reply with a status only.
     pub(crate) fn empty(status: StatusCode) -> Self {
         Self { status, headers: Vec::new(), body: Bytes::new() }
     }
 
-    /// A body of another type.
+    /// Creates a reply with a body of another content type.
     pub(crate) fn text(status: StatusCode, content_type: &str, body: impl Into<Bytes>) -> Self {
         Self { status, headers: Vec::new(), body: body.into() }
             .with_header(http::header::CONTENT_TYPE, content_type)
     }
 
-    /// The HTML page that webob makes of an exception nobody translated.
+    /// Creates the HTML page that webob returns for an unhandled exception.
     pub(crate) fn html(status: StatusCode, explanation: &str) -> Self {
         let title = format!("{} {}", status.as_str(), status.canonical_reason().unwrap_or_default());
         let page = format!(
@@ -133,13 +133,13 @@ impl Reply {
         Self::text(status, "text/html; charset=UTF-8", page)
     }
 
-    /// The token that the reply hands out.
+    /// Returns the token that the reply issues.
     pub(crate) fn issued_token(&self) -> Option<&str> {
         let header = self.headers.iter().find(|(name, _)| name == "x-subject-token");
         header.and_then(|(_, value)| value.to_str().ok())
     }
 
-    /// The reply with one more header; a value HTTP cannot carry is left out.
+    /// Adds a header to the reply; a value that HTTP cannot represent is omitted.
     pub(crate) fn with_header(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.push((name, value));
@@ -148,7 +148,7 @@ impl Reply {
     }
 }
 
-/// Percent-decoding; `+` is a space, as in a form.
+/// Decodes percent-encoding; `+` is a space, as in a form.
 pub(crate) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -175,7 +175,7 @@ pub(crate) fn decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Percent-encoding of all but the unreserved characters.
+/// Percent-encodes all characters except the unreserved ones.
 pub(crate) fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

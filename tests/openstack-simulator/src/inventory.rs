@@ -1,63 +1,63 @@
-//! What a project has, seen from outside: the question that leak checks ask.
+//! Inventory of a project: the resources that exist, for checks of leaks.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::neutron::Kind;
+use crate::neutron::ResourceKind;
 use crate::object::text;
 use crate::state::State;
 
-/// One thing.
+/// One resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Item {
-    /// Its id.
+pub struct InventoryItem {
+    /// Id of the resource.
     pub id: String,
-    /// Its name; empty for what has none.
+    /// Name of the resource; empty if its kind has no names.
     pub name: String,
 }
 
-/// Everything that a project has made and not deleted, by kind. What was there at the start, the
-/// default security group and all rules are left out.
+/// All resources that a project has created and not deleted, by kind. Resources that existed at the start,
+/// the default security group and all rules are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Inventory {
-    /// Servers, those being deleted included.
-    pub servers: Vec<Item>,
+    /// Servers, with those in deletion.
+    pub servers: Vec<InventoryItem>,
     /// Server groups.
-    pub server_groups: Vec<Item>,
-    /// Volumes, those being deleted included.
-    pub volumes: Vec<Item>,
+    pub server_groups: Vec<InventoryItem>,
+    /// Volumes, with those in deletion.
+    pub volumes: Vec<InventoryItem>,
     /// Key pairs of the project's user.
-    pub key_pairs: Vec<Item>,
+    pub key_pairs: Vec<InventoryItem>,
     /// Networks.
-    pub networks: Vec<Item>,
+    pub networks: Vec<InventoryItem>,
     /// Subnets.
-    pub subnets: Vec<Item>,
-    /// Ports, those of servers and routers included.
-    pub ports: Vec<Item>,
+    pub subnets: Vec<InventoryItem>,
+    /// Ports, with those of servers and routers.
+    pub ports: Vec<InventoryItem>,
     /// Routers.
-    pub routers: Vec<Item>,
+    pub routers: Vec<InventoryItem>,
     /// Security groups.
-    pub security_groups: Vec<Item>,
+    pub security_groups: Vec<InventoryItem>,
     /// Floating IPs, by address.
-    pub floating_ips: Vec<Item>,
-    /// The user data of each server as it was given, by server id. Users cannot read it back.
+    pub floating_ips: Vec<InventoryItem>,
+    /// User data of each server in the original form, by server id. Users cannot read it from Nova.
     pub user_data: BTreeMap<String, String>,
 }
 
 impl Inventory {
-    /// Whether nothing is left.
+    /// Returns true if no resources are left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The inventory of the project called `project`; empty if there is none.
+    /// Returns the inventory of the project called `project`; empty if there is none.
     pub(crate) fn of(state: &State, project: &str) -> Self {
         let Some(project) = state.project(project) else { return Self::default() };
         let id = project.id.as_str();
-        let item = |id: &str, name: &str| Item { id: id.to_owned(), name: name.to_owned() };
-        let objects = |kind: Kind, name: &str| -> Vec<Item> {
+        let item = |id: &str, name: &str| InventoryItem { id: id.to_owned(), name: name.to_owned() };
+        let objects = |kind: ResourceKind, name: &str| -> Vec<InventoryItem> {
             let own = state.table(kind).filter(|object| text(object, "project_id") == id);
             own.filter(|object| !state.seeds.contains(text(object, "id")))
                 .map(|object| item(text(object, "id"), text(object, name)))
@@ -78,12 +78,12 @@ impl Inventory {
                 .filter(|pair| pair.name != "default")
                 .map(|pair| item(&pair.id.to_string(), &pair.name))
                 .collect(),
-            networks: objects(Kind::Network, "name"),
-            subnets: objects(Kind::Subnet, "name"),
-            ports: objects(Kind::Port, "name"),
-            routers: objects(Kind::Router, "name"),
-            security_groups: objects(Kind::SecurityGroup, "name"),
-            floating_ips: objects(Kind::FloatingIp, "floating_ip_address"),
+            networks: objects(ResourceKind::Network, "name"),
+            subnets: objects(ResourceKind::Subnet, "name"),
+            ports: objects(ResourceKind::Port, "name"),
+            routers: objects(ResourceKind::Router, "name"),
+            security_groups: objects(ResourceKind::SecurityGroup, "name"),
+            floating_ips: objects(ResourceKind::FloatingIp, "floating_ip_address"),
             user_data: servers()
                 .filter_map(|server| Some((server.id.clone(), server.user_data.clone()?)))
                 .collect(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::context::{Caller, later};
-use crate::http::{Answer, Reply, Request};
+use crate::http::{HandlerResult, Reply, Request};
 use crate::object::{Object, object};
 use crate::options::SimulatorOptions;
 use crate::state::State;
@@ -34,7 +34,7 @@ pub(crate) struct User {
     pub(crate) admin: bool,
 }
 
-/// A secret that stands for a user in a project.
+/// Application credential: a secret with the rights of a user in a project.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ApplicationCredential {
     pub(crate) id: String,
@@ -44,11 +44,11 @@ pub(crate) struct ApplicationCredential {
     pub(crate) project_id: String,
 }
 
-/// A token that was handed out.
+/// Token that was issued.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Token {
     pub(crate) user_id: String,
-    /// None for a token without a scope.
+    /// `None` for a token without a scope.
     pub(crate) project_id: Option<String>,
     pub(crate) methods: Vec<String>,
     pub(crate) application_credential: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Token {
     pub(crate) expires_at: Timestamp,
 }
 
-/// Keystone's form of a refusal.
+/// Returns an error in Keystone's format.
 pub(crate) fn refusal(status: StatusCode, message: &str) -> Reply {
     let title = status.canonical_reason().unwrap_or_default();
     let body = json!({"error": {"code": status.as_u16(), "message": message, "title": title}});
@@ -76,19 +76,19 @@ pub(crate) fn caller(state: &State, request: &Request, now: Timestamp) -> Option
     Some(Caller { project_id: token.project_id.clone()?, user_id: user.id.clone(), admin: user.admin })
 }
 
-/// The name of the project that a token is for.
+/// Returns the name of the project of a token.
 pub(crate) fn project_of<'a>(state: &'a State, token: &str) -> Option<&'a str> {
     let id = state.tokens.get(token)?.project_id.as_ref()?;
     state.project(id).map(|project| project.name.as_str())
 }
 
-/// Answers a call to Keystone.
+/// Handles a call to Keystone.
 pub(crate) fn handle(
     state: &mut State,
     options: &SimulatorOptions,
     request: &Request,
     now: Timestamp,
-) -> Answer {
+) -> HandlerResult {
     let segments = request.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match (&request.method, segments.as_slice()) {
@@ -127,13 +127,13 @@ fn subject<'a>(
     Ok((id, token))
 }
 
-fn validate(state: &State, request: &Request, now: Timestamp) -> Answer {
+fn validate(state: &State, request: &Request, now: Timestamp) -> HandlerResult {
     let (id, token) = subject(state, request, now)?;
     let reply = Reply::ok(&json!({"token": token_view(state, token, request)}));
     Ok(reply.with_header(HeaderName::from_static("x-subject-token"), id))
 }
 
-fn revoke(state: &mut State, request: &Request, now: Timestamp) -> Answer {
+fn revoke(state: &mut State, request: &Request, now: Timestamp) -> HandlerResult {
     let id = subject(state, request, now)?.0.to_owned();
     state.tokens.remove(&id);
     Ok(Reply::empty(StatusCode::NO_CONTENT))
@@ -147,7 +147,7 @@ fn project_view(project: &Project, base_url: &str) -> Value {
     })
 }
 
-fn projects(state: &State, request: &Request, now: Timestamp) -> Answer {
+fn projects(state: &State, request: &Request, now: Timestamp) -> HandlerResult {
     let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
     let visible = state.projects.iter().filter(|project| caller.owns(&project.id));
     let views: Vec<Value> = visible.map(|project| project_view(project, &request.base_url)).collect();
@@ -155,7 +155,7 @@ fn projects(state: &State, request: &Request, now: Timestamp) -> Answer {
     Ok(Reply::ok(&json!({"projects": views, "links": {"next": null, "self": own, "previous": null}})))
 }
 
-fn project(state: &State, request: &Request, now: Timestamp, id: &str) -> Answer {
+fn project(state: &State, request: &Request, now: Timestamp, id: &str) -> HandlerResult {
     let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
     let project = state.projects.iter().find(|project| project.id == id && caller.owns(&project.id));
     let missing = || refusal(StatusCode::NOT_FOUND, &format!("Could not find project: {id}."));
@@ -163,7 +163,7 @@ fn project(state: &State, request: &Request, now: Timestamp, id: &str) -> Answer
     Ok(Reply::ok(&json!({"project": project_view(project, &request.base_url)})))
 }
 
-/// The token as Keystone shows it.
+/// Returns the token in Keystone's format.
 fn token_view(state: &State, token: &Token, request: &Request) -> Value {
     let mut view = Map::new();
     let user = state.users.iter().find(|user| user.id == token.user_id);

@@ -1,27 +1,28 @@
-//! An OpenStack cloud in one process, over HTTP: Keystone v3, Nova v2.1, Neutron v2.0, Glance v2 and
-//! Cinder v3 as far as Capstan calls them, with state, time, quotas, tenants, and faults on purpose.
+//! Simulated OpenStack cloud in one process, over HTTP: Keystone v3, Nova v2.1, Neutron v2.0, Glance v2 and
+//! Cinder v3. It serves the calls that Capstan uses, with state, delays, quotas, projects and error
+//! injection.
 //!
-//! A real cloud is slow, has one state for all tests and never fails when asked to. This one starts
-//! in milliseconds, and its answers, error texts included, were written down from a real one (the
-//! Zed release). All services share one listener, under `/v3`, `/compute`, `/network`, `/image` and
-//! `/volume`; `/simulator` is the simulator's own.
+//! A real cloud is slow, has one state for all tests, and does not fail on request. This one starts in
+//! milliseconds. Its responses, with the error texts, were recorded from a real one (the Zed release). All
+//! services share one listener, under `/v3`, `/compute`, `/network`, `/image` and `/volume`; `/simulator` has
+//! the simulator's own endpoints.
 //!
-//! There are no background workers. Each call first does what has come due since the last one, so a
-//! state loaded from a file has aged as if the process had never stopped.
+//! There are no background workers. Each call first completes all transitions that are due, so a state loaded
+//! from a file has advanced as if the process had never stopped.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
-//! use tests_openstack_simulator::{Effect, Fault, Simulator, SimulatorOptions};
+//! use tests_openstack_simulator::{Effect, InjectedFault, Simulator, SimulatorOptions};
 //!
 //! let simulator = Simulator::start(SimulatorOptions::default()).await?;
 //! let clouds_yaml = simulator.clouds_yaml("demo");
-//! simulator.inject(Fault {
+//! simulator.inject(InjectedFault {
 //!     path: Some("/compute/v2.1/servers".to_owned()),
 //!     method: Some("POST".to_owned()),
 //!     count: Some(1),
-//!     ..Fault::new(Effect::DropAfterEffect)
+//!     ..InjectedFault::new(Effect::DropAfterEffect)
 //! });
-//! // ... let the code under test loose on the cloud ...
+//! // ... run the code under test ...
 //! assert!(simulator.inventory("demo").is_empty());
 //! simulator.shutdown().await
 //! # }
@@ -51,13 +52,13 @@ mod state;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use faults::{Effect, Fault, Service};
-pub use inventory::{Inventory, Item};
+pub use faults::{Effect, InjectedFault, Service};
+pub use inventory::{Inventory, InventoryItem};
 pub use log::Call;
 pub use options::SimulatorOptions;
 pub use simulator::Simulator;
 
-/// Takes a lock. A handler that panicked left a state no worse than a crashed service would.
+/// Takes a lock. A panic of a handler leaves a state no worse than the crash of a service.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,19 +1,19 @@
-//! The record of calls: what a test asks when it wants to know what was really done to the cloud.
+//! Log of calls: tests read here which calls the cloud really received.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use serde::Serialize;
 
-/// The oldest calls go when there are more than this: a soak test makes millions.
+/// Largest number of calls in the log; the oldest are removed. A soak test makes millions.
 const CAPACITY: usize = 200_000;
 
 /// One call that reached the simulator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Call {
-    /// When it was answered.
+    /// Time of the response.
     pub time: jiff::Timestamp,
-    /// The name of the caller's project, if the caller was known.
+    /// Name of the caller's project, if the caller was authenticated.
     pub project: Option<String>,
     /// The HTTP method.
     pub method: String,
@@ -21,15 +21,15 @@ pub struct Call {
     pub path: String,
     /// The query as sent.
     pub query: String,
-    /// The name of the server action, such as `reboot`.
+    /// Name of the server action, such as `reboot`.
     pub action: Option<String>,
-    /// The status of the answer; 0 if a fault left the call without one.
+    /// Status of the response; 0 if an injected error left the call without one.
     pub status: u16,
-    /// `req-<uuid>`, as in the answer's `x-openstack-request-id`.
+    /// `req-<uuid>`, as in the response's `x-openstack-request-id`.
     pub request_id: String,
 }
 
-/// The calls so far.
+/// Calls so far.
 #[derive(Debug, Default)]
 pub(crate) struct Log(Mutex<VecDeque<Call>>);
 

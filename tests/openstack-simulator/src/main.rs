@@ -1,4 +1,4 @@
-//! The simulator as a program.
+//! Program of the simulator.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,41 +9,41 @@ use clap::Parser;
 use tests_openstack_simulator::{Simulator, SimulatorOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// An OpenStack cloud in one process, for tests.
+/// Simulated OpenStack cloud in one process, for tests.
 ///
 /// Keystone, Nova, Neutron, Glance and Cinder on one address. Projects demo, demo2, tiny (with tiny
 /// quotas) and admin, each with a user whose name and password are the project's name.
 #[derive(Debug, Parser)]
 #[command(name = "openstack-simulator", version)]
 struct Flags {
-    /// Where to listen; port 0 takes any free port
+    /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:15000")]
     listen: SocketAddr,
-    /// Keep the state in this JSON file; without it the cloud is forgotten at the end
+    /// JSON file for the state; without it the state is lost at the end
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// How long each call takes, in milliseconds
+    /// Duration of each call, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0)]
     latency: u64,
-    /// How long servers take to become ACTIVE, in milliseconds
+    /// Time until servers become ACTIVE, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 300)]
     boot_time: u64,
-    /// How long reboots take, in milliseconds
+    /// Duration of reboots, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     reboot_time: u64,
-    /// How long rebuilds take, in milliseconds
+    /// Duration of rebuilds, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 500)]
     rebuild_time: u64,
-    /// How long starts and stops take, in milliseconds
+    /// Duration of starts and stops, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 300)]
     power_time: u64,
-    /// How long deleting servers takes, in milliseconds
+    /// Duration of the deletion of servers, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 300)]
     delete_time: u64,
-    /// How long making and deleting volumes takes, in milliseconds
+    /// Duration of the creation and deletion of volumes, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 200)]
     volume_time: u64,
-    /// How long tokens are good, in seconds
+    /// Lifetime of tokens, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 14_400)]
     token_lifetime: u64,
     /// Print a clouds.yaml for this project on standard output
@@ -71,7 +71,7 @@ impl Flags {
 async fn run(flags: &Flags) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let simulator = Simulator::start(flags.options()).await?;
-    tracing::info!(address = %simulator.address(), auth_url = simulator.auth_url(), "the cloud is up");
+    tracing::info!(address = %simulator.address(), auth_url = simulator.auth_url(), "simulator started");
     if let Some(project) = &flags.print_clouds_yaml {
         use std::io::Write;
         std::io::stdout().write_all(simulator.clouds_yaml(project).as_bytes())?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::http::{Answer, Reply, Request};
+use crate::http::{HandlerResult, Reply, Request};
 use crate::state::State;
 
 mod allocation;
@@ -25,9 +25,9 @@ mod tags;
 
 pub(crate) use allocation::allocate;
 
-/// A kind of network object.
+/// Kind of a network resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub(crate) enum ResourceKind {
     Network,
     Subnet,
     Port,
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     FloatingIp,
 }
 
-impl Kind {
+impl ResourceKind {
     pub(crate) const ALL: [Self; 7] = [
         Self::Network,
         Self::Subnet,
@@ -48,7 +48,7 @@ impl Kind {
         Self::FloatingIp,
     ];
 
-    /// Its name in bodies and in quotas.
+    /// Returns its name in bodies and in quotas.
     pub(crate) fn singular(self) -> &'static str {
         match self {
             Self::Network => "network",
@@ -61,18 +61,18 @@ impl Kind {
         }
     }
 
-    /// Its name in lists.
+    /// Returns its name in lists.
     pub(crate) fn plural(self) -> String {
         format!("{}s", self.singular())
     }
 
-    /// The kind that a path names.
+    /// Returns the kind of a path segment.
     fn of(segment: &str) -> Option<Self> {
         let name = segment.replace('-', "_");
         Self::ALL.into_iter().find(|kind| kind.plural() == name)
     }
 
-    /// 404 in the words of the kind.
+    /// Returns a 404 with the message for the kind.
     pub(crate) fn missing(self, id: &str) -> Reply {
         let (name, words) = match self {
             Self::Network => ("NetworkNotFound", format!("Network {id} could not be found.")),
@@ -89,7 +89,7 @@ impl Kind {
     }
 }
 
-/// Neutron's form of a refusal.
+/// Returns an error in Neutron's format.
 pub(crate) fn refusal(status: StatusCode, kind: &str, message: &str) -> Reply {
     Reply::json(status, &json!({"NeutronError": {"type": kind, "message": message, "detail": ""}}))
 }
@@ -113,8 +113,8 @@ pub(crate) fn public(request: &Request) -> Option<Reply> {
     (request.segments() == ["network"]).then(|| Reply::ok(&json!({"versions": [version]})))
 }
 
-/// Answers a call to Neutron.
-pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> Answer {
+/// Handles a call to Neutron.
+pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> HandlerResult {
     let segments = context.request.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let Some(["network", "v2.0"]) = segments.get(..2) else { return Err(no_such_page()) };
@@ -125,14 +125,14 @@ pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> Answer {
         ["extensions", rest @ ..] => extensions::handle(context, rest),
         ["quotas", rest @ ..] => quotas::handle(state, context, rest),
         ["availability_zones"] => Ok(extensions::zones()),
-        [name, rest @ ..] => match Kind::of(name) {
+        [name, rest @ ..] => match ResourceKind::of(name) {
             Some(kind) => resources(state, context, kind, rest),
             None => Err(no_such_page()),
         },
     }
 }
 
-fn resources(state: &mut State, context: &Context<'_>, kind: Kind, path: &[&str]) -> Answer {
+fn resources(state: &mut State, context: &Context<'_>, kind: ResourceKind, path: &[&str]) -> HandlerResult {
     match (&context.request.method, path) {
         (&Method::GET, []) => listing::list(state, context, kind),
         (&Method::POST, []) => create(state, context, kind),
@@ -140,49 +140,49 @@ fn resources(state: &mut State, context: &Context<'_>, kind: Kind, path: &[&str]
         (&Method::PUT, [id]) => update(state, context, kind, id),
         (&Method::DELETE, [id]) => delete(state, context, kind, id),
         (_, [id, "tags", rest @ ..]) => tags::handle(state, context, kind, id, rest),
-        (&Method::PUT, [id, "add_router_interface"]) if kind == Kind::Router => {
+        (&Method::PUT, [id, "add_router_interface"]) if kind == ResourceKind::Router => {
             router_interfaces::add(state, context, id)
         }
-        (&Method::PUT, [id, "remove_router_interface"]) if kind == Kind::Router => {
+        (&Method::PUT, [id, "remove_router_interface"]) if kind == ResourceKind::Router => {
             router_interfaces::remove(state, context, id)
         }
         _ => Err(no_such_page()),
     }
 }
 
-fn create(state: &mut State, context: &Context<'_>, kind: Kind) -> Answer {
+fn create(state: &mut State, context: &Context<'_>, kind: ResourceKind) -> HandlerResult {
     match kind {
-        Kind::Network => networks::create(state, context),
-        Kind::Subnet => subnets::create(state, context),
-        Kind::Port => ports::create(state, context),
-        Kind::Router => routers::create(state, context),
-        Kind::SecurityGroup => security_groups::create(state, context),
-        Kind::SecurityGroupRule => security_group_rules::create(state, context),
-        Kind::FloatingIp => floating_ips::create(state, context),
+        ResourceKind::Network => networks::create(state, context),
+        ResourceKind::Subnet => subnets::create(state, context),
+        ResourceKind::Port => ports::create(state, context),
+        ResourceKind::Router => routers::create(state, context),
+        ResourceKind::SecurityGroup => security_groups::create(state, context),
+        ResourceKind::SecurityGroupRule => security_group_rules::create(state, context),
+        ResourceKind::FloatingIp => floating_ips::create(state, context),
     }
 }
 
-fn update(state: &mut State, context: &Context<'_>, kind: Kind, id: &str) -> Answer {
+fn update(state: &mut State, context: &Context<'_>, kind: ResourceKind, id: &str) -> HandlerResult {
     match kind {
-        Kind::Network => networks::update(state, context, id),
-        Kind::Subnet => subnets::update(state, context, id),
-        Kind::Port => ports::update(state, context, id),
-        Kind::Router => routers::update(state, context, id),
-        Kind::SecurityGroup => security_groups::update(state, context, id),
-        Kind::SecurityGroupRule => Err(no_such_page()),
-        Kind::FloatingIp => floating_ips::update(state, context, id),
+        ResourceKind::Network => networks::update(state, context, id),
+        ResourceKind::Subnet => subnets::update(state, context, id),
+        ResourceKind::Port => ports::update(state, context, id),
+        ResourceKind::Router => routers::update(state, context, id),
+        ResourceKind::SecurityGroup => security_groups::update(state, context, id),
+        ResourceKind::SecurityGroupRule => Err(no_such_page()),
+        ResourceKind::FloatingIp => floating_ips::update(state, context, id),
     }
 }
 
-fn delete(state: &mut State, context: &Context<'_>, kind: Kind, id: &str) -> Answer {
+fn delete(state: &mut State, context: &Context<'_>, kind: ResourceKind, id: &str) -> HandlerResult {
     resource::find_own(state, context, kind, id, "delete")?;
     match kind {
-        Kind::Network => networks::delete(state, id)?,
-        Kind::Subnet => subnets::delete(state, id, context)?,
-        Kind::Port => ports::delete(state, id, context)?,
-        Kind::Router => routers::delete(state, id)?,
-        Kind::SecurityGroup => security_groups::delete(state, id, context)?,
-        Kind::SecurityGroupRule | Kind::FloatingIp => {
+        ResourceKind::Network => networks::delete(state, id)?,
+        ResourceKind::Subnet => subnets::delete(state, id, context)?,
+        ResourceKind::Port => ports::delete(state, id, context)?,
+        ResourceKind::Router => routers::delete(state, id)?,
+        ResourceKind::SecurityGroup => security_groups::delete(state, id, context)?,
+        ResourceKind::SecurityGroupRule | ResourceKind::FloatingIp => {
             state.remove(kind, id);
         }
     }

@@ -4,7 +4,7 @@ use http::{HeaderName, Method, StatusCode};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::http::{Answer, Reply, Request};
+use crate::http::{HandlerResult, Reply, Request};
 use crate::state::State;
 
 mod actions;
@@ -27,7 +27,7 @@ mod view;
 /// The largest microversion, as in the Zed release.
 const LARGEST: u32 = 93;
 
-/// Nova's form of a refusal.
+/// Returns an error in Nova's format.
 fn refusal(status: StatusCode, message: &str) -> Reply {
     let kind = match status.as_u16() {
         400 => "badRequest",
@@ -53,31 +53,32 @@ fn not_found(message: &str) -> Reply {
     refusal(StatusCode::NOT_FOUND, message)
 }
 
-/// The minor microversion that the request asks for; 1 if it asks for none.
+/// Returns the minor microversion of the request; 1 by default.
 pub(crate) fn microversion(request: &Request) -> Result<u32, Reply> {
     let new = request.header("openstack-api-version").and_then(|value| value.trim().strip_prefix("compute "));
-    let asked = new.or_else(|| request.header("x-openstack-nova-api-version")).map(str::trim);
-    let Some(asked) = asked else { return Ok(1) };
-    if asked == "latest" {
+    let requested = new.or_else(|| request.header("x-openstack-nova-api-version")).map(str::trim);
+    let Some(requested) = requested else { return Ok(1) };
+    if requested == "latest" {
         return Ok(LARGEST);
     }
     let parts =
-        asked.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        requested.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     let Some((major, minor)): Option<(u32, u32)> = parts else {
-        let message =
-            format!("API Version String {asked} is of invalid format. Must be of format MajorNum.MinorNum.");
+        let message = format!(
+            "API Version String {requested} is of invalid format. Must be of format MajorNum.MinorNum."
+        );
         return Err(bad_request(&message));
     };
     if major != 2 || minor == 0 || minor > LARGEST {
         let message = format!(
-            "Version {asked} is not supported by the API. Minimum is 2.1 and maximum is 2.{LARGEST}."
+            "Version {requested} is not supported by the API. Minimum is 2.1 and maximum is 2.{LARGEST}."
         );
         return Err(refusal(StatusCode::NOT_ACCEPTABLE, &message));
     }
     Ok(minor)
 }
 
-/// The reply with the headers that tell which microversion answered.
+/// Adds the headers with the microversion of the response.
 pub(crate) fn stamp(reply: Reply, microversion: u32, request_id: &str) -> Reply {
     let name = HeaderName::from_static;
     reply
@@ -98,13 +99,13 @@ pub(crate) fn public(request: &Request) -> Option<Reply> {
     }
 }
 
-/// Answers a call to Nova.
-pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> Answer {
+/// Handles a call to Nova.
+pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> HandlerResult {
     let segments = context.request.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let Some(["compute", "v2.1"]) = segments.get(..2) else { return Err(no_such_page()) };
     let path = segments.get(2..).unwrap_or_default();
-    // Old clients put their project before everything else.
+    // Old clients put their project at the beginning of the path.
     let path = match path {
         [project, rest @ ..] if *project == context.caller.project_id => rest,
         other => other,
@@ -112,7 +113,7 @@ pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> Answer {
     route(state, context, path)
 }
 
-fn route(state: &mut State, context: &Context<'_>, path: &[&str]) -> Answer {
+fn route(state: &mut State, context: &Context<'_>, path: &[&str]) -> HandlerResult {
     let method = &context.request.method;
     match (method, path) {
         (&Method::GET, ["flavors"]) => flavors::list(state, context, false),
@@ -133,7 +134,7 @@ fn route(state: &mut State, context: &Context<'_>, path: &[&str]) -> Answer {
     }
 }
 
-fn server(state: &mut State, context: &Context<'_>, id: &str, path: &[&str]) -> Answer {
+fn server(state: &mut State, context: &Context<'_>, id: &str, path: &[&str]) -> HandlerResult {
     match (&context.request.method, path) {
         (&Method::GET, []) => servers::get(state, context, id),
         (&Method::PUT, []) => servers::update(state, context, id),

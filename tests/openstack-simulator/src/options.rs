@@ -1,31 +1,31 @@
-//! How a simulator is set up.
+//! Options of a simulator.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Settings of one simulator. The defaults suit tests: fast, but never instant.
+/// Settings of one simulator. The defaults suit tests: short durations, but never zero.
 #[derive(Debug, Clone)]
 pub struct SimulatorOptions {
-    /// Where to listen. Port 0 takes any free port.
+    /// Address to listen on. Port 0 takes any free port.
     pub listen: SocketAddr,
-    /// Where to keep the whole state as JSON. Nothing is kept without it.
+    /// File for the whole state, as JSON. Without it the state is not saved.
     pub state_file: Option<PathBuf>,
-    /// How long each call takes before anything happens.
+    /// Duration of each call before its effect.
     pub latency: Duration,
-    /// From the create call of a server to ACTIVE.
+    /// Time from the create call of a server to ACTIVE.
     pub build_time: Duration,
-    /// From the reboot call of a server to ACTIVE.
+    /// Time from the reboot call of a server to ACTIVE.
     pub reboot_time: Duration,
-    /// From the rebuild call of a server to ACTIVE.
+    /// Time from the rebuild call of a server to ACTIVE.
     pub rebuild_time: Duration,
-    /// From the start or stop call of a server to its end.
+    /// Time from the start or stop call of a server to its end.
     pub power_time: Duration,
-    /// From the delete call of a server to its being gone.
+    /// Time from the delete call of a server until it is gone.
     pub delete_time: Duration,
-    /// How long a volume is creating, and how long deleting.
+    /// Duration of the creation of a volume, and of its deletion.
     pub volume_time: Duration,
-    /// How long tokens are good.
+    /// Lifetime of tokens.
     pub token_lifetime: Duration,
 }
 

@@ -1,7 +1,7 @@
-//! The regular expressions that Nova takes as the `name` filter of servers.
+//! Regular expressions that Nova accepts as the `name` filter of servers.
 //!
-//! Nova hands the expression to the database, which searches anywhere in the name and ignores case.
-//! This is the part of that language clients use: literals, `.`, classes, groups, alternatives,
+//! Nova passes the expression to the database, which searches anywhere in the name and ignores case.
+//! Supported is the part of that language that clients use: literals, `.`, classes, groups, alternatives,
 //! anchors, `*`, `+` and `?`.
 
 /// One piece of an expression.
@@ -21,7 +21,7 @@ enum Piece {
 pub(crate) struct Pattern(Vec<Vec<Piece>>);
 
 impl Pattern {
-    /// Compiles the expression, or nothing if it is not one.
+    /// Compiles the expression; `None` if it is invalid.
     pub(crate) fn compile(text: &str) -> Option<Self> {
         let characters: Vec<char> = text.to_lowercase().chars().collect();
         let mut position = 0;
@@ -29,7 +29,7 @@ impl Pattern {
         (position == characters.len()).then_some(Self(alternatives))
     }
 
-    /// Whether the expression is found anywhere in `text`.
+    /// Returns true if the expression matches anywhere in `text`.
     pub(crate) fn is_match(&self, text: &str) -> bool {
         let characters: Vec<char> = text.to_lowercase().chars().collect();
         (0..=characters.len())
@@ -114,7 +114,7 @@ fn parse_repeat(piece: Piece, text: &[char], position: &mut usize) -> Piece {
     Piece::Repeat { piece: Box::new(piece), least, most }
 }
 
-/// Whether `pieces` match at `at` in a way that lets `rest` match where they end.
+/// Returns true if `pieces` match at `at` so that `rest` matches after them.
 fn matches(pieces: &[Piece], text: &[char], at: usize, rest: &mut dyn FnMut(usize) -> bool) -> bool {
     let Some((first, others)) = pieces.split_first() else { return rest(at) };
     match_piece(first, text, at, &mut |end| matches(others, text, end, rest))
@@ -126,7 +126,7 @@ fn match_piece(piece: &Piece, text: &[char], at: usize, rest: &mut dyn FnMut(usi
         Piece::Start => at == 0 && rest(at),
         Piece::End => at == text.len() && rest(at),
         Piece::Any => one(&|_| true) && rest(at + 1),
-        Piece::Literal(wanted) => one(&|character| character == *wanted) && rest(at + 1),
+        Piece::Literal(requested) => one(&|character| character == *requested) && rest(at + 1),
         Piece::Class { negated, ranges } => {
             let inside = |character| ranges.iter().any(|(low, high)| (*low..=*high).contains(&character));
             one(&|character| inside(character) != *negated) && rest(at + 1)
@@ -135,7 +135,7 @@ fn match_piece(piece: &Piece, text: &[char], at: usize, rest: &mut dyn FnMut(usi
         Piece::Repeat { piece, least, most } => {
             let again = *most > 0
                 && match_piece(piece, text, at, &mut |end| {
-                    // A repetition that consumed nothing would go on for ever.
+                    // A repetition that consumes nothing would never end.
                     let next = Piece::Repeat {
                         piece: piece.clone(),
                         least: least.saturating_sub(1),

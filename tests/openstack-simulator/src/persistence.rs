@@ -1,4 +1,4 @@
-//! The state in a file.
+//! Persistence of the state in a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 use crate::cloud::Cloud;
 use crate::state::State;
 
-/// Changes within this long are written together: a busy cloud changes hundreds of times a second.
+/// Interval in which changes are written together: a busy cloud changes hundreds of times per second.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 
 fn about(path: &Path, what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what} state file {}: {error}", path.display()))
 }
 
-/// The state in the file, if the file is there.
+/// Reads the state from the file, if the file exists.
 pub(crate) async fn load(path: &Path) -> io::Result<Option<State>> {
     let bytes = match fs::read(path).await {
         Ok(bytes) => bytes,
@@ -31,7 +31,7 @@ pub(crate) async fn load(path: &Path) -> io::Result<Option<State>> {
     Ok(Some(state))
 }
 
-/// Writes the bytes so that the file is always either the old or the new state, whole.
+/// Writes the bytes atomically: the file always has either the old or the new state.
 pub(crate) async fn save(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -45,7 +45,7 @@ pub(crate) async fn save(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write.await.map_err(|error| about(path, "cannot write", &error))
 }
 
-/// Writes the state after changes, until stopped, and a last time then.
+/// Writes the state after changes, and once more when it is stopped.
 pub(crate) async fn keep(cloud: Arc<Cloud>, path: PathBuf, stop: CancellationToken) {
     loop {
         let stopping = tokio::select! {

@@ -1,10 +1,10 @@
-//! The cloud on its first day: the projects, images, flavors and networks of the lab.
+//! Initial state of the cloud: the projects, images, flavors and networks of the lab.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::keystone::{ApplicationCredential, Project, User};
-use crate::neutron::{Kind, security_groups};
+use crate::neutron::{ResourceKind, security_groups};
 use crate::nova::model::{Flavor, KeyPair};
 use crate::object::{new_id, object, seconds};
 use crate::state::State;
@@ -12,7 +12,7 @@ use crate::state::State;
 /// The projects, each with a user of its name, whose password is its name too.
 const PROJECTS: [&str; 4] = ["admin", "demo", "demo2", "tiny"];
 
-/// Limits for everybody but `tiny`.
+/// Limits of all projects except `tiny`.
 const QUOTAS: [(&str, i64); 15] = [
     ("cores", 8000),
     ("instances", 2000),
@@ -31,8 +31,8 @@ const QUOTAS: [(&str, i64); 15] = [
     ("volumes", 500),
 ];
 
-/// Limits that a cluster of one small machine already reaches. The network, subnet and router of
-/// the project itself come on top of what the lab allows.
+/// Limits that a cluster of one small machine already reaches. The network, subnet and router of the project
+/// itself are added to the lab's limits.
 const TINY_QUOTAS: [(&str, i64); 14] = [
     ("cores", 2),
     ("instances", 2),
@@ -82,7 +82,7 @@ fn plant_people(state: &mut State, now: Timestamp) {
             project_id: project.id.clone(),
             admin: name == "admin",
         };
-        // Guessable on purpose: a test needs no call to know it.
+        // It is guessable on purpose: a test needs no call to get it.
         state.application_credentials.push(ApplicationCredential {
             id: format!("{name}-application-credential"),
             name: name.to_owned(),
@@ -151,8 +151,8 @@ fn plant_images(state: &mut State, now: Timestamp) {
     }
 }
 
-/// Puts a network object in place, with what all of them have.
-fn put(state: &mut State, kind: Kind, project: &str, now: Timestamp, attributes: Value) -> String {
+/// Inserts a network resource, with the attributes that all of them have.
+fn put(state: &mut State, kind: ResourceKind, project: &str, now: Timestamp, attributes: Value) -> String {
     let id = new_id();
     let mut whole = object(json!({
         "id": id, "project_id": project, "tenant_id": project, "description": "", "tags": [],
@@ -182,13 +182,13 @@ fn subnet(name: &str, network: &str, cidr: &str, gateway: &str, pool: (&str, &st
     })
 }
 
-/// The ids of the external network and of its subnet.
+/// Creates the external network and its subnet, and returns their ids.
 fn plant_public(state: &mut State, now: Timestamp) -> (String, String) {
     let admin = state.project("admin").map(|project| project.id.clone()).unwrap_or_default();
-    let id = put(state, Kind::Network, &admin, now, network("public", 1500, true));
+    let id = put(state, ResourceKind::Network, &admin, now, network("public", 1500, true));
     let range = ("172.24.0.2", "172.24.15.254");
     let attributes = subnet("public-subnet", &id, "172.24.0.0/20", "172.24.0.1", range, false);
-    let subnet = put(state, Kind::Subnet, &admin, now, attributes);
+    let subnet = put(state, ResourceKind::Subnet, &admin, now, attributes);
     (id, subnet)
 }
 
@@ -201,13 +201,13 @@ fn plant_private(
 ) {
     // demo has 10.6.0.0/16 and demo2 10.7.0.0/16, as in the lab.
     let prefix = format!("10.{}", position + 5);
-    let network_id = put(state, Kind::Network, project, now, network("private", 1450, false));
+    let network_id = put(state, ResourceKind::Network, project, now, network("private", 1450, false));
     let gateway = format!("{prefix}.0.1");
     let (low, high) = (format!("{prefix}.0.2"), format!("{prefix}.255.254"));
     let range = (low.as_str(), high.as_str());
     let attributes =
         subnet("private-subnet", &network_id, &format!("{prefix}.0.0/16"), &gateway, range, true);
-    let subnet_id = put(state, Kind::Subnet, project, now, attributes);
+    let subnet_id = put(state, ResourceKind::Subnet, project, now, attributes);
     let way_out = json!({"subnet_id": public.1, "ip_address": format!("172.24.0.{}", position + 2)});
     let router = json!({
         "name": "router", "admin_state_up": true, "status": "ACTIVE", "availability_zones": [],
@@ -216,7 +216,7 @@ fn plant_private(
             "network_id": public.0, "enable_snat": true, "external_fixed_ips": [way_out],
         },
     });
-    let router_id = put(state, Kind::Router, project, now, router);
+    let router_id = put(state, ResourceKind::Router, project, now, router);
     let interface = json!({
         "name": "", "network_id": network_id, "mac_address": format!("fa:16:3e:00:00:{position:02x}"),
         "admin_state_up": true, "status": "DOWN", "device_id": router_id,
@@ -225,5 +225,5 @@ fn plant_private(
         "extra_dhcp_opts": [], "security_groups": [], "binding:vnic_type": "normal",
         "port_security_enabled": false, "ip_allocation": "immediate",
     });
-    put(state, Kind::Port, project, now, interface);
+    put(state, ResourceKind::Port, project, now, interface);
 }

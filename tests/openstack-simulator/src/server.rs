@@ -1,4 +1,4 @@
-//! The listener: from bytes to requests and back.
+//! HTTP listener: converts between bytes and requests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,16 +14,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin;
-use crate::cloud::{Cloud, Outcome};
+use crate::cloud::{CallOutcome, Cloud};
 use crate::http::{Query, Reply, Request};
 
-/// The largest body read. User data is 64 KiB at most; nothing else is near that.
+/// Largest body that is read, in bytes. User data have 64 KiB at most, and no other body is near the limit.
 const BODY_LIMIT: usize = 4 << 20;
 
-/// A fault that closes the connection.
+/// Injected error that closes the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection was dropped on purpose")]
-struct Dropped;
+struct InjectedDisconnect;
 
 /// Accepts connections until stopped.
 pub(crate) async fn run(listener: TcpListener, cloud: Arc<Cloud>, stop: CancellationToken) {
@@ -38,7 +38,7 @@ pub(crate) async fn run(listener: TcpListener, cloud: Arc<Cloud>, stop: Cancella
                 connections.spawn(serve(stream, Arc::clone(&cloud), stop.clone()));
             }
             Err(error) => {
-                // Out of file descriptors, usually. They come back as connections close.
+                // The usual cause is a lack of file descriptors, which become free as connections close.
                 tracing::warn!(error = %error, "cannot accept a connection");
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
@@ -50,7 +50,7 @@ pub(crate) async fn run(listener: TcpListener, cloud: Arc<Cloud>, stop: Cancella
 
 async fn serve(stream: TcpStream, cloud: Arc<Cloud>, stop: CancellationToken) {
     let Ok(local) = stream.local_addr() else { return };
-    // Small answers to small requests must not wait for more bytes.
+    // Small responses to small requests must not wait for more bytes.
     let _ = stream.set_nodelay(true);
     let service = hyper::service::service_fn(move |request| handle(request, Arc::clone(&cloud), local));
     let builder = auto::Builder::new(TokioExecutor::new());
@@ -61,7 +61,7 @@ async fn serve(stream: TcpStream, cloud: Arc<Cloud>, stop: CancellationToken) {
                 tracing::debug!(error = %error, "a connection ended early");
             }
         }
-        // Hanging calls would never end by themselves, so connections are simply cut.
+        // Calls that hang would never end by themselves, so connections are cut.
         () = stop.cancelled() => {}
     }
 }
@@ -70,17 +70,17 @@ async fn handle(
     request: http::Request<Incoming>,
     cloud: Arc<Cloud>,
     local: SocketAddr,
-) -> Result<http::Response<Full<Bytes>>, Dropped> {
+) -> Result<http::Response<Full<Bytes>>, InjectedDisconnect> {
     let head = request.method() == http::Method::HEAD;
-    let request = read(request, local).await.map_err(|_| Dropped)?;
+    let request = read(request, local).await.map_err(|_| InjectedDisconnect)?;
     let outcome = if request.path.starts_with("/simulator") {
-        Outcome::Reply(admin::handle(&cloud, &request).unwrap_or_else(|refused| refused))
+        CallOutcome::Reply(admin::handle(&cloud, &request).unwrap_or_else(|refused| refused))
     } else {
         cloud.call(&request).await
     };
     match outcome {
-        Outcome::Reply(reply) => Ok(respond(reply, head)),
-        Outcome::Drop => Err(Dropped),
+        CallOutcome::Reply(reply) => Ok(respond(reply, head)),
+        CallOutcome::Drop => Err(InjectedDisconnect),
     }
 }
 

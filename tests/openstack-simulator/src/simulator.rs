@@ -1,4 +1,4 @@
-//! A running simulator.
+//! Running simulator.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,14 +12,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::cloud::Cloud;
-use crate::faults::Fault;
+use crate::faults::InjectedFault;
 use crate::inventory::Inventory;
 use crate::log::Call;
 use crate::options::SimulatorOptions;
 use crate::state::State;
 use crate::{persistence, seeds, server};
 
-/// A simulated cloud with its listener. Dropping it stops both.
+/// Simulated cloud with its listener. Dropping it stops both.
 #[derive(Debug)]
 pub struct Simulator {
     cloud: Arc<Cloud>,
@@ -30,11 +30,12 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Starts a cloud, with the state of the file if there is one and with the seeds if not.
+    /// Starts a cloud, with the state of the file if it exists, and with the initial state if not.
     ///
     /// # Errors
     ///
-    /// The address cannot be listened on, or the state file cannot be read, understood or written.
+    /// Returns an error if the address cannot be listened on, or the state file cannot be read, parsed or
+    /// written.
     pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
         let about = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot listen on {}: {error}", options.listen))
@@ -55,7 +56,7 @@ impl Simulator {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         if let Some(path) = &state_file {
-            // At once, so that a place that cannot be written is known before the first call.
+            // The first write is immediate, so that an invalid path is reported before the first call.
             persistence::save(path, &cloud.snapshot()?).await?;
             tasks.spawn(persistence::keep(Arc::clone(&cloud), path.clone(), stop.clone()));
         }
@@ -64,19 +65,19 @@ impl Simulator {
         Ok(Self { cloud, address, state_file, tasks, stop: stop.drop_guard() })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address of Keystone.
+    /// Returns the URL of Keystone.
     #[must_use]
     pub fn auth_url(&self) -> String {
         format!("http://{}/v3", self.address)
     }
 
-    /// A `clouds.yaml` for the project, in which the cloud is called `openstack`.
+    /// Returns a `clouds.yaml` for the project, in which the cloud is called `openstack`.
     #[must_use]
     pub fn clouds_yaml(&self, project: &str) -> String {
         format!(
@@ -88,40 +89,40 @@ impl Simulator {
         )
     }
 
-    /// Everything that the project has made and not deleted.
+    /// Returns all resources that the project has created and not deleted.
     #[must_use]
     pub fn inventory(&self, project: &str) -> Inventory {
         self.cloud.inventory(project)
     }
 
-    /// All calls so far, oldest first.
+    /// Returns all calls so far, oldest first.
     #[must_use]
     pub fn log(&self) -> Vec<Call> {
         self.cloud.log.all()
     }
 
-    /// Forgets the calls so far.
+    /// Clears the log of calls.
     pub fn clear_log(&self) {
         self.cloud.log.clear();
     }
 
-    /// Lets calls go wrong from now on. Of several faults that match a call the oldest befalls it.
-    pub fn inject(&self, fault: Fault) {
+    /// Injects an error into calls from now on. If several injected errors match a call, the oldest applies.
+    pub fn inject(&self, fault: InjectedFault) {
         self.cloud.faults.inject(fault);
     }
 
-    /// Ends all faults.
+    /// Removes all injected errors.
     pub fn clear_faults(&self) {
         self.cloud.faults.clear();
     }
 
-    /// Sets a limit of a project: `cores`, `port`, `volumes` and so on; -1 is none. False if there is
-    /// no such project.
+    /// Sets a limit of a project: `cores`, `port`, `volumes` and so on; -1 is unlimited. Returns false if
+    /// there is no such project.
     pub fn set_quota(&self, project: &str, resource: &str, limit: i64) -> bool {
         self.cloud.set_quota(project, resource, limit)
     }
 
-    /// How long each call takes from now on before anything happens.
+    /// Sets the duration of each call before its effect.
     pub fn set_latency(&self, latency: Duration) {
         self.cloud.set_latency(latency);
     }
@@ -130,7 +131,7 @@ impl Simulator {
     ///
     /// # Errors
     ///
-    /// The state file cannot be written.
+    /// Returns an error if the state file cannot be written.
     pub async fn shutdown(self) -> io::Result<()> {
         let Self { cloud, state_file, tasks, stop, .. } = self;
         stop.disarm().cancel();

@@ -6,7 +6,7 @@ use apiserver_types::{Machine, MachinePhase};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
-use tests_openstack_simulator::{Effect, Fault};
+use tests_openstack_simulator::{Effect, InjectedFault};
 use tests_scenarios::{World, run};
 use tokio_util::sync::CancellationToken;
 
@@ -17,10 +17,10 @@ async fn a_refusal_is_not_answered_by_a_storm() {
     let world = World::start().await.unwrap();
     // Each refusal has a request id of its own, so each one changes the status.
     let refusal = r#"{"forbidden": {"code": 403, "message": "Quota exceeded for instances"}}"#;
-    world.cloud.inject(Fault {
+    world.cloud.inject(InjectedFault {
         method: Some("POST".to_owned()),
         path: Some("/compute/v2.1/servers".to_owned()),
-        ..Fault::new(Effect::Status {
+        ..InjectedFault::new(Effect::Status {
             code: 403,
             body: refusal.to_owned(),
             content_type: Some("application/json".to_owned()),

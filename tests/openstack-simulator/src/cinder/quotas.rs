@@ -1,14 +1,14 @@
-//! What a project may use and uses of Cinder.
+//! Limits and usage of Cinder per project.
 
 use super::*;
 
-/// Volumes and gigabytes in use.
+/// Returns the volumes and gigabytes in use.
 fn usage(state: &State, project: &str) -> (i64, i64) {
     let volumes = state.volumes.values().filter(|volume| volume.project_id == project);
     volumes.fold((0, 0), |(count, size), volume| (count + 1, size + volume.size))
 }
 
-/// Refuses a volume of `size` if it is more than the project may have.
+/// Returns an error if a volume of `size` exceeds the project's quota.
 pub(super) fn check(state: &State, project: &str, size: i64) -> Result<(), Reply> {
     let (count, used) = usage(state, project);
     let gigabytes = state.quota(project, "gigabytes");

@@ -1,13 +1,13 @@
-//! Volumes and what becomes of them.
+//! Volumes and their transitions.
 
 use super::*;
 
-/// Why a volume cannot be deleted.
+/// Error of a volume that cannot be deleted.
 const UNDELETABLE: &str = "Invalid volume: Volume status must be available or error or error_restoring or error_extending or \
      error_managing and must not be migrating, attached, belong to a group, have snapshots, awaiting a transfer, \
      or be disassociated from snapshots after volume transfer.";
 
-/// What Cinder says of a body that does not fit its schema.
+/// Error of a body that does not fit Cinder's schema.
 const MALFORMED: &str =
     "The server could not comply with the request since it is either malformed or otherwise incorrect.";
 
@@ -50,7 +50,7 @@ fn find<'a>(state: &'a State, context: &Context<'_>, id: &str) -> Result<&'a Vol
 }
 
 /// `GET /volumes/{id}`.
-pub(super) fn get(state: &State, context: &Context<'_>, id: &str) -> Answer {
+pub(super) fn get(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
     Ok(Reply::ok(&json!({"volume": view(find(state, context, id)?, context)})))
 }
 
@@ -63,9 +63,9 @@ fn list_view(volume: &Volume, context: &Context<'_>, detail: bool) -> Object {
 }
 
 /// `GET /volumes` and `GET /volumes/detail`, newest first.
-pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> Answer {
+pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> HandlerResult {
     let query = &context.request.query;
-    let equal = |key: &str, value: &str| query.get(key).is_none_or(|wanted| wanted == value);
+    let equal = |key: &str, value: &str| query.get(key).is_none_or(|requested| requested == value);
     let mut found: Vec<&Volume> = state
         .volumes
         .values()
@@ -97,7 +97,7 @@ pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> Answer
 }
 
 /// `POST /volumes`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
+pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
     let body = context.body("volume").ok_or_else(|| bad_request(MALFORMED))?;
     let id = reserve(state, context, &body)?;
     let mut view = state.volumes.get(&id).map(|volume| view(volume, context)).unwrap_or_default();
@@ -116,9 +116,9 @@ fn size(body: &Object) -> Result<i64, Reply> {
 }
 
 fn volume_type(body: &Object) -> Result<String, Reply> {
-    let wanted = body.get("volume_type").and_then(Value::as_str).unwrap_or("lab");
-    let found = TYPES.iter().find(|(id, name, _)| *id == wanted || *name == wanted);
-    let missing = || not_found(&format!("Volume type with name {wanted} could not be found."));
+    let requested = body.get("volume_type").and_then(Value::as_str).unwrap_or("lab");
+    let found = TYPES.iter().find(|(id, name, _)| *id == requested || *name == requested);
+    let missing = || not_found(&format!("Volume type with name {requested} could not be found."));
     found.map(|(_, name, _)| (*name).to_owned()).ok_or_else(missing)
 }
 
@@ -136,7 +136,7 @@ fn image_metadata(state: &State, context: &Context<'_>, body: &Object) -> Result
     Ok(Some(metadata))
 }
 
-/// Makes a volume that will be available in a while.
+/// Creates a volume that becomes available after a delay.
 pub(crate) fn reserve(state: &mut State, context: &Context<'_>, body: &Object) -> Result<String, Reply> {
     let size = size(body)?;
     let kind = volume_type(body)?;
@@ -175,7 +175,7 @@ pub(crate) fn reserve(state: &mut State, context: &Context<'_>, body: &Object) -
 }
 
 /// `PUT /volumes/{id}`: its name and its description.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
     find(state, context, id)?;
     let body = context.body("volume").ok_or_else(|| bad_request(MALFORMED))?;
     if let Some(volume) = state.volumes.get_mut(id) {
@@ -191,7 +191,7 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answ
 }
 
 /// `DELETE /volumes/{id}`.
-pub(super) fn delete(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+pub(super) fn delete(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
     let volume = find(state, context, id)?;
     if volume.status != Status::Available {
         return Err(bad_request(UNDELETABLE));
@@ -209,7 +209,7 @@ fn start_delete(state: &mut State, id: &str, now: Timestamp) {
     state.expect(until);
 }
 
-/// Gives the volume to a server.
+/// Attaches the volume to a server.
 pub(crate) fn attach(
     state: &mut State,
     id: &str,
@@ -230,7 +230,7 @@ pub(crate) fn attach(
     });
 }
 
-/// Takes the volume from its server, and deletes it if it was to go with that.
+/// Detaches the volume from its server, and deletes it if it was to be deleted with the server.
 pub(crate) fn detach(state: &mut State, id: &str, delete: bool, now: Timestamp) {
     let Some(volume) = state.volumes.get_mut(id) else { return };
     volume.attached = None;
@@ -241,8 +241,8 @@ pub(crate) fn detach(state: &mut State, id: &str, delete: bool, now: Timestamp) 
     }
 }
 
-/// Finishes what is due by `now`; answers when the next is due.
-pub(crate) fn settle(state: &mut State, now: Timestamp) -> Option<Timestamp> {
+/// Completes the transitions due by `now`, and returns the time of the next one.
+pub(crate) fn advance(state: &mut State, now: Timestamp) -> Option<Timestamp> {
     let is_due = |volume: &Volume| volume.until.is_some_and(|until| until <= now);
     state.volumes.retain(|_, volume| volume.status != Status::Deleting || !is_due(volume));
     for volume in state.volumes.values_mut().filter(|volume| is_due(volume)) {

@@ -4,11 +4,11 @@ use http::HeaderName;
 
 use super::*;
 
-/// Who proved to be whom.
+/// Authenticated user.
 struct Proof {
     user: User,
     methods: Vec<String>,
-    /// What an application credential or an earlier token is bound to.
+    /// Project to which an application credential or an earlier token is bound.
     bound: Option<String>,
     application_credential: Option<String>,
 }
@@ -20,13 +20,13 @@ fn expecting(what: &str, place: &str) -> Reply {
     refusal(StatusCode::BAD_REQUEST, &format!("Expecting to find {what} in {place}. {MALFORMED}"))
 }
 
-/// Issues a token for the proof in the body.
+/// Issues a token for the credentials in the body.
 pub(super) fn issue(
     state: &mut State,
     options: &SimulatorOptions,
     request: &Request,
     now: Timestamp,
-) -> Answer {
+) -> HandlerResult {
     let body = request.json().unwrap_or_default();
     let auth = body.get("auth").filter(|auth| auth.is_object());
     let auth = auth.ok_or_else(|| expecting("auth", "request body"))?;
@@ -59,7 +59,7 @@ fn prove(state: &State, identity: &Object, request: &Request, now: Timestamp) ->
         "token" => {
             let id = details.get("id").and_then(Value::as_str).unwrap_or_default();
             let token = state.tokens.get(id).filter(|token| token.expires_at > now);
-            // Keystone says 404, not 401, of a token it cannot read.
+            // Keystone returns 404, not 401, for a token that it cannot read.
             let unknown = || refusal(StatusCode::NOT_FOUND, "Could not recognize Fernet token");
             by_token(state, token.ok_or_else(unknown)?)
         }
@@ -69,16 +69,16 @@ fn prove(state: &State, identity: &Object, request: &Request, now: Timestamp) ->
 }
 
 fn by_password(state: &State, details: &Value, methods: Vec<String>) -> Option<Proof> {
-    let wanted = details.get("user")?;
-    let user = find_user(state, wanted)?;
-    let password = wanted.get("password")?.as_str()?;
+    let requested = details.get("user")?;
+    let user = find_user(state, requested)?;
+    let password = requested.get("password")?.as_str()?;
     (user.password == password).then_some(Proof { user, methods, bound: None, application_credential: None })
 }
 
-fn find_user(state: &State, wanted: &Value) -> Option<User> {
-    let id = wanted.get("id").and_then(Value::as_str);
-    let name = wanted.get("name").and_then(Value::as_str);
-    let domain = wanted.get("domain");
+fn find_user(state: &State, requested: &Value) -> Option<User> {
+    let id = requested.get("id").and_then(Value::as_str);
+    let name = requested.get("name").and_then(Value::as_str);
+    let domain = requested.get("domain");
     if id.is_none() && !is_default_domain(domain) {
         return None;
     }
@@ -94,7 +94,7 @@ fn is_default_domain(domain: Option<&Value>) -> bool {
 
 fn by_application_credential(state: &State, details: &Value, methods: Vec<String>) -> Option<Proof> {
     let field = |key| details.get(key).and_then(Value::as_str);
-    let user = details.get("user").and_then(|wanted| find_user(state, wanted));
+    let user = details.get("user").and_then(|requested| find_user(state, requested));
     let held = state.application_credentials.iter().find(|held| match (field("id"), field("name")) {
         (Some(id), _) => held.id == id,
         (None, name) => name == Some(&held.name) && user.as_ref().is_some_and(|user| user.id == held.user_id),
@@ -117,14 +117,15 @@ fn by_token(state: &State, token: &Token) -> Option<Proof> {
     Some(Proof { user, methods, bound, application_credential: token.application_credential.clone() })
 }
 
-/// The project that the token is for.
+/// Returns the project that the token is for.
 fn scope(state: &State, auth: &Value, proof: &Proof, request: &Request) -> Result<Option<String>, Reply> {
-    let Some(wanted) = auth.get("scope").and_then(|scope| scope.get("project")) else {
-        // Without a scope a password gets the user's own project, as `default_project_id` would have it.
+    let Some(requested) = auth.get("scope").and_then(|scope| scope.get("project")) else {
+        // Without a scope, a password gets the user's own project, as with `default_project_id`.
         return Ok(proof.bound.clone().or_else(|| Some(proof.user.project_id.clone())));
     };
-    let id = wanted.get("id").and_then(Value::as_str);
-    let name = wanted.get("name").and_then(Value::as_str).filter(|_| is_default_domain(wanted.get("domain")));
+    let id = requested.get("id").and_then(Value::as_str);
+    let name =
+        requested.get("name").and_then(Value::as_str).filter(|_| is_default_domain(requested.get("domain")));
     let project = state.projects.iter().find(|project| match id {
         Some(id) => project.id == id,
         None => Some(project.name.as_str()) == name,

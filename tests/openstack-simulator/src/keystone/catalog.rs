@@ -1,4 +1,4 @@
-//! The version documents of Keystone and the service catalog.
+//! Version documents of Keystone, and the service catalog.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(super) fn version(request: &Request) -> Reply {
     Reply::ok(&json!({"version": description(&request.base_url)}))
 }
 
-/// The catalog of a token of `project`, with addresses as the client reached us.
+/// Returns the catalog of a token of `project`, with addresses as the client addresses the simulator.
 pub(super) fn catalog(base_url: &str, project: &str) -> Value {
     let services = [
         ("identity", "keystone", "/v3".to_owned()),

@@ -1,36 +1,37 @@
-//! Giving out the addresses of subnets.
+//! Allocation of the addresses of subnets.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::{Kind, bad_request, conflict};
+use super::{ResourceKind, bad_request, conflict};
 use crate::address::{Network, address, number};
 use crate::http::Reply;
 use crate::object::{Object, list, text};
 use crate::state::State;
 
-/// The addresses of `subnet` that something has: ports, floating IPs and the gateways of routers.
+/// Returns the addresses of `subnet` in use: by ports, floating IPs and the gateways of routers.
 fn used(state: &State, subnet: &Object) -> BTreeSet<u128> {
     let id = text(subnet, "id");
     let network = text(subnet, "network_id");
-    let ports = state.table(Kind::Port).flat_map(|port| list(port, "fixed_ips"));
-    let routers =
-        state.table(Kind::Router).filter_map(|router| router.get("external_gateway_info")?.as_object());
+    let ports = state.table(ResourceKind::Port).flat_map(|port| list(port, "fixed_ips"));
+    let routers = state
+        .table(ResourceKind::Router)
+        .filter_map(|router| router.get("external_gateway_info")?.as_object());
     let gateways = routers.flat_map(|info| list(info, "external_fixed_ips"));
     let fixed = ports
         .chain(gateways)
         .filter(|fixed| fixed.get("subnet_id").and_then(Value::as_str) == Some(id))
         .filter_map(|fixed| fixed.get("ip_address")?.as_str());
     let floating = state
-        .table(Kind::FloatingIp)
+        .table(ResourceKind::FloatingIp)
         .filter(|floating| text(floating, "floating_network_id") == network)
         .map(|floating| text(floating, "floating_ip_address"));
     fixed.chain(floating).filter_map(|address| address.parse().ok()).map(number).collect()
 }
 
-/// The lowest address of the subnet's pools that nothing has.
+/// Returns the lowest free address of the subnet's pools.
 fn next_free(state: &State, subnet: &Object) -> Option<IpAddr> {
     let used = used(state, subnet);
     list(subnet, "allocation_pools").iter().find_map(|pool| {
@@ -42,7 +43,7 @@ fn next_free(state: &State, subnet: &Object) -> Option<IpAddr> {
 }
 
 fn subnets_of<'a>(state: &'a State, network: &str) -> Vec<&'a Object> {
-    state.table(Kind::Subnet).filter(|subnet| text(subnet, "network_id") == network).collect()
+    state.table(ResourceKind::Subnet).filter(|subnet| text(subnet, "network_id") == network).collect()
 }
 
 fn exhausted(network: &str) -> Reply {
@@ -50,12 +51,17 @@ fn exhausted(network: &str) -> Reply {
     conflict("IpAddressGenerationFailure", &words)
 }
 
-/// Addresses for a new port in `network`: those in `wanted`, or one of IPv4 if there are no wishes.
-pub(crate) fn allocate(state: &State, network: &str, wanted: Option<&[Value]>) -> Result<Vec<Value>, Reply> {
-    let Some(wanted) = wanted else {
+/// Returns addresses for a new port in `network`: those in `requested`, or one IPv4 address if none are
+/// requested.
+pub(crate) fn allocate(
+    state: &State,
+    network: &str,
+    requested: Option<&[Value]>,
+) -> Result<Vec<Value>, Reply> {
+    let Some(requested) = requested else {
         let subnets = subnets_of(state, network);
         if subnets.is_empty() {
-            // A port of a network without subnets has no address, and that is no error.
+            // A port of a network without subnets has no address, which is no error.
             return Ok(Vec::new());
         }
         let is_v4 = |subnet: &&&Object| subnet.get("ip_version").and_then(Value::as_u64) == Some(4);
@@ -64,15 +70,16 @@ pub(crate) fn allocate(state: &State, network: &str, wanted: Option<&[Value]>) -
         let (subnet, free) = found.next().ok_or_else(|| exhausted(network))?;
         return Ok(vec![json!({"subnet_id": text(subnet, "id"), "ip_address": free.to_string()})]);
     };
-    wanted.iter().map(|wish| allocate_one(state, network, wish)).collect()
+    requested.iter().map(|fixed_ip| allocate_one(state, network, fixed_ip)).collect()
 }
 
-fn allocate_one(state: &State, network: &str, wish: &Value) -> Result<Value, Reply> {
-    let subnet_id = wish.get("subnet_id").and_then(Value::as_str);
-    let wanted = wish.get("ip_address").and_then(Value::as_str);
-    let subnet = match (subnet_id, wanted) {
+fn allocate_one(state: &State, network: &str, fixed_ip: &Value) -> Result<Value, Reply> {
+    let subnet_id = fixed_ip.get("subnet_id").and_then(Value::as_str);
+    let requested = fixed_ip.get("ip_address").and_then(Value::as_str);
+    let subnet = match (subnet_id, requested) {
         (Some(id), _) => {
-            let subnet = state.find(Kind::Subnet, id).ok_or_else(|| Kind::Subnet.missing(id))?;
+            let subnet =
+                state.find(ResourceKind::Subnet, id).ok_or_else(|| ResourceKind::Subnet.missing(id))?;
             if text(subnet, "network_id") != network {
                 let words = format!(
                     "Invalid input for operation: Failed to create port on network {network}, because \
@@ -82,44 +89,45 @@ fn allocate_one(state: &State, network: &str, wish: &Value) -> Result<Value, Rep
             }
             subnet
         }
-        (None, Some(wanted)) => containing(state, network, wanted)?,
+        (None, Some(requested)) => containing(state, network, requested)?,
         (None, None) => {
             let words = "Invalid input for operation: IP allocation requires subnet_id or ip_address.";
             return Err(bad_request("InvalidInput", words));
         }
     };
     let id = text(subnet, "id");
-    let address = match wanted {
-        Some(wanted) => fixed(state, subnet, wanted)?,
+    let address = match requested {
+        Some(requested) => fixed(state, subnet, requested)?,
         None => next_free(state, subnet).ok_or_else(|| exhausted(network))?,
     };
     Ok(json!({"subnet_id": id, "ip_address": address.to_string()}))
 }
 
-/// The subnet of the network that the address is in.
-fn containing<'a>(state: &'a State, network: &str, wanted: &str) -> Result<&'a Object, Reply> {
+/// Returns the subnet of the network that contains the address.
+fn containing<'a>(state: &'a State, network: &str, requested: &str) -> Result<&'a Object, Reply> {
     let inside = |subnet: &&Object| {
         let range = Network::parse(text(subnet, "cidr"));
-        wanted.parse().is_ok_and(|address| range.is_some_and(|range| range.contains(address)))
+        requested.parse().is_ok_and(|address| range.is_some_and(|range| range.contains(address)))
     };
     subnets_of(state, network).into_iter().find(inside).ok_or_else(|| {
-        let words =
-            format!("IP address {wanted} is not a valid IP for any of the subnets on the specified network.");
+        let words = format!(
+            "IP address {requested} is not a valid IP for any of the subnets on the specified network."
+        );
         bad_request("InvalidIpForNetwork", &words)
     })
 }
 
-/// The address itself, if it is of the subnet and free.
-fn fixed(state: &State, subnet: &Object, wanted: &str) -> Result<IpAddr, Reply> {
+/// Returns the address itself, if it belongs to the subnet and is free.
+fn fixed(state: &State, subnet: &Object, requested: &str) -> Result<IpAddr, Reply> {
     let range = Network::parse(text(subnet, "cidr"));
-    let address: Option<IpAddr> = wanted.parse().ok();
+    let address: Option<IpAddr> = requested.parse().ok();
     let address = address.filter(|address| range.is_some_and(|range| range.contains(*address)));
     let address = address.ok_or_else(|| {
-        let words = format!("IP address {wanted} is not a valid IP for the specified subnet.");
+        let words = format!("IP address {requested} is not a valid IP for the specified subnet.");
         bad_request("InvalidIpForSubnet", &words)
     })?;
     if used(state, subnet).contains(&number(address)) {
-        let words = format!("IP address {wanted} already allocated in subnet {}", text(subnet, "id"));
+        let words = format!("IP address {requested} already allocated in subnet {}", text(subnet, "id"));
         return Err(conflict("IpAddressAlreadyAllocated", &words));
     }
     Ok(address)

@@ -1,13 +1,13 @@
-//! What Neutron says of itself.
+//! Neutron's documents about itself.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Kind, refusal};
+use super::{ResourceKind, refusal};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 
-/// The extensions that are simulated, by alias and name.
+/// Simulated extensions, by alias and name.
 const EXTENSIONS: [(&str, &str); 23] = [
     ("allowed-address-pairs", "Allowed Address Pairs"),
     ("availability_zone", "Availability Zone"),
@@ -39,8 +39,8 @@ fn view((alias, name): &(&str, &str)) -> Value {
     json!({"alias": alias, "name": name, "description": name, "updated": updated, "links": []})
 }
 
-/// Everything under `/extensions`.
-pub(super) fn handle(_context: &Context<'_>, path: &[&str]) -> Answer {
+/// Handles everything under `/extensions`.
+pub(super) fn handle(_context: &Context<'_>, path: &[&str]) -> HandlerResult {
     let Some(alias) = path.first() else {
         let views: Vec<Value> = EXTENSIONS.iter().map(view).collect();
         return Ok(Reply::ok(&json!({"extensions": views})));
@@ -57,9 +57,9 @@ pub(super) fn zones() -> Reply {
     Reply::ok(&json!({"availability_zones": []}))
 }
 
-/// `GET /v2.0/`: the resources there are.
+/// `GET /v2.0/`: the available resources.
 pub(super) fn resources(context: &Context<'_>) -> Reply {
-    let resources: Vec<Value> = [Kind::Network, Kind::Subnet, Kind::Port]
+    let resources: Vec<Value> = [ResourceKind::Network, ResourceKind::Subnet, ResourceKind::Port]
         .iter()
         .map(|kind| {
             let href = format!("{}/network/v2.0/{}", context.request.base_url, kind.plural());

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::resource::{apply, changes, check_quota, draft, find, reply};
 use super::routers::{external_network, interface_in};
-use super::{Kind, allocate, bad_request, conflict, refusal};
+use super::{ResourceKind, allocate, bad_request, conflict, refusal};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, list, set, text};
 use crate::state::State;
 
@@ -19,23 +19,23 @@ fn defaults() -> Value {
 }
 
 /// `POST /floatingips`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
-    let mut floating = draft(context, Kind::FloatingIp, defaults(), &["floating_network_id"])?;
-    let wanted = text(&floating, "floating_ip_address").to_owned();
-    if !wanted.is_empty() && !context.caller.admin {
+pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+    let mut floating = draft(context, ResourceKind::FloatingIp, defaults(), &["floating_network_id"])?;
+    let requested = text(&floating, "floating_ip_address").to_owned();
+    if !requested.is_empty() && !context.caller.admin {
         let words =
             "(rule:create_floatingip and rule:create_floatingip:floating_ip_address) is disallowed by policy";
         return Err(refusal(StatusCode::FORBIDDEN, "PolicyNotAuthorized", words));
     }
     let network_id = text(&floating, "floating_network_id").to_owned();
-    let network = find(state, context, Kind::Network, &network_id)?;
+    let network = find(state, context, ResourceKind::Network, &network_id)?;
     if !flag(network, "router:external") {
         let words = format!("Bad floatingip request: Network {network_id} is not a valid external network.");
         return Err(bad_request("BadRequest", &words));
     }
-    check_quota(state, Kind::FloatingIp, text(&floating, "project_id"))?;
-    let wish = [json!({"ip_address": wanted})];
-    let addresses = allocate(state, &network_id, (!wanted.is_empty()).then_some(wish.as_slice()))?;
+    check_quota(state, ResourceKind::FloatingIp, text(&floating, "project_id"))?;
+    let fixed_ip = [json!({"ip_address": requested})];
+    let addresses = allocate(state, &network_id, (!requested.is_empty()).then_some(fixed_ip.as_slice()))?;
     let address = addresses.first().and_then(|fixed| fixed.get("ip_address")).cloned().unwrap_or_default();
     set(&mut floating, "floating_ip_address", address);
     floating
@@ -43,16 +43,16 @@ pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
     let port = text(&floating, "port_id").to_owned();
     associate(state, context, &mut floating, &port)?;
     let id = text(&floating, "id").to_owned();
-    state.insert(Kind::FloatingIp, floating);
-    reply(state, Kind::FloatingIp, &id, StatusCode::CREATED)
+    state.insert(ResourceKind::FloatingIp, floating);
+    reply(state, ResourceKind::FloatingIp, &id, StatusCode::CREATED)
 }
 
-/// `PUT /floatingips/{id}`: another port, none, or another description.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+/// `PUT /floatingips/{id}`: sets another port, no port, or another description.
+pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
     let allowed = ["port_id", "fixed_ip_address", "description"];
-    let changes = changes(state, context, Kind::FloatingIp, id, &allowed)?;
-    let mut floating = state.find(Kind::FloatingIp, id).cloned().unwrap_or_default();
-    // An update without `port_id` disassociates too: Neutron has always done so.
+    let changes = changes(state, context, ResourceKind::FloatingIp, id, &allowed)?;
+    let mut floating = state.find(ResourceKind::FloatingIp, id).cloned().unwrap_or_default();
+    // An update without `port_id` disassociates, too, as in Neutron.
     let keeps = !changes.contains_key("port_id") && changes.contains_key("description");
     let port = text(&changes, "port_id").to_owned();
     if !keeps {
@@ -62,10 +62,10 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answ
     if !keeps {
         associate(state, context, &mut floating, &port)?;
     }
-    apply(state, context, Kind::FloatingIp, id, floating)
+    apply(state, context, ResourceKind::FloatingIp, id, floating)
 }
 
-/// Takes the floating IP off its port.
+/// Disassociates the floating IP from its port.
 pub(super) fn disassociate(floating: &mut Object) {
     for key in ["port_id", "fixed_ip_address", "router_id"] {
         set(floating, key, Value::Null);
@@ -73,7 +73,7 @@ pub(super) fn disassociate(floating: &mut Object) {
     set(floating, "status", "DOWN");
 }
 
-/// Puts the floating IP on the port, by way of the router between the two.
+/// Associates the floating IP with the port, through the router between them.
 fn associate(
     state: &State,
     context: &Context<'_>,
@@ -84,14 +84,14 @@ fn associate(
         disassociate(floating);
         return Ok(());
     }
-    let port = find(state, context, Kind::Port, port_id)?;
+    let port = find(state, context, ResourceKind::Port, port_id)?;
     let (subnet, address) = fixed_address(port, text(floating, "fixed_ip_address"))?;
     let network = text(floating, "floating_network_id");
     check_free(state, floating, port_id, address)?;
     let reaches = |router: &&Object| {
         external_network(router) == network && interface_in(state, text(router, "id"), subnet).is_some()
     };
-    let router = state.table(Kind::Router).find(reaches).ok_or_else(|| {
+    let router = state.table(ResourceKind::Router).find(reaches).ok_or_else(|| {
         let words = format!(
             "External network {network} is not reachable from subnet {subnet}.  Therefore, cannot associate Port \
              {port_id} with a Floating IP."
@@ -106,27 +106,27 @@ fn associate(
     Ok(())
 }
 
-/// The address of the port that is meant, and its subnet.
-fn fixed_address<'a>(port: &'a Object, wanted: &str) -> Result<(&'a str, &'a str), Reply> {
+/// Returns the requested address of the port, and its subnet.
+fn fixed_address<'a>(port: &'a Object, requested: &str) -> Result<(&'a str, &'a str), Reply> {
     let mut addresses = list(port, "fixed_ips")
         .iter()
         .filter_map(|fixed| Some((fixed.get("subnet_id")?.as_str()?, fixed.get("ip_address")?.as_str()?)));
     let id = text(port, "id");
-    addresses.find(|(_, address)| wanted.is_empty() || *address == wanted).ok_or_else(|| {
-        let reason = if wanted.is_empty() {
+    addresses.find(|(_, address)| requested.is_empty() || *address == requested).ok_or_else(|| {
+        let reason = if requested.is_empty() {
             format!("Cannot add floating IP to port {id} that has no fixed IPv4 addresses.")
         } else {
-            format!("Port {id} does not have fixed ip {wanted}.")
+            format!("Port {id} does not have fixed ip {requested}.")
         };
         bad_request("BadRequest", &format!("Bad floatingip request: {reason}"))
     })
 }
 
-/// Refuses a second floating IP of the same network on one address.
+/// Returns an error for a second floating IP of the same network on one address.
 fn check_free(state: &State, floating: &Object, port_id: &str, address: &str) -> Result<(), Reply> {
     let network = text(floating, "floating_network_id");
     let id = text(floating, "id");
-    let taken = state.table(Kind::FloatingIp).any(|other| {
+    let taken = state.table(ResourceKind::FloatingIp).any(|other| {
         text(other, "id") != id
             && text(other, "port_id") == port_id
             && text(other, "fixed_ip_address") == address

@@ -1,21 +1,22 @@
-//! Lists of network objects: filters, fields, order and pages.
+//! Lists of network resources: filters, fields, order and pages.
 
 use std::cmp::Ordering;
 
 use serde_json::{Value, json};
 
 use super::resource::{has_tags, is_visible, view, with_fields};
-use super::{Kind, bad_request};
+use super::{ResourceKind, bad_request};
 use crate::context::Context;
-use crate::http::{Answer, Query, Reply};
+use crate::http::{HandlerResult, Query, Reply};
 use crate::object::{Object, set, text};
 use crate::state::State;
 
-/// What steers a list instead of narrowing it.
-const STEERING: [&str; 7] = ["fields", "limit", "marker", "page_reverse", "sort_key", "sort_dir", "verbose"];
+/// Query parameters that are not filters.
+const LIST_OPTIONS: [&str; 7] =
+    ["fields", "limit", "marker", "page_reverse", "sort_key", "sort_dir", "verbose"];
 
 /// `GET /{kind}`.
-pub(super) fn list(state: &State, context: &Context<'_>, kind: Kind) -> Answer {
+pub(super) fn list(state: &State, context: &Context<'_>, kind: ResourceKind) -> HandlerResult {
     let query = &context.request.query;
     let limit = limit(query)?;
     let mut found: Vec<&Object> = state
@@ -86,7 +87,7 @@ fn sort(found: &mut [&Object], query: &Query) {
     });
 }
 
-/// A plain value as filters write it.
+/// Returns a value in the form that filters use.
 fn plain(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),
@@ -97,44 +98,45 @@ fn plain(value: Option<&Value>) -> String {
 }
 
 fn matches(object: &Object, query: &Query) -> bool {
-    query.keys().iter().filter(|key| !STEERING.contains(key)).all(|key| {
+    query.keys().iter().filter(|key| !LIST_OPTIONS.contains(key)).all(|key| {
         let mut values = query.all(key);
         match *key {
-            "tags" => values.all(|wanted| has_tags(object, wanted, true)),
-            "tags-any" => values.any(|wanted| has_tags(object, wanted, false)),
-            "not-tags" => !values.any(|wanted| has_tags(object, wanted, true)),
-            "not-tags-any" => !values.any(|wanted| has_tags(object, wanted, false)),
+            "tags" => values.all(|requested| has_tags(object, requested, true)),
+            "tags-any" => values.any(|requested| has_tags(object, requested, false)),
+            "not-tags" => !values.any(|requested| has_tags(object, requested, true)),
+            "not-tags-any" => !values.any(|requested| has_tags(object, requested, false)),
             "fixed_ips" => matches_addresses(object, query),
-            // A filter on what the kind does not have is no filter, as in Neutron.
-            _ => object.get(*key).is_none_or(|held| values.any(|wanted| equals(held, wanted))),
+            // A filter on an attribute that the kind does not have is ignored, as in Neutron.
+            _ => object.get(*key).is_none_or(|held| values.any(|requested| equals(held, requested))),
         }
     })
 }
 
-fn equals(held: &Value, wanted: &str) -> bool {
+fn equals(held: &Value, requested: &str) -> bool {
     match held {
-        Value::Bool(flag) => match wanted.to_lowercase().as_str() {
+        Value::Bool(flag) => match requested.to_lowercase().as_str() {
             "true" | "1" => *flag,
             "false" | "0" => !flag,
             _ => false,
         },
-        Value::Array(items) => items.iter().any(|item| plain(Some(item)) == wanted),
-        Value::Null => wanted.is_empty() || wanted == "None",
-        Value::String(_) | Value::Number(_) | Value::Object(_) => plain(Some(held)) == wanted,
+        Value::Array(items) => items.iter().any(|item| plain(Some(item)) == requested),
+        Value::Null => requested.is_empty() || requested == "None",
+        Value::String(_) | Value::Number(_) | Value::Object(_) => plain(Some(held)) == requested,
     }
 }
 
-/// `fixed_ips=ip_address=10.0.0.1&fixed_ips=subnet_id=...`: any of the values of each attribute, and
-/// all of the attributes, by some address of the port.
+/// Matches `fixed_ips=ip_address=10.0.0.1&fixed_ips=subnet_id=...`: some address of the port must have all
+/// attributes, each with any of its values.
 fn matches_addresses(port: &Object, query: &Query) -> bool {
-    let wanted: Vec<(&str, &str)> =
+    let requested: Vec<(&str, &str)> =
         query.all("fixed_ips").filter_map(|filter| filter.split_once('=')).collect();
     let attribute = |fixed: &Value, name: &str| {
         let (key, partial) = if name == "ip_address_substr" { ("ip_address", true) } else { (name, false) };
         let held = fixed.get(key).and_then(Value::as_str).unwrap_or_default();
-        let mut values = wanted.iter().filter(|(wanted, _)| *wanted == name).map(|(_, value)| *value);
+        let mut values =
+            requested.iter().filter(|(requested, _)| *requested == name).map(|(_, value)| *value);
         values.any(|value| if partial { held.contains(value) } else { held == value })
     };
     let fixed = crate::object::list(port, "fixed_ips");
-    fixed.iter().any(|fixed| wanted.iter().all(|(name, _)| attribute(fixed, name)))
+    fixed.iter().any(|fixed| requested.iter().all(|(name, _)| attribute(fixed, name)))
 }

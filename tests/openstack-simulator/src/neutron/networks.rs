@@ -4,13 +4,13 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::resource::{apply, changes, check_quota, draft, reply};
-use super::{Kind, conflict, refusal};
+use super::{ResourceKind, conflict, refusal};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, set, text};
 use crate::state::State;
 
-/// A network nobody has wishes for.
+/// Returns the defaults of a network.
 pub(crate) fn defaults() -> serde_json::Value {
     json!({
         "name": "", "description": "", "admin_state_up": true, "shared": false, "mtu": 1450,
@@ -20,7 +20,7 @@ pub(crate) fn defaults() -> serde_json::Value {
     })
 }
 
-/// Sharing a network with others is for admins.
+/// Checks that only admins share a network.
 fn check_policy(context: &Context<'_>, object: &Object, verb: &str) -> Result<(), Reply> {
     let risky = ["shared", "router:external"].into_iter().find(|key| flag(object, key));
     let Some(key) = risky.filter(|_| !context.caller.admin) else { return Ok(()) };
@@ -29,18 +29,18 @@ fn check_policy(context: &Context<'_>, object: &Object, verb: &str) -> Result<()
 }
 
 /// `POST /networks`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
-    let mut network = draft(context, Kind::Network, defaults(), &[])?;
+pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+    let mut network = draft(context, ResourceKind::Network, defaults(), &[])?;
     check_policy(context, &network, "create")?;
-    check_quota(state, Kind::Network, text(&network, "project_id"))?;
+    check_quota(state, ResourceKind::Network, text(&network, "project_id"))?;
     network.retain(|key, _| !key.starts_with("provider:") && key != "dns_domain");
     complete(&mut network);
     let id = text(&network, "id").to_owned();
-    state.insert(Kind::Network, network);
-    reply(state, Kind::Network, &id, StatusCode::CREATED)
+    state.insert(ResourceKind::Network, network);
+    reply(state, ResourceKind::Network, &id, StatusCode::CREATED)
 }
 
-/// What a network has that nobody asks for.
+/// Adds the attributes that no client sets.
 pub(super) fn complete(network: &mut Object) {
     set(network, "status", "ACTIVE");
     set(network, "availability_zones", json!([]));
@@ -51,7 +51,7 @@ pub(super) fn complete(network: &mut Object) {
 }
 
 /// `PUT /networks/{id}`.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
     let allowed = [
         "name",
         "description",
@@ -62,16 +62,16 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answ
         "is_default",
         "port_security_enabled",
     ];
-    let changes = changes(state, context, Kind::Network, id, &allowed)?;
+    let changes = changes(state, context, ResourceKind::Network, id, &allowed)?;
     check_policy(context, &changes, "update")?;
-    apply(state, context, Kind::Network, id, changes)
+    apply(state, context, ResourceKind::Network, id, changes)
 }
 
-/// Deletes the network and its subnets, unless something is still in it.
+/// Deletes the network and its subnets, unless the network is in use.
 pub(super) fn delete(state: &mut State, id: &str) -> Result<(), Reply> {
-    let ports = state.table(Kind::Port).filter(|port| text(port, "network_id") == id);
+    let ports = state.table(ResourceKind::Port).filter(|port| text(port, "network_id") == id);
     let floating =
-        state.table(Kind::FloatingIp).filter(|floating| text(floating, "floating_network_id") == id);
+        state.table(ResourceKind::FloatingIp).filter(|floating| text(floating, "floating_network_id") == id);
     let holders: Vec<&str> = ports.chain(floating).map(|holder| text(holder, "id")).collect();
     if !holders.is_empty() {
         let words = format!(
@@ -81,8 +81,8 @@ pub(super) fn delete(state: &mut State, id: &str) -> Result<(), Reply> {
         );
         return Err(conflict("NetworkInUse", &words));
     }
-    state.remove(Kind::Network, id);
-    if let Some(subnets) = state.network.get_mut(&Kind::Subnet) {
+    state.remove(ResourceKind::Network, id);
+    if let Some(subnets) = state.network.get_mut(&ResourceKind::Subnet) {
         subnets.retain(|_, subnet| text(subnet, "network_id") != id);
     }
     Ok(())

@@ -5,13 +5,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::resource::{apply, changes, check_quota, draft, find, reply, stamp};
-use super::{Kind, allocate, bad_request, conflict, refusal};
+use super::{ResourceKind, allocate, bad_request, conflict, refusal};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, list, object, set, text, touch};
 use crate::state::State;
 
-/// A port nobody has wishes for.
+/// Returns the defaults of a port.
 fn defaults() -> Value {
     json!({
         "name": "", "description": "", "admin_state_up": true, "mac_address": "", "fixed_ips": null,
@@ -22,7 +22,7 @@ fn defaults() -> Value {
     })
 }
 
-/// A hardware address that no two ports share.
+/// Returns a unique hardware address.
 fn mac_address() -> String {
     let random = uuid::Uuid::new_v4();
     let [a, b, c, ..] = random.as_bytes();
@@ -30,26 +30,26 @@ fn mac_address() -> String {
 }
 
 /// `POST /ports`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
-    let mut port = draft(context, Kind::Port, defaults(), &["network_id"])?;
+pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+    let mut port = draft(context, ResourceKind::Port, defaults(), &["network_id"])?;
     let network_id = text(&port, "network_id").to_owned();
-    let network = find(state, context, Kind::Network, &network_id)?;
+    let network = find(state, context, ResourceKind::Network, &network_id)?;
     let project = text(&port, "project_id").to_owned();
     if !context.caller.owns(text(network, "project_id")) && !flag(network, "shared") {
         let words = format!("Tenant {project} not allowed to create port on this network");
         return Err(refusal(StatusCode::FORBIDDEN, "HTTPForbidden", &words));
     }
-    check_quota(state, Kind::Port, &project)?;
-    let wanted = port.get("fixed_ips").and_then(Value::as_array).cloned();
-    let fixed_ips = allocate(state, &network_id, wanted.as_deref())?;
+    check_quota(state, ResourceKind::Port, &project)?;
+    let requested = port.get("fixed_ips").and_then(Value::as_array).cloned();
+    let fixed_ips = allocate(state, &network_id, requested.as_deref())?;
     set(&mut port, "fixed_ips", fixed_ips);
     complete(state, &mut port, &project)?;
     let id = text(&port, "id").to_owned();
-    state.insert(Kind::Port, port);
-    reply(state, Kind::Port, &id, StatusCode::CREATED)
+    state.insert(ResourceKind::Port, port);
+    reply(state, ResourceKind::Port, &id, StatusCode::CREATED)
 }
 
-/// Fills in what depends on other objects, and checks those.
+/// Adds the attributes that depend on other objects, and checks these objects.
 fn complete(state: &State, port: &mut Object, project: &str) -> Result<(), Reply> {
     if text(port, "mac_address").is_empty() {
         set(port, "mac_address", mac_address());
@@ -89,13 +89,14 @@ fn check_groups(state: &State, groups: &[Value], project: &str) -> Result<(), Re
             let words = format!("Invalid input for security_groups. Reason: '{id}' is not a valid UUID.");
             return Err(bad_request("HTTPBadRequest", &words));
         }
-        let held = state.find(Kind::SecurityGroup, id).filter(|held| text(held, "project_id") == project);
-        held.ok_or_else(|| Kind::SecurityGroup.missing(id))?;
+        let held =
+            state.find(ResourceKind::SecurityGroup, id).filter(|held| text(held, "project_id") == project);
+        held.ok_or_else(|| ResourceKind::SecurityGroup.missing(id))?;
     }
     Ok(())
 }
 
-/// An allowed pair without a hardware address is for the port's own.
+/// Adds the port's own hardware address to allowed pairs without one.
 fn with_mac(pairs: &[Value], mac: &str) -> Vec<Value> {
     pairs
         .iter()
@@ -108,7 +109,7 @@ fn with_mac(pairs: &[Value], mac: &str) -> Vec<Value> {
 }
 
 /// `PUT /ports/{id}`.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
     let allowed = [
         "name",
         "description",
@@ -123,8 +124,8 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answ
         "binding:vnic_type",
         "dns_name",
     ];
-    let mut changes = changes(state, context, Kind::Port, id, &allowed)?;
-    let port = state.find(Kind::Port, id).ok_or_else(|| Kind::Port.missing(id))?;
+    let mut changes = changes(state, context, ResourceKind::Port, id, &allowed)?;
+    let port = state.find(ResourceKind::Port, id).ok_or_else(|| ResourceKind::Port.missing(id))?;
     if let Some(groups) = changes.get("security_groups").and_then(Value::as_array) {
         check_groups(state, groups, text(port, "project_id"))?;
     }
@@ -132,38 +133,40 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answ
         let pairs = with_mac(list(&changes, "allowed_address_pairs"), text(port, "mac_address"));
         set(&mut changes, "allowed_address_pairs", pairs);
     }
-    if let Some(wanted) = changes.get("fixed_ips").and_then(Value::as_array) {
-        let fixed_ips = reallocate(state, port, wanted)?;
+    if let Some(requested) = changes.get("fixed_ips").and_then(Value::as_array) {
+        let fixed_ips = reallocate(state, port, requested)?;
         set(&mut changes, "fixed_ips", fixed_ips);
     }
-    apply(state, context, Kind::Port, id, changes)
+    apply(state, context, ResourceKind::Port, id, changes)
 }
 
-/// The addresses of a port after a change: it keeps those it already has.
-fn reallocate(state: &State, port: &Object, wanted: &[Value]) -> Result<Vec<Value>, Reply> {
+/// Returns the addresses of a port after a change: it keeps those that it already has.
+fn reallocate(state: &State, port: &Object, requested: &[Value]) -> Result<Vec<Value>, Reply> {
     let held = list(port, "fixed_ips");
     let mut fixed_ips = Vec::new();
-    for wish in wanted {
+    for fixed_ip in requested {
         let field = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-        let address = field(wish, "ip_address");
-        let subnet = field(wish, "subnet_id");
+        let address = field(fixed_ip, "ip_address");
+        let subnet = field(fixed_ip, "subnet_id");
         let kept = held.iter().find(|fixed| match &address {
             Some(address) => field(fixed, "ip_address").as_ref() == Some(address),
             None => field(fixed, "subnet_id") == subnet && !fixed_ips.contains(*fixed),
         });
         match kept {
             Some(kept) => fixed_ips.push(kept.clone()),
-            None => {
-                fixed_ips.extend(allocate(state, text(port, "network_id"), Some(std::slice::from_ref(wish)))?)
-            }
+            None => fixed_ips.extend(allocate(
+                state,
+                text(port, "network_id"),
+                Some(std::slice::from_ref(fixed_ip)),
+            )?),
         }
     }
     Ok(fixed_ips)
 }
 
-/// Deletes the port, unless it is a router's.
+/// Deletes the port, unless it belongs to a router.
 pub(super) fn delete(state: &mut State, id: &str, context: &Context<'_>) -> Result<(), Reply> {
-    let owner = state.find(Kind::Port, id).map(|port| text(port, "device_owner")).unwrap_or_default();
+    let owner = state.find(ResourceKind::Port, id).map(|port| text(port, "device_owner")).unwrap_or_default();
     if owner.starts_with("network:router") {
         let words =
             format!("Port {id} cannot be deleted directly via the port API: has device owner {owner}.");
@@ -173,40 +176,40 @@ pub(super) fn delete(state: &mut State, id: &str, context: &Context<'_>) -> Resu
     Ok(())
 }
 
-/// Removes the port and lets go of its floating IPs.
+/// Removes the port, and disassociates its floating IPs.
 pub(crate) fn discard(state: &mut State, id: &str, now: Timestamp) {
-    state.remove(Kind::Port, id);
-    let Some(floating) = state.network.get_mut(&Kind::FloatingIp) else { return };
+    state.remove(ResourceKind::Port, id);
+    let Some(floating) = state.network.get_mut(&ResourceKind::FloatingIp) else { return };
     for floating in floating.values_mut().filter(|floating| text(floating, "port_id") == id) {
         super::floating_ips::disassociate(floating);
         touch(floating, now);
     }
 }
 
-/// Makes a port for a service: a router's interface, or a server that brought none.
+/// Creates a port for a service: for a router's interface, or for a server without a port.
 pub(crate) fn make(
     state: &mut State,
     context: &Context<'_>,
     network: &str,
     project: &str,
-    wishes: Value,
+    attributes: Value,
 ) -> Result<String, Reply> {
     let mut port = object(defaults());
-    port.extend(object(wishes));
+    port.extend(object(attributes));
     set(&mut port, "network_id", network);
     stamp(&mut port, project, context.now);
-    let wanted = port.get("fixed_ips").and_then(Value::as_array).cloned();
-    let fixed_ips = allocate(state, network, wanted.as_deref())?;
+    let requested = port.get("fixed_ips").and_then(Value::as_array).cloned();
+    let fixed_ips = allocate(state, network, requested.as_deref())?;
     set(&mut port, "fixed_ips", fixed_ips);
     complete(state, &mut port, project)?;
     let id = text(&port, "id").to_owned();
-    state.insert(Kind::Port, port);
+    state.insert(ResourceKind::Port, port);
     Ok(id)
 }
 
-/// Gives the port to a server.
+/// Binds the port to a server.
 pub(crate) fn bind(state: &mut State, id: &str, server: &str, zone: &str, now: Timestamp) {
-    if let Some(port) = state.find_mut(Kind::Port, id) {
+    if let Some(port) = state.find_mut(ResourceKind::Port, id) {
         set(port, "device_id", server);
         set(port, "device_owner", format!("compute:{zone}"));
         touch(port, now);

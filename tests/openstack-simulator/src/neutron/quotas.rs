@@ -1,17 +1,17 @@
-//! Quotas of network objects.
+//! Quotas of network resources.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Kind, no_such_page, refusal};
+use super::{ResourceKind, no_such_page, refusal};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, text};
 use crate::state::State;
 
 fn view(state: &State, project: &str, detail: bool) -> Object {
     let mut view = Object::new();
-    for kind in Kind::ALL {
+    for kind in ResourceKind::ALL {
         let limit = state.quota(project, kind.singular());
         let used = state.table(kind).filter(|object| text(object, "project_id") == project).count();
         let detailed = json!({"limit": limit, "used": used, "reserved": 0});
@@ -24,8 +24,8 @@ fn view(state: &State, project: &str, detail: bool) -> Object {
     view
 }
 
-/// Everything under `/quotas`.
-pub(super) fn handle(state: &mut State, context: &Context<'_>, path: &[&str]) -> Answer {
+/// Handles everything under `/quotas`.
+pub(super) fn handle(state: &mut State, context: &Context<'_>, path: &[&str]) -> HandlerResult {
     let caller = &context.caller;
     match (&context.request.method, path) {
         (&Method::GET, []) => Ok(Reply::ok(&json!({"quotas": []}))),

@@ -1,16 +1,16 @@
-//! What all kinds of network objects have in common: seeing, making and changing them.
+//! Operations that all kinds of network resources share: visibility, creation and changes.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::{Kind, bad_request, refusal};
+use super::{ResourceKind, bad_request, refusal};
 use crate::context::{Caller, Context};
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, new_id, object, seconds, set, text, texts, touch};
 use crate::state::State;
 
-/// What only the service sets; a body with one of these is refused in other words than one with
-/// an attribute nobody knows.
+/// Attributes that only the service sets; a body with one of them gets another error message than a body with
+/// an unknown attribute.
 const READ_ONLY: [&str; 12] = [
     "id",
     "status",
@@ -26,38 +26,41 @@ const READ_ONLY: [&str; 12] = [
     "l2_adjacency",
 ];
 
-/// Whether the caller may see the object.
-pub(super) fn is_visible(state: &State, caller: &Caller, kind: Kind, object: &Object) -> bool {
+/// Returns true if the caller may see the object.
+pub(super) fn is_visible(state: &State, caller: &Caller, kind: ResourceKind, object: &Object) -> bool {
     if caller.owns(text(object, "project_id")) {
         return true;
     }
-    let network = || state.find(Kind::Network, text(object, "network_id"));
+    let network = || state.find(ResourceKind::Network, text(object, "network_id"));
     match kind {
-        Kind::Network => flag(object, "shared") || flag(object, "router:external"),
-        // The subnets of an external network stay hidden; those of a shared one do not.
-        Kind::Subnet => network().is_some_and(|network| flag(network, "shared")),
-        // Who owns a network sees all ports in it.
-        Kind::Port => network().is_some_and(|network| caller.owns(text(network, "project_id"))),
-        Kind::Router | Kind::SecurityGroup | Kind::SecurityGroupRule | Kind::FloatingIp => false,
+        ResourceKind::Network => flag(object, "shared") || flag(object, "router:external"),
+        // The subnets of an external network are hidden; those of a shared one are visible.
+        ResourceKind::Subnet => network().is_some_and(|network| flag(network, "shared")),
+        // The owner of a network sees all ports in it.
+        ResourceKind::Port => network().is_some_and(|network| caller.owns(text(network, "project_id"))),
+        ResourceKind::Router
+        | ResourceKind::SecurityGroup
+        | ResourceKind::SecurityGroupRule
+        | ResourceKind::FloatingIp => false,
     }
 }
 
-/// The object, if the caller may see it.
+/// Returns the object, if the caller may see it.
 pub(super) fn find<'a>(
     state: &'a State,
     context: &Context<'_>,
-    kind: Kind,
+    kind: ResourceKind,
     id: &str,
 ) -> Result<&'a Object, Reply> {
     let found = state.find(kind, id).filter(|object| is_visible(state, &context.caller, kind, object));
     found.ok_or_else(|| kind.missing(id))
 }
 
-/// The object, if the caller may change it.
+/// Returns the object, if the caller may change it.
 pub(super) fn find_own<'a>(
     state: &'a State,
     context: &Context<'_>,
-    kind: Kind,
+    kind: ResourceKind,
     id: &str,
     verb: &str,
 ) -> Result<&'a Object, Reply> {
@@ -69,27 +72,31 @@ pub(super) fn find_own<'a>(
     Err(refusal(StatusCode::FORBIDDEN, "PolicyNotAuthorized", &words))
 }
 
-/// The object as it is served: some parts are kept elsewhere.
-pub(super) fn view(state: &State, kind: Kind, object: &Object) -> Object {
+/// Returns the object in the form in which it is served: some parts are stored elsewhere.
+pub(super) fn view(state: &State, kind: ResourceKind, object: &Object) -> Object {
     let mut view = object.clone();
     let id = text(object, "id");
     match kind {
-        Kind::Network => {
-            let subnets = state.table(Kind::Subnet).filter(|subnet| text(subnet, "network_id") == id);
+        ResourceKind::Network => {
+            let subnets = state.table(ResourceKind::Subnet).filter(|subnet| text(subnet, "network_id") == id);
             let subnets: Vec<&str> = subnets.map(|subnet| text(subnet, "id")).collect();
             set(&mut view, "subnets", json!(subnets));
         }
-        Kind::SecurityGroup => {
-            let rules =
-                state.table(Kind::SecurityGroupRule).filter(|rule| text(rule, "security_group_id") == id);
+        ResourceKind::SecurityGroup => {
+            let rules = state
+                .table(ResourceKind::SecurityGroupRule)
+                .filter(|rule| text(rule, "security_group_id") == id);
             let rules: Vec<&Object> = rules.collect();
             set(&mut view, "security_group_rules", json!(rules));
         }
-        Kind::FloatingIp => {
-            let port = state.find(Kind::Port, text(object, "port_id"));
+        ResourceKind::FloatingIp => {
+            let port = state.find(ResourceKind::Port, text(object, "port_id"));
             set(&mut view, "port_details", port.map_or(Value::Null, port_details));
         }
-        Kind::Subnet | Kind::Port | Kind::Router | Kind::SecurityGroupRule => {}
+        ResourceKind::Subnet
+        | ResourceKind::Port
+        | ResourceKind::Router
+        | ResourceKind::SecurityGroupRule => {}
     }
     view
 }
@@ -101,7 +108,7 @@ fn port_details(port: &Object) -> Value {
     Value::Object(details)
 }
 
-/// The view with only the asked fields.
+/// Reduces the view to the requested fields.
 pub(super) fn with_fields(mut view: Object, fields: &[&str]) -> Object {
     if !fields.is_empty() {
         view.retain(|key, _| fields.contains(&key.as_str()));
@@ -110,30 +117,30 @@ pub(super) fn with_fields(mut view: Object, fields: &[&str]) -> Object {
 }
 
 /// `GET /{kind}/{id}`.
-pub(super) fn get(state: &State, context: &Context<'_>, kind: Kind, id: &str) -> Answer {
+pub(super) fn get(state: &State, context: &Context<'_>, kind: ResourceKind, id: &str) -> HandlerResult {
     let found = find(state, context, kind, id)?;
     let fields: Vec<&str> = context.request.query.all("fields").collect();
     Ok(Reply::ok(&json!({kind.singular(): with_fields(view(state, kind, found), &fields)})))
 }
 
-/// The reply with the object `id` in it.
-pub(super) fn reply(state: &State, kind: Kind, id: &str, status: StatusCode) -> Answer {
+/// Returns a reply with the object `id`.
+pub(super) fn reply(state: &State, kind: ResourceKind, id: &str, status: StatusCode) -> HandlerResult {
     let found = state.find(kind, id).ok_or_else(|| kind.missing(id))?;
     Ok(Reply::json(status, &json!({kind.singular(): view(state, kind, found)})))
 }
 
-/// The attributes in the body.
-fn body(context: &Context<'_>, kind: Kind) -> Result<Object, Reply> {
+/// Returns the attributes in the body.
+fn body(context: &Context<'_>, kind: ResourceKind) -> Result<Object, Reply> {
     let name = kind.singular();
     let missing = || bad_request("HTTPBadRequest", &format!("Unable to find '{name}' in request body"));
     context.body(name).ok_or_else(missing)
 }
 
-/// A new object from the body: `defaults` names every attribute that users may set, and
-/// `required` those that they must.
+/// Creates a new object from the body: `defaults` has every attribute that users may set, and `required`
+/// those that they must set.
 pub(super) fn draft(
     context: &Context<'_>,
-    kind: Kind,
+    kind: ResourceKind,
     defaults: Value,
     required: &[&str],
 ) -> Result<Object, Reply> {
@@ -146,7 +153,7 @@ pub(super) fn draft(
         }
     }
     for key in body.keys().filter(|key| !matches!(key.as_str(), "project_id" | "tenant_id")) {
-        let ignored = kind == Kind::Port && key == "tags";
+        let ignored = kind == ResourceKind::Port && key == "tags";
         if READ_ONLY.contains(&key.as_str()) && !draft.contains_key(key) && !ignored {
             let words = format!("Attribute '{key}' not allowed in POST");
             return Err(bad_request("HTTPBadRequest", &words));
@@ -163,7 +170,7 @@ pub(super) fn draft(
     Ok(draft)
 }
 
-/// Gives a new object what every object has.
+/// Adds the attributes that every object has.
 pub(super) fn stamp(draft: &mut Object, project: &str, now: jiff::Timestamp) {
     set(draft, "id", new_id());
     set(draft, "project_id", project);
@@ -174,11 +181,11 @@ pub(super) fn stamp(draft: &mut Object, project: &str, now: jiff::Timestamp) {
     set(draft, "revision_number", 0);
 }
 
-/// The changes in the body, each of them one of `allowed`; and that the caller may make them.
+/// Returns the changes in the body, if all of them are in `allowed` and the caller may make them.
 pub(super) fn changes(
     state: &State,
     context: &Context<'_>,
-    kind: Kind,
+    kind: ResourceKind,
     id: &str,
     allowed: &[&str],
 ) -> Result<Object, Reply> {
@@ -197,14 +204,14 @@ pub(super) fn changes(
     Ok(body)
 }
 
-/// Makes the changes and answers with the object.
+/// Applies the changes, and returns a reply with the object.
 pub(super) fn apply(
     state: &mut State,
     context: &Context<'_>,
-    kind: Kind,
+    kind: ResourceKind,
     id: &str,
     changes: Object,
-) -> Answer {
+) -> HandlerResult {
     if let Some(object) = state.find_mut(kind, id) {
         object.extend(changes);
         touch(object, context.now);
@@ -212,8 +219,8 @@ pub(super) fn apply(
     reply(state, kind, id, StatusCode::OK)
 }
 
-/// Refuses an object that would be one too many for its project.
-pub(super) fn check_quota(state: &State, kind: Kind, project: &str) -> Result<(), Reply> {
+/// Returns an error if another object would exceed the project's quota.
+pub(super) fn check_quota(state: &State, kind: ResourceKind, project: &str) -> Result<(), Reply> {
     let limit = state.quota(project, kind.singular());
     let Ok(limit) = usize::try_from(limit) else { return Ok(()) };
     let held = state.table(kind).filter(|object| text(object, "project_id") == project).count();
@@ -224,10 +231,10 @@ pub(super) fn check_quota(state: &State, kind: Kind, project: &str) -> Result<()
     Err(super::conflict("OverQuota", &words))
 }
 
-/// Whether the object has all, any of the tags in a filter.
-pub(super) fn has_tags(object: &Object, wanted: &str, all: bool) -> bool {
+/// Returns true if the object has all, or any, of the tags in a filter.
+pub(super) fn has_tags(object: &Object, requested: &str, all: bool) -> bool {
     let tags = texts(object, "tags");
-    let mut wanted = wanted.split(',');
+    let mut requested = requested.split(',');
     let has = |tag: &str| tags.iter().any(|held| held == tag);
-    if all { wanted.all(has) } else { wanted.any(has) }
+    if all { requested.all(has) } else { requested.any(has) }
 }

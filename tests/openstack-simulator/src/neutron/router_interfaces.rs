@@ -1,13 +1,13 @@
-//! Connecting routers to subnets.
+//! Interfaces between routers and subnets.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::resource::{find, find_own};
 use super::routers::interface_in;
-use super::{Kind, bad_request, conflict, ports, refusal};
+use super::{ResourceKind, bad_request, conflict, ports, refusal};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{list, set, text, touch};
 use crate::state::State;
 
@@ -19,16 +19,17 @@ fn summary(state: &State, router: &str, port: &crate::object::Object) -> Value {
     let subnets: Vec<&str> =
         list(port, "fixed_ips").iter().filter_map(|fixed| fixed.get("subnet_id")?.as_str()).collect();
     let project =
-        state.find(Kind::Router, router).map(|router| text(router, "project_id")).unwrap_or_default();
+        state.find(ResourceKind::Router, router).map(|router| text(router, "project_id")).unwrap_or_default();
     json!({
         "id": router, "tenant_id": project, "port_id": text(port, "id"), "network_id": text(port, "network_id"),
         "subnet_id": subnets.first(), "subnet_ids": subnets,
     })
 }
 
-/// `PUT /routers/{id}/add_router_interface`: by subnet, or with a port made before.
-pub(super) fn add(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
-    let project = text(find_own(state, context, Kind::Router, id, "update")?, "project_id").to_owned();
+/// `PUT /routers/{id}/add_router_interface`: by subnet, or with an existing port.
+pub(super) fn add(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+    let project =
+        text(find_own(state, context, ResourceKind::Router, id, "update")?, "project_id").to_owned();
     let body = context.whole_body();
     let port_id = match (text(&body, "subnet_id"), text(&body, "port_id")) {
         ("", "") => return Err(refused("Either subnet_id or port_id must be specified.")),
@@ -36,7 +37,8 @@ pub(super) fn add(state: &mut State, context: &Context<'_>, id: &str) -> Answer 
         ("", port) => add_port(state, context, id, port)?,
         (_, _) => return Err(refused("Cannot specify both subnet-id and port-id.")),
     };
-    let port = state.find(Kind::Port, &port_id).ok_or_else(|| Kind::Port.missing(&port_id))?;
+    let port =
+        state.find(ResourceKind::Port, &port_id).ok_or_else(|| ResourceKind::Port.missing(&port_id))?;
     Ok(Reply::ok(&summary(state, id, port)))
 }
 
@@ -47,7 +49,7 @@ fn add_subnet(
     subnet_id: &str,
     project: &str,
 ) -> Result<String, Reply> {
-    let subnet = find(state, context, Kind::Subnet, subnet_id)?;
+    let subnet = find(state, context, ResourceKind::Subnet, subnet_id)?;
     let gateway = text(subnet, "gateway_ip").to_owned();
     let network = text(subnet, "network_id").to_owned();
     if gateway.is_empty() {
@@ -56,15 +58,15 @@ fn add_subnet(
     if interface_in(state, id, subnet_id).is_some() {
         return Err(refused(&format!("Router already has a port on subnet {subnet_id}.")));
     }
-    let wishes = json!({
+    let attributes = json!({
         "fixed_ips": [{"subnet_id": subnet_id, "ip_address": gateway}], "device_id": id,
         "device_owner": "network:router_interface", "port_security_enabled": false,
     });
-    ports::make(state, context, &network, project, wishes)
+    ports::make(state, context, &network, project, attributes)
 }
 
 fn add_port(state: &mut State, context: &Context<'_>, id: &str, port_id: &str) -> Result<String, Reply> {
-    let port = find(state, context, Kind::Port, port_id)?;
+    let port = find(state, context, ResourceKind::Port, port_id)?;
     let device = text(port, "device_id");
     if !device.is_empty() {
         let words = format!(
@@ -73,7 +75,7 @@ fn add_port(state: &mut State, context: &Context<'_>, id: &str, port_id: &str) -
         );
         return Err(conflict("PortInUse", &words));
     }
-    if let Some(port) = state.find_mut(Kind::Port, port_id) {
+    if let Some(port) = state.find_mut(ResourceKind::Port, port_id) {
         set(port, "device_id", id);
         set(port, "device_owner", "network:router_interface");
         touch(port, context.now);
@@ -82,15 +84,15 @@ fn add_port(state: &mut State, context: &Context<'_>, id: &str, port_id: &str) -
 }
 
 /// `PUT /routers/{id}/remove_router_interface`: by subnet or by port.
-pub(super) fn remove(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
-    find_own(state, context, Kind::Router, id, "update")?;
+pub(super) fn remove(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+    find_own(state, context, ResourceKind::Router, id, "update")?;
     let body = context.whole_body();
     let (subnet, port) = (text(&body, "subnet_id"), text(&body, "port_id"));
     if subnet.is_empty() && port.is_empty() {
         return Err(refused("Either subnet_id or port_id must be specified."));
     }
     let interface = if subnet.is_empty() {
-        let held = state.find(Kind::Port, port).filter(|held| text(held, "device_id") == id);
+        let held = state.find(ResourceKind::Port, port).filter(|held| text(held, "device_id") == id);
         held.ok_or_else(|| {
             let words = format!("Router {id} does not have an interface with id {port}");
             refusal(StatusCode::NOT_FOUND, "RouterInterfaceNotFound", &words)
@@ -108,12 +110,14 @@ pub(super) fn remove(state: &mut State, context: &Context<'_>, id: &str) -> Answ
     Ok(Reply::ok(&summary))
 }
 
-/// Refuses to cut off ports that have floating IPs through this router.
+/// Returns an error if ports have floating IPs through this interface.
 fn check_floating(state: &State, id: &str, summary: &Value) -> Result<(), Reply> {
     let subnet = summary.get("subnet_id").and_then(Value::as_str).unwrap_or_default();
-    let needs =
-        state.table(Kind::FloatingIp).filter(|floating| text(floating, "router_id") == id).any(|floating| {
-            let port = state.find(Kind::Port, text(floating, "port_id"));
+    let needs = state
+        .table(ResourceKind::FloatingIp)
+        .filter(|floating| text(floating, "router_id") == id)
+        .any(|floating| {
+            let port = state.find(ResourceKind::Port, text(floating, "port_id"));
             let mut fixed = port.into_iter().flat_map(|port| list(port, "fixed_ips"));
             fixed.any(|fixed| fixed.get("subnet_id").and_then(Value::as_str) == Some(subnet))
         });

@@ -5,14 +5,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::resource::{check_quota, draft, find_own, reply, stamp};
-use super::{Kind, bad_request, conflict};
+use super::{ResourceKind, bad_request, conflict};
 use crate::address::Network;
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, object, set, text, touch};
 use crate::state::State;
 
-/// A rule nobody has wishes for.
+/// Returns the defaults of a rule.
 fn defaults() -> Value {
     json!({
         "ethertype": "IPv4", "protocol": null, "port_range_min": null, "port_range_max": null,
@@ -20,7 +20,7 @@ fn defaults() -> Value {
     })
 }
 
-/// What makes two rules the same rule.
+/// Attributes that identify a rule: two rules with the same values are duplicates.
 const IDENTITY: [&str; 8] = [
     "security_group_id",
     "direction",
@@ -33,42 +33,42 @@ const IDENTITY: [&str; 8] = [
 ];
 
 /// `POST /security-group-rules`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
+pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
     let required = ["security_group_id", "direction"];
-    let mut rule = draft(context, Kind::SecurityGroupRule, defaults(), &required)?;
+    let mut rule = draft(context, ResourceKind::SecurityGroupRule, defaults(), &required)?;
     check_words(&mut rule)?;
     check_ports(&rule)?;
     let group = text(&rule, "security_group_id").to_owned();
-    find_own(state, context, Kind::SecurityGroup, &group, "update")
-        .map_err(|_| Kind::SecurityGroup.missing(&group))?;
+    find_own(state, context, ResourceKind::SecurityGroup, &group, "update")
+        .map_err(|_| ResourceKind::SecurityGroup.missing(&group))?;
     let remote = text(&rule, "remote_group_id");
-    if !remote.is_empty() && state.find(Kind::SecurityGroup, remote).is_none() {
-        return Err(Kind::SecurityGroup.missing(remote));
+    if !remote.is_empty() && state.find(ResourceKind::SecurityGroup, remote).is_none() {
+        return Err(ResourceKind::SecurityGroup.missing(remote));
     }
     set_prefix(&mut rule)?;
     let same = |held: &&Object| IDENTITY.iter().all(|key| held.get(*key) == rule.get(*key));
-    if let Some(held) = state.table(Kind::SecurityGroupRule).find(same) {
+    if let Some(held) = state.table(ResourceKind::SecurityGroupRule).find(same) {
         let words = format!("Security group rule already exists. Rule id is {}.", text(held, "id"));
         return Err(conflict("SecurityGroupRuleExists", &words));
     }
     let project = text(&rule, "project_id").to_owned();
-    check_quota(state, Kind::SecurityGroupRule, &project)?;
+    check_quota(state, ResourceKind::SecurityGroupRule, &project)?;
     let id = text(&rule, "id").to_owned();
-    state.insert(Kind::SecurityGroupRule, rule);
-    if let Some(group) = state.find_mut(Kind::SecurityGroup, &group) {
+    state.insert(ResourceKind::SecurityGroupRule, rule);
+    if let Some(group) = state.find_mut(ResourceKind::SecurityGroup, &group) {
         touch(group, context.now);
     }
-    reply(state, Kind::SecurityGroupRule, &id, StatusCode::CREATED)
+    reply(state, ResourceKind::SecurityGroupRule, &id, StatusCode::CREATED)
 }
 
-/// Puts a rule in place that needs no checks.
-pub(super) fn insert(state: &mut State, wishes: Object, project: &str, now: Timestamp) {
+/// Inserts a rule that needs no checks.
+pub(super) fn insert(state: &mut State, attributes: Object, project: &str, now: Timestamp) {
     let mut rule = object(defaults());
-    rule.extend(wishes);
+    rule.extend(attributes);
     set(&mut rule, "normalized_cidr", Value::Null);
     set(&mut rule, "description", Value::Null);
     stamp(&mut rule, project, now);
-    state.insert(Kind::SecurityGroupRule, rule);
+    state.insert(ResourceKind::SecurityGroupRule, rule);
 }
 
 fn check_words(rule: &mut Object) -> Result<(), Reply> {
@@ -86,7 +86,7 @@ fn check_words(rule: &mut Object) -> Result<(), Reply> {
         return Err(bad_request("SecurityGroupRuleInvalidEtherType", &words));
     };
     set(rule, "ethertype", known);
-    // Numbers and `any` are other spellings of the names.
+    // Numbers and `any` are other spellings of the protocols' names.
     let protocol = match rule.get("protocol") {
         Some(Value::Number(number)) => Some(number.to_string()),
         Some(Value::String(name)) => Some(name.to_lowercase()),

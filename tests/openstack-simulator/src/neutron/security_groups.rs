@@ -5,9 +5,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::resource::{apply, changes, check_quota, draft, reply, stamp};
-use super::{Kind, conflict, security_group_rules};
+use super::{ResourceKind, conflict, security_group_rules};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, list, object, set, text};
 use crate::state::State;
 
@@ -15,32 +15,32 @@ fn defaults() -> Value {
     json!({"name": "", "description": "", "stateful": true, "shared": false})
 }
 
-/// The project's group called `default`.
+/// Returns the project's group called `default`.
 pub(crate) fn default_of<'a>(state: &'a State, project: &str) -> Option<&'a str> {
-    let mut groups = state.table(Kind::SecurityGroup);
+    let mut groups = state.table(ResourceKind::SecurityGroup);
     let group =
         groups.find(|group| text(group, "project_id") == project && text(group, "name") == "default")?;
     Some(text(group, "id"))
 }
 
 /// `POST /security-groups`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
-    let group = draft(context, Kind::SecurityGroup, defaults(), &[])?;
+pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+    let group = draft(context, ResourceKind::SecurityGroup, defaults(), &[])?;
     let project = text(&group, "project_id").to_owned();
     if text(&group, "name") == "default" {
         return Err(conflict("SecurityGroupDefaultAlreadyExists", "Default security group already exists."));
     }
-    check_quota(state, Kind::SecurityGroup, &project)?;
+    check_quota(state, ResourceKind::SecurityGroup, &project)?;
     let id = insert(state, group, context.now);
-    reply(state, Kind::SecurityGroup, &id, StatusCode::CREATED)
+    reply(state, ResourceKind::SecurityGroup, &id, StatusCode::CREATED)
 }
 
-/// Puts the group in place, with the rules that every group begins with: all may leave.
+/// Inserts the group, with the initial rules of every group: all egress traffic is allowed.
 fn insert(state: &mut State, mut group: Object, now: Timestamp) -> String {
     set(&mut group, "revision_number", 1);
     let id = text(&group, "id").to_owned();
     let project = text(&group, "project_id").to_owned();
-    state.insert(Kind::SecurityGroup, group);
+    state.insert(ResourceKind::SecurityGroup, group);
     for ethertype in ["IPv4", "IPv6"] {
         let rule = json!({"security_group_id": id, "direction": "egress", "ethertype": ethertype});
         security_group_rules::insert(state, object(rule), &project, now);
@@ -48,7 +48,7 @@ fn insert(state: &mut State, mut group: Object, now: Timestamp) -> String {
     id
 }
 
-/// Makes the default group of a project: its members may reach each other.
+/// Creates the default group of a project: its members may reach each other.
 pub(crate) fn make_default(state: &mut State, project: &str, now: Timestamp) -> String {
     let mut group = object(defaults());
     set(&mut group, "name", "default");
@@ -65,25 +65,26 @@ pub(crate) fn make_default(state: &mut State, project: &str, now: Timestamp) -> 
 }
 
 /// `PUT /security-groups/{id}`.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
-    let changes = changes(state, context, Kind::SecurityGroup, id, &["name", "description", "stateful"])?;
-    apply(state, context, Kind::SecurityGroup, id, changes)
+pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+    let changes =
+        changes(state, context, ResourceKind::SecurityGroup, id, &["name", "description", "stateful"])?;
+    apply(state, context, ResourceKind::SecurityGroup, id, changes)
 }
 
-/// Deletes the group with its rules and the rules that let it in elsewhere, unless a port has it.
+/// Deletes the group, its rules and the rules of other groups that refer to it, unless a port uses it.
 pub(super) fn delete(state: &mut State, id: &str, context: &Context<'_>) -> Result<(), Reply> {
     let has = |port: &Object| list(port, "security_groups").iter().any(|group| group.as_str() == Some(id));
-    if state.table(Kind::Port).any(has) {
+    if state.table(ResourceKind::Port).any(has) {
         return Err(conflict("SecurityGroupInUse", &format!("Security Group {id} in use.")));
     }
     let is_default =
-        state.find(Kind::SecurityGroup, id).is_some_and(|group| text(group, "name") == "default");
+        state.find(ResourceKind::SecurityGroup, id).is_some_and(|group| text(group, "name") == "default");
     if is_default && !context.caller.admin {
         let words = "Insufficient rights for removing default security group.";
         return Err(conflict("SecurityGroupCannotRemoveDefault", words));
     }
-    state.remove(Kind::SecurityGroup, id);
-    if let Some(rules) = state.network.get_mut(&Kind::SecurityGroupRule) {
+    state.remove(ResourceKind::SecurityGroup, id);
+    if let Some(rules) = state.network.get_mut(&ResourceKind::SecurityGroupRule) {
         rules.retain(|_, rule| text(rule, "security_group_id") != id && text(rule, "remote_group_id") != id);
     }
     Ok(())

@@ -6,14 +6,14 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::resource::{apply, changes, check_quota, draft, find_own, reply};
-use super::{Kind, bad_request, conflict};
+use super::{ResourceKind, bad_request, conflict};
 use crate::address::Network;
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, list, set, text, touch};
 use crate::state::State;
 
-/// A subnet nobody has wishes for.
+/// Returns the defaults of a subnet.
 fn defaults() -> Value {
     json!({
         "name": "", "description": "", "enable_dhcp": true, "subnetpool_id": null, "ipv6_ra_mode": null,
@@ -27,20 +27,20 @@ fn invalid(words: &str) -> Reply {
 }
 
 /// `POST /subnets`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
-    let mut subnet = draft(context, Kind::Subnet, defaults(), &["network_id", "ip_version"])?;
+pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+    let mut subnet = draft(context, ResourceKind::Subnet, defaults(), &["network_id", "ip_version"])?;
     let network = text(&subnet, "network_id").to_owned();
-    find_own(state, context, Kind::Network, &network, "create_subnet_on")
-        .map_err(|_| Kind::Network.missing(&network))?;
+    find_own(state, context, ResourceKind::Network, &network, "create_subnet_on")
+        .map_err(|_| ResourceKind::Network.missing(&network))?;
     let range = check_range(state, &subnet, &network)?;
-    check_quota(state, Kind::Subnet, text(&subnet, "project_id"))?;
+    check_quota(state, ResourceKind::Subnet, text(&subnet, "project_id"))?;
     complete(&mut subnet, &range)?;
     let id = text(&subnet, "id").to_owned();
-    state.insert(Kind::Subnet, subnet);
-    if let Some(network) = state.find_mut(Kind::Network, &network) {
+    state.insert(ResourceKind::Subnet, subnet);
+    if let Some(network) = state.find_mut(ResourceKind::Network, &network) {
         touch(network, context.now);
     }
-    reply(state, Kind::Subnet, &id, StatusCode::CREATED)
+    reply(state, ResourceKind::Subnet, &id, StatusCode::CREATED)
 }
 
 fn check_range(state: &State, subnet: &Object, network: &str) -> Result<Network, Reply> {
@@ -53,7 +53,7 @@ fn check_range(state: &State, subnet: &Object, network: &str) -> Result<Network,
             subnet["ip_version"]
         )));
     }
-    let mut siblings = state.table(Kind::Subnet).filter(|other| text(other, "network_id") == network);
+    let mut siblings = state.table(ResourceKind::Subnet).filter(|other| text(other, "network_id") == network);
     let overlaps =
         |other: &Object| Network::parse(text(other, "cidr")).is_some_and(|other| range.overlaps(&other));
     if siblings.any(overlaps) {
@@ -65,15 +65,15 @@ fn check_range(state: &State, subnet: &Object, network: &str) -> Result<Network,
     Ok(range)
 }
 
-/// Fills in the gateway and the pools.
+/// Adds the gateway and the pools.
 pub(super) fn complete(subnet: &mut Object, range: &Network) -> Result<(), Reply> {
     let gateway = match subnet.get("gateway_ip") {
         Some(Value::Null) => None,
-        Some(Value::String(wanted)) if !wanted.is_empty() => {
-            let parsed: Result<IpAddr, _> = wanted.parse();
+        Some(Value::String(requested)) if !requested.is_empty() => {
+            let parsed: Result<IpAddr, _> = requested.parse();
             Some(parsed.map_err(|_| {
                 let words =
-                    format!("Invalid input for gateway_ip. Reason: '{wanted}' is not a valid IP address.");
+                    format!("Invalid input for gateway_ip. Reason: '{requested}' is not a valid IP address.");
                 bad_request("HTTPBadRequest", &words)
             })?)
         }
@@ -120,7 +120,7 @@ fn check_pools(subnet: &Object, range: &Network) -> Result<(), Reply> {
 }
 
 /// `PUT /subnets/{id}`.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
     let allowed = [
         "name",
         "description",
@@ -131,13 +131,13 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answ
         "dns_nameservers",
         "service_types",
     ];
-    let changes = changes(state, context, Kind::Subnet, id, &allowed)?;
-    apply(state, context, Kind::Subnet, id, changes)
+    let changes = changes(state, context, ResourceKind::Subnet, id, &allowed)?;
+    apply(state, context, ResourceKind::Subnet, id, changes)
 }
 
 /// Deletes the subnet, unless a port has an address of it.
 pub(super) fn delete(state: &mut State, id: &str, context: &Context<'_>) -> Result<(), Reply> {
-    let mut addresses = state.table(Kind::Port).flat_map(|port| list(port, "fixed_ips"));
+    let mut addresses = state.table(ResourceKind::Port).flat_map(|port| list(port, "fixed_ips"));
     let in_use = addresses.any(|fixed| fixed.get("subnet_id").and_then(Value::as_str) == Some(id));
     drop(addresses);
     if in_use {
@@ -146,8 +146,8 @@ pub(super) fn delete(state: &mut State, id: &str, context: &Context<'_>) -> Resu
         );
         return Err(conflict("SubnetInUse", &words));
     }
-    let removed = state.remove(Kind::Subnet, id).unwrap_or_default();
-    if let Some(network) = state.find_mut(Kind::Network, text(&removed, "network_id")) {
+    let removed = state.remove(ResourceKind::Subnet, id).unwrap_or_default();
+    if let Some(network) = state.find_mut(ResourceKind::Network, text(&removed, "network_id")) {
         touch(network, context.now);
     }
     Ok(())

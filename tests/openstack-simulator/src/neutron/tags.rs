@@ -1,24 +1,24 @@
-//! Tags of network objects.
+//! Tags of network resources.
 
 use http::{Method, StatusCode};
 use serde_json::json;
 
 use super::resource::find_own;
-use super::{Kind, bad_request, no_such_page, refusal};
+use super::{ResourceKind, bad_request, no_such_page, refusal};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{set, texts, touch};
 use crate::state::State;
 
-/// Everything under `/{kind}/{id}/tags`.
+/// Handles everything under `/{kind}/{id}/tags`.
 pub(super) fn handle(
     state: &mut State,
     context: &Context<'_>,
-    kind: Kind,
+    kind: ResourceKind,
     id: &str,
     path: &[&str],
-) -> Answer {
-    if kind == Kind::SecurityGroupRule {
+) -> HandlerResult {
+    if kind == ResourceKind::SecurityGroupRule {
         return Err(no_such_page());
     }
     let mut tags = texts(find_own(state, context, kind, id, "update")?, "tags");
@@ -33,14 +33,14 @@ pub(super) fn handle(
     Ok(reply)
 }
 
-/// Reads or changes tags as the call says.
-fn edit(tags: &mut Vec<String>, context: &Context<'_>, path: &[&str]) -> Answer {
+/// Reads or changes the tags.
+fn edit(tags: &mut Vec<String>, context: &Context<'_>, path: &[&str]) -> HandlerResult {
     let missing =
         |tag: &str| refusal(StatusCode::NOT_FOUND, "TagNotFound", &format!("Tag {tag} could not be found."));
     match (&context.request.method, path) {
         (&Method::GET, []) => Ok(Reply::ok(&json!({"tags": tags}))),
         (&Method::PUT, []) => {
-            *tags = wanted(context)?;
+            *tags = requested(context)?;
             Ok(Reply::ok(&json!({"tags": tags})))
         }
         (&Method::DELETE, []) => {
@@ -63,7 +63,7 @@ fn edit(tags: &mut Vec<String>, context: &Context<'_>, path: &[&str]) -> Answer 
     }
 }
 
-fn wanted(context: &Context<'_>) -> Result<Vec<String>, Reply> {
+fn requested(context: &Context<'_>) -> Result<Vec<String>, Reply> {
     let body = context.whole_body();
     if !body.contains_key("tags") {
         return Err(bad_request("HTTPBadRequest", "Invalid tags body."));

@@ -7,15 +7,15 @@ use super::model::{Server, Task, VmState};
 use super::servers::{begin, find, find_mut};
 use super::{bad_request, conflict, refusal, view};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, object, set, text};
 use crate::state::State;
 
 /// The last lines that the fake driver's guests print.
 const CONSOLE: &str = "FAKE CONSOLE OUTPUT\nANOTHER\nLAST LINE";
 
-/// Does the action.
-pub(super) fn handle(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+/// Executes the action.
+pub(super) fn handle(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
     find(state, context, id)?;
     let body = context.whole_body();
     let Some((name, details)) = body.into_iter().next() else {
@@ -32,7 +32,7 @@ pub(super) fn handle(state: &mut State, context: &Context<'_>, id: &str) -> Answ
     }
 }
 
-/// Refuses an action that the server's state does not allow, for Nova's reasons in Nova's order.
+/// Returns an error if the server's state does not allow the action, with Nova's messages in Nova's order.
 fn check(
     server: &Server,
     context: &Context<'_>,
@@ -52,7 +52,7 @@ fn check(
     Ok(())
 }
 
-/// Refuses an action on a server that never ran.
+/// Returns an error for an action on a server that never ran.
 fn check_launched(server: &Server, action: &str) -> Result<(), Reply> {
     match server.launched {
         Some(_) => Ok(()),
@@ -60,7 +60,7 @@ fn check_launched(server: &Server, action: &str) -> Result<(), Reply> {
     }
 }
 
-fn reboot(state: &mut State, context: &Context<'_>, id: &str, details: &Object) -> Answer {
+fn reboot(state: &mut State, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
     let kind = text(details, "type");
     let task = match kind {
         "SOFT" | "Soft" | "soft" => Task::Reboot,
@@ -85,7 +85,7 @@ fn reboot(state: &mut State, context: &Context<'_>, id: &str, details: &Object) 
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
-fn power(state: &mut State, context: &Context<'_>, id: &str, task: Task) -> Answer {
+fn power(state: &mut State, context: &Context<'_>, id: &str, task: Task) -> HandlerResult {
     let server = find_mut(state, context, id)?;
     if server.host.is_none() {
         return Err(conflict(&format!("Instance {id} is not ready")));
@@ -101,7 +101,7 @@ fn power(state: &mut State, context: &Context<'_>, id: &str, task: Task) -> Answ
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
-fn rebuild(state: &mut State, context: &Context<'_>, id: &str, details: &Object) -> Answer {
+fn rebuild(state: &mut State, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
     let image = text(details, "imageRef").to_owned();
     if uuid::Uuid::parse_str(&image).is_err() {
         let message =
@@ -116,7 +116,7 @@ fn rebuild(state: &mut State, context: &Context<'_>, id: &str, details: &Object)
     check(server, context, "rebuild", &states, &[])?;
     check_launched(server, "rebuild")?;
     if server.image.is_none() && context.microversion < 93 {
-        // Only 2.93 learned to write a new image onto the volume a server was booted from.
+        // Only 2.93 and later can write a new image onto the volume from which a server was booted.
         return Err(bad_request("Unable to rebuild with a different image for a volume-backed server."));
     }
     change(server, details, &image, context.microversion);
@@ -131,7 +131,7 @@ fn rebuild(state: &mut State, context: &Context<'_>, id: &str, details: &Object)
     Ok(Reply::json(StatusCode::ACCEPTED, &json!({"server": view})))
 }
 
-/// What a rebuild changes at once: all but the disk.
+/// Applies the part of a rebuild that is immediate: everything but the disk.
 fn change(server: &mut Server, details: &Object, image: &str, microversion: u32) {
     if server.image.is_some() {
         server.image = Some(image.to_owned());
@@ -152,13 +152,13 @@ fn change(server: &mut Server, details: &Object, image: &str, microversion: u32)
     }
 }
 
-/// For admins: the state becomes what they say, whatever goes on.
-fn reset(state: &mut State, context: &Context<'_>, id: &str, details: &Object) -> Answer {
+/// Sets the state that an admin requests, even during a task.
+fn reset(state: &mut State, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
     if !context.caller.admin {
         let message = "Policy doesn't allow os_compute_api:os-admin-actions:reset_state to be performed.";
         return Err(refusal(StatusCode::FORBIDDEN, message));
     }
-    let wanted = match text(details, "state") {
+    let requested = match text(details, "state") {
         "active" => VmState::Active,
         "error" => VmState::Error,
         other => {
@@ -169,24 +169,24 @@ fn reset(state: &mut State, context: &Context<'_>, id: &str, details: &Object) -
         }
     };
     let server = find_mut(state, context, id)?;
-    server.vm_state = wanted;
+    server.vm_state = requested;
     server.pending = None;
     server.fault = None;
     server.updated = context.now;
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
-fn console(state: &State, context: &Context<'_>, id: &str, details: &Object) -> Answer {
+fn console(state: &State, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
     let server = find(state, context, id)?;
     if server.host.is_none() || server.launched.is_none() {
         return Err(conflict(&format!("Instance {id} is not ready")));
     }
     let lines: Vec<&str> = CONSOLE.lines().collect();
-    let wanted = details.get("length").and_then(|length| match length {
+    let requested = details.get("length").and_then(|length| match length {
         Value::String(text) => text.parse().ok(),
         other => other.as_u64().and_then(|length| usize::try_from(length).ok()),
     });
-    let skipped = wanted.map_or(0, |wanted: usize| lines.len().saturating_sub(wanted));
+    let skipped = requested.map_or(0, |requested: usize| lines.len().saturating_sub(requested));
     let output = lines.get(skipped..).unwrap_or_default().join("\n");
     Ok(Reply::ok(&json!({"output": output})))
 }

@@ -1,18 +1,18 @@
-//! The ports and the volumes of a server.
+//! Ports and volumes of a server.
 
 use serde_json::{Value, json};
 
 use super::servers::find;
 use crate::context::Context;
-use crate::http::{Answer, Reply};
-use crate::neutron::Kind;
+use crate::http::{HandlerResult, Reply};
+use crate::neutron::ResourceKind;
 use crate::object::{Object, set, text};
 use crate::state::State;
 
 /// `GET /servers/{id}/os-interface`.
-pub(super) fn interfaces(state: &State, context: &Context<'_>, id: &str) -> Answer {
+pub(super) fn interfaces(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
     find(state, context, id)?;
-    let ports = state.table(Kind::Port).filter(|port| text(port, "device_id") == id);
+    let ports = state.table(ResourceKind::Port).filter(|port| text(port, "device_id") == id);
     let views: Vec<Object> = ports
         .map(|port| {
             let mut view = Object::new();
@@ -31,7 +31,7 @@ pub(super) fn interfaces(state: &State, context: &Context<'_>, id: &str) -> Answ
 }
 
 /// `GET /servers/{id}/os-volume_attachments`.
-pub(super) fn volumes(state: &State, context: &Context<'_>, id: &str) -> Answer {
+pub(super) fn volumes(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
     let server = find(state, context, id)?;
     let views: Vec<Object> = server
         .attachments

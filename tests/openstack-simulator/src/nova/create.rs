@@ -9,20 +9,20 @@ use super::labels::check_tags;
 use super::model::{Flavor, Pending, Server, Task, VmState};
 use super::{bad_request, placement, quotas, servers, view};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
-use crate::neutron::Kind;
+use crate::http::{HandlerResult, Reply};
+use crate::neutron::ResourceKind;
 use crate::object::{Object, list, new_id, text, texts};
 use crate::state::State;
 
 mod disks;
 mod networks;
 
-/// A password such as Nova makes up; nothing can log in with it.
+/// Returns a password like Nova's; it gives no access.
 pub(super) fn password() -> String {
     new_id().replace('-', "").chars().take(12).collect()
 }
 
-/// Refuses a body that does not fit Nova's schema.
+/// Returns an error if the body does not fit Nova's schema.
 fn check_schema(context: &Context<'_>, body: &Object) -> Result<(), Reply> {
     let networks = context.microversion >= 37;
     let required = [("name", true), ("flavorRef", true), ("networks", networks)];
@@ -57,12 +57,12 @@ fn check_schema(context: &Context<'_>, body: &Object) -> Result<(), Reply> {
 }
 
 fn flavor(state: &State, body: &Object) -> Result<Flavor, Reply> {
-    let wanted = match body.get("flavorRef") {
+    let requested = match body.get("flavorRef") {
         Some(Value::Number(number)) => number.to_string(),
         _ => text(body, "flavorRef").to_owned(),
     };
-    // Clients send links too.
-    let id = wanted.rsplit('/').next().unwrap_or_default();
+    // Clients send links, too.
+    let id = requested.rsplit('/').next().unwrap_or_default();
     let found = state.flavors.iter().find(|flavor| flavor.id == id);
     found.cloned().ok_or_else(|| bad_request(&format!("Flavor {id} could not be found.")))
 }
@@ -102,7 +102,7 @@ fn group(state: &State, context: &Context<'_>) -> Result<Option<String>, Reply> 
     Ok(Some(group.to_owned()))
 }
 
-/// The names of the security groups in the body, with those ids that ports need.
+/// Returns the names of the security groups in the body, with the ids for its ports.
 fn security_groups(
     state: &State,
     context: &Context<'_>,
@@ -112,8 +112,10 @@ fn security_groups(
     let names: Vec<&str> =
         list(body, "security_groups").iter().filter_map(|group| group.get("name")?.as_str()).collect();
     let names = if names.is_empty() { vec!["default"] } else { names };
-    let groups: Vec<&Object> =
-        state.table(Kind::SecurityGroup).filter(|group| text(group, "project_id") == project).collect();
+    let groups: Vec<&Object> = state
+        .table(ResourceKind::SecurityGroup)
+        .filter(|group| text(group, "project_id") == project)
+        .collect();
     names
         .into_iter()
         .map(|name| {
@@ -126,16 +128,16 @@ fn security_groups(
         .collect()
 }
 
-/// Creates a server. Everything is checked before anything is made.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
+/// Creates a server. All checks run before any change.
+pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
     let body = context.body("server").ok_or_else(|| {
         bad_request("Invalid input for field/attribute None. Value: {}. 'server' is a required property")
     })?;
     check_schema(context, &body)?;
     let flavor = flavor(state, &body)?;
     let groups = security_groups(state, context, &body)?;
-    let disks = disks::wanted(state, context, &body)?;
-    let nics = networks::wanted(state, context, &body)?;
+    let disks = disks::requested(state, context, &body)?;
+    let nics = networks::requested(state, context, &body)?;
     let zone = zone(&body)?;
     let mut server = draft(state, context, &body, flavor)?;
     server.image = disks.image.clone();
@@ -164,7 +166,7 @@ pub(super) fn create(state: &mut State, context: &Context<'_>) -> Answer {
     Ok(reply)
 }
 
-/// The call is accepted by now, so what went wrong shows in the server. Deleting it cleans up.
+/// Puts the server into an error state: the call is already accepted. Deleting the server cleans up.
 fn abort(server: &mut Server) {
     let message = format!(
         "Build of instance {} aborted: Failed to allocate the network(s) or volume(s), not rescheduling.",
@@ -175,20 +177,21 @@ fn abort(server: &mut Server) {
     }
 }
 
-/// Never placed, it holds no ports and no volumes, and fails sooner than others boot.
+/// Lets the server fail before it is placed: it has no ports and no volumes, and fails sooner than others
+/// boot.
 fn doom(server: &mut Server, context: &Context<'_>, message: &str) {
     let failure = Some(message.to_owned());
     let until = context.after(context.options.build_time / 2);
     server.pending = Some(Pending { task: Task::Build, began: context.now, until, failure });
 }
 
-/// The metadata in the body.
+/// Returns the metadata in the body.
 fn metadata(body: &Object) -> BTreeMap<String, String> {
     let metadata = body.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     metadata.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))).collect()
 }
 
-/// The tags in the body, each once.
+/// Returns the distinct tags in the body.
 fn tags(body: &Object) -> Vec<String> {
     let mut tags = texts(body, "tags");
     tags.sort();
@@ -196,7 +199,7 @@ fn tags(body: &Object) -> Vec<String> {
     tags
 }
 
-/// Clients send it as a flag and as a word.
+/// Returns the flag, which clients send as a boolean or as a text.
 fn config_drive(body: &Object) -> bool {
     let drive = body.get("config_drive");
     drive == Some(&json!(true))

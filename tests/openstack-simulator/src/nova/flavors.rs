@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::model::Flavor;
 use super::{bad_request, not_found};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::state::State;
 
 fn links(context: &Context<'_>, id: &str) -> Value {
@@ -44,7 +44,7 @@ fn view(flavor: &Flavor, context: &Context<'_>, detail: bool) -> Value {
 }
 
 /// `GET /flavors` and `GET /flavors/detail`.
-pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> Answer {
+pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> HandlerResult {
     let query = &context.request.query;
     let start = match query.get("marker") {
         None => 0,
@@ -67,14 +67,14 @@ fn find<'a>(state: &'a State, id: &str) -> Result<&'a Flavor, Reply> {
     flavor.ok_or_else(|| not_found(&format!("Flavor {id} could not be found.")))
 }
 
-/// `GET /flavors/{id}/os-extra_specs`: no flavor has any.
-pub(super) fn extra_specs(state: &State, id: &str) -> Answer {
+/// `GET /flavors/{id}/os-extra_specs`: no flavor has extra specs.
+pub(super) fn extra_specs(state: &State, id: &str) -> HandlerResult {
     find(state, id)?;
     Ok(Reply::ok(&json!({"extra_specs": {}})))
 }
 
 /// `GET /flavors/{id}`.
-pub(super) fn get(state: &State, context: &Context<'_>, id: &str) -> Answer {
+pub(super) fn get(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
     let flavor = find(state, id)?;
     Ok(Reply::ok(&json!({"flavor": view(flavor, context, true)})))
 }

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::model::ServerGroup;
 use super::{bad_request, no_such_page, not_found, refusal};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{new_id, text, texts};
 use crate::state::State;
 
 const POLICIES: [&str; 4] = ["anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"];
 
-/// Answers everything under `/os-server-groups`.
-pub(super) fn handle(state: &mut State, context: &Context<'_>, path: &[&str]) -> Answer {
+/// Handles everything under `/os-server-groups`.
+pub(super) fn handle(state: &mut State, context: &Context<'_>, path: &[&str]) -> HandlerResult {
     match (&context.request.method, path) {
         (&Method::GET, []) => Ok(list(state, context)),
         (&Method::POST, []) => create(state, context),
@@ -67,7 +67,7 @@ fn list(state: &State, context: &Context<'_>) -> Reply {
     Reply::ok(&json!({"server_groups": views}))
 }
 
-fn create(state: &mut State, context: &Context<'_>) -> Answer {
+fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
     let body = context.body("server_group");
     let body = body.ok_or_else(|| bad_request("Invalid input for field/attribute server_group."))?;
     let policy = if context.microversion >= 64 {

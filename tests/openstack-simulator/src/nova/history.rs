@@ -1,15 +1,15 @@
-//! The actions done to a server, newest first.
+//! Instance actions of a server, newest first.
 
 use serde_json::{Value, json};
 
 use super::model::{Action, Server};
 use super::{bad_request, not_found, servers, view};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, microseconds, set};
 use crate::state::State;
 
-/// The server, also when it is deleted: 2.21 made its history outlive it.
+/// Returns the server, even if it is deleted: since 2.21 the history outlives the server.
 fn find<'a>(state: &'a State, context: &Context<'_>, id: &str) -> Result<&'a Server, Reply> {
     let remembered = state.servers.get(id).filter(|server| context.caller.owns(&server.project_id));
     match remembered.filter(|_| context.microversion >= 21) {
@@ -34,7 +34,7 @@ fn brief(server: &Server, action: &Action, context: &Context<'_>) -> Object {
 }
 
 /// `GET /servers/{id}/os-instance-actions`.
-pub(super) fn list(state: &State, context: &Context<'_>, id: &str) -> Answer {
+pub(super) fn list(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
     let server = find(state, context, id)?;
     let query = &context.request.query;
     let mut actions: Vec<&Action> = server.actions.iter().rev().collect();
@@ -54,7 +54,7 @@ pub(super) fn list(state: &State, context: &Context<'_>, id: &str) -> Answer {
 }
 
 /// `GET /servers/{id}/os-instance-actions/{request_id}`.
-pub(super) fn get(state: &State, context: &Context<'_>, id: &str, request_id: &str) -> Answer {
+pub(super) fn get(state: &State, context: &Context<'_>, id: &str, request_id: &str) -> HandlerResult {
     let server = find(state, context, id)?;
     let action = server.actions.iter().find(|action| action.request_id == request_id);
     let action = action.ok_or_else(|| not_found(&format!("Action {request_id} not found")))?;

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::model::KeyPair;
 use super::{bad_request, conflict, no_such_page, not_found, refusal};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{microseconds, text};
 use crate::state::State;
 
-/// Answers everything under `/os-keypairs`.
-pub(super) fn handle(state: &mut State, context: &Context<'_>, path: &[&str]) -> Answer {
+/// Handles everything under `/os-keypairs`.
+pub(super) fn handle(state: &mut State, context: &Context<'_>, path: &[&str]) -> HandlerResult {
     match (&context.request.method, path) {
         (&Method::GET, []) => Ok(list(state, context)),
         (&Method::POST, []) => create(state, context),
@@ -41,7 +41,7 @@ fn list(state: &State, context: &Context<'_>) -> Reply {
     Reply::ok(&json!({"keypairs": views}))
 }
 
-fn get(state: &State, context: &Context<'_>, name: &str) -> Answer {
+fn get(state: &State, context: &Context<'_>, name: &str) -> HandlerResult {
     let pair = find(state, context, name)?;
     let mut view = view(pair, context);
     if let Some(fields) = view.as_object_mut() {
@@ -58,7 +58,7 @@ fn get(state: &State, context: &Context<'_>, name: &str) -> Answer {
     Ok(Reply::ok(&json!({"keypair": view})))
 }
 
-/// A fingerprint: not MD5, but as stable and in its form.
+/// Returns a fingerprint: not MD5, but as stable and in the same format.
 fn fingerprint(key: &str) -> String {
     let mut bytes = [0_u8; 16];
     for (position, byte) in key.bytes().enumerate() {
@@ -69,7 +69,7 @@ fn fingerprint(key: &str) -> String {
     bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-fn create(state: &mut State, context: &Context<'_>) -> Answer {
+fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
     let body = context.body("keypair").ok_or_else(|| bad_request("Malformed request body"))?;
     let name = text(&body, "name").to_owned();
     if name.is_empty() {
@@ -102,12 +102,12 @@ fn create(state: &mut State, context: &Context<'_>) -> Answer {
         fields.insert("user_id".to_owned(), json!(pair.user_id));
     }
     state.key_pairs.push(pair);
-    // 2.2 made a create say 201.
+    // Since 2.2 a create returns 201.
     let status = if context.microversion >= 2 { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Reply::json(status, &json!({"keypair": view})))
 }
 
-fn delete(state: &mut State, context: &Context<'_>, name: &str) -> Answer {
+fn delete(state: &mut State, context: &Context<'_>, name: &str) -> HandlerResult {
     find(state, context, name)?;
     let user = &context.caller.user_id;
     state.key_pairs.retain(|pair| pair.name != name || pair.user_id != *user);

@@ -9,14 +9,14 @@ use super::model::Task;
 use super::servers::{find, find_mut};
 use super::{bad_request, conflict, no_such_page, not_found, refusal};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, texts};
 use crate::state::State;
 
-/// Nova's own limit.
+/// Nova's own limit of tags per server.
 const TAGS: usize = 50;
 
-/// Refuses tags that Nova's schema does.
+/// Returns an error for tags that Nova's schema refuses.
 pub(super) fn check_tags(tags: &[String]) -> Result<(), Reply> {
     for (position, tag) in tags.iter().enumerate() {
         if tag.contains([',', '/']) {
@@ -38,8 +38,8 @@ pub(super) fn check_tags(tags: &[String]) -> Result<(), Reply> {
     Ok(())
 }
 
-/// Everything under `/servers/{id}/tags`.
-pub(super) fn tags(state: &mut State, context: &Context<'_>, id: &str, path: &[&str]) -> Answer {
+/// Handles everything under `/servers/{id}/tags`.
+pub(super) fn tags(state: &mut State, context: &Context<'_>, id: &str, path: &[&str]) -> HandlerResult {
     if context.microversion < 26 {
         return Err(no_such_page());
     }
@@ -82,7 +82,7 @@ pub(super) fn tags(state: &mut State, context: &Context<'_>, id: &str, path: &[&
 fn pairs(body: &Object, key: &str) -> Result<Vec<(String, String)>, Reply> {
     let invalid =
         || bad_request(&format!("Invalid input for field/attribute {key}. '{key}' is a required property"));
-    let wanted = body.get(key).and_then(Value::as_object).ok_or_else(invalid)?;
+    let requested = body.get(key).and_then(Value::as_object).ok_or_else(invalid)?;
     let pair = |(key, value): (&String, &Value)| match value.as_str() {
         Some(value) => Ok((key.clone(), value.to_owned())),
         None => {
@@ -92,11 +92,11 @@ fn pairs(body: &Object, key: &str) -> Result<Vec<(String, String)>, Reply> {
             Err(bad_request(&message))
         }
     };
-    wanted.iter().map(pair).collect()
+    requested.iter().map(pair).collect()
 }
 
-/// Everything under `/servers/{id}/metadata`.
-pub(super) fn metadata(state: &mut State, context: &Context<'_>, id: &str, path: &[&str]) -> Answer {
+/// Handles everything under `/servers/{id}/metadata`.
+pub(super) fn metadata(state: &mut State, context: &Context<'_>, id: &str, path: &[&str]) -> HandlerResult {
     let server = find(state, context, id)?;
     let limit = state.quota(&server.project_id, "metadata_items");
     let mut metadata = server.metadata.clone();
@@ -118,8 +118,8 @@ pub(super) fn metadata(state: &mut State, context: &Context<'_>, id: &str, path:
     Ok(reply)
 }
 
-/// Reads or changes metadata as the call says.
-fn edit(metadata: &mut BTreeMap<String, String>, context: &Context<'_>, path: &[&str]) -> Answer {
+/// Reads or changes the metadata.
+fn edit(metadata: &mut BTreeMap<String, String>, context: &Context<'_>, path: &[&str]) -> HandlerResult {
     let body = context.whole_body();
     let missing = || not_found("Metadata item was not found");
     match (&context.request.method, path) {

@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use super::model::{Server, VmState};
 use super::{bad_request, view};
 use crate::context::Context;
-use crate::http::{Answer, Query, Reply};
-use crate::neutron::Kind;
+use crate::http::{HandlerResult, Query, Reply};
+use crate::neutron::ResourceKind;
 use crate::object::{list as items, set, text};
 use crate::pattern::Pattern;
 use crate::state::State;
 
-/// The most servers of one page.
+/// Largest number of servers on one page.
 const PAGE: usize = 1000;
 
-/// All the words that are a status; Nova answers 400 to any other.
+/// All status values; Nova returns 400 for any other.
 const STATUSES: [&str; 19] = [
     "ACTIVE",
     "BUILD",
@@ -38,20 +38,20 @@ const STATUSES: [&str; 19] = [
     "VERIFY_RESIZE",
 ];
 
-/// The filters of one list call.
+/// Filters of one list call.
 struct Filters<'a> {
     query: &'a Query,
     name: Option<Pattern>,
     statuses: Vec<String>,
     since: Option<Timestamp>,
     before: Option<Timestamp>,
-    /// Deleted servers, for admins who ask and for those who ask what changed.
+    /// Deleted servers, for admins who request them and for calls with `changes-since`.
     deleted: bool,
     all_projects: bool,
 }
 
 /// Lists servers, newest first.
-pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> Answer {
+pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> HandlerResult {
     let query = &context.request.query;
     let filters = filters(context)?;
     let mut servers: Vec<&Server> =
@@ -76,7 +76,7 @@ pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> Answer
             })
             .collect();
     let mut body = json!({"servers": views}).as_object().cloned().unwrap_or_default();
-    // Nova gives a next page whenever the page is full, even if nothing is left.
+    // Nova adds a next page whenever the page is full, even if no servers are left.
     let is_full = page.len() == limit && limit > 0;
     if let Some(last) = page.last().filter(|_| is_full) {
         let link =
@@ -129,7 +129,7 @@ fn filters<'a>(context: &'a Context<'_>) -> Result<Filters<'a>, Reply> {
 fn matches(state: &State, server: &Server, filters: &Filters<'_>, context: &Context<'_>) -> bool {
     let query = filters.query;
     let project = filters.all_projects || server.project_id == context.caller.project_id;
-    let equal = |key: &str, value: &str| query.get(key).is_none_or(|wanted| wanted == value);
+    let equal = |key: &str, value: &str| query.get(key).is_none_or(|requested| requested == value);
     project
         && (filters.deleted || server.vm_state != VmState::Deleted)
         && filters.since.is_none_or(|since| server.updated >= since)
@@ -148,10 +148,10 @@ fn matches(state: &State, server: &Server, filters: &Filters<'_>, context: &Cont
 
 fn matches_tags(server: &Server, query: &Query) -> bool {
     let check = |key: &str, all: bool| {
-        query.get(key).map(|wanted| {
-            let mut wanted = wanted.split(',');
+        query.get(key).map(|requested| {
+            let mut requested = requested.split(',');
             let has = |tag: &str| server.tags.iter().any(|held| held == tag);
-            if all { wanted.all(has) } else { wanted.any(has) }
+            if all { requested.all(has) } else { requested.any(has) }
         })
     };
     check("tags", true).unwrap_or(true)
@@ -160,11 +160,11 @@ fn matches_tags(server: &Server, query: &Query) -> bool {
         && !check("not-tags-any", false).unwrap_or(false)
 }
 
-/// `ip` and `ip6` are expressions on the fixed addresses.
+/// Matches the filters `ip` and `ip6`, which are expressions on the fixed addresses.
 fn matches_addresses(state: &State, server: &Server, query: &Query) -> bool {
-    let Some(wanted) = query.get("ip").or_else(|| query.get("ip6")) else { return true };
-    let Some(pattern) = Pattern::compile(wanted) else { return false };
-    let ports = state.table(Kind::Port).filter(|port| text(port, "device_id") == server.id);
+    let Some(requested) = query.get("ip").or_else(|| query.get("ip6")) else { return true };
+    let Some(pattern) = Pattern::compile(requested) else { return false };
+    let ports = state.table(ResourceKind::Port).filter(|port| text(port, "device_id") == server.id);
     let mut addresses = ports.flat_map(|port| items(port, "fixed_ips"));
     addresses.any(|fixed| {
         let address = fixed.get("ip_address").and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What Nova remembers.
+//! Data model of Nova.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(crate) struct Flavor {
     pub(crate) disk: i64,
 }
 
-/// A key pair. It belongs to a user, not to a project.
+/// A key pair, which belongs to a user, not to a project.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct KeyPair {
     pub(crate) id: u64,
@@ -37,7 +37,7 @@ pub(crate) struct ServerGroup {
     pub(crate) user_id: String,
 }
 
-/// What a server is when nothing is being done to it.
+/// State of a server without a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum VmState {
     Building,
@@ -48,7 +48,7 @@ pub(crate) enum VmState {
 }
 
 impl VmState {
-    /// As in `OS-EXT-STS:vm_state` and in refusals.
+    /// Returns the value in `OS-EXT-STS:vm_state` and in errors.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Building => "building",
@@ -60,7 +60,7 @@ impl VmState {
     }
 }
 
-/// What is being done to a server.
+/// Task of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Task {
     Build,
@@ -73,7 +73,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// The event that the compute service writes under the action.
+    /// Returns the event that the compute service records in the action.
     pub(crate) fn event(self) -> &'static str {
         match self {
             Self::Build => "compute__do_build_and_run_instance",
@@ -85,7 +85,7 @@ impl Task {
         }
     }
 
-    /// The action that users know it as.
+    /// Returns the action of the API that starts the task.
     pub(crate) fn action(self) -> &'static str {
         match self {
             Self::Build => "create",
@@ -98,17 +98,17 @@ impl Task {
     }
 }
 
-/// A task under way, and when it will be over.
+/// A task in progress, and the time at which it ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Pending {
     pub(crate) task: Task,
     pub(crate) began: Timestamp,
     pub(crate) until: Timestamp,
-    /// Why it will fail, if it will.
+    /// Reason for which it will fail, if it will.
     pub(crate) failure: Option<String>,
 }
 
-/// One entry of a server's history.
+/// One entry of a server's instance actions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Action {
     pub(crate) name: String,
@@ -121,14 +121,14 @@ pub(crate) struct Action {
     pub(crate) failed: bool,
 }
 
-/// What a server in ERROR says of itself.
+/// Error details of a server in ERROR.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Fault {
+pub(crate) struct ServerFault {
     pub(crate) message: String,
     pub(crate) created: Timestamp,
 }
 
-/// A volume in a server.
+/// A volume of a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Attachment {
     pub(crate) volume_id: String,
@@ -143,12 +143,12 @@ pub(crate) struct Attachment {
 pub(crate) struct Server {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// The name at creation, which renaming leaves alone.
+    /// The name at creation, which a rename does not change.
     pub(crate) hostname: String,
     pub(crate) description: Option<String>,
     pub(crate) project_id: String,
     pub(crate) user_id: String,
-    /// None if booted from a volume.
+    /// `None` if booted from a volume.
     pub(crate) image: Option<String>,
     pub(crate) flavor: Flavor,
     pub(crate) key_name: Option<String>,
@@ -161,11 +161,11 @@ pub(crate) struct Server {
     pub(crate) security_groups: Vec<String>,
     pub(crate) group: Option<String>,
     pub(crate) attachments: Vec<Attachment>,
-    /// Ports that Nova made itself, and will take away again.
+    /// Ports that Nova created itself, and will delete again.
     pub(crate) own_ports: BTreeSet<String>,
     pub(crate) vm_state: VmState,
     pub(crate) pending: Option<Pending>,
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<ServerFault>,
     pub(crate) actions: Vec<Action>,
     pub(crate) created: Timestamp,
     pub(crate) updated: Timestamp,
@@ -175,12 +175,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The task under way.
+    /// Returns the task in progress.
     pub(crate) fn task(&self) -> Option<Task> {
         self.pending.as_ref().map(|pending| pending.task)
     }
 
-    /// The one word that users look at.
+    /// Returns the status that users see.
     pub(crate) fn status(&self) -> &'static str {
         match (self.vm_state, self.task()) {
             (VmState::Deleted, _) => "DELETED",
@@ -194,7 +194,7 @@ impl Server {
         }
     }
 
-    /// `OS-EXT-STS:task_state`. A long task goes through several.
+    /// Returns `OS-EXT-STS:task_state`. A long task has several.
     pub(crate) fn task_state(&self, now: Timestamp) -> Option<&'static str> {
         let pending = self.pending.as_ref()?;
         let total = pending.until.duration_since(pending.began);
@@ -222,7 +222,7 @@ impl Server {
         })
     }
 
-    /// `OS-EXT-STS:power_state`: 1 is running, 4 is shut down, 0 is unknown.
+    /// Returns `OS-EXT-STS:power_state`: 1 is running, 4 is shut down, 0 is unknown.
     pub(crate) fn power_state(&self) -> u8 {
         match self.vm_state {
             VmState::Active => 1,
@@ -232,7 +232,7 @@ impl Server {
         }
     }
 
-    /// Whether it is still there for users.
+    /// Returns true if users can still see the server.
     pub(crate) fn exists(&self) -> bool {
         self.vm_state != VmState::Deleted
     }

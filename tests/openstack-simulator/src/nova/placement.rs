@@ -1,4 +1,4 @@
-//! The hosts, and which of them a server goes to.
+//! Hosts, and the placement of servers on them.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use crate::context::Context;
 use crate::http::Reply;
 use crate::state::State;
 
-/// The hosts and their availability zones.
+/// Hosts and their availability zones.
 const HOSTS: [(&str, &str); 3] = [("fake-1", "az1"), ("fake-2", "az1"), ("fake-3", "az2")];
 
-/// More memory than any host has: what makes `x1.impossible` so.
+/// More memory than any host has, in MiB: it makes the flavor `x1.impossible` impossible.
 const HOST_RAM: i64 = 1 << 21;
 
-/// Why there is no host, when placement has none with enough memory.
+/// Error if placement has no host with enough memory.
 const NO_MEMORY: &str = "No valid host was found. ";
 
-/// Why there is no host, when the scheduler's filters have refused all that placement had.
+/// Error if the scheduler's filters refused all hosts of placement.
 const NO_HOST: &str = "No valid host was found. There are not enough hosts available.";
 
-/// Whether there is such a zone. Nova also takes `zone:host`.
+/// Returns true if the zone exists. Nova also accepts `zone:host`.
 pub(super) fn zone_exists(zone: &str) -> bool {
     let name = zone.split(':').next().unwrap_or_default();
     HOSTS.iter().any(|(_, zone)| *zone == name)
@@ -37,7 +37,7 @@ pub(super) fn zones(_context: &Context<'_>) -> Reply {
     Reply::ok(&json!({"availabilityZoneInfo": zones}))
 }
 
-/// The host and zone for a new server, or why there is none.
+/// Returns the host and zone for a new server, or the error if there is none.
 pub(super) fn place(
     state: &State,
     ram: i64,
@@ -55,14 +55,14 @@ pub(super) fn place(
         "affinity" => used.is_empty() || used.contains(host),
         _ => true,
     };
-    let (zone, wanted) = match zone.map(|zone| zone.split_once(':').unwrap_or((zone, ""))) {
+    let (zone, requested) = match zone.map(|zone| zone.split_once(':').unwrap_or((zone, ""))) {
         Some((zone, host)) => (Some(zone), host),
         None => (None, ""),
     };
     let candidates = HOSTS.iter().filter(|(host, of)| {
-        zone.is_none_or(|zone| zone == *of) && (wanted.is_empty() || wanted == *host) && fits(host)
+        zone.is_none_or(|zone| zone == *of) && (requested.is_empty() || requested == *host) && fits(host)
     });
-    // The emptiest host, and among the soft policies one that suits them.
+    // The host with the fewest servers is chosen, among those that suit the soft policies.
     let load = |host: &str| state.servers.values().filter(|server| lives_on(server, host)).count();
     let chosen = candidates.min_by_key(|(host, _)| {
         let against = match policy {

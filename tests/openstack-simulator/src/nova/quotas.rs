@@ -1,4 +1,4 @@
-//! What a project may use and uses of Nova.
+//! Limits and usage of Nova per project.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 use super::model::{Flavor, Server};
 use super::refusal;
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::Object;
 use crate::state::State;
 
-/// The resources of a quota set.
+/// Resources of a quota set.
 const RESOURCES: [&str; 7] =
     ["cores", "instances", "key_pairs", "metadata_items", "ram", "server_group_members", "server_groups"];
 
-/// A resource, how much of it is asked for, how much is used, and the limit.
+/// A resource, its requested amount, its used amount, and the limit.
 type Excess<'a> = (&'a str, i64, i64, i64);
 
-/// Instances, cores and memory in use.
+/// Returns the instances, cores and memory in use.
 fn usage(state: &State, project: &str) -> [i64; 3] {
     let servers = state.servers.values().filter(|server| server.exists() && server.project_id == project);
     servers.fold([0, 0, 0], |[instances, cores, ram], Server { flavor, .. }| {
@@ -25,18 +25,18 @@ fn usage(state: &State, project: &str) -> [i64; 3] {
     })
 }
 
-/// Refuses `count` servers of `flavor` if they are more than the project may have.
+/// Returns an error if `count` servers of `flavor` exceed the project's quota.
 pub(super) fn check(state: &State, project: &str, flavor: &Flavor, count: i64) -> Result<(), Reply> {
     let [instances, cores, ram] = usage(state, project);
-    let wanted = [
+    let requested = [
         ("cores", flavor.vcpus * count, cores),
         ("instances", count, instances),
         ("ram", flavor.ram * count, ram),
     ];
-    let exceeded: Vec<Excess<'_>> = wanted
+    let exceeded: Vec<Excess<'_>> = requested
         .iter()
-        .map(|(resource, asked, used)| (*resource, *asked, *used, state.quota(project, resource)))
-        .filter(|(_, asked, used, limit)| *limit >= 0 && asked + used > *limit)
+        .map(|(resource, requested, used)| (*resource, *requested, *used, state.quota(project, resource)))
+        .filter(|(_, requested, used, limit)| *limit >= 0 && requested + used > *limit)
         .collect();
     if exceeded.is_empty() {
         return Ok(());
@@ -45,7 +45,7 @@ pub(super) fn check(state: &State, project: &str, flavor: &Flavor, count: i64) -
     let names = join(|(name, ..)| (*name).to_owned());
     let message = format!(
         "Quota exceeded for {names}: Requested {}, but already used {} of {} {names}",
-        join(|(_, asked, ..)| asked.to_string()),
+        join(|(_, requested, ..)| requested.to_string()),
         join(|(_, _, used, _)| used.to_string()),
         join(|(.., limit)| limit.to_string()),
     );
@@ -95,7 +95,7 @@ fn view(state: &State, project: &str, detail: bool) -> Value {
 }
 
 /// `GET /os-quota-sets/{project}`, `/detail` and `/defaults`.
-pub(super) fn get(state: &State, context: &Context<'_>, project: &str) -> Answer {
+pub(super) fn get(state: &State, context: &Context<'_>, project: &str) -> HandlerResult {
     if !context.caller.owns(project) {
         return Err(forbidden("show"));
     }
@@ -104,7 +104,7 @@ pub(super) fn get(state: &State, context: &Context<'_>, project: &str) -> Answer
 }
 
 /// `PUT /os-quota-sets/{project}`: for admins.
-pub(super) fn set(state: &mut State, context: &Context<'_>, project: &str) -> Answer {
+pub(super) fn set(state: &mut State, context: &Context<'_>, project: &str) -> HandlerResult {
     if !context.caller.admin {
         return Err(forbidden("update"));
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::model::{Action, Pending, Server, Task};
 use super::{bad_request, not_found, view};
 use crate::context::Context;
-use crate::http::{Answer, Reply};
+use crate::http::{HandlerResult, Reply};
 use crate::object::set;
 use crate::state::State;
 
@@ -14,14 +14,14 @@ fn missing(id: &str) -> Reply {
     not_found(&format!("Instance {id} could not be found."))
 }
 
-/// The server, if it exists and is the caller's.
+/// Returns the server, if it exists and belongs to the caller.
 pub(super) fn find<'a>(state: &'a State, context: &Context<'_>, id: &str) -> Result<&'a Server, Reply> {
     let server = state.servers.get(id);
     let server = server.filter(|server| server.exists() && context.caller.owns(&server.project_id));
     server.ok_or_else(|| missing(id))
 }
 
-/// The server, to change.
+/// Returns the server, to change it.
 pub(super) fn find_mut<'a>(
     state: &'a mut State,
     context: &Context<'_>,
@@ -33,13 +33,13 @@ pub(super) fn find_mut<'a>(
 }
 
 /// `GET /servers/{id}`.
-pub(super) fn get(state: &State, context: &Context<'_>, id: &str) -> Answer {
+pub(super) fn get(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
     let server = find(state, context, id)?;
     Ok(Reply::ok(&json!({"server": view::full(state, server, context)})))
 }
 
-/// `PUT /servers/{id}`: its name and its description.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+/// `PUT /servers/{id}`: changes its name and its description.
+pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
     let body = context.body("server").ok_or_else(|| bad_request("Malformed request body"))?;
     let server = find_mut(state, context, id)?;
     if let Some(name) = body.get("name").and_then(Value::as_str) {
@@ -57,7 +57,7 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Answ
     Ok(Reply::ok(&json!({"server": view})))
 }
 
-/// Writes a new action into the server's history.
+/// Records a new action in the server's history.
 pub(super) fn record(server: &mut Server, context: &Context<'_>, task: Task) {
     server.actions.push(Action {
         name: task.action().to_owned(),
@@ -71,7 +71,7 @@ pub(super) fn record(server: &mut Server, context: &Context<'_>, task: Task) {
     });
 }
 
-/// Puts a task under way, in place of any other.
+/// Starts a task, in place of any other.
 pub(super) fn begin(server: &mut Server, context: &Context<'_>, task: Task, time: std::time::Duration) {
     record(server, context, task);
     let until = context.after(time);
@@ -79,8 +79,8 @@ pub(super) fn begin(server: &mut Server, context: &Context<'_>, task: Task, time
     server.updated = context.now;
 }
 
-/// `DELETE /servers/{id}`. Deleting again while it goes is fine and changes nothing.
-pub(super) fn delete(state: &mut State, context: &Context<'_>, id: &str) -> Answer {
+/// `DELETE /servers/{id}`. A second call during the deletion succeeds and changes nothing.
+pub(super) fn delete(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
     let time = context.options.delete_time;
     let server = find_mut(state, context, id)?;
     if server.task() != Some(Task::Delete) {

@@ -1,18 +1,18 @@
-//! What happens to servers by itself, when its time has come.
+//! Transitions of servers that happen after a delay.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::model::{Fault, Pending, Server, Task, VmState};
-use crate::neutron::{Kind, ports};
+use super::model::{Pending, Server, ServerFault, Task, VmState};
+use crate::neutron::{ResourceKind, ports};
 use crate::object::{set, text, touch};
 use crate::state::State;
 
-/// How long a deleted server can still be asked about, with `changes-since` or its actions.
-const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
+/// Time for which a deleted server can still be queried, with `changes-since` or through its actions.
+const DELETED_RETENTION: SignedDuration = SignedDuration::from_hours(1);
 
-/// Finishes all tasks due by `now`; answers when the next is due.
-pub(crate) fn settle(state: &mut State, now: Timestamp) -> Option<Timestamp> {
+/// Completes all tasks due by `now`, and returns the time of the next one.
+pub(crate) fn advance(state: &mut State, now: Timestamp) -> Option<Timestamp> {
     let is_due = |server: &&Server| server.pending.as_ref().is_some_and(|pending| pending.until <= now);
     let mut due: Vec<(Timestamp, String)> = state
         .servers
@@ -25,7 +25,7 @@ pub(crate) fn settle(state: &mut State, now: Timestamp) -> Option<Timestamp> {
         finish(state, &id);
     }
     state.servers.retain(|_, server| match server.terminated {
-        Some(terminated) => now.duration_since(terminated) < REMEMBERED,
+        Some(terminated) => now.duration_since(terminated) < DELETED_RETENTION,
         None => true,
     });
     state.servers.values().filter_map(|server| server.pending.as_ref().map(|pending| pending.until)).min()
@@ -39,7 +39,7 @@ fn finish(state: &mut State, id: &str) {
     match (pending.task, pending.failure) {
         (_, Some(message)) => {
             server.vm_state = VmState::Error;
-            server.fault = Some(Fault { message, created: pending.until });
+            server.fault = Some(ServerFault { message, created: pending.until });
         }
         (Task::Build, None) => {
             server.vm_state = VmState::Active;
@@ -72,16 +72,16 @@ fn close_action(server: &mut Server, pending: &Pending) {
     }
 }
 
-/// The server's ports become `status`.
+/// Sets the status of the server's ports.
 pub(super) fn set_ports(state: &mut State, server: &str, status: &str, now: Timestamp) {
-    let Some(table) = state.network.get_mut(&Kind::Port) else { return };
+    let Some(table) = state.network.get_mut(&ResourceKind::Port) else { return };
     for port in table.values_mut().filter(|port| text(port, "device_id") == server) {
         set(port, "status", status);
         touch(port, now);
     }
 }
 
-/// Lets go of everything the server holds, and leaves a gravestone.
+/// Releases all resources of the server, and keeps a record of the deleted server.
 fn terminate(state: &mut State, id: &str, now: Timestamp) {
     let Some(server) = state.servers.get_mut(id) else { return };
     server.vm_state = VmState::Deleted;
@@ -91,7 +91,7 @@ fn terminate(state: &mut State, id: &str, now: Timestamp) {
     for port in &own_ports {
         ports::discard(state, port, now);
     }
-    if let Some(table) = state.network.get_mut(&Kind::Port) {
+    if let Some(table) = state.network.get_mut(&ResourceKind::Port) {
         for port in table.values_mut().filter(|port| text(port, "device_id") == id) {
             set(port, "device_id", "");
             set(port, "device_owner", "");

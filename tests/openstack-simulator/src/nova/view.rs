@@ -1,15 +1,15 @@
-//! How a server looks to users.
+//! Servers in the format of the API.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::model::{Server, Task, VmState};
 use crate::context::Context;
-use crate::neutron::Kind;
+use crate::neutron::ResourceKind;
 use crate::object::{Object, list, microseconds, seconds, set, text};
 use crate::state::State;
 
-/// The two links of everything.
+/// Returns the two links of a resource.
 pub(super) fn links(context: &Context<'_>, id: &str) -> Value {
     let base = &context.request.base_url;
     json!([
@@ -18,12 +18,12 @@ pub(super) fn links(context: &Context<'_>, id: &str) -> Value {
     ])
 }
 
-/// A server in `GET /servers`.
+/// Returns a server as in `GET /servers`.
 pub(super) fn brief(server: &Server, context: &Context<'_>) -> Value {
     json!({"id": server.id, "name": server.name, "links": links(context, &server.id)})
 }
 
-/// A server in full.
+/// Returns a server in full.
 pub(super) fn full(state: &State, server: &Server, context: &Context<'_>) -> Object {
     let mut view = basics(state, server, context);
     extended(&mut view, server, context);
@@ -78,7 +78,7 @@ fn extended(view: &mut Object, server: &Server, context: &Context<'_>) {
         })
         .collect();
     set(view, "os-extended-volumes:volumes_attached", volumes);
-    // Security groups are those of the ports, so there are none before and after the ports.
+    // Security groups are those of the ports, so there are none without ports.
     if server.vm_state != VmState::Building && server.host.is_some() && server.exists() {
         let groups: Vec<Value> = server.security_groups.iter().map(|name| json!({"name": name})).collect();
         set(view, "security_groups", groups);
@@ -118,7 +118,7 @@ fn newer(view: &mut Object, server: &Server, microversion: u32) {
     }
 }
 
-/// A name for the host that tells nothing of it, as Nova's hash.
+/// Returns a hash of the host's name, like Nova's.
 pub(super) fn host_id(server: &Server) -> String {
     let Some(host) = server.host.as_deref() else { return String::new() };
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
@@ -150,15 +150,15 @@ fn flavor(server: &Server, context: &Context<'_>) -> Value {
     json!({"id": flavor.id, "links": [{"rel": "bookmark", "href": link}]})
 }
 
-/// Addresses by network name: fixed ones from the ports, floating ones from what points at those.
+/// Returns addresses by network name: fixed ones from the ports, and the floating ones associated with them.
 fn addresses(state: &State, server: &Server) -> Value {
     let mut networks = Object::new();
-    // Before the network is set up, and once it is torn down, Nova's cache of it is empty.
+    // Before the network is set up, and after it is removed, Nova's cache of it is empty.
     if server.vm_state == VmState::Building || server.task() == Some(Task::Delete) || !server.exists() {
         return Value::Object(networks);
     }
-    for port in state.table(Kind::Port).filter(|port| text(port, "device_id") == server.id) {
-        let network = state.find(Kind::Network, text(port, "network_id"));
+    for port in state.table(ResourceKind::Port).filter(|port| text(port, "device_id") == server.id) {
+        let network = state.find(ResourceKind::Network, text(port, "network_id"));
         let name = network.map(|network| text(network, "name")).unwrap_or_default();
         let mac = text(port, "mac_address");
         let entries = networks.entry(name).or_insert_with(|| json!([]));
@@ -166,7 +166,7 @@ fn addresses(state: &State, server: &Server) -> Value {
         for fixed in list(port, "fixed_ips") {
             let address = fixed.get("ip_address").and_then(Value::as_str).unwrap_or_default();
             entries.push(entry(address, "fixed", mac));
-            let mut floating = state.table(Kind::FloatingIp).filter(|floating| {
+            let mut floating = state.table(ResourceKind::FloatingIp).filter(|floating| {
                 text(floating, "port_id") == text(port, "id") && text(floating, "fixed_ip_address") == address
             });
             if let Some(floating) = floating.next() {

@@ -1,4 +1,4 @@
-//! The smallest HTTP client that will do, with a token.
+//! Minimal HTTP client with a token.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use tests_openstack_simulator::{Simulator, SimulatorOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A cloud in which nothing takes long.
+/// Returns options of a cloud with short durations.
 pub(crate) fn quick() -> SimulatorOptions {
-    // Long enough to be seen under way on a busy machine.
+    // It is long enough for a task in progress to be observed on a busy machine.
     let short = Duration::from_millis(200);
     SimulatorOptions {
         build_time: short,
@@ -23,21 +23,21 @@ pub(crate) fn quick() -> SimulatorOptions {
     }
 }
 
-/// A cloud in which what was begun never ends.
+/// Returns options of a cloud in which no task ends.
 pub(crate) fn slow() -> SimulatorOptions {
     let long = Duration::from_secs(3600);
     SimulatorOptions { reboot_time: long, rebuild_time: long, delete_time: long, ..quick() }
 }
 
-/// One answer.
+/// One response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ReceivedResponse {
     pub(crate) status: u16,
     head: String,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl ReceivedResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let line = self.head.lines().find(|line| line.to_lowercase().starts_with(&format!("{name}:")))?;
         line.split_once(':').map(|(_, value)| value.trim())
@@ -47,14 +47,14 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
 
-    /// The message of a refusal, whichever service's form it has.
+    /// Returns the message of an error, in any service's format.
     pub(crate) fn message(&self) -> String {
         let body = self.json();
         let inner = body.as_object().and_then(|body| body.values().next()).cloned().unwrap_or_default();
         inner["message"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The only thing in the body.
+    /// Returns the only value in the body.
     pub(crate) fn object(&self) -> Value {
         assert!(self.status < 300, "{} {}", self.status, self.text);
         let body = self.json();
@@ -66,14 +66,14 @@ impl Answer {
     }
 }
 
-/// Sends one request. None if the connection closed without an answer.
+/// Sends one request. Returns `None` if the connection closed without a response.
 pub(crate) async fn send(
     address: SocketAddr,
     method: &str,
     path: &str,
     token: &str,
     body: &str,
-) -> Option<Answer> {
+) -> Option<ReceivedResponse> {
     let mut stream = TcpStream::connect(address).await.expect("a listener");
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nX-Auth-Token: {token}\r\n\
@@ -86,7 +86,7 @@ pub(crate) async fn send(
     let text = String::from_utf8(bytes).expect("text");
     let (head, body) = text.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Answer { status, head: head.to_owned(), text: body.to_owned() })
+    Some(ReceivedResponse { status, head: head.to_owned(), text: body.to_owned() })
 }
 
 /// A user of the cloud.
@@ -106,34 +106,34 @@ impl Client {
             "scope": {"project": {"name": name, "domain": domain}},
         }});
         let address = simulator.address();
-        let answer =
-            send(address, "POST", "/v3/auth/tokens", "", &body.to_string()).await.expect("an answer");
-        let token = answer.header("x-subject-token").expect("a token").to_owned();
-        let project = answer.object()["project"]["id"].as_str().expect("a project").to_owned();
+        let response =
+            send(address, "POST", "/v3/auth/tokens", "", &body.to_string()).await.expect("a response");
+        let token = response.header("x-subject-token").expect("a token").to_owned();
+        let project = response.object()["project"]["id"].as_str().expect("a project").to_owned();
         Self { address, token, project }
     }
 
-    async fn call(&self, method: &str, path: &str, body: &str) -> Answer {
-        send(self.address, method, path, &self.token, body).await.expect("an answer")
+    async fn call(&self, method: &str, path: &str, body: &str) -> ReceivedResponse {
+        send(self.address, method, path, &self.token, body).await.expect("a response")
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> ReceivedResponse {
         self.call("GET", path, "").await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> ReceivedResponse {
         self.call("POST", path, &body.to_string()).await
     }
 
-    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: Value) -> ReceivedResponse {
         self.call("PUT", path, &body.to_string()).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> ReceivedResponse {
         self.call("DELETE", path, "").await
     }
 
-    /// The id of the first thing called `name` in a list.
+    /// Returns the id of the first resource called `name` in a list.
     pub(crate) async fn id_of(&self, path: &str, name: &str) -> String {
         let list = self.get(path).await.json();
         let lists = list.as_object().expect("a list").values();
@@ -143,7 +143,7 @@ impl Client {
         found["id"].as_str().expect("an id").to_owned()
     }
 
-    /// A body for a server in the project's own network.
+    /// Returns a body for a server in the project's own network.
     pub(crate) async fn server_body(&self, name: &str) -> Value {
         let image = self.id_of("/image/v2/images", "ubuntu-2204-kube-v1.29.0").await;
         let network = self.id_of("/network/v2.0/networks", "private").await;
@@ -159,7 +159,7 @@ impl Client {
         id
     }
 
-    /// Asks again and again until the thing is as it should be.
+    /// Polls until the resource fulfils the condition.
     pub(crate) async fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..500 {
             let thing = self.get(path).await.object();
@@ -171,7 +171,7 @@ impl Client {
         panic!("{path} stays as it is: {}", self.get(path).await.text)
     }
 
-    /// Asks again and again until the thing is gone.
+    /// Polls until the resource is gone.
     pub(crate) async fn until_gone(&self, path: &str) {
         for _ in 0..500 {
             if self.get(path).await.status == 404 {

@@ -1,21 +1,21 @@
-//! Faults on purpose, the log, and the simulator's own endpoints.
+//! Tests of error injection, of the log, and of the simulator's own endpoints.
 
 use std::time::Duration;
 
 use serde_json::json;
-use tests_openstack_simulator::{Effect, Fault, Service, Simulator};
+use tests_openstack_simulator::{Effect, InjectedFault, Service, Simulator};
 
 use crate::client::{Client, quick, send};
 
 const SERVERS: &str = "/compute/v2.1/servers";
 
-fn create(effect: Effect) -> Fault {
-    Fault {
+fn create(effect: Effect) -> InjectedFault {
+    InjectedFault {
         service: Some(Service::Compute),
         method: Some("POST".to_owned()),
         path: Some("/servers".to_owned()),
         count: Some(1),
-        ..Fault::new(effect)
+        ..InjectedFault::new(effect)
     }
 }
 
@@ -29,15 +29,19 @@ async fn a_status_is_answered_instead_as_often_as_said() {
         content_type: Some("text/html".to_owned()),
         retry_after: Some(7),
     };
-    simulator.inject(Fault { count: Some(2), path: Some("/compute".to_owned()), ..Fault::new(effect) });
+    simulator.inject(InjectedFault {
+        count: Some(2),
+        path: Some("/compute".to_owned()),
+        ..InjectedFault::new(effect)
+    });
     for _ in 0..2 {
-        let answer = client.get(SERVERS).await;
-        assert_eq!((answer.status, answer.text.as_str()), (503, "<html>busy</html>"));
+        let response = client.get(SERVERS).await;
+        assert_eq!((response.status, response.text.as_str()), (503, "<html>busy</html>"));
         assert_eq!(
-            (answer.header("retry-after"), answer.header("content-type")),
+            (response.header("retry-after"), response.header("content-type")),
             (Some("7"), Some("text/html"))
         );
-        assert!(answer.header("x-openstack-request-id").unwrap().starts_with("req-"));
+        assert!(response.header("x-openstack-request-id").unwrap().starts_with("req-"));
     }
     assert_eq!(client.get(SERVERS).await.status, 200);
 }
@@ -49,8 +53,8 @@ async fn a_dropped_call_is_done_or_not() {
     let body = client.server_body("machine").await.to_string();
     for (effect, servers) in [(Effect::DropBeforeEffect, 0), (Effect::DropAfterEffect, 1)] {
         simulator.inject(create(effect.clone()));
-        let answer = send(client.address, "POST", SERVERS, &client.token, &body).await;
-        assert!(answer.is_none(), "{effect:?}");
+        let response = send(client.address, "POST", SERVERS, &client.token, &body).await;
+        assert!(response.is_none(), "{effect:?}");
         assert_eq!(simulator.inventory("demo").servers.len(), servers, "{effect:?}");
     }
 }
@@ -77,7 +81,7 @@ async fn a_call_hangs_until_the_end() {
 async fn a_delay_comes_before_the_effect() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
-    simulator.inject(Fault::new(Effect::Delay { milliseconds: 60 }));
+    simulator.inject(InjectedFault::new(Effect::Delay { milliseconds: 60 }));
     let before = jiff::Timestamp::now();
     assert_eq!(client.get(SERVERS).await.status, 200);
     assert!(jiff::Timestamp::now().duration_since(before) >= jiff::SignedDuration::from_millis(60));
@@ -90,13 +94,13 @@ async fn the_log_tells_what_was_done() {
     let client = Client::login(&simulator, "demo").await;
     let id = client.boot(client.server_body("machine").await, "ACTIVE").await;
     simulator.clear_log();
-    let answer = client.post(&format!("{SERVERS}/{id}/action"), json!({"reboot": {"type": "SOFT"}})).await;
+    let response = client.post(&format!("{SERVERS}/{id}/action"), json!({"reboot": {"type": "SOFT"}})).await;
     client.get(&format!("{SERVERS}?name=x")).await;
     let log = simulator.log();
     assert_eq!(log.len(), 2);
     assert_eq!((log[0].action.as_deref(), log[0].status), (Some("reboot"), 202));
     assert_eq!(log[0].project.as_deref(), Some("demo"));
-    assert_eq!(Some(log[0].request_id.as_str()), answer.header("x-openstack-request-id"));
+    assert_eq!(Some(log[0].request_id.as_str()), response.header("x-openstack-request-id"));
     assert_eq!((log[1].path.as_str(), log[1].query.as_str()), (SERVERS, "name=x"));
 }
 

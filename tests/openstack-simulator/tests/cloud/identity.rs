@@ -1,4 +1,4 @@
-//! Tokens, and who sees what.
+//! Tests of tokens and of visibility.
 
 use std::time::Duration;
 
@@ -19,9 +19,13 @@ async fn a_wrong_password_and_somebody_elses_project_are_refused() {
             "identity": {"methods": ["password"], "password": {"user": user}},
             "scope": {"project": {"name": project, "domain": domain}},
         }});
-        let answer =
+        let response =
             send(simulator.address(), "POST", "/v3/auth/tokens", "", &body.to_string()).await.unwrap();
-        assert_eq!((answer.status, answer.message().as_str()), (401, UNAUTHORIZED), "{password} {project}");
+        assert_eq!(
+            (response.status, response.message().as_str()),
+            (401, UNAUTHORIZED),
+            "{password} {project}"
+        );
     }
 }
 
@@ -38,8 +42,8 @@ async fn a_token_expires_at_every_service() {
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     for path in paths {
-        let answer = client.get(path).await;
-        assert_eq!((answer.status, answer.message().as_str()), (401, UNAUTHORIZED), "{path}");
+        let response = client.get(path).await;
+        assert_eq!((response.status, response.message().as_str()), (401, UNAUTHORIZED), "{path}");
     }
 }
 
@@ -50,9 +54,9 @@ async fn an_application_credential_and_a_token_give_tokens() {
     let body = json!({"auth": {"identity": {
         "methods": ["application_credential"], "application_credential": held,
     }}});
-    let answer = send(simulator.address(), "POST", "/v3/auth/tokens", "", &body.to_string()).await.unwrap();
-    assert_eq!(answer.object()["project"]["name"], "demo");
-    let token = answer.header("x-subject-token").unwrap();
+    let response = send(simulator.address(), "POST", "/v3/auth/tokens", "", &body.to_string()).await.unwrap();
+    assert_eq!(response.object()["project"]["name"], "demo");
+    let token = response.header("x-subject-token").unwrap();
     let body = json!({"auth": {"identity": {"methods": ["token"], "token": {"id": token}}}});
     let again = send(simulator.address(), "POST", "/v3/auth/tokens", "", &body.to_string()).await.unwrap();
     assert_eq!(again.object()["project"]["name"], "demo");
@@ -65,10 +69,10 @@ async fn the_catalog_leads_to_version_documents() {
     let catalog = client.get("/v3/auth/catalog").await.object();
     assert_eq!(catalog.as_array().unwrap().len(), 6);
     for path in ["/", "/v3/", "/compute/v2.1/", "/compute/", "/network/", "/image/", "/volume/v3/"] {
-        let answer = send(simulator.address(), "GET", path, "", "").await.unwrap();
-        assert!(matches!(answer.status, 200 | 300), "{path} {}", answer.status);
+        let response = send(simulator.address(), "GET", path, "", "").await.unwrap();
+        assert!(matches!(response.status, 200 | 300), "{path} {}", response.status);
         let own = format!("http://{}", simulator.address());
-        assert!(answer.text.contains(&own), "{path} {}", answer.text);
+        assert!(response.text.contains(&own), "{path} {}", response.text);
     }
 }
 

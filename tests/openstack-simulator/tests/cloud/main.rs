@@ -1,4 +1,4 @@
-//! The simulator as its clients see it: everything goes over HTTP.
+//! Tests of the simulator over HTTP, as its clients use it.
 
 #[expect(clippy::expect_used, clippy::panic, reason = "helpers of tests, which clippy does not know as such")]
 mod client;

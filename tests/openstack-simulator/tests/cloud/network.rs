@@ -1,4 +1,4 @@
-//! Networks, addresses, routers, floating IPs, and finding things.
+//! Tests of networks, addresses, routers, floating IPs, and filters.
 
 use serde_json::{Value, json};
 use tests_openstack_simulator::Simulator;
@@ -7,7 +7,7 @@ use crate::client::{Client, quick};
 
 const NETWORK: &str = "/network/v2.0";
 
-/// A network with a subnet of a few addresses.
+/// Creates a network with a subnet of a few addresses.
 async fn network(client: &Client) -> (String, String) {
     let network = client.post(&format!("{NETWORK}/networks"), json!({"network": {"name": "n"}})).await.id();
     let subnet = json!({"subnet": {
@@ -41,7 +41,7 @@ async fn addresses_come_from_the_pools_and_only_once() {
     assert_eq!(
         port(json!([{"ip_address": "10.99.0.200"}])).await.status,
         201,
-        "beyond the pools, if asked for"
+        "an address outside the pools, on request"
     );
     assert_eq!(client.post(&format!("{NETWORK}/ports"), plain.clone()).await.status, 201);
     let exhausted = client.post(&format!("{NETWORK}/ports"), plain).await;

@@ -1,4 +1,4 @@
-//! What Neutron refuses, and in which words.
+//! Tests of Neutron's errors and their messages.
 
 use serde_json::{Value, json};
 use tests_openstack_simulator::Simulator;
@@ -8,8 +8,8 @@ use crate::client::{Client, quick};
 const NETWORK: &str = "/network/v2.0";
 const NOTHING: &str = "aaaaaaaa-bbf4-49c9-b37c-08fd55468fca";
 
-fn kind(answer: &crate::client::Answer) -> Value {
-    answer.json()["NeutronError"]["type"].clone()
+fn kind(response: &crate::client::ReceivedResponse) -> Value {
+    response.json()["NeutronError"]["type"].clone()
 }
 
 #[tokio::test]
@@ -35,8 +35,8 @@ async fn what_is_in_use_stays() {
         (format!("ports/{interface}"), "ServicePortInUse"),
     ];
     for (path, expected) in table {
-        let answer = client.delete(&format!("{NETWORK}/{path}")).await;
-        assert_eq!((answer.status, kind(&answer)), (409, json!(expected)), "{path}");
+        let response = client.delete(&format!("{NETWORK}/{path}")).await;
+        assert_eq!((response.status, kind(&response)), (409, json!(expected)), "{path}");
     }
     assert_eq!(client.delete(&format!("{NETWORK}/ports/{port}")).await.status, 204);
     assert_eq!(client.delete(&format!("{NETWORK}/security-groups/{group}")).await.status, 204);
@@ -121,8 +121,8 @@ async fn bodies_that_make_no_sense_are_refused() {
         ),
     ];
     for (path, body, status, message) in table {
-        let answer = client.post(&format!("{NETWORK}/{path}"), body).await;
-        assert_eq!((answer.status, answer.message().as_str()), (status, message), "{path}");
+        let response = client.post(&format!("{NETWORK}/{path}"), body).await;
+        assert_eq!((response.status, response.message().as_str()), (status, message), "{path}");
     }
     assert!(simulator.inventory("demo").is_empty());
 }

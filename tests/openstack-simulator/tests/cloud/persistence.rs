@@ -1,4 +1,4 @@
-//! The state in a file.
+//! Tests of the state file.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tests_openstack_simulator::{Simulator, SimulatorOptions};
 
 use crate::client::{Client, quick};
 
-/// A file of its own for one test, gone afterwards.
+/// File of one test, removed afterwards.
 struct File(PathBuf);
 
 impl File {
@@ -41,7 +41,7 @@ async fn a_cloud_comes_back_as_if_it_had_never_stopped() {
     let simulator = Simulator::start(file.options()).await.unwrap();
     let again = Client { address: simulator.address(), ..client.clone() };
     let server = again.get(&format!("/compute/v2.1/servers/{id}")).await.object();
-    assert_eq!(server["status"], "ACTIVE", "time went on meanwhile, and the token is still good");
+    assert_eq!(server["status"], "ACTIVE", "time has passed, and the token is still valid");
     let limits = again.get("/compute/v2.1/limits").await.object();
     assert_eq!(limits["absolute"]["maxTotalCores"], 7);
     again.delete(&format!("/compute/v2.1/servers/{id}")).await;

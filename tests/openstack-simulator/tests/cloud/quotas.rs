@@ -1,4 +1,4 @@
-//! Limits of projects.
+//! Tests of quotas.
 
 use serde_json::json;
 use tests_openstack_simulator::Simulator;
@@ -11,13 +11,13 @@ async fn a_server_too_many_is_forbidden() {
     let client = Client::login(&simulator, "tiny").await;
     let mut body = client.server_body("machine").await;
     body["server"]["flavorRef"] = json!("4");
-    let answer = client.post("/compute/v2.1/servers", body.clone()).await;
+    let response = client.post("/compute/v2.1/servers", body.clone()).await;
     let words =
         "Quota exceeded for cores, ram: Requested 4, 8192, but already used 0, 0 of 2, 4096 cores, ram";
-    assert_eq!((answer.status, answer.message().as_str()), (403, words));
+    assert_eq!((response.status, response.message().as_str()), (403, words));
     assert!(simulator.set_quota("tiny", "ram", -1));
-    let answer = client.post("/compute/v2.1/servers", body).await;
-    assert_eq!(answer.message(), "Quota exceeded for cores: Requested 4, but already used 0 of 2 cores");
+    let response = client.post("/compute/v2.1/servers", body).await;
+    assert_eq!(response.message(), "Quota exceeded for cores: Requested 4, but already used 0 of 2 cores");
     let limits = client.get("/compute/v2.1/limits").await.object();
     assert_eq!(limits["absolute"]["maxTotalCores"], 2);
     assert!(!simulator.set_quota("nobody", "ram", 1));
@@ -31,10 +31,10 @@ async fn a_network_object_too_many_is_a_conflict() {
         [("networks", "network"), ("routers", "router"), ("security-groups", "security_group")]
     {
         simulator.set_quota("demo", kind, 0);
-        let answer = client.post(&format!("/network/v2.0/{path}"), json!({kind: {"name": "x"}})).await;
+        let response = client.post(&format!("/network/v2.0/{path}"), json!({kind: {"name": "x"}})).await;
         let words = format!("Quota exceeded for resources: ['{kind}'].");
-        assert_eq!((answer.status, answer.message()), (409, words));
-        assert_eq!(answer.json()["NeutronError"]["type"], "OverQuota");
+        assert_eq!((response.status, response.message()), (409, words));
+        assert_eq!(response.json()["NeutronError"]["type"], "OverQuota");
     }
     let quota = client.get(&format!("/network/v2.0/quotas/{}", client.project)).await.object();
     assert_eq!(quota["router"], 0);
@@ -45,12 +45,16 @@ async fn a_volume_too_large_is_over_the_limit() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "tiny").await;
     let volumes = format!("/volume/v3/{}/volumes", client.project);
-    let answer = client.post(&volumes, json!({"volume": {"size": 21}})).await;
-    assert_eq!(answer.status, 413);
-    assert!(answer.message().contains("Requested 21G, quota is 20G and 0G has been consumed"));
+    let response = client.post(&volumes, json!({"volume": {"size": 21}})).await;
+    assert_eq!(response.status, 413);
+    assert!(response.message().contains("Requested 21G, quota is 20G and 0G has been consumed"));
     for _ in 0..2 {
         client.post(&volumes, json!({"volume": {"size": 1}})).await.id();
     }
-    let answer = client.post(&volumes, json!({"volume": {"size": 1}})).await;
-    assert!(answer.message().contains("Maximum number of volumes allowed (2) exceeded"), "{}", answer.text);
+    let response = client.post(&volumes, json!({"volume": {"size": 1}})).await;
+    assert!(
+        response.message().contains("Maximum number of volumes allowed (2) exceeded"),
+        "{}",
+        response.text
+    );
 }

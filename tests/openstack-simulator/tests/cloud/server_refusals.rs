@@ -1,4 +1,4 @@
-//! What Nova refuses, and in which words.
+//! Tests of Nova's errors and their messages.
 
 use serde_json::{Value, json};
 use tests_openstack_simulator::Simulator;
@@ -37,14 +37,14 @@ async fn a_create_call_that_makes_no_sense_is_refused() {
     for (key, value, message) in table {
         let mut body = client.server_body("machine").await;
         body["server"][key] = value;
-        let answer = client.post(SERVERS, body).await;
-        assert_eq!((answer.status, answer.message().as_str()), (400, message), "{key}");
+        let response = client.post(SERVERS, body).await;
+        assert_eq!((response.status, response.message().as_str()), (400, message), "{key}");
     }
     let mut body = client.server_body("machine").await;
     body["os:scheduler_hints"] = json!({"group": NOTHING});
-    let answer = client.post(SERVERS, body).await;
-    assert_eq!(answer.message(), format!("Instance group {NOTHING} could not be found."));
-    assert!(simulator.inventory("demo").is_empty(), "what is refused leaves nothing behind");
+    let response = client.post(SERVERS, body).await;
+    assert_eq!(response.message(), format!("Instance group {NOTHING} could not be found."));
+    assert!(simulator.inventory("demo").is_empty(), "a refused request creates no resources");
 }
 
 #[tokio::test]
@@ -55,22 +55,22 @@ async fn an_action_in_the_wrong_state_is_a_conflict() {
     let act = async |body: Value| client.post(&format!("{SERVERS}/{id}/action"), body).await;
     let soft = json!({"reboot": {"type": "SOFT"}});
 
-    let answer = act(json!({"os-start": null})).await;
+    let response = act(json!({"os-start": null})).await;
     let words = format!("Cannot 'start' instance {id} while it is in vm_state active");
-    assert_eq!((answer.status, answer.message()), (409, words));
+    assert_eq!((response.status, response.message()), (409, words));
     assert_eq!(act(soft.clone()).await.status, 202);
-    let answer = act(soft.clone()).await;
+    let response = act(soft.clone()).await;
     let words = format!("Cannot 'reboot' instance {id} while it is in task_state rebooting");
-    assert_eq!((answer.status, answer.message()), (409, words));
+    assert_eq!((response.status, response.message()), (409, words));
     assert_eq!(
         act(json!({"reboot": {"type": "HARD"}})).await.status,
         202,
         "a hard reboot overrides a soft one"
     );
     client.delete(&format!("{SERVERS}/{id}")).await;
-    let answer = act(json!({"os-stop": null})).await;
+    let response = act(json!({"os-stop": null})).await;
     let words = format!("Cannot 'stop' instance {id} while it is in task_state deleting");
-    assert_eq!((answer.status, answer.message()), (409, words));
+    assert_eq!((response.status, response.message()), (409, words));
     assert_eq!(act(json!({"dance": {}})).await.message(), "There is no such action: dance");
 }
 
@@ -101,20 +101,20 @@ async fn a_port_serves_one_server() {
     let port = ports[0]["id"].as_str().unwrap();
     let mut body = client.server_body("other").await;
     body["server"]["networks"] = json!([{"port": port}]);
-    let answer = client.post(SERVERS, body).await;
-    assert_eq!((answer.status, answer.message()), (409, format!("Port {port} is still in use.")));
+    let response = client.post(SERVERS, body).await;
+    assert_eq!((response.status, response.message()), (409, format!("Port {port} is still in use.")));
 }
 
 #[tokio::test]
 async fn a_microversion_out_of_range_is_not_acceptable() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
-    let answer = client.get(&format!("{SERVERS}/nothing")).await;
-    assert_eq!((answer.status, answer.message().as_str()), (404, "Instance nothing could not be found."));
-    assert_eq!(answer.header("openstack-api-version"), Some("compute 2.90"));
+    let response = client.get(&format!("{SERVERS}/nothing")).await;
+    assert_eq!((response.status, response.message().as_str()), (404, "Instance nothing could not be found."));
+    assert_eq!(response.header("openstack-api-version"), Some("compute 2.90"));
     // The first of two headers counts.
     let token = format!("{}\r\nOpenStack-API-Version: compute 2.99", client.token);
-    let answer = send(client.address, "GET", SERVERS, &token, "").await.unwrap();
+    let response = send(client.address, "GET", SERVERS, &token, "").await.unwrap();
     let words = "Version 2.99 is not supported by the API. Minimum is 2.1 and maximum is 2.93.";
-    assert_eq!((answer.status, answer.message().as_str()), (406, words));
+    assert_eq!((response.status, response.message().as_str()), (406, words));
 }

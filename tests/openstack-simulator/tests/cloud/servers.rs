@@ -1,4 +1,4 @@
-//! The life of servers.
+//! Tests of the life cycle of servers.
 
 use serde_json::{Value, json};
 use tests_openstack_simulator::Simulator;

@@ -1,4 +1,4 @@
-//! Volumes and images.
+//! Tests of volumes and images.
 
 use serde_json::json;
 use tests_openstack_simulator::Simulator;
@@ -49,8 +49,8 @@ async fn volumes_are_found_deleted_and_refused() {
         (json!({"size": 1, "availability_zone": "nowhere"}), 400),
     ];
     for (volume, status) in table {
-        let answer = client.post(&volumes, json!({"volume": volume})).await;
-        assert_eq!(answer.status, status, "{volume}");
+        let response = client.post(&volumes, json!({"volume": volume})).await;
+        assert_eq!(response.status, status, "{volume}");
     }
     for name in ["one", "two"] {
         client.post(&volumes, json!({"volume": {"size": 1, "name": name}})).await.id();

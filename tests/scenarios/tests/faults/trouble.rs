@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tests_openstack_simulator::{Call, Effect, Fault, Service};
+use tests_openstack_simulator::{Call, Effect, InjectedFault, Service};
 use tests_scenarios::World;
 
 /// A way in which a call goes wrong.
@@ -81,12 +81,12 @@ pub(crate) struct Spot {
 impl Spot {
     /// Lets the first call of this kind go wrong.
     pub(crate) fn inject(&self, world: &World, trouble: ReconcileError) {
-        let fault = |effect, count| Fault {
+        let fault = |effect, count| InjectedFault {
             service: Some(service(&self.shape)),
             method: Some(self.method.clone()),
             path: Some(self.pattern.clone()),
             count: Some(count),
-            ..Fault::new(effect)
+            ..InjectedFault::new(effect)
         };
         // Of several faults the oldest befalls a call: this one does nothing to those before.
         if self.before > 0 {

@@ -1,6 +1,6 @@
 //! A cloud that fails, once, in the very call that an operation is about.
 
-use tests_openstack_simulator::{Effect, Fault};
+use tests_openstack_simulator::{Effect, InjectedFault};
 
 use crate::place::{Place, Root};
 use crate::worker::{HARD, Plan, REBUILD, REPLACE, SOFT, Worker, expected};
@@ -25,13 +25,13 @@ fn troubles() -> [Effect; 6] {
 }
 
 /// The fault of the first call of its kind.
-fn fault(call: &str, effect: Effect) -> Fault {
-    let fault = Fault { count: Some(1), ..Fault::new(effect) };
+fn fault(call: &str, effect: Effect) -> InjectedFault {
+    let fault = InjectedFault { count: Some(1), ..InjectedFault::new(effect) };
     match call.split_once(' ') {
-        None => Fault { action: Some(call.to_owned()), ..fault },
+        None => InjectedFault { action: Some(call.to_owned()), ..fault },
         Some((method, kind)) => {
             let path = Some(format!("/compute/v2.1/{kind}"));
-            Fault { method: Some(method.to_owned()), path, ..fault }
+            InjectedFault { method: Some(method.to_owned()), path, ..fault }
         }
     }
 }

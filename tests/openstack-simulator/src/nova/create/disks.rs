@@ -1,4 +1,4 @@
-//! The disks of a new server: an image, volumes, or volumes made of an image.
+//! Disks of a new server: an image, volumes, or volumes created from an image.
 
 use serde_json::{Value, json};
 
@@ -12,21 +12,21 @@ use crate::state::State;
 
 /// One volume.
 enum Disk {
-    /// A volume that somebody made.
+    /// An existing volume.
     Volume { id: String, delete: bool },
-    /// A volume for Nova to make, as a body for Cinder.
+    /// A volume that Nova creates, as a body for Cinder.
     New { body: Object, delete: bool },
 }
 
-/// What the server is to be made of.
+/// Disks of a new server.
 pub(super) struct Disks {
-    /// None when booted from a volume.
+    /// `None` if it boots from a volume.
     pub(super) image: Option<String>,
     volumes: Vec<Disk>,
 }
 
-/// The disks that the body asks for, checked.
-pub(super) fn wanted(state: &State, context: &Context<'_>, body: &Object) -> Result<Disks, Reply> {
+/// Returns the disks that the body requests, checked.
+pub(super) fn requested(state: &State, context: &Context<'_>, body: &Object) -> Result<Disks, Reply> {
     let image = body.get("imageRef").and_then(Value::as_str).filter(|image| !image.is_empty());
     let mut from_mapping = None;
     let mut volumes = Vec::new();
@@ -99,7 +99,7 @@ fn new_volume(mapping: &Value, image: Option<&str>) -> Object {
     body
 }
 
-/// Makes the missing volumes and gives all of them to the server.
+/// Creates the missing volumes, and attaches all of them to the server.
 pub(super) fn connect(
     state: &mut State,
     context: &Context<'_>,
@@ -111,7 +111,7 @@ pub(super) fn connect(
             Disk::Volume { id, delete } => (id.clone(), *delete),
             Disk::New { body, delete } => (cinder::reserve(state, context, body)?, *delete),
         };
-        // The image's own disk comes first.
+        // The image's own disk is the first.
         let letter =
             if disks.image.is_some() { char::from_u32(u32::from(letter) + 1).unwrap_or('z') } else { letter };
         let attachment = Attachment {

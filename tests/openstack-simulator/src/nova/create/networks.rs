@@ -1,4 +1,4 @@
-//! The networks of a new server.
+//! Networks of a new server.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -7,30 +7,30 @@ use super::super::model::Server;
 use super::super::{bad_request, conflict, refusal};
 use crate::context::Context;
 use crate::http::Reply;
-use crate::neutron::{Kind, allocate, ports};
+use crate::neutron::{ResourceKind, allocate, ports};
 use crate::object::{Object, flag, list, text};
 use crate::state::State;
 
-/// One network card.
+/// One network interface of a new server.
 pub(super) enum Nic {
-    /// A port that somebody made.
+    /// An existing port.
     Port(String),
-    /// A network to make a port in, perhaps with an address in mind.
+    /// A network in which Nova creates a port, with an optional address.
     Network { id: String, address: Option<String> },
 }
 
-/// The cards that the body asks for, checked as far as Nova does before it answers.
-pub(super) fn wanted(state: &State, context: &Context<'_>, body: &Object) -> Result<Vec<Nic>, Reply> {
+/// Returns the interfaces that the body requests, with the checks that Nova makes before it responds.
+pub(super) fn requested(state: &State, context: &Context<'_>, body: &Object) -> Result<Vec<Nic>, Reply> {
     let nics = match body.get("networks") {
         Some(Value::Array(networks)) if !networks.is_empty() => {
-            networks.iter().map(|wish| nic(state, context, wish)).collect::<Result<Vec<_>, _>>()?
+            networks.iter().map(|network| nic(state, context, network)).collect::<Result<Vec<_>, _>>()?
         }
         Some(Value::String(word)) if word == "none" => Vec::new(),
         Some(_) | None => only_network(state, context)?,
     };
     let new = nics.iter().filter(|nic| matches!(nic, Nic::Network { .. })).count();
     let project = &context.caller.project_id;
-    let held = state.table(Kind::Port).filter(|port| text(port, "project_id") == project).count();
+    let held = state.table(ResourceKind::Port).filter(|port| text(port, "project_id") == project).count();
     let limit = state.quota(project, "port");
     if new > 0 && usize::try_from(limit).is_ok_and(|limit| held + new > limit) {
         return Err(refusal(StatusCode::FORBIDDEN, "Maximum number of ports exceeded"));
@@ -38,9 +38,9 @@ pub(super) fn wanted(state: &State, context: &Context<'_>, body: &Object) -> Res
     Ok(nics)
 }
 
-/// Without a wish it is the project's network, if there is just one.
+/// Returns the project's network, if there is exactly one; it is the default.
 fn only_network(state: &State, context: &Context<'_>) -> Result<Vec<Nic>, Reply> {
-    let own = state.table(Kind::Network).filter(|network| {
+    let own = state.table(ResourceKind::Network).filter(|network| {
         text(network, "project_id") == context.caller.project_id || flag(network, "shared")
     });
     let own: Vec<&Object> = own.filter(|network| !flag(network, "router:external")).collect();
@@ -50,10 +50,11 @@ fn only_network(state: &State, context: &Context<'_>) -> Result<Vec<Nic>, Reply>
     Ok(own.iter().map(|network| Nic::Network { id: text(network, "id").to_owned(), address: None }).collect())
 }
 
-fn nic(state: &State, context: &Context<'_>, wish: &Value) -> Result<Nic, Reply> {
-    let field = |key: &str| wish.get(key).and_then(Value::as_str);
+fn nic(state: &State, context: &Context<'_>, network: &Value) -> Result<Nic, Reply> {
+    let field = |key: &str| network.get(key).and_then(Value::as_str);
     if let Some(id) = field("port") {
-        let port = state.find(Kind::Port, id).filter(|port| context.caller.owns(text(port, "project_id")));
+        let port =
+            state.find(ResourceKind::Port, id).filter(|port| context.caller.owns(text(port, "project_id")));
         let port = port.ok_or_else(|| bad_request(&format!("Port id {id} could not be found.")))?;
         if !text(port, "device_id").is_empty() {
             return Err(conflict(&format!("Port {id} is still in use.")));
@@ -65,7 +66,7 @@ fn nic(state: &State, context: &Context<'_>, wish: &Value) -> Result<Nic, Reply>
     }
     let id = field("uuid").unwrap_or_default();
     let missing = || bad_request(&format!("Network {id} could not be found."));
-    let network = state.find(Kind::Network, id).ok_or_else(missing)?;
+    let network = state.find(ResourceKind::Network, id).ok_or_else(missing)?;
     let own = context.caller.owns(text(network, "project_id")) || flag(network, "shared");
     if !own && !flag(network, "router:external") {
         return Err(missing());
@@ -74,21 +75,21 @@ fn nic(state: &State, context: &Context<'_>, wish: &Value) -> Result<Nic, Reply>
         let message = format!("It is not allowed to create an interface on external network {id}");
         return Err(refusal(StatusCode::FORBIDDEN, &message));
     }
-    let has_subnet = state.table(Kind::Subnet).any(|subnet| text(subnet, "network_id") == id);
+    let has_subnet = state.table(ResourceKind::Subnet).any(|subnet| text(subnet, "network_id") == id);
     if !has_subnet {
         return Err(bad_request(&format!("Network {id} requires a subnet in order to boot instances on.")));
     }
     let address = field("fixed_ip").map(str::to_owned);
     if let Some(address) = &address {
-        let wish = [json!({"ip_address": address})];
-        allocate(state, id, Some(&wish)).map_err(|_| {
+        let fixed_ip = [json!({"ip_address": address})];
+        allocate(state, id, Some(&fixed_ip)).map_err(|_| {
             bad_request(&format!("Fixed IP address {address} is already in use on instance None."))
         })?;
     }
     Ok(Nic::Network { id: id.to_owned(), address })
 }
 
-/// Makes the missing ports and gives all of them to the server.
+/// Creates the missing ports, and attaches all of them to the server.
 pub(super) fn connect(
     state: &mut State,
     context: &Context<'_>,
@@ -102,8 +103,8 @@ pub(super) fn connect(
             Nic::Port(id) => id.clone(),
             Nic::Network { id, address } => {
                 let fixed_ips = address.as_ref().map(|address| json!([{"ip_address": address}]));
-                let wishes = json!({"fixed_ips": fixed_ips, "security_groups": groups});
-                let made = ports::make(state, context, id, &server.project_id, wishes)?;
+                let attributes = json!({"fixed_ips": fixed_ips, "security_groups": groups});
+                let made = ports::make(state, context, id, &server.project_id, attributes)?;
                 server.own_ports.insert(made.clone());
                 made
             }
