@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Target, request};
-use crate::measured::Latencies;
+use crate::latencies::Latencies;
 use crate::operations::make_namespace;
 use crate::process::Processes;
 use bench_kinds::Kind;

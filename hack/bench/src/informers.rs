@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Target, request};
-use crate::measured::Latencies;
+use crate::latencies::Latencies;
 use crate::process::Processes;
 use bench_kinds::Kind;
 

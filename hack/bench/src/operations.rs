@@ -11,7 +11,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Target, request};
-use crate::measured::Latencies;
+use crate::latencies::Latencies;
 use crate::process::Processes;
 use bench_kinds::Kind;
 

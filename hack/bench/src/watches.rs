@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::client::{Client, Target, request};
-use crate::measured::Latencies;
+use crate::latencies::Latencies;
 use crate::operations::{make_namespace, revision};
 use crate::process::Processes;
 use bench_kinds::Kind;

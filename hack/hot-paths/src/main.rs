@@ -6,8 +6,8 @@
 //! compares them with the recorded numbers.
 
 mod paths;
+mod runner;
 mod server;
-mod world;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -23,12 +23,12 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<()> {
-    let mut runner = world::PathRunner::start()?;
+    let mut runner = runner::PathRunner::start()?;
     for &(name, path, measured) in paths::ALL {
         // The first request also creates what is kept, such as a compiled schema. That is not measured.
         runner.once(path)?;
         measured(&mut runner)?;
-        writeln!(std::io::stdout(), "{name} {}", world::REPETITIONS)?;
+        writeln!(std::io::stdout(), "{name} {}", runner::REPETITIONS)?;
     }
     Ok(())
 }

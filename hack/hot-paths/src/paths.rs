@@ -1,6 +1,6 @@
 //! Table of the measured paths.
 
-use crate::world::PathRunner;
+use crate::runner::PathRunner;
 
 /// Kind of a frequent request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
-use apiserver_http::{ApiServer, Identity, InProcess, Parts, ResponseBody};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts, ResponseBody, Supervisor};
 use apiserver_machinery::Revision;
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{Freshness, ObjectStore, OwnNamespaces};
@@ -43,7 +43,7 @@ impl InProcessServer {
             hosted_authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
             identity: Identity { git_version: "v1.36.0".to_owned(), address: "hot-paths".to_owned() },
             checks: Vec::new(),
-            shutdown: CancellationToken::new(),
+            supervisor: Supervisor::default(),
         };
         let user = User::authenticated("hot-paths", ["system:masters".to_owned()]);
         let server = Self {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use storage_contract::{Key, Store};
 use storage_embedded::EmbeddedStore;
 
-use crate::measured::Latencies;
+use crate::latencies::Latencies;
 use crate::process::Processes;
 
 #[derive(Debug, Args)]

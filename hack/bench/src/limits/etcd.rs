@@ -9,7 +9,7 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 
 use super::StoreWrite;
-use crate::measured::Latencies;
+use crate::latencies::Latencies;
 use crate::process::Processes;
 
 /// Keys of each worker that updates; with several keys, etcd changes several of its pages, as for a server's
