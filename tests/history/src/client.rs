@@ -1,4 +1,4 @@
-//! A client without any cleverness: one connection per request, nothing is tried again.
+//! Simple HTTP client: one connection per request, and no retries.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Longest a request may take; who has no answer by then does not know.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Longest time for a response; after it the outcome is unknown.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 async fn request(
     port: u16,
@@ -30,7 +30,7 @@ async fn request(
     Ok(sender.send_request(request).await?)
 }
 
-/// The answer to a request, with its code.
+/// Sends a request, and returns the response's status code and body.
 pub(crate) async fn send(
     port: u16,
     method: &str,
@@ -38,22 +38,22 @@ pub(crate) async fn send(
     body: Option<&Value>,
 ) -> anyhow::Result<(u16, Value)> {
     let sending = async {
-        let answer = request(port, method, path, body).await?;
-        let code = answer.status().as_u16();
-        let bytes = answer.into_body().collect().await?.to_bytes();
+        let response = request(port, method, path, body).await?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await?.to_bytes();
         Ok((code, serde_json::from_slice(&bytes)?))
     };
-    tokio::time::timeout(PATIENCE, sending).await.context("no answer")?
+    tokio::time::timeout(RESPONSE_TIMEOUT, sending).await.context("no response")?
 }
 
-/// A document that is not JSON.
+/// Reads a document that is not JSON.
 pub(crate) async fn text(port: u16, path: &str) -> anyhow::Result<String> {
-    let answer = request(port, "GET", path, None).await?;
-    let bytes = answer.into_body().collect().await?.to_bytes();
+    let response = request(port, "GET", path, None).await?;
+    let bytes = response.into_body().collect().await?.to_bytes();
     Ok(String::from_utf8(bytes.to_vec())?)
 }
 
-/// The lines of a watch.
+/// Lines of a watch.
 pub(crate) struct Stream {
     body: Incoming,
     rest: Vec<u8>,
@@ -61,29 +61,29 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) async fn open(port: u16, path: &str) -> anyhow::Result<Self> {
-        Self::ask(port, "GET", path, None).await
+        Self::send(port, "GET", path, None).await
     }
 
-    /// The lines of the answer to any request.
-    pub(crate) async fn ask(
+    /// Sends any request, and returns the lines of its response.
+    pub(crate) async fn send(
         port: u16,
         method: &str,
         path: &str,
         body: Option<&Value>,
     ) -> anyhow::Result<Self> {
-        let answer = tokio::time::timeout(PATIENCE, request(port, method, path, body)).await??;
-        anyhow::ensure!(answer.status() == 200, "a watch was answered {}", answer.status());
-        Ok(Self { body: answer.into_body(), rest: Vec::new() })
+        let response = tokio::time::timeout(RESPONSE_TIMEOUT, request(port, method, path, body)).await??;
+        anyhow::ensure!(response.status() == 200, "the status of a watch is {}", response.status());
+        Ok(Self { body: response.into_body(), rest: Vec::new() })
     }
 
-    /// The next event; `None` at the end, however it came.
+    /// Returns the next event; `None` at the end or after an error.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
                 return serde_json::from_slice(&line).ok();
             }
-            let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.ok()??.ok()?;
+            let frame = tokio::time::timeout(RESPONSE_TIMEOUT, self.body.frame()).await.ok()??.ok()?;
             self.rest.extend_from_slice(&frame.into_data().ok()?);
         }
     }

@@ -1,4 +1,4 @@
-//! What etcd sends for the reads of a server.
+//! Measurement of the bytes that etcd sends for the reads of a server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use crate::etcd::Etcd;
 use crate::replica::Replica;
 use crate::writers::{GADGETS, gadget};
 
-/// How many objects there are, and how large each is. Unit of the second: bytes.
+/// Number of objects, and the size of each one in bytes.
 const OBJECTS: (usize, usize) = (20, 100_000);
 
-/// What was measured.
+/// Result of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// What the server answered. Unit: bytes.
-    pub answered: usize,
-    /// What etcd sent meanwhile, to everybody. Unit: bytes.
-    pub sent: u64,
+    /// Bytes of the server's responses.
+    pub response_bytes: usize,
+    /// Bytes that etcd sent to all clients at the same time.
+    pub etcd_bytes: u64,
 }
 
-/// Reads everything `reads` times, naming no revision, one after the other.
+/// Lists all objects and reads one object, `reads` times, one after the other and without a revision.
 ///
 /// # Errors
-/// When the laboratory itself does not work.
+/// Returns an error if the test environment does not work.
 pub async fn sent_for_reads(server: &Path, reads: usize) -> anyhow::Result<Cost> {
     let etcd = Etcd::start(1).await?;
     let logs = tempfile::tempdir()?;
@@ -35,24 +35,24 @@ pub async fn sent_for_reads(server: &Path, reads: usize) -> anyhow::Result<Cost>
     for index in 0..OBJECTS.0 {
         let mut object = gadget(&format!("g{index}"), &"x".repeat(OBJECTS.1));
         object["spec"]["count"] = json!(index);
-        let (code, answer) = client::send(port, "POST", GADGETS, Some(&object)).await?;
-        anyhow::ensure!(code == 201, "{answer}");
+        let (code, response) = client::send(port, "POST", GADGETS, Some(&object)).await?;
+        anyhow::ensure!(code == 201, "{response}");
     }
-    // The server's own watch has the last of them by then.
+    // By then the server's own watch has received the last object.
     let (code, _) = client::send(port, "GET", GADGETS, None).await?;
     anyhow::ensure!(code == 200, "the objects cannot be listed");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = etcd.sent().await?;
-    let mut answered = 0;
+    let before = etcd.sent_bytes().await?;
+    let mut response_bytes = 0;
     for _ in 0..reads {
         for path in [GADGETS.to_owned(), format!("{GADGETS}/g0")] {
-            let (code, answer) = client::send(port, "GET", &path, None).await?;
-            anyhow::ensure!(code == 200, "{answer}");
-            let items = answer.get("items").and_then(Value::as_array).map_or(1, Vec::len);
+            let (code, response) = client::send(port, "GET", &path, None).await?;
+            anyhow::ensure!(code == 200, "{response}");
+            let items = response.get("items").and_then(Value::as_array).map_or(1, Vec::len);
             anyhow::ensure!(items == 1 || items == OBJECTS.0, "{items} objects");
-            answered += answer.to_string().len();
+            response_bytes += response.to_string().len();
         }
     }
-    let sent = etcd.sent().await?.checked_sub(before).context("etcd counts backwards")?;
-    Ok(Cost { answered, sent })
+    let etcd_bytes = etcd.sent_bytes().await?.checked_sub(before).context("etcd counts backwards")?;
+    Ok(Cost { response_bytes, etcd_bytes })
 }

@@ -1,4 +1,4 @@
-//! A real etcd of one or three members, whose leader can be killed.
+//! Real etcd of one or three members, whose leader can be killed.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::client;
 
-/// Longest a start may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest time of a start on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Member {
     child: Child,
@@ -19,7 +19,7 @@ struct Member {
     port: u16,
 }
 
-/// The members.
+/// All members of the etcd.
 pub(crate) struct Etcd {
     binary: PathBuf,
     members: Vec<Member>,
@@ -66,19 +66,19 @@ impl Etcd {
         self.members.iter().map(|member| format!("http://127.0.0.1:{}", member.port)).collect()
     }
 
-    async fn ask(&self, index: usize, path: &str, body: &Value) -> anyhow::Result<Value> {
+    async fn post(&self, index: usize, path: &str, body: &Value) -> anyhow::Result<Value> {
         let port = self.members.get(index).map(|member| member.port).context("no such member")?;
-        let (code, answer) = client::send(port, "POST", path, Some(body)).await?;
+        let (code, response) = client::send(port, "POST", path, Some(body)).await?;
         if code != 200 {
-            bail!("etcd answered {code} to {path}: {answer}");
+            bail!("etcd returned {code} for {path}: {response}");
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// Which member leads, if one says that it does.
+    /// Returns the index of the leader, if a member says that it leads.
     pub(crate) async fn leader(&self) -> Option<usize> {
         for index in 0..self.members.len() {
-            let Ok(status) = self.ask(index, "/v3/maintenance/status", &json!({})).await else { continue };
+            let Ok(status) = self.post(index, "/v3/maintenance/status", &json!({})).await else { continue };
             let id = status.pointer("/header/member_id");
             if id.is_some() && id == status.get("leader") {
                 return Some(index);
@@ -90,15 +90,15 @@ impl Etcd {
     async fn wait_for_leader(&self) -> anyhow::Result<()> {
         let begun = Instant::now();
         while self.leader().await.is_none() {
-            if begun.elapsed() > PATIENCE {
-                bail!("etcd has no leader after {PATIENCE:?}");
+            if begun.elapsed() > START_TIMEOUT {
+                bail!("etcd has no leader after {START_TIMEOUT:?}");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(())
     }
 
-    /// Ends a member as a power cut would.
+    /// Kills a member, as a power failure would.
     pub(crate) fn kill(&mut self, index: usize) -> anyhow::Result<()> {
         let member = self.members.get_mut(index).context("no such member")?;
         member.child.kill()?;
@@ -106,7 +106,7 @@ impl Etcd {
         Ok(())
     }
 
-    /// Starts it again with the data it had.
+    /// Restarts a member with its data.
     pub(crate) fn restart(&mut self, index: usize) -> anyhow::Result<()> {
         let binary = self.binary.clone();
         let member = self.members.get_mut(index).context("no such member")?;
@@ -118,12 +118,12 @@ impl Etcd {
         self.members.iter().map(|member| member.port).collect()
     }
 
-    /// Forgets all history before a revision, whatever anybody still wants of it.
+    /// Compacts all history before a revision, even if clients still need it.
     pub(crate) async fn compact(&self, revision: u64) -> anyhow::Result<()> {
         let mut done = Err(anyhow::anyhow!("no members"));
         for index in 0..self.members.len() {
             let body = json!({"revision": revision.to_string()});
-            done = self.ask(index, "/v3/kv/compaction", &body).await.map(|_| ());
+            done = self.post(index, "/v3/kv/compaction", &body).await.map(|_| ());
             if done.is_ok() {
                 break;
             }
@@ -131,13 +131,13 @@ impl Etcd {
         done
     }
 
-    /// How many bytes the first member has sent to clients in all.
-    pub(crate) async fn sent(&self) -> anyhow::Result<u64> {
+    /// Returns the number of bytes that the first member has sent to clients in total.
+    pub(crate) async fn sent_bytes(&self) -> anyhow::Result<u64> {
         let port = self.members.first().map(|member| member.port).context("no members")?;
         let metrics = client::text(port, "/metrics").await?;
         let line =
             metrics.lines().find_map(|line| line.strip_prefix("etcd_network_client_grpc_sent_bytes_total "));
-        let number: f64 = line.context("etcd does not count what it sends")?.parse()?;
+        let number: f64 = line.context("etcd has no metric of the bytes that it sent")?.parse()?;
         Ok(format!("{number:.0}").parse()?)
     }
 }

@@ -1,4 +1,4 @@
-//! Bugs to be found: a store that has one.
+//! Injected bugs: a store that has one, to prove that the checker finds it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,22 +14,22 @@ use storage_contract::{
     WatchItem, WatchStream,
 };
 
-/// A bug.
+/// Bug that a server can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Of many changes of a watch one is swallowed.
+pub enum InjectedBug {
+    /// A watch loses one of many changes.
     DroppedEvent,
-    /// The newest revision is one that was learned before, and changes arrive late.
+    /// The current revision is an older one, and changes arrive late.
     StaleRead,
-    /// An update that somebody else was faster than is made all the same.
+    /// An update is applied although another client changed the object first.
     LostUpdate,
 }
 
-impl Fault {
+impl InjectedBug {
     const ALL: [Self; 3] = [Self::DroppedEvent, Self::StaleRead, Self::LostUpdate];
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for InjectedBug {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::DroppedEvent => "dropped-event",
@@ -39,59 +39,59 @@ impl fmt::Display for Fault {
     }
 }
 
-impl FromStr for Fault {
+impl FromStr for InjectedBug {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|fault| fault.to_string() == text);
-        found.ok_or_else(|| format!("no fault is called {text:?}"))
+        let found = Self::ALL.into_iter().find(|bug| bug.to_string() == text);
+        found.ok_or_else(|| format!("there is no bug {text:?}"))
     }
 }
 
-/// One change in so many is swallowed.
-const SWALLOWED: u64 = 20;
+/// Number of changes of which one is lost.
+const EVENTS_PER_LOSS: u64 = 20;
 
-/// How late changes arrive where reads are to be stale.
-const LATE: Duration = Duration::from_millis(150);
+/// Delay of the changes if reads are to be stale.
+const EVENT_DELAY: Duration = Duration::from_millis(150);
 
-/// How many of them are late at once.
-const UNDERWAY: usize = 10_000;
+/// Number of changes that can be delayed at the same time.
+const DELAYED_EVENTS: usize = 10_000;
 
-/// How long an update takes where it is to be overtaken.
-const HESITATION: Duration = Duration::from_millis(10);
+/// Delay of an update, so that another one can overtake it.
+const UPDATE_DELAY: Duration = Duration::from_millis(10);
 
-/// A store with a bug.
+/// Store with a bug.
 #[derive(Debug)]
-pub struct Faulty {
+pub struct BuggyStore {
     store: Arc<dyn Store>,
-    fault: Fault,
+    bug: InjectedBug,
     learned: AtomicU64,
 }
 
-impl Faulty {
-    /// The same store, with this bug.
-    pub fn new(store: Arc<dyn Store>, fault: Fault) -> Self {
-        Self { store, fault, learned: AtomicU64::new(0) }
+impl BuggyStore {
+    /// Wraps a store with this bug.
+    pub fn new(store: Arc<dyn Store>, bug: InjectedBug) -> Self {
+        Self { store, bug, learned: AtomicU64::new(0) }
     }
 
-    /// A watch with the fault in it.
-    fn spoiled(&self, stream: WatchStream) -> WatchStream {
-        match self.fault {
-            Fault::LostUpdate => stream,
-            Fault::StaleRead => {
+    /// Applies the bug to a watch.
+    fn with_bug(&self, stream: WatchStream) -> WatchStream {
+        match self.bug {
+            InjectedBug::LostUpdate => stream,
+            InjectedBug::StaleRead => {
                 let late = |item| async {
-                    tokio::time::sleep(LATE).await;
+                    tokio::time::sleep(EVENT_DELAY).await;
                     item
                 };
-                Box::pin(stream.map(late).buffered(UNDERWAY))
+                Box::pin(stream.map(late).buffered(DELAYED_EVENTS))
             }
-            Fault::DroppedEvent => {
+            InjectedBug::DroppedEvent => {
                 let mut count = 0;
                 Box::pin(stream.filter(move |item| {
                     let update =
                         matches!(item, Ok(WatchItem::Event(event)) if event.kind == EventKind::Updated);
                     count += u64::from(update);
-                    future::ready(!update || count % SWALLOWED != 0)
+                    future::ready(!update || count % EVENTS_PER_LOSS != 0)
                 }))
             }
         }
@@ -99,7 +99,7 @@ impl Faulty {
 }
 
 #[async_trait]
-impl Store for Faulty {
+impl Store for BuggyStore {
     async fn create_while(
         &self,
         key: &Key,
@@ -110,12 +110,12 @@ impl Store for Faulty {
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
-        if self.fault == Fault::LostUpdate {
-            tokio::time::sleep(HESITATION).await;
+        if self.bug == InjectedBug::LostUpdate {
+            tokio::time::sleep(UPDATE_DELAY).await;
         }
         match self.store.update(key, expected, value.clone()).await {
             Err(StoreError::Conflict { found, .. })
-                if self.fault == Fault::LostUpdate && found > Revision::NONE =>
+                if self.bug == InjectedBug::LostUpdate && found > Revision::NONE =>
             {
                 self.store.update(key, found, value).await
             }
@@ -136,11 +136,11 @@ impl Store for Faulty {
     }
 
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
-        Ok(self.spoiled(self.store.watch(range, from).await?))
+        Ok(self.with_bug(self.store.watch(range, from).await?))
     }
 
     async fn follow(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
-        Ok(self.spoiled(self.store.follow(range, from).await?))
+        Ok(self.with_bug(self.store.follow(range, from).await?))
     }
 
     async fn compact(&self, revision: Revision) -> StoreResult<()> {
@@ -149,10 +149,10 @@ impl Store for Faulty {
 
     async fn current_revision(&self) -> StoreResult<Revision> {
         let newest = self.store.current_revision().await?;
-        if self.fault != Fault::StaleRead {
+        if self.bug != InjectedBug::StaleRead {
             return Ok(newest);
         }
-        // What was the newest when somebody asked before.
+        // Returns the revision that was the newest one at the previous call.
         Ok(Revision::new(self.learned.swap(newest.number(), Ordering::Relaxed)))
     }
 

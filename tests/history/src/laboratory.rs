@@ -1,4 +1,4 @@
-//! The run.
+//! Test harness: starts etcd, the servers and the clients, and collects the records.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,124 +14,127 @@ use crate::etcd::Etcd;
 use crate::random::Random;
 use crate::record::{Outcome, Records, Selection, Write};
 use crate::replica::Replica;
-use crate::writers::{GADGETS, Scene};
-use crate::{Fault, client, observer, readers, watchers, writers};
+use crate::writers::{GADGETS, RunContext};
+use crate::{InjectedBug, client, observer, readers, watchers, writers};
 
-/// What is to happen.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The program that serves: `history-replica`.
+    /// Path of the server program `history-replica`.
     pub server: PathBuf,
-    /// Repeats the choices of everybody, though not the moments at which they are made.
+    /// Seed that repeats the random choices, but not the moments at which they are made.
     pub seed: u64,
-    /// How long they work.
+    /// Duration of the run.
     pub lasts: Duration,
-    /// Whether etcd has three members, whose leader is killed, a server is killed, and history is
-    /// compacted. Without, all is well.
-    pub trouble: bool,
-    /// The bug of the first server.
-    pub fault: Option<Fault>,
+    /// True if etcd has three members, whose leader is killed, a server is killed and history is compacted.
+    /// False for a run without disruptions.
+    pub disruptions: bool,
+    /// Bug of the first server.
+    pub bug: Option<InjectedBug>,
 }
 
 const WRITERS: usize = 4;
 const READERS: usize = 3;
 const WATCHERS: usize = 6;
 
-/// Longest the last write may take, after everything that was done to etcd.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest time for the last write, after all disruptions of etcd.
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Lets everybody work, and collects what they were told.
+/// Runs all clients, and collects their records.
 ///
 /// # Errors
-/// When the laboratory itself does not work.
+/// Returns an error if the test environment does not work.
 pub async fn run(plan: &Plan) -> anyhow::Result<Records> {
     let mut random = Random::new(plan.seed);
     let logs = tempfile::tempdir()?;
-    let etcd = Etcd::start(if plan.trouble { 3 } else { 1 }).await?;
+    let etcd = Etcd::start(if plan.disruptions { 3 } else { 1 }).await?;
     let servers = servers(plan, &etcd, logs.path()).await?;
     let ports = [servers[0].port(), servers[1].port()];
     let stop = CancellationToken::new();
-    let scene = Scene { begun: Instant::now(), ports, stop: stop.clone() };
-    let (said, last) = watch::channel(0);
+    let context = RunContext { begun: Instant::now(), ports, stop: stop.clone() };
+    let (announce, last) = watch::channel(0);
     let mut watching = JoinSet::new();
     for me in 0..WATCHERS {
         let selection = if me % 2 == 0 { Selection::All } else { Selection::Odd };
-        watching.spawn(watchers::run(scene.clone(), random.split(), me, selection, last.clone()));
+        watching.spawn(watchers::run(context.clone(), random.split(), me, selection, last.clone()));
     }
-    let seen = observer::Progress::default();
-    watching.spawn(observer::run(etcd.ports(), Arc::clone(&seen), last.clone()));
+    let progress = observer::Progress::default();
+    watching.spawn(observer::run(etcd.ports(), Arc::clone(&progress), last.clone()));
     let (writes, reads) = (Arc::default(), Arc::default());
     let mut working = JoinSet::new();
     for me in 0..WRITERS {
-        working.spawn(writers::run(scene.clone(), random.split(), me, Arc::clone(&writes)));
+        working.spawn(writers::run(context.clone(), random.split(), me, Arc::clone(&writes)));
     }
     for me in 0..READERS {
-        working.spawn(readers::run(scene.clone(), random.split(), me, Arc::clone(&reads)));
+        working.spawn(readers::run(context.clone(), random.split(), me, Arc::clone(&reads)));
     }
-    let trouble = Trouble { etcd, servers, seen, random, until: scene.begun + plan.lasts };
-    let _kept = if plan.trouble { trouble.make().await? } else { trouble.spare().await };
+    let disruptions = Disruptions { etcd, servers, progress, random, until: context.begun + plan.lasts };
+    let _kept = if plan.disruptions { disruptions.inject().await? } else { disruptions.wait().await };
     stop.cancel();
     working.join_all().await;
-    let last = finish(&scene, &writes).await?;
-    said.send_replace(last);
+    let last = finish(&context, &writes).await?;
+    announce.send_replace(last);
     let watchers = watching.join_all().await;
-    let (writes, reads) = (taken(&writes).await, taken(&reads).await);
+    let (writes, reads) = (take_records(&writes).await, take_records(&reads).await);
     Ok(Records { writes, reads, watchers, last })
 }
 
-async fn taken<T>(records: &Arc<Mutex<Vec<T>>>) -> Vec<T> {
+async fn take_records<T>(records: &Arc<Mutex<Vec<T>>>) -> Vec<T> {
     std::mem::take(&mut *records.lock().await)
 }
 
 async fn servers(plan: &Plan, etcd: &Etcd, logs: &Path) -> anyhow::Result<[Replica; 2]> {
     let endpoints = etcd.endpoints();
-    let first = Replica::start(&plan.server, &endpoints, plan.fault, logs.join("first")).await?;
+    let first = Replica::start(&plan.server, &endpoints, plan.bug, logs.join("first")).await?;
     let second = Replica::start(&plan.server, &endpoints, None, logs.join("second")).await?;
     Ok([first, second])
 }
 
-/// One last write, selected by everybody, after which nothing comes.
-async fn finish(scene: &Scene, writes: &Arc<Mutex<Vec<Write>>>) -> anyhow::Result<u64> {
+/// Writes the last object, which all watchers select, and after which nothing changes.
+async fn finish(context: &RunContext, writes: &Arc<Mutex<Vec<Write>>>) -> anyhow::Result<u64> {
     let last = writers::gadget("last", "last");
     let begun = Instant::now();
     loop {
-        for port in scene.ports {
+        for port in context.ports {
             if let Ok((201, object)) = client::send(port, "POST", GADGETS, Some(&last)).await {
-                let (revision, content) = writers::content(&object).context("the last write is not whole")?;
+                let (revision, content) =
+                    writers::content(&object).context("the object of the last write is incomplete")?;
                 let outcome = Outcome::Stored(revision, content);
-                let write = Write { key: "last".to_owned(), ended: scene.begun.elapsed(), outcome };
+                let write = Write { key: "last".to_owned(), ended: context.begun.elapsed(), outcome };
                 writes.lock().await.push(write);
                 return Ok(revision);
             }
-            // It may have been stored by a write that was not answered.
+            // A write without a response may have stored it.
             let path = format!("{GADGETS}/last");
             if let Ok((200, object)) = client::send(port, "GET", &path, None).await {
-                return Ok(writers::content(&object).context("the last write is not whole")?.0);
+                return Ok(writers::content(&object)
+                    .context("the object of the last write is incomplete")?
+                    .0);
             }
         }
-        anyhow::ensure!(begun.elapsed() < PATIENCE, "nothing can be written any more");
+        anyhow::ensure!(begun.elapsed() < LAST_WRITE_TIMEOUT, "the last object cannot be written");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// What goes wrong meanwhile.
-struct Trouble {
+/// Disruptions during the run.
+struct Disruptions {
     etcd: Etcd,
     servers: [Replica; 2],
-    seen: observer::Progress,
+    progress: observer::Progress,
     random: Random,
     until: Instant,
 }
 
-impl Trouble {
-    /// None: it only passes the time.
-    async fn spare(self) -> Self {
+impl Disruptions {
+    /// Waits until the end of the run, without disruptions.
+    async fn wait(self) -> Self {
         tokio::time::sleep_until(self.until.into()).await;
         self
     }
 
-    /// Each kind of it in turn, again and again.
-    async fn make(mut self) -> anyhow::Result<Self> {
+    /// Causes each kind of disruption in turn, repeatedly.
+    async fn inject(mut self) -> anyhow::Result<Self> {
         loop {
             for step in 0..4 {
                 tokio::time::sleep(self.random.between(600, 1800)).await;
@@ -163,10 +166,10 @@ impl Trouble {
         server.restart()
     }
 
-    /// All that etcd itself has told; the state before the next change is kept, because etcd tells
-    /// what was before from that. While a leader is elected nobody compacts; there will be another time.
+    /// Compacts the history that the observer has received. The state before the next change is kept, because etcd
+    /// needs it for the previous value. During the election of a leader this fails, and is tried again later.
     async fn compact(&self) {
-        let seen = self.seen.load(Ordering::Relaxed) / observer::EACH;
-        let _ = self.etcd.compact(seen.saturating_sub(1)).await;
+        let observed = self.progress.load(Ordering::Relaxed) / observer::REVISIONS_PER_TRANSACTION;
+        let _ = self.etcd.compact(observed.saturating_sub(1)).await;
     }
 }

@@ -1,10 +1,11 @@
-//! What several writers, readers and watchers saw across two servers on one etcd while its leader is
-//! killed, a server is killed and history is compacted, and whether all of that can have been one
-//! history.
+//! Linearizability test of two servers on one etcd: several writers, readers and watchers record their
+//! observations, and a checker decides whether one history explains all of them.
 //!
-//! [`run`] lets them work and records what each was told, and when; [`check()`] looks at the records
-//! alone. Nothing that is under test takes part in the judging. A [`Fault`] is planted in a server,
-//! below everything that is tested, to see that it would be found.
+//! During the run the etcd leader is killed, a server is killed and history is compacted.
+//!
+//! [`run`] starts the clients and records each response with its time; [`check()`] reads the records only. No
+//! code under test takes part in the check. An [`InjectedBug`] in the store of a server proves that the
+//! checker finds real bugs.
 
 mod check;
 mod client;
@@ -24,7 +25,7 @@ mod writers;
 
 pub use check::check;
 pub use cost::{Cost, sent_for_reads};
-pub use fault::{Fault, Faulty};
+pub use fault::{BuggyStore, InjectedBug};
 pub use laboratory::{Plan, run};
-pub use record::{Content, Outcome, Read, Records, Seen, Selection, Told, Watcher, Write};
+pub use record::{Content, Delivery, Outcome, Read, ReadResult, Records, Selection, Watcher, Write};
 pub use violation::Violation;

@@ -1,8 +1,8 @@
-//! Choices that a seed repeats.
+//! Pseudo-random choices that a seed repeats.
 
 use std::time::Duration;
 
-/// A small generator (splitmix64): what it is for needs no more.
+/// Small generator (splitmix64), which is sufficient for tests.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -11,7 +11,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Another one, for somebody else.
+    /// Returns a generator for another client.
     pub(crate) fn split(&mut self) -> Self {
         Self(self.next())
     }
@@ -24,18 +24,18 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 
-    /// One of them.
+    /// Returns one of the elements.
     pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         let count = u64::try_from(of.len()).unwrap_or(u64::MAX);
         of.get(usize::try_from(self.below(count)).unwrap_or_default())
     }
 
-    /// A time between two.
+    /// Returns a duration between two limits, in milliseconds.
     pub(crate) fn between(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_millis(least + self.below(most.saturating_sub(least)))
     }

@@ -1,115 +1,115 @@
-//! What was recorded.
+//! Records of a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a version of an object says of itself. `count` grows by one with every update, and `token`
-/// names the one write that made it: two updates from the same version cannot both be right.
+/// Content of one version of an object. `count` grows by one with every update, and `token` names the write
+/// that created the version: two updates from the same version cannot both be correct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// Which of the objects that had this name.
+    /// Uid of the object, which tells apart objects of the same name.
     pub uid: String,
-    /// How many writes made it, the creation included.
+    /// Number of writes of the object, with the creation.
     pub count: u64,
-    /// The write that made it.
+    /// Token of the write that created the version.
     pub token: String,
 }
 
 impl Content {
-    /// Whether watchers of odd counts see it: half the versions, by a label.
+    /// Returns true if watchers of odd counts select it: half the versions, by a label.
     pub const fn is_odd(&self) -> bool {
         self.count % 2 == 1
     }
 }
 
-/// How a write ended, as its writer was told.
+/// Outcome of a write, as reported to its writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// This was stored at this revision.
+    /// This content was stored at this revision.
     Stored(u64, Content),
-    /// The object with this uid is gone.
+    /// The object with this uid was deleted.
     Deleted(String),
     /// Nothing was written.
     Refused,
-    /// Nobody said.
+    /// There was no response, or it was a server error.
     Unknown,
 }
 
-/// One write. Times are since the beginning of the run.
+/// One write. Times count from the beginning of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     /// The object's name.
     pub key: String,
-    /// When it was acknowledged.
+    /// Time at which it was acknowledged.
     pub ended: Duration,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// What a consistent read showed.
+/// Result of a consistent read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
-    /// One object with its revision, or that there is none.
+pub enum ReadResult {
+    /// One object with its revision, or `None` if it does not exist.
     One(String, Option<(u64, Content)>),
-    /// All of them, as of a revision.
+    /// All objects, as of a revision.
     All(u64, BTreeMap<String, (u64, Content)>),
 }
 
-/// One read that named no revision.
+/// One read without a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
-    /// Who read, from where.
+    /// Name of the reader and its server.
     pub reader: String,
-    /// When it was asked.
+    /// Time of the request.
     pub begun: Duration,
-    /// When it was answered.
+    /// Time of the response.
     pub ended: Duration,
-    /// What the answer was.
-    pub seen: Seen,
+    /// Result of the read.
+    pub result: ReadResult,
 }
 
-/// One thing a watcher was told.
+/// One delivery to a watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
-    /// Everything as of a revision: by a list, or by the beginning of a watch.
+pub enum Delivery {
+    /// All objects as of a revision: from a list, or from the initial events of a watch.
     State(u64, BTreeMap<String, (u64, Content)>),
     /// An object was added or modified.
     Put(u64, String, Content),
-    /// An object is gone, or no longer selected.
+    /// An object was deleted, or is no longer selected.
     Gone(u64, String, Content),
-    /// Everything up to this revision was told.
+    /// All changes up to this revision were delivered.
     Bookmark(u64),
 }
 
-/// What a watcher sees.
+/// Selection of a watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selection {
     /// Every object.
     All,
-    /// Those with an odd count.
+    /// Objects with an odd count.
     Odd,
 }
 
-/// One watcher: all of its streams, each from where the last one ended.
+/// One watcher: all of its streams, each of which continues where the last one ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watcher {
-    /// Who it is.
+    /// Name of the watcher.
     pub name: String,
-    /// What it selects.
+    /// Selection of the watcher.
     pub selection: Selection,
-    /// What it was told, in order.
-    pub told: Vec<Told>,
+    /// Deliveries, in order.
+    pub deliveries: Vec<Delivery>,
 }
 
-/// Everything that was recorded.
+/// All records of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Records {
-    /// By all writers.
+    /// Writes of all writers.
     pub writes: Vec<Write>,
-    /// By all readers.
+    /// Reads of all readers.
     pub reads: Vec<Read>,
     /// The watchers.
     pub watchers: Vec<Watcher>,
-    /// The revision of the last write, which every watcher had to be told.
+    /// Revision of the last write, which every watcher must receive.
     pub last: u64,
 }

@@ -1,4 +1,4 @@
-//! One of the servers, in a process of its own.
+//! One of the servers, as a child process.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::{Fault, client, etcd};
+use crate::{InjectedBug, client, etcd};
 
-/// Longest a start may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest time of a start on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server.
 pub(crate) struct Replica {
@@ -18,7 +18,7 @@ pub(crate) struct Replica {
     binary: PathBuf,
     port: u16,
     endpoints: String,
-    fault: Option<Fault>,
+    bug: Option<InjectedBug>,
     log: PathBuf,
 }
 
@@ -26,12 +26,12 @@ impl Replica {
     pub(crate) async fn start(
         binary: &Path,
         endpoints: &[String],
-        fault: Option<Fault>,
+        bug: Option<InjectedBug>,
         log: PathBuf,
     ) -> anyhow::Result<Self> {
         let (port, endpoints) = (etcd::free_port()?, endpoints.join(","));
-        let child = spawn(binary, port, &endpoints, fault, &log)?;
-        let replica = Self { child, binary: binary.to_owned(), port, endpoints, fault, log };
+        let child = spawn(binary, port, &endpoints, bug, &log)?;
+        let replica = Self { child, binary: binary.to_owned(), port, endpoints, bug, log };
         replica.wait().await?;
         Ok(replica)
     }
@@ -40,16 +40,16 @@ impl Replica {
         self.port
     }
 
-    /// Ends it as a power cut would.
+    /// Kills the server, as a power failure would.
     pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Starts it again where it was.
+    /// Restarts the server on the same port.
     pub(crate) fn restart(&mut self) -> anyhow::Result<()> {
-        self.child = spawn(&self.binary, self.port, &self.endpoints, self.fault, &self.log)?;
+        self.child = spawn(&self.binary, self.port, &self.endpoints, self.bug, &self.log)?;
         Ok(())
     }
 
@@ -59,9 +59,9 @@ impl Replica {
             .await
             .is_ok_and(|(code, _)| code == 200)
         {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > START_TIMEOUT {
                 let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-                bail!("a server did not start within {PATIENCE:?}: {log}");
+                bail!("a server did not start within {START_TIMEOUT:?}: {log}");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -73,13 +73,13 @@ fn spawn(
     binary: &Path,
     port: u16,
     endpoints: &str,
-    fault: Option<Fault>,
+    bug: Option<InjectedBug>,
     log: &Path,
 ) -> anyhow::Result<Child> {
     let log = File::options().create(true).append(true).open(log)?;
     let mut command = Command::new(binary);
     command.arg(port.to_string()).arg(endpoints);
-    command.args(fault.map(|fault| fault.to_string()));
+    command.args(bug.map(|bug| bug.to_string()));
     command.stdout(log.try_clone()?).stderr(log);
     command.spawn().with_context(|| format!("{} cannot be started", binary.display()))
 }

@@ -1,60 +1,62 @@
-//! The one history that all records must be part of.
+//! Reference history: the one history that must explain all records.
 
 use std::collections::BTreeMap;
 
-use crate::record::{Content, Outcome, Records, Selection, Told};
+use crate::record::{Content, Delivery, Outcome, Records, Selection};
 use crate::violation::Violation;
 
-/// A change: of which object, to what. `None` is the deletion of the object that is named.
+/// Change of one object. A `None` content is the deletion of the object with this uid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct ObjectChange {
     pub(crate) key: String,
     pub(crate) uid: String,
     pub(crate) content: Option<Content>,
 }
 
-/// All changes by revision, put together from what everybody was told.
+/// All changes by revision, assembled from all deliveries and acknowledged writes.
 #[derive(Debug, Default)]
-pub(crate) struct Truth {
-    pub(crate) changes: BTreeMap<u64, Change>,
-    /// Of each object: its versions by revision.
+pub(crate) struct ReferenceHistory {
+    pub(crate) changes: BTreeMap<u64, ObjectChange>,
+    /// Versions of each object, by revision.
     versions: BTreeMap<String, BTreeMap<u64, Option<Content>>>,
-    /// When the object with this uid was deleted.
+    /// Revision at which the object with this uid was deleted.
     deleted: BTreeMap<String, u64>,
 }
 
-impl Truth {
-    /// Puts it together, and says where the parts do not fit.
+impl ReferenceHistory {
+    /// Assembles the history, and adds a violation for each contradiction.
     pub(crate) fn of(records: &Records, violations: &mut Vec<Violation>) -> Self {
-        let mut truth = Self::default();
+        let mut history = Self::default();
         for watcher in records.watchers.iter().filter(|watcher| watcher.selection == Selection::All) {
-            for told in &watcher.told {
-                let (revision, key, uid, content) = match told {
-                    Told::Put(revision, key, content) => (revision, key, &content.uid, Some(content.clone())),
-                    Told::Gone(revision, key, content) => (revision, key, &content.uid, None),
-                    Told::State(..) | Told::Bookmark(_) => continue,
+            for delivery in &watcher.deliveries {
+                let (revision, key, uid, content) = match delivery {
+                    Delivery::Put(revision, key, content) => {
+                        (revision, key, &content.uid, Some(content.clone()))
+                    }
+                    Delivery::Gone(revision, key, content) => (revision, key, &content.uid, None),
+                    Delivery::State(..) | Delivery::Bookmark(_) => continue,
                 };
-                let change = Change { key: key.clone(), uid: uid.clone(), content };
-                truth.add(*revision, change, violations);
+                let change = ObjectChange { key: key.clone(), uid: uid.clone(), content };
+                history.add(*revision, change, violations);
             }
         }
         for write in &records.writes {
             if let Outcome::Stored(revision, content) = &write.outcome {
-                if !truth.changes.contains_key(revision) {
+                if !history.changes.contains_key(revision) {
                     violations.push(Violation::LostEvent { watcher: String::new(), revision: *revision });
                 }
                 let (key, uid) = (write.key.clone(), content.uid.clone());
-                truth.add(*revision, Change { key, uid, content: Some(content.clone()) }, violations);
+                history.add(*revision, ObjectChange { key, uid, content: Some(content.clone()) }, violations);
             }
         }
-        truth.index();
-        truth
+        history.index();
+        history
     }
 
-    fn add(&mut self, revision: u64, change: Change, violations: &mut Vec<Violation>) {
+    fn add(&mut self, revision: u64, change: ObjectChange, violations: &mut Vec<Violation>) {
         match self.changes.get(&revision) {
             Some(known) if *known != change => {
-                let detail = format!("one was told {known:?}, another {change:?}");
+                let detail = format!("one client received {known:?}, another one {change:?}");
                 violations.push(Violation::Disagreement { revision, detail });
             }
             Some(_) => {}
@@ -74,29 +76,29 @@ impl Truth {
         }
     }
 
-    /// When the object with this uid was deleted, if it was.
+    /// Returns the revision at which the object with this uid was deleted.
     pub(crate) fn deletion(&self, uid: &str) -> Option<u64> {
         self.deleted.get(uid).copied()
     }
 
-    /// The object as it was at a revision, with its own.
+    /// Returns the object as of a revision, with the revision of its version.
     pub(crate) fn at(&self, key: &str, revision: u64) -> Option<(u64, &Content)> {
         let (at, content) = self.versions.get(key)?.range(..=revision).next_back()?;
         content.as_ref().map(|content| (*at, content))
     }
 
-    /// The next change of an object after a revision.
+    /// Returns the revision of the object's next change after a revision.
     pub(crate) fn next(&self, key: &str, revision: u64) -> Option<u64> {
         self.versions.get(key)?.range(revision + 1..).next().map(|(at, _)| *at)
     }
 
-    /// Whether an object was gone at some moment after a revision.
+    /// Returns true if an object did not exist at some moment after a revision.
     pub(crate) fn is_gone_after(&self, key: &str, revision: u64) -> bool {
         let versions = self.versions.get(key);
         versions.is_some_and(|versions| versions.range(revision + 1..).any(|(_, content)| content.is_none()))
     }
 
-    /// Everything that is selected, as it was at a revision.
+    /// Returns all selected objects as of a revision.
     pub(crate) fn state(&self, revision: u64, selection: Selection) -> BTreeMap<String, (u64, Content)> {
         let keys = self.versions.keys();
         let found = keys.filter_map(|key| {
@@ -106,14 +108,15 @@ impl Truth {
         found.collect()
     }
 
-    /// What a watcher must be told of the change at a revision; `None` when nothing.
-    pub(crate) fn told(&self, revision: u64, selection: Selection) -> Option<Told> {
+    /// Returns the delivery that a watcher must receive for the change at a revision; `None` if it must
+    /// receive none.
+    pub(crate) fn expected_delivery(&self, revision: u64, selection: Selection) -> Option<Delivery> {
         let change = self.changes.get(&revision)?;
         let before = self.at(&change.key, revision - 1).map(|(_, content)| content);
         let selected = |content: &&Content| is_selected(selection, content);
         match (before.filter(selected), change.content.as_ref().filter(selected)) {
-            (_, Some(content)) => Some(Told::Put(revision, change.key.clone(), content.clone())),
-            (Some(before), None) => Some(Told::Gone(revision, change.key.clone(), before.clone())),
+            (_, Some(content)) => Some(Delivery::Put(revision, change.key.clone(), content.clone())),
+            (Some(before), None) => Some(Delivery::Gone(revision, change.key.clone(), before.clone())),
             (None, None) => None,
         }
     }

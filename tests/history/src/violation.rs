@@ -1,38 +1,38 @@
-//! What cannot be.
+//! Violations that the checker finds.
 
 use std::fmt;
 
-/// One thing that no single history explains.
+/// An observation that no single history explains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Violation {
-    /// A watcher was not told of a change that others were told of, or that was acknowledged.
+    /// A watcher did not receive a change that other watchers received, or that was acknowledged.
     LostEvent {
-        /// Who was not told; empty for everybody.
+        /// The watcher; empty if no watcher received the change.
         watcher: String,
-        /// What.
+        /// Revision of the change.
         revision: u64,
     },
-    /// A watcher was told twice, or of what did not happen.
-    DoubledEvent {
-        /// Who.
+    /// A watcher received a change twice, or a change that did not happen.
+    DuplicateEvent {
+        /// The watcher.
         watcher: String,
-        /// Of what.
+        /// Revision of the change.
         revision: u64,
     },
-    /// A watcher was told of an earlier change after a later one.
+    /// A watcher received an earlier change after a later one.
     OutOfOrder {
-        /// Who.
+        /// The watcher.
         watcher: String,
-        /// The earlier one.
+        /// Revision of the earlier change.
         revision: u64,
-        /// The later one.
+        /// Revision of the later change.
         after: u64,
     },
-    /// Two were told different things of one revision.
+    /// Two clients received different changes of one revision.
     Disagreement {
-        /// Of which.
+        /// The revision.
         revision: u64,
-        /// What they were told.
+        /// Both changes.
         detail: String,
     },
     /// Two writes were both acknowledged although both were made from the same version.
@@ -41,25 +41,25 @@ pub enum Violation {
         key: String,
         /// The revision of the later one.
         revision: u64,
-        /// How it is known.
+        /// The two versions that contradict each other.
         detail: String,
     },
-    /// A read showed a state from before something that was acknowledged before it began.
+    /// A read returned a state from before a write or read that ended before it began.
     StaleRead {
-        /// Who read.
+        /// The reader.
         reader: String,
-        /// What should have been in it.
+        /// Revision that the result should have contained.
         floor: u64,
-        /// What it showed.
+        /// The result.
         detail: String,
     },
-    /// A read or the beginning of a watch showed a state that never was.
+    /// A read or the initial state of a watch returned a state that never existed.
     WrongState {
-        /// Whose.
+        /// The reader or watcher.
         reader: String,
-        /// As of when.
+        /// Revision of the state.
         revision: u64,
-        /// What is wrong with it.
+        /// The part that is wrong.
         detail: String,
     },
 }
@@ -68,26 +68,26 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LostEvent { watcher, revision } if watcher.is_empty() => {
-                write!(f, "nobody was told of revision {revision}")
+                write!(f, "no watcher received revision {revision}")
             }
             Self::LostEvent { watcher, revision } => {
-                write!(f, "{watcher} was not told of revision {revision}")
+                write!(f, "{watcher} did not receive revision {revision}")
             }
-            Self::DoubledEvent { watcher, revision } => {
-                write!(f, "{watcher} was told of revision {revision}, twice or without a cause")
+            Self::DuplicateEvent { watcher, revision } => {
+                write!(f, "{watcher} received revision {revision} twice or without a cause")
             }
             Self::OutOfOrder { watcher, revision, after } => {
-                write!(f, "{watcher} was told of revision {revision} after {after}")
+                write!(f, "{watcher} received revision {revision} after {after}")
             }
-            Self::Disagreement { revision, detail } => write!(f, "of revision {revision}: {detail}"),
+            Self::Disagreement { revision, detail } => write!(f, "revision {revision}: {detail}"),
             Self::LostUpdate { key, revision, detail } => {
                 write!(f, "{key}: an update was lost at revision {revision}: {detail}")
             }
             Self::StaleRead { reader, floor, detail } => {
-                write!(f, "{reader} read something older than revision {floor}: {detail}")
+                write!(f, "{reader} read a state older than revision {floor}: {detail}")
             }
             Self::WrongState { reader, revision, detail } => {
-                write!(f, "{reader} was shown what never was, as of revision {revision}: {detail}")
+                write!(f, "{reader} received a state that never existed, as of revision {revision}: {detail}")
             }
         }
     }

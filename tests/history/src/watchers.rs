@@ -1,4 +1,4 @@
-//! Those who watch: each as an informer does, from stream to stream.
+//! Clients that watch: each one works like an informer, from stream to stream.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,47 +8,47 @@ use tokio::time::Instant;
 
 use crate::client::Stream;
 use crate::random::Random;
-use crate::record::{Content, Selection, Told, Watcher};
-use crate::writers::{GADGETS, Scene, content};
+use crate::record::{Content, Delivery, Selection, Watcher};
+use crate::writers::{GADGETS, RunContext, content};
 
-/// How long a watcher may take to come to the end when all is quiet.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest time of a watcher to reach the end when no more changes are made.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What comes of one stream.
-enum End {
-    /// Another from the last revision goes on.
+/// Reason for the end of a stream.
+enum StreamEnd {
+    /// Another stream continues at the last revision.
     Resume,
-    /// History is gone: everything has to be told anew.
-    Anew,
+    /// The history is compacted: the next stream begins with the initial state.
+    Restart,
 }
 
-struct Watching {
-    scene: Scene,
+struct WatcherTask {
+    context: RunContext,
     random: Random,
-    /// Its server; other ones go from server to server.
+    /// The watcher's server; `None` for a watcher that changes servers.
     server: Option<usize>,
     watcher: Watcher,
-    seen: Option<u64>,
+    received: Option<u64>,
 }
 
-/// Watches until it has been told of `last`, which is sent when nothing comes after it.
+/// Watches until it has received `last`, which is sent when no change follows it.
 pub(crate) async fn run(
-    scene: Scene,
+    context: RunContext,
     random: Random,
     me: usize,
     selection: Selection,
     last: tokio::sync::watch::Receiver<u64>,
 ) -> Watcher {
     let server = (me % 3 < 2).then_some(me % 3);
-    let place = server.map_or_else(|| "both servers".to_owned(), |server| format!("server {server}"));
-    let name = format!("watcher {me} ({selection:?}) of {place}");
-    let watcher = Watcher { name, selection, told: Vec::new() };
-    let mut watching = Watching { scene, random, server, watcher, seen: None };
+    let servers = server.map_or_else(|| "both servers".to_owned(), |server| format!("server {server}"));
+    let name = format!("watcher {me} ({selection:?}) of {servers}");
+    let watcher = Watcher { name, selection, deliveries: Vec::new() };
+    let mut watching = WatcherTask { context, random, server, watcher, received: None };
     let mut end = last.clone();
     let done = async {
-        // Who is told what `last` is has time left to see it.
+        // When `last` is known, the watcher has some time left to receive it.
         let _ = end.wait_for(|last| *last > 0).await;
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(CATCH_UP_TIMEOUT).await;
     };
     tokio::select! {
         () = watching.watch(last) => {}
@@ -57,14 +57,14 @@ pub(crate) async fn run(
     watching.watcher
 }
 
-impl Watching {
+impl WatcherTask {
     async fn watch(&mut self, last: tokio::sync::watch::Receiver<u64>) {
         loop {
-            if let Ok(End::Anew) = self.stream(&last).await {
-                self.seen = None;
+            if let Ok(StreamEnd::Restart) = self.stream(&last).await {
+                self.received = None;
             }
             let end = *last.borrow();
-            if end > 0 && self.seen.is_some_and(|seen| seen >= end) {
+            if end > 0 && self.received.is_some_and(|received| received >= end) {
                 return;
             }
             tokio::time::sleep(self.random.between(5, 100)).await;
@@ -77,47 +77,50 @@ impl Watching {
             Selection::Odd => "&labelSelector=odd",
         };
         let seconds = 3 + self.random.below(4);
-        let begin = match self.seen {
-            Some(seen) => format!("resourceVersion={seen}"),
+        let begin = match self.received {
+            Some(received) => format!("resourceVersion={received}"),
             None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
         };
         format!("{GADGETS}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{selector}&{begin}")
     }
 
-    /// One stream, from where the last one ended.
-    async fn stream(&mut self, last: &tokio::sync::watch::Receiver<u64>) -> anyhow::Result<End> {
-        let port = match self.server.and_then(|server| self.scene.ports.get(server)) {
+    /// Reads one stream, from the position at which the last one ended.
+    async fn stream(&mut self, last: &tokio::sync::watch::Receiver<u64>) -> anyhow::Result<StreamEnd> {
+        let port = match self.server.and_then(|server| self.context.ports.get(server)) {
             Some(port) => *port,
-            None => self.scene.port(&mut self.random),
+            None => self.context.port(&mut self.random),
         };
         let path = self.path();
         let mut stream = Stream::open(port, &path).await?;
-        let mut initial = self.seen.is_none().then(BTreeMap::new);
+        let mut initial = self.received.is_none().then(BTreeMap::new);
         let begun = Instant::now();
         while let Some(event) = stream.next().await {
             if event["type"] == "ERROR" {
                 let gone = event["object"]["code"] == 410;
-                return Ok(if gone { End::Anew } else { End::Resume });
+                return Ok(if gone { StreamEnd::Restart } else { StreamEnd::Resume });
             }
-            self.take(&event, &mut initial);
+            self.record(&event, &mut initial);
             let end = *last.borrow();
-            if end > 0 && self.seen.is_some_and(|seen| seen >= end) || begun.elapsed() > PATIENCE {
+            if end > 0 && self.received.is_some_and(|received| received >= end)
+                || begun.elapsed() > CATCH_UP_TIMEOUT
+            {
                 break;
             }
         }
-        Ok(End::Resume)
+        Ok(StreamEnd::Resume)
     }
 
-    fn take(&mut self, event: &Value, initial: &mut Option<BTreeMap<String, (u64, Content)>>) {
+    fn record(&mut self, event: &Value, initial: &mut Option<BTreeMap<String, (u64, Content)>>) {
         let object = &event["object"];
         let name = || object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let kind = event["type"].as_str().unwrap_or_default();
         if kind == "BOOKMARK" {
             let revision = object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
             let Some(revision) = revision else { return };
-            self.seen = Some(revision);
-            let told = initial.take().map_or(Told::Bookmark(revision), |items| Told::State(revision, items));
-            self.watcher.told.push(told);
+            self.received = Some(revision);
+            let delivery =
+                initial.take().map_or(Delivery::Bookmark(revision), |items| Delivery::State(revision, items));
+            self.watcher.deliveries.push(delivery);
             return;
         }
         let Some((revision, content)) = content(object) else { return };
@@ -126,11 +129,11 @@ impl Watching {
                 items.insert(name(), (revision, content));
             }
             None => {
-                self.seen = Some(revision);
-                self.watcher.told.push(if kind == "DELETED" {
-                    Told::Gone(revision, name(), content)
+                self.received = Some(revision);
+                self.watcher.deliveries.push(if kind == "DELETED" {
+                    Delivery::Gone(revision, name(), content)
                 } else {
-                    Told::Put(revision, name(), content)
+                    Delivery::Put(revision, name(), content)
                 });
             }
         }

@@ -1,4 +1,4 @@
-//! Those who write.
+//! Clients that write.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,33 +11,33 @@ use crate::client;
 use crate::random::Random;
 use crate::record::{Content, Outcome, Write};
 
-/// Where the objects are.
+/// Path of the objects.
 pub(crate) const GADGETS: &str = "/apis/toys.example.com/v1/gadgets";
 
-/// How many there are: few, so that writers meet.
+/// Number of objects: few, so that writers conflict.
 const OBJECTS: u64 = 6;
 
-/// What all who take part share.
+/// Data that all clients of a run share.
 #[derive(Clone)]
-pub(crate) struct Scene {
+pub(crate) struct RunContext {
     pub(crate) begun: Instant,
     pub(crate) ports: [u16; 2],
     pub(crate) stop: CancellationToken,
 }
 
-impl Scene {
-    /// One of the servers.
+impl RunContext {
+    /// Returns the port of a random server.
     pub(crate) fn port(&self, random: &mut Random) -> u16 {
         random.pick(&self.ports).copied().unwrap_or_default()
     }
 }
 
-/// The name of one of the objects.
+/// Returns a random object's name.
 pub(crate) fn name(random: &mut Random) -> String {
     format!("g{}", random.below(OBJECTS))
 }
 
-/// What an object says of itself, with its revision.
+/// Returns the content of an object, with its revision.
 pub(crate) fn content(object: &Value) -> Option<(u64, Content)> {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
     let content = Content {
@@ -48,7 +48,7 @@ pub(crate) fn content(object: &Value) -> Option<(u64, Content)> {
     Some((text("/metadata/resourceVersion")?.parse().ok()?, content))
 }
 
-/// Its labels, by which half of its versions are selected.
+/// Returns the labels of a version, which select half of the versions.
 fn labels(count: u64) -> Value {
     if count % 2 == 1 { json!({"odd": "true"}) } else { json!({}) }
 }
@@ -58,29 +58,29 @@ pub(crate) fn gadget(name: &str, token: &str) -> Value {
         "metadata": {"name": name, "labels": labels(1)}, "spec": {"count": 1, "token": token}})
 }
 
-/// Writes until told to stop.
-pub(crate) async fn run(scene: Scene, mut random: Random, me: usize, records: Arc<Mutex<Vec<Write>>>) {
+/// Writes until the run stops.
+pub(crate) async fn run(context: RunContext, mut random: Random, me: usize, records: Arc<Mutex<Vec<Write>>>) {
     for number in 0_u64.. {
-        if scene.stop.is_cancelled() {
+        if context.stop.is_cancelled() {
             return;
         }
         tokio::time::sleep(random.between(5, 40)).await;
         let key = name(&mut random);
         let token = format!("w{me}-{number}");
-        if let Some(outcome) = write(&scene, &mut random, &key, &token).await {
-            let ended = scene.begun.elapsed();
+        if let Some(outcome) = write(&context, &mut random, &key, &token).await {
+            let ended = context.begun.elapsed();
             records.lock().await.push(Write { key, ended, outcome });
         }
     }
 }
 
-/// One write of an object as it is found; `None` when it could not be read.
-async fn write(scene: &Scene, random: &mut Random, key: &str, token: &str) -> Option<Outcome> {
+/// Makes one write that depends on the object's current state; `None` if it could not be read.
+async fn write(context: &RunContext, random: &mut Random, key: &str, token: &str) -> Option<Outcome> {
     let path = format!("{GADGETS}/{key}");
-    // Read here and written there, so that nothing helps but the revision.
-    let (code, found) = client::send(scene.port(random), "GET", &path, None).await.ok()?;
-    let port = scene.port(random);
-    let sent = match (code, random.below(12)) {
+    // It reads from one server and writes to another, so that only the revision protects the update.
+    let (code, found) = client::send(context.port(random), "GET", &path, None).await.ok()?;
+    let port = context.port(random);
+    let response = match (code, random.below(12)) {
         (404, _) => client::send(port, "POST", GADGETS, Some(&gadget(key, token))).await,
         (200, 0) => {
             let preconditions = json!({"uid": found["metadata"]["uid"]});
@@ -96,11 +96,11 @@ async fn write(scene: &Scene, random: &mut Random, key: &str, token: &str) -> Op
         }
         _ => return None,
     };
-    Some(outcome(sent, &found))
+    Some(outcome(response, &found))
 }
 
-fn outcome(sent: anyhow::Result<(u16, Value)>, found: &Value) -> Outcome {
-    match sent {
+fn outcome(response: anyhow::Result<(u16, Value)>, found: &Value) -> Outcome {
+    match response {
         Ok((200 | 201, object)) if object["kind"] == "Gadget" => match content(&object) {
             Some((revision, content)) => Outcome::Stored(revision, content),
             None => Outcome::Unknown,

@@ -1,4 +1,4 @@
-//! One history behind everything that anybody was told; and that a bug would be found.
+//! Test that one history explains all observations, and that the checker finds injected bugs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,82 +8,85 @@
 
 use std::time::{Duration, SystemTime};
 
-use tests_history::{Fault, Outcome, Plan, Records, Violation, check, run};
+use tests_history::{InjectedBug, Outcome, Plan, Records, Violation, check, run};
 
-/// How long everybody works, when `CAPSTAN_HISTORY_SECONDS` does not say. Unit: seconds.
-const LASTS: u64 = 40;
+/// Duration of the run in seconds, if `CAPSTAN_HISTORY_SECONDS` is not set.
+const RUN_SECONDS: u64 = 40;
 
-/// How long it takes at most that a bug shows. Unit: seconds.
-const PLANTED: u64 = 8;
+/// Longest time until a bug shows, in seconds.
+const BUG_RUN_SECONDS: u64 = 8;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-fn plan(seconds: u64, fault: Option<Fault>) -> Plan {
+fn plan(seconds: u64, bug: Option<InjectedBug>) -> Plan {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let seed = number("CAPSTAN_HISTORY_SEED").unwrap_or_else(|| now.subsec_nanos().into());
     println!("CAPSTAN_HISTORY_SEED={seed}");
     let server = env!("CARGO_BIN_EXE_history-replica").into();
-    Plan { server, seed, lasts: Duration::from_secs(seconds), trouble: fault.is_none(), fault }
+    Plan { server, seed, lasts: Duration::from_secs(seconds), disruptions: bug.is_none(), bug }
 }
 
 fn show(records: &Records, violations: &[Violation]) -> String {
-    let count = |wanted: fn(&Outcome) -> bool| records.writes.iter().filter(|w| wanted(&w.outcome)).count();
-    let told: Vec<String> =
-        records.watchers.iter().map(|watcher| format!("{}: {}", watcher.name, watcher.told.len())).collect();
+    let count = |matches: fn(&Outcome) -> bool| records.writes.iter().filter(|w| matches(&w.outcome)).count();
+    let deliveries: Vec<String> = records
+        .watchers
+        .iter()
+        .map(|watcher| format!("{}: {}", watcher.name, watcher.deliveries.len()))
+        .collect();
     let violations: Vec<String> = violations.iter().take(20).map(ToString::to_string).collect();
     format!(
-        "{} writes ({} stored, {} deleted, {} refused, {} unknown), {} reads; told: {}\n{}",
+        "{} writes ({} stored, {} deleted, {} refused, {} unknown), {} reads; deliveries: {}\n{}",
         records.writes.len(),
         count(|outcome| matches!(outcome, Outcome::Stored(..))),
         count(|outcome| matches!(outcome, Outcome::Deleted(_))),
         count(|outcome| matches!(outcome, Outcome::Refused)),
         count(|outcome| matches!(outcome, Outcome::Unknown)),
         records.reads.len(),
-        told.join("; "),
+        deliveries.join("; "),
         violations.join("\n")
     )
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_was_told_one_history_whatever_was_killed() {
-    let plan = plan(number("CAPSTAN_HISTORY_SECONDS").unwrap_or(LASTS), None);
+async fn all_clients_observe_one_history_despite_kills() {
+    let plan = plan(number("CAPSTAN_HISTORY_SECONDS").unwrap_or(RUN_SECONDS), None);
     let records = run(&plan).await.unwrap();
     let violations = check(&records);
     println!("{}", show(&records, &violations));
     assert!(violations.is_empty(), "seed {}: {}", plan.seed, show(&records, &violations));
-    // Nothing is proved by those who did nothing.
+    // A run with few operations would prove nothing.
     assert!(records.writes.len() > 100 && records.reads.len() > 100, "{}", show(&records, &[]));
-    assert!(records.watchers.iter().all(|watcher| watcher.told.len() > 20), "{}", show(&records, &[]));
+    assert!(records.watchers.iter().all(|watcher| watcher.deliveries.len() > 20), "{}", show(&records, &[]));
 }
 
-async fn find(fault: Fault) -> Vec<Violation> {
-    let records = run(&plan(PLANTED, Some(fault))).await.unwrap();
+async fn find(bug: InjectedBug) -> Vec<Violation> {
+    let records = run(&plan(BUG_RUN_SECONDS, Some(bug))).await.unwrap();
     let violations = check(&records);
-    println!("{fault}: {}", show(&records, &violations));
+    println!("{bug}: {}", show(&records, &violations));
     violations
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_event_is_found() {
-    let found = find(Fault::DroppedEvent).await;
+    let found = find(InjectedBug::DroppedEvent).await;
     let lost = |violation: &Violation| matches!(violation, Violation::LostEvent { watcher, .. } if watcher.contains("server 0"));
     assert!(found.iter().any(lost), "{found:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stale_read_is_found() {
-    let found = find(Fault::StaleRead).await;
+    let found = find(InjectedBug::StaleRead).await;
     let stale = |violation: &Violation| matches!(violation, Violation::StaleRead { reader, .. } if reader.contains("server 0"));
     assert!(found.iter().any(stale), "{found:?}");
-    // Late is not lost.
+    // Delayed events are not lost.
     assert!(!found.iter().any(|violation| matches!(violation, Violation::LostEvent { .. })), "{found:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_update_is_found() {
-    let found = find(Fault::LostUpdate).await;
+    let found = find(InjectedBug::LostUpdate).await;
     assert!(found.iter().any(|violation| matches!(violation, Violation::LostUpdate { .. })), "{found:?}");
     assert!(!found.iter().any(|violation| matches!(violation, Violation::LostEvent { .. })), "{found:?}");
 }

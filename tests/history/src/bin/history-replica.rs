@@ -1,10 +1,10 @@
-//! A server of one toy kind on an etcd: `history-replica <port> <endpoint,...> [fault]`.
+//! Server of one test kind on an etcd: `history-replica <port> <endpoint,...> [bug]`.
 
 use std::sync::Arc;
 
 use anyhow::Context;
 use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
-use apiserver_http::{ApiServer, Identity, InProcess, Parts};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
@@ -16,7 +16,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use storage_contract::Store;
 use storage_etcd::{EtcdConfiguration, EtcdStore};
-use tests_history::{Fault, Faulty};
+use tests_history::{BuggyStore, InjectedBug};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -48,12 +48,12 @@ fn gadgets() -> Resource {
     }
 }
 
-async fn store(endpoints: &str, fault: Option<Fault>) -> anyhow::Result<Arc<dyn Store>> {
+async fn store(endpoints: &str, bug: Option<InjectedBug>) -> anyhow::Result<Arc<dyn Store>> {
     let endpoints = endpoints.split(',').map(str::to_owned).collect();
     let etcd = EtcdStore::connect(EtcdConfiguration { endpoints, ..EtcdConfiguration::default() }).await?;
-    Ok(match fault {
+    Ok(match bug {
         None => Arc::new(etcd),
-        Some(fault) => Arc::new(Faulty::new(Arc::new(etcd), fault)),
+        Some(bug) => Arc::new(BuggyStore::new(Arc::new(etcd), bug)),
     })
 }
 
@@ -73,7 +73,7 @@ fn server(store: Arc<dyn Store>) -> anyhow::Result<Arc<ApiServer>> {
         hosted_authorizer: authorizer,
         identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
         checks: Vec::new(),
-        shutdown: CancellationToken::new(),
+        supervisor: Supervisor::default(),
     })))
 }
 
@@ -81,18 +81,19 @@ fn server(store: Arc<dyn Store>) -> anyhow::Result<Arc<ApiServer>> {
 async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let mut arguments = std::env::args().skip(1);
-    let port: u16 = arguments.next().context("which port?")?.parse()?;
-    let endpoints = arguments.next().context("which etcd?")?;
-    let fault = arguments.next().map(|text| text.parse::<Fault>().map_err(anyhow::Error::msg)).transpose()?;
-    let server = server(store(&endpoints, fault).await?)?;
-    let door = InProcess::new(server, User::authenticated("tester", ["system:masters".to_owned()]));
+    let port: u16 = arguments.next().context("the port is missing")?.parse()?;
+    let endpoints = arguments.next().context("the etcd endpoints are missing")?;
+    let bug =
+        arguments.next().map(|text| text.parse::<InjectedBug>().map_err(anyhow::Error::msg)).transpose()?;
+    let server = server(store(&endpoints, bug).await?)?;
+    let entry_point = InProcess::new(server, User::authenticated("tester", ["system:masters".to_owned()]));
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     loop {
         let (stream, _) = listener.accept().await?;
-        let service = TowerToHyperService::new(door.clone());
+        let service = TowerToHyperService::new(entry_point.clone());
         tokio::spawn(async move {
             let builder = auto::Builder::new(TokioExecutor::new());
-            // Who goes away in the middle has no use for an error.
+            // A client that disconnects early needs no error.
             let _ = builder.serve_connection(TokioIo::new(stream), service).await;
         });
     }
