@@ -1,8 +1,8 @@
-//! What is wrong.
+//! Finding of a target: a description of the error.
 
 use std::fmt;
 
-/// What is wrong with what became of an input, in a sentence.
+/// Description of what is wrong with the result for an input, in a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding(pub String);
 
@@ -14,10 +14,10 @@ impl fmt::Display for Finding {
 
 impl std::error::Error for Finding {}
 
-/// What a target says of one input.
+/// Verdict of a target on one input.
 pub(crate) type Verdict = Result<(), Finding>;
 
-/// Finds error unless `holds`.
+/// Returns a finding unless `holds`.
 pub(crate) fn demand(holds: bool, otherwise: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(Finding(otherwise())) }
 }

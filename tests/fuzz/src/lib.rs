@@ -1,10 +1,9 @@
-//! What clients may send, tried by machine: one target for each thing that is decoded, and one for
-//! whole requests.
+//! Fuzzing of all inputs from clients: one target for each decoder, and one for whole requests.
 //!
-//! A target is given bytes and says what is wrong with what became of them. An engine makes the
-//! bytes, by changing those of the corpus and keeping what reaches new code; `cargo test` tries the
-//! corpus alone. Panics, and more memory or time than the input's size warrants, are found for every
-//! target; most know more, e.g. that what is printed is read as what it was.
+//! A target receives bytes, and reports errors in the result. An engine creates the bytes: it mutates those
+//! of the corpus, and keeps those that reach new code. `cargo test` runs the corpus only. Every target finds
+//! panics, and more memory or time than the size of the input justifies. Most targets check more, for example
+//! that encoded data decode to the same value.
 
 mod answer;
 mod bounds;
@@ -22,11 +21,11 @@ pub use targets::targets;
 
 use peak_alloc::PeakAlloc;
 
-/// Counts what is allocated. The product's own allocator would not tell.
+/// Allocator that counts allocations, which the product's own allocator does not report.
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// The target of this name, be its error planted or not.
+/// Returns the target of this name, among the real and the planted ones.
 pub fn find(name: &str) -> Option<&'static Target> {
     targets().iter().chain(planted()).find(|target| target.name == name)
 }

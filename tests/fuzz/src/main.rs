@@ -1,12 +1,12 @@
-//! Tries inputs on the target that `CAPSTAN_FUZZ_TARGET` names.
+//! Runner of the target that `CAPSTAN_FUZZ_TARGET` names.
 //!
-//! With the feature `engine` this is libFuzzer: inputs are made, and arguments are its own. Without,
-//! each argument is a file to be tried.
+//! With the feature `engine` this program is libFuzzer: it creates inputs, and has libFuzzer's arguments.
+//! Without the feature, each argument is a file with an input.
 #![cfg_attr(feature = "engine", no_main)]
 
 use tests_fuzz::{Finding, Target};
 
-/// The target that is asked for.
+/// Returns the requested target.
 fn target() -> Result<&'static Target, Finding> {
     let name = std::env::var("CAPSTAN_FUZZ_TARGET").unwrap_or_default();
     tests_fuzz::find(&name)
@@ -15,7 +15,7 @@ fn target() -> Result<&'static Target, Finding> {
 
 #[cfg(feature = "engine")]
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    // Ending badly is how the engine is told, and makes it keep the input.
+    // An abort reports the finding to the engine, which then keeps the input.
     if let Err(finding) = target().and_then(|target| target.run(input)) {
         eprintln!("FOUND: {finding}");
         std::process::abort();

@@ -1,11 +1,10 @@
-//! Large inputs in few bytes: `<<10000*[>>` stands for ten thousand brackets. So the corpus stays
-//! small, and the engine finds its way to what is deep, long or much.
+//! Notation for large inputs in few bytes: `<<10000*[>>` stands for ten thousand brackets. It keeps the
+//! corpus small, and lets the engine find deep, long and large inputs.
 
-/// Largest input made of a small one. What is quadratic shows long before, and what is tried must be
-/// many. Unit: bytes.
+/// Largest expanded input, in bytes. Quadratic behaviour shows at smaller sizes, and many inputs must be run.
 const LARGEST: usize = 512 * 1024;
 
-/// The input that is meant.
+/// Expands all repetitions of an input.
 pub(crate) fn expand(input: &[u8]) -> Vec<u8> {
     let mut whole = Vec::with_capacity(input.len());
     let mut rest = input;
@@ -25,7 +24,7 @@ pub(crate) fn expand(input: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// How often, what, and what comes after it.
+/// Returns the count and the text of a repetition, and the input after it.
 fn repetition(text: &[u8]) -> Option<(usize, &[u8], &[u8])> {
     let inside = text.strip_prefix(b"<<")?;
     let star = inside.iter().position(|byte| *byte == b'*')?;

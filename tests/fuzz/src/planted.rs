@@ -1,5 +1,4 @@
-//! Faults made on purpose, each behind a condition that no seed meets: whoever trusts the engine looks
-//! whether it finds them.
+//! Planted errors, each behind a condition that no seed meets. They prove that the engine finds errors.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +6,11 @@ use apiserver_machinery::selectors::LabelSelector;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::answer::{self, Answer};
+use crate::answer::{self, ReceivedResponse};
 use crate::finding::Verdict;
 use crate::target::Target;
 
-/// Targets whose decoders have an error.
+/// Returns the targets that have a planted error.
 pub fn planted() -> &'static [Target] {
     const PLANTED: [Target; 4] = [
         Target::alone("planted-panic", panic),
@@ -22,13 +21,13 @@ pub fn planted() -> &'static [Target] {
     const { &PLANTED }
 }
 
-/// A selector that is accepted, and has this in it.
+/// Returns true if the input is a valid selector that contains a rare text.
 fn has(input: &[u8], rare: &str) -> bool {
     let text = String::from_utf8_lossy(input);
     LabelSelector::parse(&text).is_ok() && text.contains(rare)
 }
 
-/// Indexes without a look at the length.
+/// Indexes without a check of the length.
 fn panic(input: &[u8]) -> Verdict {
     if has(input, "!=") {
         let nothing: &[u8] = input.get(..0).unwrap_or_default();
@@ -37,7 +36,7 @@ fn panic(input: &[u8]) -> Verdict {
     Ok(())
 }
 
-/// Believes a number.
+/// Allocates without a limit.
 fn memory(input: &[u8]) -> Verdict {
     if has(input, "==") {
         std::hint::black_box(vec![1_u8; 160 * 1024 * 1024]);
@@ -45,7 +44,7 @@ fn memory(input: &[u8]) -> Verdict {
     Ok(())
 }
 
-/// Takes the longest way.
+/// Takes too much processor time.
 fn time(input: &[u8]) -> Verdict {
     if has(input, ",!") {
         let started = Instant::now();
@@ -54,7 +53,7 @@ fn time(input: &[u8]) -> Verdict {
     Ok(())
 }
 
-/// Refuses, and does not say why.
+/// Returns an error without a message.
 fn silent(input: &[u8]) -> Verdict {
     let message = if has(input, "!") { "" } else { "a selector" };
     let body = format!(
@@ -62,5 +61,5 @@ fn silent(input: &[u8]) -> Verdict {
     );
     let json = HeaderValue::from_static("application/json");
     let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, json)]);
-    answer::check(&Answer { code: 400, headers, body: Bytes::from(body), is_stream: false })
+    answer::check(&ReceivedResponse { code: 400, headers, body: Bytes::from(body), is_stream: false })
 }

@@ -1,56 +1,57 @@
-//! One thing that reads what a client sends.
+//! Fuzz target: one decoder of client input.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::bounds;
 use crate::finding::{Finding, Verdict};
 use crate::notation;
-use crate::server::World;
+use crate::server::FuzzServer;
 
-/// One thing that reads what a client sends.
+/// One decoder of client input, with the check of its results.
 #[derive(Debug)]
 pub struct Target {
-    /// Its name: of its corpus, and on the command line.
+    /// Name of the target: of its corpus, and on the command line.
     pub name: &'static str,
-    pub(crate) judge: Judge,
+    pub(crate) check: InputCheck,
 }
 
-/// How an input is judged.
+/// Function that checks an input.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Judge {
-    /// By a function alone.
+pub(crate) enum InputCheck {
+    /// Checks a decoder alone.
     Alone(fn(&[u8]) -> Verdict),
-    /// With a server.
-    Served(fn(&World, &[u8]) -> Verdict),
+    /// Checks the response of a server.
+    WithServer(fn(&FuzzServer, &[u8]) -> Verdict),
 }
 
 impl Target {
-    pub(crate) const fn alone(name: &'static str, judge: fn(&[u8]) -> Verdict) -> Self {
-        Self { name, judge: Judge::Alone(judge) }
+    pub(crate) const fn alone(name: &'static str, check: fn(&[u8]) -> Verdict) -> Self {
+        Self { name, check: InputCheck::Alone(check) }
     }
 
-    pub(crate) const fn served(name: &'static str, judge: fn(&World, &[u8]) -> Verdict) -> Self {
-        Self { name, judge: Judge::Served(judge) }
+    pub(crate) const fn with_server(name: &'static str, check: fn(&FuzzServer, &[u8]) -> Verdict) -> Self {
+        Self { name, check: InputCheck::WithServer(check) }
     }
 
-    /// Tries one input.
+    /// Runs one input.
     ///
     /// # Errors
-    /// What is wrong with what became of it.
+    /// Returns the finding, if the result is wrong.
     pub fn run(&self, input: &[u8]) -> Result<(), Finding> {
         let input = notation::expand(input);
-        match self.judge {
-            Judge::Alone(judge) => self.judged(&input, || judge(&input)),
-            Judge::Served(judge) => {
-                let world = World::get()?;
-                self.judged(&input, || judge(world, &input))
+        match self.check {
+            InputCheck::Alone(check) => self.check_bounded(&input, || check(&input)),
+            InputCheck::WithServer(check) => {
+                let server = FuzzServer::get()?;
+                self.check_bounded(&input, || check(server, &input))
             }
         }
     }
 
-    fn judged(&self, input: &[u8], judge: impl FnOnce() -> Verdict) -> Verdict {
-        let judge =
-            || catch_unwind(AssertUnwindSafe(judge)).unwrap_or_else(|_| Err(Finding("it panicked".into())));
-        bounds::within(input.len(), judge).map_err(|Finding(why)| Finding(format!("{}: {why}", self.name)))
+    fn check_bounded(&self, input: &[u8], check: impl FnOnce() -> Verdict) -> Verdict {
+        let check =
+            || catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|_| Err(Finding("it panicked".into())));
+        bounds::check_within_bounds(input.len(), check)
+            .map_err(|Finding(why)| Finding(format!("{}: {why}", self.name)))
     }
 }

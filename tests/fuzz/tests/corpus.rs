@@ -1,12 +1,13 @@
-//! The corpus, each of it once: what was found stays mended.
+//! Test of the corpus: each input runs once, so that fixed errors stay fixed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::path::{Path, PathBuf};
 
-/// Largest file: a corpus is read. Unit: bytes.
+/// Largest file, in bytes: people read the corpus.
 const LARGEST: u64 = 2048;
 
-/// Asked for when the test runs: a build directory may be shared with another checkout.
+/// Returns the corpus directory. The variable is read at run time: a build directory may be shared with
+/// another checkout.
 fn root() -> PathBuf {
     Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("corpus")
 }

@@ -1,16 +1,18 @@
-//! `fieldsV1`: a set is written as what is read as the same set, and always in the same way.
+//! Target for `fieldsV1`: a written set is read as the same set, and always written in the same way.
 
 use apiserver_structured_merge::{read, text, write};
 use serde_json::Value;
 
 use crate::finding::{Verdict, demand};
 
-pub(super) fn judge(input: &[u8]) -> Verdict {
+pub(super) fn check(input: &[u8]) -> Verdict {
     let Ok(value) = serde_json::from_slice::<Value>(input) else { return Ok(()) };
     let set = match read(&value) {
         Ok(set) => set,
         Err(refusal) => {
-            return demand(!refusal.to_string().is_empty(), || format!("{value} is refused without a word"));
+            return demand(!refusal.to_string().is_empty(), || {
+                format!("{value} is refused without a message")
+            });
         }
     };
     let written = write(&set);
@@ -26,7 +28,7 @@ pub(super) fn judge(input: &[u8]) -> Verdict {
     check_algebra(&set)
 }
 
-/// Laws of sets, which merging counts on.
+/// Checks the laws of sets on which merging depends.
 fn check_algebra(set: &apiserver_structured_merge::Set) -> Verdict {
     let (mut both, mut none) = (set.clone(), set.clone());
     both.add(set.clone());

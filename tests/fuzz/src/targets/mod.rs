@@ -1,4 +1,4 @@
-//! One target for each thing that is decoded.
+//! List of the targets: one for each decoder.
 
 mod bodies;
 mod fields;
@@ -13,25 +13,25 @@ mod tokens;
 
 use crate::target::Target;
 
-/// All of them, those without a server first.
+/// Returns all targets, those without a server first.
 pub fn targets() -> &'static [Target] {
     const TARGETS: [Target; 16] = [
         Target::alone("label-selector", selectors::labels),
         Target::alone("field-selector", selectors::fields),
-        Target::alone("continue-token", tokens::judge),
-        Target::alone("fields-v1", fields::judge),
-        Target::alone("path", paths::judge),
+        Target::alone("continue-token", tokens::check_token),
+        Target::alone("fields-v1", fields::check),
+        Target::alone("path", paths::check_path),
         Target::alone("json-patch", patches::json),
         Target::alone("merge-patch", patches::merge),
-        Target::served("protobuf", protobuf::judge),
-        Target::served("query", forms::query),
-        Target::served("accept", forms::accept),
-        Target::served("json", bodies::json),
-        Target::served("yaml", bodies::yaml),
-        Target::served("patch", bodies::patch),
-        Target::served("apply", bodies::apply),
-        Target::served("request", requests::judge),
-        Target::served("life", life::judge),
+        Target::with_server("protobuf", protobuf::check),
+        Target::with_server("query", forms::query),
+        Target::with_server("accept", forms::accept),
+        Target::with_server("json", bodies::json),
+        Target::with_server("yaml", bodies::yaml),
+        Target::with_server("patch", bodies::patch),
+        Target::with_server("apply", bodies::apply),
+        Target::with_server("request", requests::check_request),
+        Target::with_server("life", life::check),
     ];
     const { &TARGETS }
 }

@@ -1,5 +1,5 @@
-//! Patches by themselves: how large and how deep they make an object, and that merging twice is
-//! merging once.
+//! Targets for patches alone: they limit the size and depth of the result, and a second merge changes
+//! nothing.
 
 use apiserver_machinery::patch::Patch;
 use apiserver_machinery::status::ApiError;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::finding::{Verdict, demand};
 
-/// Deeper objects could not be read again.
+/// Deepest result, in levels: deeper objects could not be decoded again.
 const DEEPEST: usize = 120;
 
-/// What a patch may add beyond what it says: copies, up to the size of a body. Unit: bytes.
+/// Bytes that a patch may add beyond its own size: copies, up to the size of a body.
 const MOST_ADDED: usize = 4 * 1024 * 1024;
 
 fn objects() -> [Value; 2] {
@@ -20,7 +20,7 @@ fn objects() -> [Value; 2] {
     [small, json!({"kind": "K"})]
 }
 
-/// What is no JSON is another target's.
+/// Parses the input; invalid JSON is the subject of another target.
 fn document(input: &[u8]) -> Option<Value> {
     serde_json::from_slice(input).ok()
 }
@@ -28,14 +28,14 @@ fn document(input: &[u8]) -> Option<Value> {
 pub(super) fn json(input: &[u8]) -> Verdict {
     let Some(document) = document(input) else { return Ok(()) };
     for validation in [FieldValidation::Warn, FieldValidation::Ignore] {
-        judge(input, &Patch::json(document.clone(), &[], validation))?;
+        check_patch(input, &Patch::json(document.clone(), &[], validation))?;
     }
     Ok(())
 }
 
 pub(super) fn merge(input: &[u8]) -> Verdict {
     let Some(document) = document(input) else { return Ok(()) };
-    judge(input, &Patch::strategic(document.clone(), &[], FieldValidation::Warn))?;
+    check_patch(input, &Patch::strategic(document.clone(), &[], FieldValidation::Warn))?;
     let patch = Patch::merge(document, &[], FieldValidation::Warn);
     for object in objects() {
         let once = patch.apply(&object);
@@ -44,10 +44,10 @@ pub(super) fn merge(input: &[u8]) -> Verdict {
             format!("merged once it is {once:?}, merged twice {twice:?}")
         })?;
     }
-    judge(input, &patch)
+    check_patch(input, &patch)
 }
 
-fn judge(input: &[u8], patch: &Patch) -> Verdict {
+fn check_patch(input: &[u8], patch: &Patch) -> Verdict {
     for object in objects() {
         match patch.apply(&object) {
             Ok(patched) => check(input, &patched)?,
@@ -66,11 +66,11 @@ fn check(input: &[u8], patched: &Value) -> Verdict {
 }
 
 fn refused(refusal: &ApiError) -> Verdict {
-    let is_told = matches!(refusal.code, 400 | 413 | 422) && !refusal.message.is_empty();
-    demand(is_told, || format!("refused with {refusal:?}"))
+    let has_message = matches!(refusal.code, 400 | 413 | 422) && !refusal.message.is_empty();
+    demand(has_message, || format!("refused with {refusal:?}"))
 }
 
-/// How deep it is, found without recursion: what is too deep for the stack is what is looked for.
+/// Returns the depth, computed without recursion: the value may be too deep for the stack.
 fn depth(value: &Value) -> usize {
     let (mut level, mut deep) = (vec![value], 0);
     loop {

@@ -1,12 +1,12 @@
-//! Paths: what a request is about.
+//! Target for paths, which name the resource of a request.
 
 use apiserver_http::RequestInfo;
 use http::{Method, Uri};
 
 use crate::finding::{Verdict, demand};
 
-/// The input is the path of a URL; what is none is refused before anybody looks at it.
-pub(super) fn judge(input: &[u8]) -> Verdict {
+/// Uses the input as the path of a URL; an invalid path is refused before it is resolved.
+pub(super) fn check_path(input: &[u8]) -> Verdict {
     let Ok(uri) = Uri::try_from(input) else { return Ok(()) };
     let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
     for method in methods {
@@ -19,7 +19,7 @@ pub(super) fn judge(input: &[u8]) -> Verdict {
 
 fn check(info: &RequestInfo, uri: &Uri) -> Verdict {
     let Some(path) = info.resource() else { return Ok(()) };
-    // What a permission is asked for must be what is done: no part of the path may hold another.
+    // The request must act on the resource that is authorized: no part of the path may contain another.
     let parts = [&path.group, &path.version, &path.namespace, &path.resource, &path.name, &path.subresource];
     let whole = parts.iter().all(|part| !part.contains('/'));
     demand(whole && !path.resource.is_empty(), || format!("{uri} is resolved to {path:?}"))?;

@@ -1,20 +1,20 @@
-//! Selectors. They have no text form of their own to be read again, so what is checked is that texts
-//! that must mean the same do.
+//! Targets for selectors. A parsed selector has no text form to compare with, so the check is that texts with
+//! the same meaning select the same.
 
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
 use serde_json::{Map, Value};
 
 use crate::finding::{Verdict, demand};
 
-/// Fields beside name and namespace that may be selected by.
+/// Selectable fields beside name and namespace.
 const SELECTABLE: [&str; 2] = ["spec.nodeName", "type"];
 
-/// A text; others are refused before a selector is looked at.
+/// Returns the input as text; invalid UTF-8 is refused before a selector is parsed.
 fn text(input: &[u8]) -> String {
     String::from_utf8_lossy(input).into_owned()
 }
 
-/// Labels to be selected by: the words of the selector itself, in pairs.
+/// Returns labels for the check: the words of the selector itself, in pairs.
 fn labels_of(text: &str) -> Map<String, Value> {
     let is_sign = |character: char| " ,=!()<>".contains(character);
     let words: Vec<&str> = text.split(is_sign).filter(|word| !word.is_empty()).take(64).collect();
@@ -34,10 +34,10 @@ pub(super) fn labels(input: &[u8]) -> Verdict {
         return Ok(());
     }
     let twice = LabelSelector::parse(&format!("{text},{text}"))
-        .map_err(|error| crate::Finding(format!("{text:?} is read once and not twice: {error}")))?;
+        .map_err(|error| crate::Finding(format!("{text:?} is valid once and not twice: {error}")))?;
     for labels in [None, Some(&Map::new()), Some(&labels_of(&text))] {
         let same = selector.matches(labels) == twice.matches(labels);
-        demand(same, || format!("{text:?} selects otherwise when it is said twice: {labels:?}"))?;
+        demand(same, || format!("{text:?} selects other labels if it occurs twice: {labels:?}"))?;
     }
     Ok(())
 }
@@ -49,7 +49,7 @@ pub(super) fn fields(input: &[u8]) -> Verdict {
         Err(refusal) => return refused(&text, &refusal),
     };
     let again = FieldSelector::parse(&format!("{text},"), &SELECTABLE);
-    // Unless the comma is part of the last value.
+    // The comma may be part of the last value.
     if !text.ends_with('\\') {
         demand(again.as_ref() == Ok(&selector), || format!("an empty term makes {text:?} {again:?}"))?;
     }
@@ -64,6 +64,6 @@ pub(super) fn fields(input: &[u8]) -> Verdict {
 }
 
 fn refused(text: &str, refusal: &apiserver_machinery::status::ApiError) -> Verdict {
-    let is_told = refusal.code == 400 && !refusal.message.is_empty();
-    demand(is_told, || format!("{text:?} is refused with {refusal:?}"))
+    let has_message = refusal.code == 400 && !refusal.message.is_empty();
+    demand(has_message, || format!("{text:?} is refused with {refusal:?}"))
 }

@@ -1,4 +1,4 @@
-//! Continue tokens: what is read is written as what was read.
+//! Target for continue tokens: a decoded token is encoded to the same token.
 
 use apiserver_machinery::continue_token::ContinueToken;
 use base64::Engine;
@@ -6,8 +6,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::finding::{Verdict, demand};
 
-/// The input as a token, and as what stands in one.
-pub(super) fn judge(input: &[u8]) -> Verdict {
+/// Uses the input as a token, and as the content of a token.
+pub(super) fn check_token(input: &[u8]) -> Verdict {
     check(&String::from_utf8_lossy(input))?;
     check(&URL_SAFE_NO_PAD.encode(input))
 }
@@ -16,8 +16,8 @@ fn check(text: &str) -> Verdict {
     let token = match ContinueToken::decode(text) {
         Ok(token) => token,
         Err(refusal) => {
-            let is_told = refusal.code == 400 && refusal.message.contains("continue token");
-            return demand(is_told, || format!("{text:?} is refused with {refusal:?}"));
+            let has_message = refusal.code == 400 && refusal.message.contains("continue token");
+            return demand(has_message, || format!("{text:?} is refused with {refusal:?}"));
         }
     };
     let leads_out = token.start.split('/').any(|part| matches!(part, "" | "." | ".."));
