@@ -30,7 +30,7 @@ pub(crate) fn check_version(resource: &Resource, object: &Value) -> ApiResult<()
     let api_version = text(object, "apiVersion");
     if api_version != resource.api_version() {
         return Err(ApiError::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the own_writes API version ({})",
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
             resource.api_version()
         )));
     }
