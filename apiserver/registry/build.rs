@@ -28,9 +28,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// By group, version and kind; those of verbs' bodies by kind alone.
 fn schemas() -> Result<Vec<(String, Value)>, Box<dyn Error>> {
     let mut schemas = Vec::new();
-    for descriptor in apiserver_types::descriptors() {
+    for descriptor in apiserver_types::DESCRIPTORS {
         let name = format!("{}/{}/{}", descriptor.group, descriptor.version, descriptor.kind);
-        let schema = apiserver_types::schema(&descriptor)
+        let schema = apiserver_types::schema(descriptor)
             .ok_or_else(|| format!("{name} is listed without a schema"))?;
         schemas.push((name, schema));
     }

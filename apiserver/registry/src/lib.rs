@@ -1,187 +1,196 @@
-//! What the server does with each kind: one folder per kind, one list.
+//! Registry of kinds: one folder per kind with its strategy, and one typed list.
 
 mod conversion;
 mod kinds;
+mod resource;
 mod rules;
 mod schemas;
 
-use crate::kinds::cluster;
-use crate::kinds::cluster_class;
-use crate::kinds::cluster_resource_set;
-use crate::kinds::cluster_resource_set_binding;
-use crate::kinds::event;
-use crate::kinds::extension_config;
-use crate::kinds::ip_address;
-use crate::kinds::ip_address_claim;
-use crate::kinds::kubeadm_config;
-use crate::kinds::kubeadm_config_template;
-use crate::kinds::kubeadm_control_plane;
-use crate::kinds::kubeadm_control_plane_template;
-use crate::kinds::lease;
-use crate::kinds::machine;
-use crate::kinds::machine_deployment;
-use crate::kinds::machine_drain_rule;
-use crate::kinds::machine_health_check;
-use crate::kinds::machine_operation;
-use crate::kinds::machine_pool;
-use crate::kinds::machine_set;
-use crate::kinds::namespace;
-use crate::kinds::openstack_cluster;
-use crate::kinds::openstack_cluster_template;
-use crate::kinds::openstack_machine;
-use crate::kinds::openstack_machine_template;
-use crate::kinds::openstack_server;
-use crate::kinds::secret;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
-use apiserver_machinery::strategy::{Plain, Strategy};
-use apiserver_schema::KindSchema;
-use apiserver_types::Descriptor;
+use apiserver_machinery::resource::{Registry, Resource};
+use apiserver_machinery::strategy::Plain;
+use apiserver_types::core_kinds::{Event, Lease, Namespace, Secret};
+use apiserver_types::{
+    Cluster, ClusterClass, ClusterResourceSet, ClusterResourceSetBinding, ExtensionConfig, IPAddress,
+    IPAddressClaim, KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane, KubeadmControlPlaneTemplate,
+    Machine, MachineDeployment, MachineDrainRule, MachineHealthCheck, MachineOperation, MachinePool,
+    MachineSet, OpenStackCluster, OpenStackClusterIdentity, OpenStackClusterTemplate,
+    OpenStackFloatingIPPool, OpenStackMachine, OpenStackMachineTemplate, OpenStackServer,
+};
+use apiserver_types::{DESCRIPTORS, Described, Descriptor, v1alpha1, v1beta1};
 
-/// Every kind this server serves. To add one, write its type and its strategy, and add its line.
+use crate::kinds::*;
+use crate::resource::{core, hosted, with_actions};
+
+/// Returns every kind that this server serves.
 pub fn registry() -> Registry {
-    // Made once: schemas and their rules are the same for every server of a process.
-    static SERVED: LazyLock<Registry> = LazyLock::new(all);
+    // Built once: schemas and validation rules are the same for every server of a process.
+    static SERVED: LazyLock<Registry> = LazyLock::new(|| {
+        let mut resources = resources();
+        resources.sort_by_key(|resource| {
+            DESCRIPTORS.iter().position(|known| {
+                (known.group, known.version, known.kind)
+                    == (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str())
+            })
+        });
+        Registry::new(resources)
+    });
     SERVED.clone()
 }
 
-fn all() -> Registry {
-    let resources = apiserver_types::descriptors().into_iter().map(|descriptor| match descriptor.kind {
-        "Cluster" => served(descriptor, cluster::ClusterStrategy),
-        "ClusterClass" => served(descriptor, cluster_class::ClusterClassStrategy),
-        "MachineSet" => served(descriptor, machine_set::MachineSetStrategy),
-        "MachineDeployment" => served(descriptor, machine_deployment::MachineDeploymentStrategy),
-        "MachinePool" => served(descriptor, machine_pool::MachinePoolStrategy),
-        "MachineHealthCheck" => served(descriptor, machine_health_check::MachineHealthCheckStrategy),
-        "MachineDrainRule" => served(descriptor, machine_drain_rule::MachineDrainRuleStrategy),
-        "Machine" => Resource { verbs: machine::verbs(), ..served(descriptor, machine::MachineStrategy) },
-        "KubeadmConfig" => served(descriptor, kubeadm_config::KubeadmConfigStrategy),
-        "KubeadmConfigTemplate" => served(descriptor, kubeadm_config_template::KubeadmConfigTemplateStrategy),
-        "KubeadmControlPlane" => served(descriptor, kubeadm_control_plane::KubeadmControlPlaneStrategy),
-        "KubeadmControlPlaneTemplate" => {
-            served(descriptor, kubeadm_control_plane_template::KubeadmControlPlaneTemplateStrategy)
+/// Defines the resources of a list of kinds. An entry has the types of a kind's versions, and its place of service
+/// with the strategy. A kind of `apiserver-types` that is not in the list does not compile.
+macro_rules! kinds {
+    ($([$($version:ty),+] => $place:ident $arguments:tt,)*) => {
+        fn resources() -> Vec<Resource> {
+            vec![$($($place::<$version> $arguments,)+)*]
         }
-        "ClusterResourceSet" => served(descriptor, cluster_resource_set::ClusterResourceSetStrategy),
-        "ClusterResourceSetBinding" => {
-            served(descriptor, cluster_resource_set_binding::ClusterResourceSetBindingStrategy)
-        }
-        "IPAddressClaim" => served(descriptor, ip_address_claim::IPAddressClaimStrategy),
-        "IPAddress" => served(descriptor, ip_address::IPAddressStrategy),
-        "ExtensionConfig" => served(descriptor, extension_config::ExtensionConfigStrategy),
-        "OpenStackCluster" => served(descriptor, openstack_cluster::OpenStackClusterStrategy),
-        "OpenStackClusterTemplate" => {
-            served(descriptor, openstack_cluster_template::OpenStackClusterTemplateStrategy)
-        }
-        "OpenStackMachine" => served(descriptor, openstack_machine::OpenStackMachineStrategy),
-        "OpenStackMachineTemplate" => {
-            served(descriptor, openstack_machine_template::OpenStackMachineTemplateStrategy)
-        }
-        "OpenStackServer" => served(descriptor, openstack_server::OpenStackServerStrategy),
-        "OpenStackFloatingIPPool" | "OpenStackClusterIdentity" => served(descriptor, Plain),
-        "MachineOperation" => served(descriptor, machine_operation::MachineOperationStrategy),
-        "Namespace" => core(descriptor, namespace::NamespaceStrategy, &["status.phase"]),
-        "Secret" => core(descriptor, secret::SecretStrategy, &["type"]),
-        "Event" => core(descriptor, event::EventStrategy, EVENT_FIELDS),
-        "Lease" => core(descriptor, lease::LeaseStrategy, &[]),
-        _ => core(descriptor, Plain, &[]),
-    });
-    Registry::new(resources.collect())
+
+        const LISTED: &[Descriptor] = &[$($(<$version>::DESCRIPTOR,)+)*];
+    };
 }
 
-/// What `kubectl describe` and others select Events by.
-const EVENT_FIELDS: &[&str] = &[
-    "involvedObject.kind",
-    "involvedObject.name",
-    "involvedObject.namespace",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "type",
-    "source.component",
-];
-
-/// A kind of ours, served on both faces.
-fn served(descriptor: Descriptor, strategy: impl Strategy) -> Resource {
-    let mut resource = resource(&descriptor, Arc::new(strategy));
-    resource.hosted = true;
-    resource.generation = true;
-    resource
+kinds! {
+    // cluster.x-k8s.io
+    [Cluster, v1beta1::Cluster] => hosted(cluster::ClusterStrategy),
+    [ClusterClass, v1beta1::ClusterClass] => hosted(cluster_class::ClusterClassStrategy),
+    [Machine, v1beta1::Machine] => with_actions(machine::MachineStrategy, machine::actions()),
+    [MachineSet, v1beta1::MachineSet] => hosted(machine_set::MachineSetStrategy),
+    [MachineDeployment, v1beta1::MachineDeployment] => hosted(machine_deployment::MachineDeploymentStrategy),
+    [MachinePool, v1beta1::MachinePool] => hosted(machine_pool::MachinePoolStrategy),
+    [MachineHealthCheck, v1beta1::MachineHealthCheck] => hosted(machine_health_check::MachineHealthCheckStrategy),
+    [MachineDrainRule, v1beta1::MachineDrainRule] => hosted(machine_drain_rule::MachineDrainRuleStrategy),
+    // bootstrap.cluster.x-k8s.io
+    [KubeadmConfig, v1beta1::KubeadmConfig] => hosted(kubeadm_config::KubeadmConfigStrategy),
+    [KubeadmConfigTemplate, v1beta1::KubeadmConfigTemplate]
+        => hosted(kubeadm_config_template::KubeadmConfigTemplateStrategy),
+    // controlplane.cluster.x-k8s.io
+    [KubeadmControlPlane, v1beta1::KubeadmControlPlane]
+        => hosted(kubeadm_control_plane::KubeadmControlPlaneStrategy),
+    [KubeadmControlPlaneTemplate, v1beta1::KubeadmControlPlaneTemplate]
+        => hosted(kubeadm_control_plane_template::KubeadmControlPlaneTemplateStrategy),
+    // addons.cluster.x-k8s.io
+    [ClusterResourceSet, v1beta1::ClusterResourceSet] => hosted(cluster_resource_set::ClusterResourceSetStrategy),
+    [ClusterResourceSetBinding, v1beta1::ClusterResourceSetBinding]
+        => hosted(cluster_resource_set_binding::ClusterResourceSetBindingStrategy),
+    // ipam.cluster.x-k8s.io
+    [IPAddressClaim, v1beta1::IPAddressClaim, v1alpha1::IPAddressClaim]
+        => hosted(ip_address_claim::IPAddressClaimStrategy),
+    [IPAddress, v1beta1::IPAddress, v1alpha1::IPAddress] => hosted(ip_address::IPAddressStrategy),
+    // runtime.cluster.x-k8s.io
+    [ExtensionConfig, v1alpha1::ExtensionConfig] => hosted(extension_config::ExtensionConfigStrategy),
+    // infrastructure.cluster.x-k8s.io
+    [OpenStackCluster, v1beta1::OpenStackCluster] => hosted(openstack_cluster::OpenStackClusterStrategy),
+    [OpenStackClusterTemplate, v1beta1::OpenStackClusterTemplate]
+        => hosted(openstack_cluster_template::OpenStackClusterTemplateStrategy),
+    [OpenStackMachine, v1beta1::OpenStackMachine] => hosted(openstack_machine::OpenStackMachineStrategy),
+    [OpenStackMachineTemplate, v1beta1::OpenStackMachineTemplate]
+        => hosted(openstack_machine_template::OpenStackMachineTemplateStrategy),
+    [OpenStackServer] => hosted(openstack_server::OpenStackServerStrategy),
+    [OpenStackFloatingIPPool] => hosted(Plain),
+    [OpenStackClusterIdentity] => hosted(Plain),
+    // capstan.dev
+    [MachineOperation] => hosted(machine_operation::MachineOperationStrategy),
+    // Kubernetes' own
+    [Namespace] => core(namespace::NamespaceStrategy, &["status.phase"]),
+    [Secret] => core(secret::SecretStrategy, &["type"]),
+    [Event] => core(event::EventStrategy, event::SELECTABLE),
+    [Lease] => core(lease::LeaseStrategy, &[]),
 }
 
-/// A kind of Kubernetes' own: a host has its own, so it is on the direct face alone.
-fn core(descriptor: Descriptor, strategy: impl Strategy, selectable: &[&'static str]) -> Resource {
-    let mut resource = resource(&descriptor, Arc::new(strategy));
-    resource.selectable = selectable.to_vec();
-    resource
-}
+const _: () = assert!(
+    LISTED.len() == DESCRIPTORS.len() && are_all_in(DESCRIPTORS, LISTED),
+    "the list of the registry and the list of apiserver-types have different kinds"
+);
 
-fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Resource {
-    let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let columns = descriptor.columns.iter().map(|column| Column {
-        name: column.name.to_owned(),
-        kind: column.kind.to_owned(),
-        json_path: column.json_path.to_owned(),
-        priority: column.priority,
-        description: column.json_path.trim_start_matches('.').to_owned(),
-    });
-    Resource {
-        group: descriptor.group.to_owned(),
-        version: descriptor.version.to_owned(),
-        kind: descriptor.kind.to_owned(),
-        plural: descriptor.plural.to_owned(),
-        singular: descriptor.singular.to_owned(),
-        short_names: names(descriptor.short_names),
-        categories: names(descriptor.categories),
-        namespaced: descriptor.namespaced,
-        status_subresource: descriptor.status_subresource,
-        scale: descriptor.scale.map(|scale| Scale {
-            spec_replicas: scale.spec_replicas.to_owned(),
-            status_replicas: scale.status_replicas.to_owned(),
-            selector: scale.selector.map(str::to_owned),
-        }),
-        deprecation: descriptor.deprecation.map(str::to_owned),
-        conversion: conversion::of(descriptor),
-        generation: false,
-        hosted: false,
-        columns: columns.collect(),
-        selectable: Vec::new(),
-        schema: schema(*descriptor),
-        strategy,
-        verbs: Vec::new(),
+const fn are_all_in(kinds: &[Descriptor], list: &[Descriptor]) -> bool {
+    let mut index = 0;
+    while index < kinds.len() {
+        if !is_in(&kinds[index], list) {
+            return false;
+        }
+        index += 1;
     }
+    true
 }
 
-fn schema(descriptor: Descriptor) -> KindSchema {
-    KindSchema::of_typed(apiserver_machinery::metadata::RULES, move || schemas::of(&descriptor))
+const fn is_in(kind: &Descriptor, list: &[Descriptor]) -> bool {
+    let mut index = 0;
+    while index < list.len() {
+        let other = &list[index];
+        if is_same(kind.group, other.group)
+            && is_same(kind.version, other.version)
+            && is_same(kind.kind, other.kind)
+        {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
+const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut index = 0;
+    while index < one.len() {
+        if one[index] != other[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn every_kind_can_be_served() {
-        let registry = super::registry();
+        let registry = registry();
         for resource in registry.resources() {
             let checked = resource.schema.check();
             checked.unwrap_or_else(|error| panic!("{} {}: {error}", resource.version, resource.kind));
         }
-        let served: Vec<(String, String)> = registry
+        let served: Vec<(&str, &str, &str)> = registry
             .resources()
             .iter()
-            .map(|resource| (resource.version.clone(), resource.kind.clone()))
+            .map(|resource| (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str()))
             .collect();
-        let described: Vec<(String, String)> = apiserver_types::descriptors()
-            .into_iter()
-            .map(|descriptor| (descriptor.version.to_owned(), descriptor.kind.to_owned()))
-            .collect();
+        let described: Vec<(&str, &str, &str)> =
+            DESCRIPTORS.iter().map(|known| (known.group, known.version, known.kind)).collect();
         assert_eq!(served, described);
-        let forgotten = registry
-            .resources()
-            .iter()
-            .filter(|resource| resource.group == "cluster.x-k8s.io" && !resource.hosted);
-        assert_eq!(forgotten.map(|resource| resource.kind.as_str()).collect::<Vec<_>>(), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn kinds_of_kubernetes_itself_are_the_only_ones_that_the_host_does_not_get() {
+        let registry = registry();
+        for resource in registry.resources() {
+            let is_core = ["", "coordination.k8s.io"].contains(&resource.group.as_str());
+            assert_eq!(resource.hosted, !is_core, "{} {}", resource.version, resource.kind);
+            assert_eq!(resource.generation, !is_core, "{} {}", resource.version, resource.kind);
+        }
+    }
+
+    #[test]
+    fn every_version_but_the_first_of_a_kind_is_converted() {
+        for (index, descriptor) in DESCRIPTORS.iter().enumerate() {
+            let is_kind =
+                |other: &Descriptor| (other.group, other.kind) == (descriptor.group, descriptor.kind);
+            let is_stored = !DESCRIPTORS[..index].iter().any(is_kind);
+            let is_converted = conversion::of(descriptor).is_some();
+            assert_eq!(is_converted, !is_stored, "{} {}", descriptor.version, descriptor.kind);
+        }
+    }
+
+    #[test]
+    fn a_kind_that_one_list_lacks_is_noticed() {
+        assert!(are_all_in(LISTED, DESCRIPTORS));
+        assert!(!are_all_in(DESCRIPTORS, &LISTED[1..]));
+        assert!(!are_all_in(DESCRIPTORS, &LISTED[..LISTED.len() - 1]));
     }
 }

@@ -28,10 +28,10 @@ fn named(name: &str) -> Value {
 mod tests {
     #[test]
     fn what_is_packed_is_what_the_types_say() {
-        for descriptor in apiserver_types::descriptors() {
+        for descriptor in apiserver_types::DESCRIPTORS {
             assert_eq!(
-                Some(super::of(&descriptor)),
-                apiserver_types::schema(&descriptor),
+                Some(super::of(descriptor)),
+                apiserver_types::schema(descriptor),
                 "{}",
                 descriptor.kind
             );

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use apiserver_machinery::metadata;
+use apiserver_machinery::store::validate_metadata;
 use apiserver_machinery::resource::Resource;
 use apiserver_schema::field_errors::FieldPath;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ fn errors(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<Strin
     assert_eq!(unknown, Vec::<String>::new(), "{}", resource.kind);
     resource.strategy.prepare(&mut object, old);
     resource.schema.fill_in(&mut object);
-    let mut errors = metadata::validate(resource, &object, old);
+    let mut errors = validate_metadata(resource, &object, old);
     errors.extend(resource.schema.validate(&object, old, &FieldPath::default()));
     errors.extend(resource.strategy.validate(&object, old));
     errors.iter().map(|error| error.field.to_string()).collect()

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use apiserver_machinery::metadata;
+use apiserver_machinery::store::validate_metadata;
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_schema::field_errors::FieldPath;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn received(resource: &Resource, mut object: Value) -> Value {
 }
 
 fn errors(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut errors = metadata::validate(resource, object, old);
+    let mut errors = validate_metadata(resource, object, old);
     errors.extend(resource.schema.validate(object, old, &FieldPath::default()));
     errors.extend(resource.strategy.validate(object, old));
     errors.iter().map(ToString::to_string).collect()

@@ -1,79 +1,60 @@
-//! Kubernetes' own kinds, as far as the direct endpoint has them.
+//! Kubernetes' own kinds that the direct endpoint serves: Namespace, Secret, Event and Lease.
 
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use serde_json::{Value, json};
 
-use crate::descriptor::{AGE, Descriptor, column};
+use crate::descriptor::{AGE, Described, Descriptor, column};
 use crate::schema::{object, structural};
 
-/// Namespace, Secret, Event and Lease.
-pub(crate) const DESCRIPTORS: [Descriptor; 4] = [
-    Descriptor {
-        group: "",
-        version: "v1",
-        kind: "Namespace",
-        plural: "namespaces",
-        singular: "namespace",
-        short_names: &["ns"],
-        categories: &[],
-        namespaced: false,
-        status_subresource: true,
-        scale: None,
-        deprecation: None,
-        columns: &[column("Status", "string", ".status.phase"), AGE],
-    },
-    Descriptor {
-        group: "",
-        version: "v1",
-        kind: "Secret",
-        plural: "secrets",
-        singular: "secret",
-        short_names: &[],
-        categories: &[],
-        namespaced: true,
-        status_subresource: false,
-        scale: None,
-        deprecation: None,
-        columns: &[],
-    },
-    Descriptor {
-        group: "",
-        version: "v1",
-        kind: "Event",
-        plural: "events",
-        singular: "event",
-        short_names: &["ev"],
-        categories: &[],
-        namespaced: true,
-        status_subresource: false,
-        scale: None,
-        deprecation: None,
-        columns: &[],
-    },
-    Descriptor {
-        group: "coordination.k8s.io",
-        version: "v1",
-        kind: "Lease",
-        plural: "leases",
-        singular: "lease",
-        short_names: &[],
-        categories: &[],
-        namespaced: true,
-        status_subresource: false,
-        scale: None,
-        deprecation: None,
-        columns: &[column("Holder", "string", ".spec.holderIdentity"), AGE],
-    },
-];
+/// Defines a kind whose objects the server handles as JSON only, so that it has a descriptor and a schema but no
+/// Rust fields.
+macro_rules! core_kind {
+    ($(#[$doc:meta])* $name:ident, $schema:path, $descriptor:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {}
 
-/// The schema of one of them.
-pub(crate) fn schema(kind: &str) -> Option<Value> {
-    match kind {
-        "Namespace" => Some(namespace()),
-        "Secret" => Some(secret()),
-        "Event" => Some(event()),
-        "Lease" => Some(lease()),
-        _ => None,
+        impl Described for $name {
+            const DESCRIPTOR: Descriptor = $descriptor;
+
+            fn schema() -> Value {
+                $schema()
+            }
+        }
+    };
+}
+
+core_kind! {
+    /// Namespace of `core/v1`.
+    Namespace, namespace, Descriptor {
+        group: "", version: "v1", kind: "Namespace", plural: "namespaces", singular: "namespace",
+        short_names: &["ns"], categories: &[], namespaced: false, status_subresource: true, scale: None,
+        deprecation: None, columns: &[column("Status", "string", ".status.phase"), AGE],
+    }
+}
+
+core_kind! {
+    /// Secret of `core/v1`.
+    Secret, secret, Descriptor {
+        group: "", version: "v1", kind: "Secret", plural: "secrets", singular: "secret", short_names: &[],
+        categories: &[], namespaced: true, status_subresource: false, scale: None, deprecation: None, columns: &[],
+    }
+}
+
+core_kind! {
+    /// Event of `core/v1`.
+    Event, event, Descriptor {
+        group: "", version: "v1", kind: "Event", plural: "events", singular: "event", short_names: &["ev"],
+        categories: &[], namespaced: true, status_subresource: false, scale: None, deprecation: None, columns: &[],
+    }
+}
+
+core_kind! {
+    /// Lease of `coordination.k8s.io/v1`.
+    Lease, lease, Descriptor {
+        group: "coordination.k8s.io", version: "v1", kind: "Lease", plural: "leases", singular: "lease",
+        short_names: &[], categories: &[], namespaced: true, status_subresource: false, scale: None,
+        deprecation: None, columns: &[column("Holder", "string", ".spec.holderIdentity"), AGE],
     }
 }
 

@@ -1,27 +1,25 @@
-//! Every kind in every version: the one list of them.
+//! List of all kinds in all versions.
 
 use serde_json::Value;
 
 use crate::core_kinds;
 use crate::descriptor::{Described, Descriptor};
 
-/// Makes of a list of types what is told of them all.
+/// Defines the descriptors and the schemas of a list of types.
 macro_rules! kinds {
     ($($kind:ty,)*) => {
-        /// Every kind in every version, in the order of discovery: a kind's first version is the one that
-        /// is stored.
-        pub fn descriptors() -> Vec<Descriptor> {
-            [$(<$kind>::DESCRIPTOR,)*].into_iter().chain(core_kinds::DESCRIPTORS).collect()
-        }
+        /// Every kind in every version, in the order of discovery. The first version of a kind is the stored one.
+        pub const DESCRIPTORS: &[Descriptor] = &[$(<$kind>::DESCRIPTOR,)*];
 
-        /// The structural OpenAPI v3 schema of the whole object of a kind; `None` for one that is not listed.
+        /// Returns the structural OpenAPI v3 schema of the whole object of a kind; `None` if the kind is not in
+        /// [`DESCRIPTORS`].
         pub fn schema(descriptor: &Descriptor) -> Option<Value> {
             $(
                 if *descriptor == <$kind>::DESCRIPTOR {
                     return Some(<$kind>::schema());
                 }
             )*
-            core_kinds::schema(descriptor.kind).filter(|_| core_kinds::DESCRIPTORS.contains(descriptor))
+            None
         }
     };
 }
@@ -83,4 +81,9 @@ kinds! {
     crate::v1beta1::OpenStackMachineTemplate,
     // capstan.dev
     crate::MachineOperation,
+    // Kubernetes' own
+    core_kinds::Namespace,
+    core_kinds::Secret,
+    core_kinds::Event,
+    core_kinds::Lease,
 }

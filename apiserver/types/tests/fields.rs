@@ -104,9 +104,9 @@ fn normal(line: &str) -> String {
 }
 
 fn differences(kind: &str, version: &str, list: &str) -> Vec<String> {
-    let found = |found: &apiserver_types::Descriptor| found.kind == kind && found.version == version;
-    let descriptor = apiserver_types::descriptors().into_iter().find(found).unwrap();
-    let schema = apiserver_types::schema(&descriptor).unwrap();
+    let found = |found: &&apiserver_types::Descriptor| found.kind == kind && found.version == version;
+    let descriptor = apiserver_types::DESCRIPTORS.iter().find(found).unwrap();
+    let schema = apiserver_types::schema(descriptor).unwrap();
     let mut ours = BTreeSet::new();
     for part in ["spec", "status"] {
         if schema["properties"][part].is_null() {

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use apiserver_types::{
-    Cluster, ClusterResourceSet, ClusterResourceSetBinding, ExtensionConfig, IPAddress, IPAddressClaim,
-    KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane, KubeadmControlPlaneTemplate, Machine,
-    MachineOperation, OpenStackCluster, OpenStackMachine, descriptors,
+    Cluster, ClusterResourceSet, ClusterResourceSetBinding, DESCRIPTORS, ExtensionConfig, IPAddress,
+    IPAddressClaim, KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane, KubeadmControlPlaneTemplate,
+    Machine, MachineOperation, OpenStackCluster, OpenStackMachine,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -88,9 +88,9 @@ fn the_schema_knows_every_field_of_the_objects() {
     .chain(PROVIDERS.iter().map(|(_, text)| text))
     {
         let object = read(text);
-        let descriptor = descriptors().into_iter().find(|found| object["kind"] == found.kind).unwrap();
+        let descriptor = DESCRIPTORS.iter().find(|found| object["kind"] == found.kind).unwrap();
         assert_eq!(object["apiVersion"], format!("{}/{}", descriptor.group, descriptor.version));
-        unknown(&apiserver_types::schema(&descriptor).unwrap(), &object, descriptor.kind, &mut found);
+        unknown(&apiserver_types::schema(descriptor).unwrap(), &object, descriptor.kind, &mut found);
     }
     assert_eq!(found, Vec::<String>::new());
 }

@@ -17,7 +17,7 @@ mod generator;
 use apiserver_conversion::{Lossless, conversion};
 use apiserver_schema::Schema;
 use apiserver_schema::field_errors::FieldPath;
-use apiserver_types::{Descriptor, descriptors};
+use apiserver_types::{DESCRIPTORS, Descriptor};
 use generator::{Width, objects};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
@@ -39,14 +39,13 @@ impl Pair {
 /// Every kind with a conversion, and the one asked for alone if one is.
 fn pairs() -> Vec<Pair> {
     let wanted = std::env::var("CAPSTAN_KIND").ok();
-    let all = descriptors();
     let pair = |older: &Descriptor| {
         let conversion = conversion(older.group, older.kind, older.version)?;
         let is_same = |other: &&Descriptor| (other.group, other.kind) == (older.group, older.kind);
-        let stored = *all.iter().find(is_same)?;
+        let stored = *DESCRIPTORS.iter().find(is_same)?;
         Some(Pair { older: *older, stored, conversion })
     };
-    let pairs = all.iter().filter_map(pair);
+    let pairs = DESCRIPTORS.iter().filter_map(pair);
     let pairs: Vec<Pair> =
         pairs.filter(|pair| wanted.as_deref().is_none_or(|kind| kind == pair.older.kind)).collect();
     assert!(!pairs.is_empty(), "no kind {wanted:?} has an older version");

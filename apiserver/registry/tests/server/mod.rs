@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_access::{Attributes, Authenticator, Authorizer, Decision, User};
-use apiserver_http::{ApiServer, Identity, InProcess, Parts};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
 use async_trait::async_trait;
@@ -53,7 +53,7 @@ impl Server {
             hosted_authorizer: Arc::new(Groups),
             identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
             checks: Vec::new(),
-            shutdown: CancellationToken::new(),
+            supervisor: Supervisor::default(),
         }));
         while !objects.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use apiserver_types::{Descriptor, descriptors};
+use apiserver_types::{DESCRIPTORS, Descriptor};
 
 /// Asked for when the test runs: a build directory may be shared with another checkout.
 fn folder() -> PathBuf {
@@ -72,14 +72,14 @@ fn every_kind_is_as_its_crd_has_it() {
         for path in entries(&group) {
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
             let Some((kind, version)) = name.split_once('.') else { continue };
-            let descriptor = descriptors()
-                .into_iter()
+            let descriptor = DESCRIPTORS
+                .iter()
                 .find(|known| (known.kind, known.version) == (kind, version) && group.ends_with(known.group));
             let Some(descriptor) = descriptor else {
                 found.push(format!("{name}: not served"));
                 continue;
             };
-            for (fact, who) in differences(&descriptor, &fs::read_to_string(&path).unwrap()) {
+            for (fact, who) in differences(descriptor, &fs::read_to_string(&path).unwrap()) {
                 match intended.iter().position(|known| known.covers(&name, &fact)) {
                     Some(index) => drop(used.insert(index)),
                     None => found.push(format!("{name}: {who} {fact}")),
@@ -96,7 +96,7 @@ fn every_kind_is_as_its_crd_has_it() {
 
 #[test]
 fn every_kind_of_a_listed_group_has_a_list() {
-    let listed = descriptors().into_iter().filter(|descriptor| folder().join(descriptor.group).is_dir());
+    let listed = DESCRIPTORS.iter().filter(|descriptor| folder().join(descriptor.group).is_dir());
     let missing: Vec<String> = listed
         .filter(|descriptor| !descriptor.group.is_empty())
         .map(|descriptor| format!("{}/{}.{}.txt", descriptor.group, descriptor.kind, descriptor.version))

@@ -10,6 +10,21 @@ use apiserver_machinery::table::OwnTable;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
+/// Fields by which `kubectl describe` and other clients select Events.
+pub(crate) const SELECTABLE: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.name",
+    "involvedObject.namespace",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "type",
+    "source.component",
+];
+
 /// Longest action, reason and reporting instance of an Event with an `eventTime`: upstream's limit.
 const LONGEST_WORD: usize = 128;
 

@@ -22,7 +22,7 @@ use crate::rules::machine_template::{
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 
 /// Returns the handlers of the actions on a Machine.
-pub(crate) fn verbs() -> Vec<Arc<dyn ActionHandler>> {
+pub(crate) fn actions() -> Vec<Arc<dyn ActionHandler>> {
     action::handlers()
 }
 

@@ -3,8 +3,7 @@
 use apiserver_machinery::action::{ActionCall, ActionResponse, Objects};
 use apiserver_machinery::metadata::is_label_value;
 use apiserver_machinery::object;
-use apiserver_machinery::resource::Resource;
-use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::status::{ApiError, ApiResult, ResourceNames};
 use apiserver_machinery::store::Lock;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use apiserver_types::{ActionDescriptor, Described, Descriptor, MachineOperation};
@@ -76,7 +75,7 @@ impl OperationRequest {
     fn earlier(
         &self,
         operations: &[Value],
-        resource: &Resource,
+        resource: &dyn ResourceNames,
         machine: &Value,
     ) -> ApiResult<Option<Value>> {
         if self.idempotency_key.is_empty() {
@@ -215,7 +214,7 @@ fn conflict(call: &ActionCall<'_>, machine: &Value, why: &str) -> ApiResult<ApiE
     Ok(ApiError::conflict(resource(call.objects, GROUP, "machines")?, object::name(machine), why))
 }
 
-fn resource<'a>(objects: &'a dyn Objects, group: &str, plural: &str) -> ApiResult<&'a Resource> {
+fn resource<'a>(objects: &'a dyn Objects, group: &str, plural: &str) -> ApiResult<&'a dyn ResourceNames> {
     objects
         .resource(group, plural)
         .ok_or_else(|| ApiError::internal(format!("{plural}.{group} is not served")))
