@@ -4,18 +4,10 @@ use apiserver_schema::KindSchema;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::resource::Resource;
-use crate::status::ApiResult;
-use crate::store::Lock;
+use crate::lock::Lock;
+use crate::status::{ApiResult, ResourceNames};
 
-/// Who asks, as a verb records it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Caller {
-    /// User name.
-    pub username: String,
-    /// Groups.
-    pub groups: Vec<String>,
-}
+pub use crate::admission::Caller;
 
 /// One call of a verb.
 #[derive(Debug)]
@@ -38,7 +30,10 @@ pub struct ActionCall<'a> {
 #[async_trait]
 pub trait Objects: Send + Sync + std::fmt::Debug {
     /// The resource a plural of a group stands for, to make errors with.
-    fn resource(&self, group: &str, plural: &str) -> Option<&Resource>;
+    fn resource(&self, group: &str, plural: &str) -> Option<&dyn ResourceNames>;
+
+    /// Fills in the defaults of a kind's schema.
+    fn fill_in(&self, group: &str, plural: &str, object: &mut Value);
 
     /// One object, `None` when there is none. Linearizable.
     async fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>>;

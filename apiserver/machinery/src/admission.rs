@@ -3,8 +3,16 @@
 
 use async_trait::async_trait;
 
-use crate::action::Caller;
 use crate::status::ApiResult;
+
+/// User who sends a request, as it is recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// User name.
+    pub username: String,
+    /// Groups.
+    pub groups: Vec<String>,
+}
 
 /// Something somebody may or may not do, as an authorizer is asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::action::ActionHandler;
 use crate::conversion::Conversion;
+use crate::status::ResourceNames;
 use crate::strategy::Strategy;
 use apiserver_schema::KindSchema;
 
@@ -78,14 +79,14 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// `plural.group`, or the plural alone in core.
+    /// Returns `plural.group`, or the plural name alone in core.
     pub fn qualified_plural(&self) -> String {
-        if self.group.is_empty() { self.plural.clone() } else { [&self.plural, ".", &self.group].concat() }
+        ResourceNames::qualified_plural(self)
     }
 
-    /// `Kind.group`, or the kind alone in core.
+    /// Returns `Kind.group`, or the kind alone in core.
     pub fn qualified_kind(&self) -> String {
-        if self.group.is_empty() { self.kind.clone() } else { format!("{}.{}", self.kind, self.group) }
+        ResourceNames::qualified_kind(self)
     }
 
     /// `group/version`, or the version alone in core.
@@ -116,6 +117,20 @@ impl Resource {
     /// The verb with this name.
     pub fn verb(&self, name: &str) -> Option<&Arc<dyn ActionHandler>> {
         self.verbs.iter().find(|verb| verb.name() == name)
+    }
+}
+
+impl ResourceNames for Resource {
+    fn group(&self) -> &str {
+        &self.group
+    }
+
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn plural(&self) -> &str {
+        &self.plural
     }
 }
 

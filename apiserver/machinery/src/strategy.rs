@@ -1,6 +1,7 @@
 //! What is special about a kind between decoding a request and storing bytes.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::admission::Creation;
@@ -8,7 +9,6 @@ use crate::metadata::subdomain_errors;
 use crate::protobuf;
 use crate::related::{Judgement, ObjectReader};
 use crate::status::ApiResult;
-use crate::table::OwnTable;
 use apiserver_schema::field_errors::FieldError;
 
 /// A kind's own rules. The generic store calls them in the order they are written here, on the
@@ -142,6 +142,28 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     fn protobuf(&self) -> Option<&'static [protobuf::Field]> {
         None
     }
+}
+
+/// A table that a kind makes by itself, as those of Kubernetes' own kinds are: with cells that no path says.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnTable {
+    /// All of its columns; where the name stands is the kind's to say.
+    pub columns: &'static [OwnColumn],
+    /// The cells of an object at this time, one for each column.
+    pub cells: fn(&Value, Timestamp) -> Vec<Value>,
+}
+
+/// A column of such a table. Its type is `string`, whatever the cells are: so it is upstream.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnColumn {
+    /// What stands above it.
+    pub name: &'static str,
+    /// `name` for the column of names, else nothing.
+    pub format: &'static str,
+    /// Above 0 it is shown only to who wants it wide.
+    pub priority: i32,
+    /// What it says.
+    pub description: &'static str,
 }
 
 /// A kind without rules of its own.

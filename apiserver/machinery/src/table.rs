@@ -13,6 +13,8 @@ use crate::resource::{Column, Resource};
 use crate::status::{ApiError, ApiResult};
 use crate::store::CachedObject;
 
+pub use crate::strategy::{OwnColumn, OwnTable};
+
 /// How much of each object a row carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IncludeObject {
@@ -23,28 +25,6 @@ pub enum IncludeObject {
     Metadata,
     /// All of it.
     Object,
-}
-
-/// A table that a kind makes by itself, as those of Kubernetes' own kinds are: with cells that no path says.
-#[derive(Debug, Clone, Copy)]
-pub struct OwnTable {
-    /// All of its columns; where the name stands is the kind's to say.
-    pub columns: &'static [OwnColumn],
-    /// The cells of an object at this time, one for each column.
-    pub cells: fn(&Value, Timestamp) -> Vec<Value>,
-}
-
-/// A column of such a table. Its type is `string`, whatever the cells are: so it is upstream.
-#[derive(Debug, Clone, Copy)]
-pub struct OwnColumn {
-    /// What stands above it.
-    pub name: &'static str,
-    /// `name` for the column of names, else nothing.
-    pub format: &'static str,
-    /// Above 0 it is shown only to who wants it wide.
-    pub priority: i32,
-    /// What it says.
-    pub description: &'static str,
 }
 
 /// The columns' descriptions. A kind that declares none has its age.

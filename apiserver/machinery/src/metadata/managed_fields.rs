@@ -15,7 +15,7 @@ const LONGEST_SUBRESOURCE: u16 = 256;
 const MAX_ERRORS: usize = 100;
 
 /// Every error of the entries at `path`, as long as they are not too many.
-pub(super) fn validate(entries: &[Value], path: &FieldPath, errors: &mut Vec<FieldError>) {
+pub(crate) fn validate(entries: &[Value], path: &FieldPath, errors: &mut Vec<FieldError>) {
     let most = errors.len().saturating_add(MAX_ERRORS);
     for (index, entry) in entries.iter().enumerate() {
         if errors.len() > most {

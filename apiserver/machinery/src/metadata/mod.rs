@@ -4,24 +4,22 @@ mod managed_fields;
 mod names;
 mod owner_references;
 mod types;
-mod writes;
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
 use crate::object;
-use crate::resource::Resource;
 use apiserver_schema::MetadataRules;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 
 pub use managed_fields::manager_errors;
+pub(crate) use managed_fields::validate as validate_managed_fields;
 pub use names::{
     is_label_value, is_qualified_name, is_subdomain, label_errors, label_key_errors, label_value_errors,
     qualified_name_errors, subdomain_errors,
 };
 pub use types::{unknowable_kind, word, wrong_type};
-pub(crate) use writes::{Before, validate_new, validate_update, validate_update_once};
 
 /// Longest annotations of one object, keys and values together: what upstream allows.
 const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
@@ -78,14 +76,6 @@ impl MetadataRules for Rules {
     }
 }
 
-/// Every error of `new`'s metadata. `old` is the stored object, absent on create.
-pub fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    match old {
-        None => validate_new(resource, new),
-        Some(object) => validate_update(new, Before { object, immutable: &[], keeps_spec: false }),
-    }
-}
-
 /// Every error of the metadata of an object in an object, which need not have a name.
 fn validate_embedded(metadata: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let object = json!({"metadata": metadata});
@@ -105,7 +95,7 @@ fn validate_embedded(metadata: &Value, path: &FieldPath, errors: &mut Vec<FieldE
 }
 
 /// What is wrong with a name that is to be one segment of a path.
-fn path_segment_errors(name: &str) -> Vec<String> {
+pub(crate) fn path_segment_errors(name: &str) -> Vec<String> {
     match name {
         "." | ".." => vec![format!("may not be '{name}'")],
         _ => ["/", "%"]
@@ -117,7 +107,7 @@ fn path_segment_errors(name: &str) -> Vec<String> {
 }
 
 /// Adds what is wrong with one value.
-fn refuse(
+pub(crate) fn refuse(
     path: &FieldPath,
     value: &Value,
     details: impl IntoIterator<Item = String>,
@@ -126,7 +116,7 @@ fn refuse(
     errors.extend(details.into_iter().map(|detail| FieldError::invalid(path.clone(), value, &detail)));
 }
 
-fn validate_labels(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+pub(crate) fn validate_labels(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let path = path.child("labels");
     for (key, value) in object::labels(new).into_iter().flatten() {
         refuse(&path, &json!(key), label_key_errors(key), errors);
@@ -134,7 +124,7 @@ fn validate_labels(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) 
     }
 }
 
-fn validate_annotations(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+pub(crate) fn validate_annotations(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let path = path.child("annotations");
     let mut total = 0;
     for (key, value) in
@@ -148,13 +138,13 @@ fn validate_annotations(new: &Value, path: &FieldPath, errors: &mut Vec<FieldErr
     }
 }
 
-fn validate_owners(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+pub(crate) fn validate_owners(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     if let Some(owners) = object::at(new, "metadata.ownerReferences").and_then(Value::as_array) {
         owner_references::validate(owners, &path.child("ownerReferences"), errors);
     }
 }
 
-fn validate_finalizers(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+pub(crate) fn validate_finalizers(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let path = path.child("finalizers");
     let finalizers = object::finalizers(new);
     for finalizer in &finalizers {

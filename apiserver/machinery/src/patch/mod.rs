@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use self::effort::{Effort, TooMuch};
 use self::operation::Operation;
+use crate::field_validation::FieldValidation;
 use crate::metadata::{unknowable_kind, word};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
-use crate::store::FieldValidation;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 
 /// Most operations of one JSON patch: upstream's limit.

@@ -1,12 +1,13 @@
 //! Errors as a client sees them: `metav1.Status`, and the one place where failures become HTTP codes.
 
+mod names;
 mod objects;
 mod requests;
 
 use serde_json::{Map, Value, json};
 use storage_contract::StoreError;
 
-use crate::resource::Resource;
+pub use names::ResourceNames;
 
 /// The result of serving a request.
 pub type ApiResult<T> = Result<T, ApiError>;
@@ -59,9 +60,9 @@ impl ApiError {
     }
 
     #[must_use]
-    fn about(mut self, resource: &Resource, kind: &str, name: &str) -> Self {
+    fn about(mut self, resource: &(impl ResourceNames + ?Sized), kind: &str, name: &str) -> Self {
         let mut details = Map::new();
-        for (key, value) in [("name", name), ("group", &resource.group), ("kind", kind)] {
+        for (key, value) in [("name", name), ("group", resource.group()), ("kind", kind)] {
             if !value.is_empty() {
                 details.insert(key.to_owned(), json!(value));
             }

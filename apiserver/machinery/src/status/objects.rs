@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::ApiError;
-use crate::resource::Resource;
+use super::{ApiError, ResourceNames};
 use apiserver_schema::field_errors::FieldError;
 use apiserver_schema::go_text::quoted;
 
@@ -14,20 +13,20 @@ const NO_OTHER_NAME: &str = ", the server was not able to generate a unique name
 
 impl ApiError {
     /// The object does not exist.
-    pub fn not_found(resource: &Resource, name: &str) -> Self {
+    pub fn not_found(resource: &(impl ResourceNames + ?Sized), name: &str) -> Self {
         let message = format!("{} {} not found", resource.qualified_plural(), quoted(name));
-        Self::new(404, "NotFound", message).about(resource, &resource.plural, name)
+        Self::new(404, "NotFound", message).about(resource, resource.plural(), name)
     }
 
     /// An object of that name exists. `deleting`: it is on its way out.
-    pub fn already_exists(resource: &Resource, name: &str, deleting: bool) -> Self {
+    pub fn already_exists(resource: &(impl ResourceNames + ?Sized), name: &str, deleting: bool) -> Self {
         let prefix = if deleting { "object is being deleted: " } else { "" };
         let message = format!("{prefix}{} \"{name}\" already exists", resource.qualified_plural());
-        Self::new(409, "AlreadyExists", message).about(resource, &resource.plural, name)
+        Self::new(409, "AlreadyExists", message).about(resource, resource.plural(), name)
     }
 
     /// No free name was found for a `generateName`.
-    pub fn name_exhausted(resource: &Resource, name: &str) -> Self {
+    pub fn name_exhausted(resource: &(impl ResourceNames + ?Sized), name: &str) -> Self {
         Self::already_exists(resource, name, false).of_generated_name()
     }
 
@@ -41,7 +40,7 @@ impl ApiError {
     }
 
     /// Somebody else changed the object first.
-    pub fn modified(resource: &Resource, name: &str) -> Self {
+    pub fn modified(resource: &(impl ResourceNames + ?Sized), name: &str) -> Self {
         Self::conflict(
             resource,
             name,
@@ -50,10 +49,10 @@ impl ApiError {
     }
 
     /// The object's state forbids the request.
-    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+    pub fn conflict(resource: &(impl ResourceNames + ?Sized), name: &str, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified_plural());
-        Self::new(409, "Conflict", message).about(resource, &resource.plural, name)
+        Self::new(409, "Conflict", message).about(resource, resource.plural(), name)
     }
 
     /// ObjectReader own what an apply would change: each cause says who, and where.
@@ -65,18 +64,18 @@ impl ApiError {
     }
 
     /// A precondition of a deletion does not hold.
-    pub fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
+    pub fn precondition(resource: &(impl ResourceNames + ?Sized), name: &str, why: &str) -> Self {
         let kind = resource.qualified_kind();
         Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}"))
-            .about(resource, &resource.kind, name)
+            .about(resource, resource.kind(), name)
     }
 
     /// The object has these errors.
-    pub fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
+    pub fn invalid(resource: &(impl ResourceNames + ?Sized), name: &str, errors: &[FieldError]) -> Self {
         let kind = resource.qualified_kind();
         let mut error = Self::invalid_kind(&kind, name, errors);
         let causes = error.details.get("causes").cloned().unwrap_or_default();
-        error = error.about(resource, &resource.kind, name).with_detail("causes", causes);
+        error = error.about(resource, resource.kind(), name).with_detail("causes", causes);
         error
     }
 
@@ -111,12 +110,16 @@ impl ApiError {
     }
 
     /// Creating in a namespace that is going away.
-    pub fn namespace_terminating(resource: &Resource, name: &str, namespace: &str) -> Self {
+    pub fn namespace_terminating(
+        resource: &(impl ResourceNames + ?Sized),
+        name: &str,
+        namespace: &str,
+    ) -> Self {
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
         let message = format!("namespace {namespace} is being terminated");
         let cause =
             json!([{"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}]);
-        Self::forbidden(&resource.group, &resource.plural, name, &why).with_detail("causes", cause)
+        Self::forbidden(resource.group(), resource.plural(), name, &why).with_detail("causes", cause)
     }
 }

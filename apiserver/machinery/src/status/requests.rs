@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::ApiError;
-use crate::resource::Resource;
+use super::{ApiError, ResourceNames};
 
 impl ApiError {
     /// None of what there is at a path is what the client takes.
@@ -50,14 +49,14 @@ impl ApiError {
     }
 
     /// The resource has no such verb.
-    pub fn method_not_allowed(resource: &Resource, verb: &str) -> Self {
+    pub fn method_not_allowed(resource: &(impl ResourceNames + ?Sized), verb: &str) -> Self {
         let qualified = resource.qualified_plural();
         Self::new(
             405,
             "MethodNotAllowed",
             format!("{verb} is not supported on resources of kind \"{qualified}\""),
         )
-        .about(resource, &resource.plural, "")
+        .about(resource, resource.plural(), "")
     }
 
     /// What is asked for in that way is not done in that way.

@@ -25,6 +25,8 @@ use crate::object;
 use crate::resource::{ROOT, Registry, Resource};
 use crate::status::{ApiError, ApiResult};
 
+pub use crate::field_validation::FieldValidation;
+pub use crate::lock::Lock;
 pub use cached::json::CachedJson;
 pub use cached::object::{CachedObject, EventKind};
 pub use kind::Kind;
@@ -34,7 +36,7 @@ pub use read::watch::{ObjectEvent, ObjectWatch, WatchRequest, WatchStart};
 pub use write::apply::{AppliedObject, Configuration};
 pub use write::delete::Deletion;
 pub use write::delete_options::{DeleteOptions, Propagation};
-pub use write::lock::Lock;
+pub use write::metadata_rules::validate_metadata;
 pub use write::namespaces::{NamespaceSource, OwnNamespaces};
 pub use write::outcome::{Written, WrittenObject};
 pub use write::replacement::Replacement;
@@ -47,18 +49,6 @@ const CATCH_UP: Duration = Duration::from_millis(500);
 
 /// How long a read waits for a revision that the client named: upstream's limit.
 const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
-
-/// What to do about fields the schema does not know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FieldValidation {
-    /// Drop them silently.
-    Ignore,
-    /// Drop them and warn.
-    #[default]
-    Warn,
-    /// Refuse the request.
-    Strict,
-}
 
 /// Who writes when the server writes by itself.
 pub const SERVER: &str = "capstan";

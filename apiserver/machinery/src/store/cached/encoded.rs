@@ -6,13 +6,13 @@ use bytes::Bytes;
 use serde_json::Value;
 use storage_contract::{Entry, Key, Revision, StoreResult};
 
+use super::object_json::ObjectJson;
 use super::own_writes::Prepared;
+use super::raw_field::RawField;
 use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{Registry, Resource};
 use crate::status::{ApiError, ApiResult};
-use crate::store::write::object_json::ObjectJson;
-use crate::store::write::raw_field::RawField;
 use crate::store::{CachedObject, Kind, ObjectStore, text};
 
 impl ObjectStore {

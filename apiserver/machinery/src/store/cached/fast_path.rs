@@ -15,10 +15,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use storage_contract::Revision;
 
+use super::object_json::{ObjectJson, REVISION};
 use super::selectable::Selectable;
 use crate::resource::Resource;
 use crate::store::CachedObject;
-use crate::store::write::object_json::{ObjectJson, REVISION};
 use apiserver_schema::Schema;
 use apiserver_schema::completeness::{Filled, Text};
 

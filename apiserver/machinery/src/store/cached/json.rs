@@ -12,7 +12,7 @@ use apiserver_structured_merge::{SET_FIELD, pack};
 use memchr::{memchr2, memmem};
 use serde_json::{Value, json};
 
-use crate::store::write::raw_field::{self, RawField};
+use super::raw_field::{self, RawField};
 
 /// Before each set.
 const NAME: &[u8] = b"\"fieldsV1\":";

@@ -4,5 +4,7 @@ pub(crate) mod encoded;
 pub(crate) mod fast_path;
 pub(crate) mod json;
 pub(crate) mod object;
+pub(crate) mod object_json;
 pub(crate) mod own_writes;
+pub(crate) mod raw_field;
 pub(crate) mod selectable;

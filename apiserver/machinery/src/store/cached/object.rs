@@ -10,14 +10,14 @@ use storage_contract::{Entry, Revision};
 use super::encoded;
 use super::fast_path;
 use super::json::{CachedJson, parse};
+use super::object_json::{self, ObjectJson};
 use super::own_writes::OwnWrites;
+use super::raw_field::RawField;
 use super::selectable::Selectable;
 use crate::encryption::Encryption;
 use crate::object;
 use crate::resource::{Registry, Resource};
 use crate::selectors::{FieldSelector, LabelSelector};
-use crate::store::write::object_json::{self, ObjectJson};
-use crate::store::write::raw_field::RawField;
 
 /// What a watch event says happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use bytes::Bytes;
 use serde_json::Value;
 use storage_contract::{Key, Revision};
 
+use super::object_json::ObjectJson;
 use super::selectable::Selectable;
 use crate::resource::Resource;
 use crate::store::CachedObject;
-use crate::store::write::object_json::ObjectJson;
 
 /// Writes that are remembered at most. As many as are under way at a time are needed; while the cache is not told
 /// anything they would become more and more.

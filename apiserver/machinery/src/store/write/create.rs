@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
+use super::metadata_rules::{self, Before};
 use super::namespaces::NamespaceState;
 use super::related_objects::RelatedObjects;
 use super::strict_decoding::{check_known_fields, check_version_and_metadata};
 use super::{identity, insert};
-use crate::metadata::{self, Before};
+use crate::metadata;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{Kind, ObjectStore, Origin, Target, WriteOptions, Written, WrittenObject, now, text};
@@ -234,8 +235,8 @@ pub(crate) fn check(
     let resource = kind.resource;
     let old = before.map(|before| before.object);
     let mut errors = match before {
-        None => metadata::validate_new(resource, new),
-        Some(before) => metadata::validate_update(new, before),
+        None => metadata_rules::validate_new(resource, new),
+        Some(before) => metadata_rules::validate_update(new, before),
     };
     match target {
         Target::Status => resource.schema.add_part_errors("status", new, old, &mut errors),

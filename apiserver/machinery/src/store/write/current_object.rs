@@ -9,8 +9,9 @@ use apiserver_structured_merge::pack;
 use serde_json::Value;
 use storage_contract::{Entry, Key, Revision};
 
-use super::raw_field::RawField;
+use super::update::Modification;
 use crate::status::{ApiError, ApiResult};
+use crate::store::cached::raw_field::RawField;
 use crate::store::{Kind, ObjectStore};
 
 /// An object that a write starts from, in the request's version. Its owners are [packed](apiserver_structured_merge::pack),
@@ -52,6 +53,18 @@ impl CurrentObject {
         let Some(left) = &self.left else { return Ok(()) };
         left.put_back(new).map_err(|error| ApiError::internal(error.to_string()))
     }
+}
+
+/// Returns the field that no part of a write depends on.
+pub(crate) fn untouched_field(kind: Kind<'_>, how: Modification<'_>) -> Option<&'static str> {
+    let resource = kind.resource;
+    let field = how.target.leaves().filter(|_| how.leaves_rest)?;
+    let is_selected_by = resource.selectable.iter().any(|path| path.split('.').next() == Some(field));
+    let is_apart = resource.status_subresource
+        && resource.conversion.is_none()
+        && resource.schema.checks_fields_alone()
+        && kind.stored.strategy.ignores_status();
+    (is_apart && !is_selected_by).then_some(field)
 }
 
 impl ObjectStore {

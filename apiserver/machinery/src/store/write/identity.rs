@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::metadata::Before;
+use super::metadata_rules::{self, Before};
 use crate::object;
 use crate::resource::Resource;
 use crate::status::{ApiError, ApiResult};
@@ -99,7 +99,7 @@ pub(crate) fn check_kind(kind: Kind<'_>, new: &Value, before: Before<'_>) -> Api
     match wrong_kind(kind.resource, new) {
         None => Ok(()),
         Some(error) => {
-            let mut errors = crate::metadata::validate_update_once(new, before);
+            let mut errors = metadata_rules::validate_update_once(new, before);
             errors.push(error);
             Err(refuse_kind(kind.resource, new, &errors))
         }

@@ -10,14 +10,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use storage_contract::{Key, Revision, StoreError};
 
+use crate::lock::Lock;
 use crate::resource::ROOT;
 use crate::status::{ApiError, ApiResult};
 use crate::store::ObjectStore;
 
-/// How long a holder may count on its lock. What is done under one is two reads and a write.
-const HELD: Duration = Duration::from_secs(5);
-
-/// How long a waiter must see a lock unchanged before it takes it over: [`HELD`], and time for a
+/// How long a waiter must see a lock unchanged before it takes it over: [`HELD`](crate::lock::HELD), and time for a
 /// write that was on its way then to arrive.
 const ABANDONED: Duration = Duration::from_secs(15);
 
@@ -26,27 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Between two looks at a lock: about as long as one is held.
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// A lock that was taken. To be given to [`ObjectStore::unlock`] in the end.
-#[derive(Debug)]
-pub struct Lock {
-    key: Key,
-    revision: Revision,
-    taken: Instant,
-}
-
-impl Lock {
-    /// Passes while the lock can be counted on. To be asked right before the write it guards.
-    ///
-    /// # Errors
-    /// 503 when the work took so long that somebody else may think the holder dead.
-    pub fn check(&self) -> ApiResult<()> {
-        if self.taken.elapsed() < HELD {
-            return Ok(());
-        }
-        Err(ApiError::unavailable("storage is too slow to decide this safely; nothing was changed"))
-    }
-}
 
 impl ObjectStore {
     /// Takes the lock of this name (a path of one or more segments), after whoever has it now.

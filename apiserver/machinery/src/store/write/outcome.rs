@@ -9,10 +9,10 @@ use bytes::Bytes;
 use serde_json::Value;
 use storage_contract::Revision;
 
-use super::object_json::ObjectJson;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::Kind;
+use crate::store::cached::object_json::ObjectJson;
 
 /// An object on its way to the store, in the request's version and with packed owners.
 #[derive(Debug)]

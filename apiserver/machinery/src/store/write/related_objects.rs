@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::metadata::Before;
+use super::metadata_rules::Before;
 use crate::object;
 use crate::related::ObjectReader;
 use crate::status::{ApiError, ApiResult};

@@ -6,10 +6,10 @@ use storage_contract::{Key, Revision, StoreError};
 use super::current_object::CurrentObject;
 use super::field_managers;
 use super::outcome::PendingWrite;
-use super::raw_field::RawField;
 use super::update::Modification;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
+use crate::store::cached::raw_field::RawField;
 use crate::store::{Kind, ObjectStore, Origin, WrittenObject, is_held};
 
 impl ObjectStore {

@@ -6,10 +6,11 @@ use storage_contract::Key;
 
 use super::current_object::CurrentObject;
 use super::immutable_parts::{count_generation, keep_status, settle};
+use super::metadata_rules::Before;
 use super::related_objects::RelatedObjects;
 use super::replacement::{Replacement, patched, prepared};
-use super::{create, identity, raw_field};
-use crate::metadata::{self, Before};
+use super::{create, current_object, identity};
+use crate::metadata;
 use crate::object;
 use crate::patch::Patch;
 use crate::status::{ApiError, ApiResult};
@@ -156,8 +157,9 @@ impl ObjectStore {
         mut change: impl FnMut(&Value) -> ApiResult<Value> + Send,
     ) -> ApiResult<Written> {
         let key = self.key(kind, namespace, name)?;
-        let mut at_hand =
-            self.at_hand(kind, &key, raw_field::left(kind, how)).filter(|_| !how.options.dry_run);
+        let mut at_hand = self
+            .at_hand(kind, &key, current_object::untouched_field(kind, how))
+            .filter(|_| !how.options.dry_run);
         for _ in 0..ATTEMPTS {
             let base = match at_hand.take() {
                 Some(base) => base,

@@ -75,7 +75,7 @@ impl OperationRequest {
     fn earlier(
         &self,
         operations: &[Value],
-        resource: &dyn ResourceNames,
+        objects: &dyn Objects,
         machine: &Value,
     ) -> ApiResult<Option<Value>> {
         if self.idempotency_key.is_empty() {
@@ -85,7 +85,8 @@ impl OperationRequest {
         let same_key = |operation: &&Value| object::at(operation, "spec.idempotencyKey") == Some(&key);
         let Some(found) = operations.iter().find(same_key) else { return Ok(None) };
         let mut requested = json!({"spec": self.spec()});
-        resource.schema.fill_in(&mut requested);
+        let Descriptor { group, plural, .. } = OPERATION;
+        objects.fill_in(group, plural, &mut requested);
         let part = |object: &Value, field: &str| object.pointer(&format!("/spec/{field}")).cloned();
         let parameters = self.action.parameters.map(|field| field.name);
         let same = |field: &str| part(found, field) == part(&requested, field);
@@ -96,7 +97,7 @@ impl OperationRequest {
             "idempotencyKey {key} was used for machineoperation \"{}\", which asks for something else",
             object::name(found)
         );
-        Err(ApiError::conflict(resource, object::name(machine), &why))
+        Err(ApiError::conflict(resource(objects, group, plural)?, object::name(machine), &why))
     }
 }
 
@@ -126,9 +127,8 @@ pub(super) async fn begin(
     request: &OperationRequest,
     check: impl FnOnce() -> ApiResult<()>,
 ) -> ApiResult<ActionResponse> {
-    let operations = resource(call.objects, OPERATION.group, OPERATION.plural)?;
     let known = operations_of(call, machine).await?;
-    if let Some(earlier) = request.earlier(&known, operations, machine)? {
+    if let Some(earlier) = request.earlier(&known, call.objects, machine)? {
         return Ok(ActionResponse { object: earlier, created: false });
     }
     check_state(call, machine).await?;
@@ -151,7 +151,7 @@ async fn create(
 ) -> ApiResult<ActionResponse> {
     let Descriptor { group, plural, .. } = OPERATION;
     let known = operations_of(call, machine).await?;
-    if let Some(earlier) = request.earlier(&known, resource(call.objects, group, plural)?, machine)? {
+    if let Some(earlier) = request.earlier(&known, call.objects, machine)? {
         return Ok(ActionResponse { object: earlier, created: false });
     }
     if let Some(running) = known.iter().find(|operation| !is_finished(operation)) {

@@ -12,9 +12,6 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::update::Modification;
-use crate::store::Kind;
-
 /// A field of an object that is JSON still.
 #[derive(Debug)]
 pub(crate) struct RawField {
@@ -41,18 +38,6 @@ impl RawField {
             fields.remove(self.field);
         }
     }
-}
-
-/// The field that nothing of a write depends on.
-pub(crate) fn left(kind: Kind<'_>, how: Modification<'_>) -> Option<&'static str> {
-    let resource = kind.resource;
-    let field = how.target.leaves().filter(|_| how.leaves_rest)?;
-    let is_selected_by = resource.selectable.iter().any(|path| path.split('.').next() == Some(field));
-    let is_apart = resource.status_subresource
-        && resource.conversion.is_none()
-        && resource.schema.checks_fields_alone()
-        && kind.stored.strategy.ignores_status();
-    (is_apart && !is_selected_by).then_some(field)
 }
 
 /// Reads the JSON of an object, but for one field.

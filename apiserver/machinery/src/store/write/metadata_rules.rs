@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Value, json};
 
-use super::{
-    managed_fields, path_segment_errors, refuse, validate_annotations, validate_finalizers, validate_labels,
-    validate_owners,
+use crate::metadata::{
+    path_segment_errors, refuse, validate_annotations, validate_finalizers, validate_labels,
+    validate_managed_fields, validate_owners,
 };
 use crate::object;
 use crate::resource::Resource;
@@ -24,6 +24,14 @@ pub(crate) struct Before<'a> {
     /// Whether `spec` is as it was when the update was sent. Then nothing that is there already is held against it: who
     /// writes a status, a label or takes a finalizer off need not mend the rest first.
     pub(crate) keeps_spec: bool,
+}
+
+/// Every error of `new`'s metadata. `old` is the stored object, absent on create.
+pub fn validate_metadata(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    match old {
+        None => validate_new(resource, new),
+        Some(object) => validate_update(new, Before { object, immutable: &[], keeps_spec: false }),
+    }
 }
 
 /// Every error of a new object's metadata.
@@ -139,7 +147,7 @@ fn validate_namespace(resource: &Resource, new: &Value, path: &FieldPath, errors
 
 fn validate_managers(new: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     if let Some(entries) = object::at(new, "metadata.managedFields").and_then(Value::as_array) {
-        managed_fields::validate(entries, &path.child("managedFields"), errors);
+        validate_managed_fields(entries, &path.child("managedFields"), errors);
     }
 }
 
