@@ -17,7 +17,6 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -28,10 +27,6 @@ use tokio::task::coop;
 pub use crate::supervised::{Supervisor, TaskFailure, TaskName, spawn_detached, spawn_joined};
 use crate::time_slice::Turn;
 use crate::wake_state::{Part, Woken};
-
-/// How long they take turns before others have theirs: about as long as it takes to encrypt and send what a connection
-/// sends at a time.
-const LONGEST_TURN: Duration = Duration::from_micros(200);
 
 thread_local! {
     /// Whether a member of the group that has its turn on this thread expects others to be done soon.

@@ -7,6 +7,7 @@ use futures::channel::{mpsc, oneshot};
 use futures::task::noop_waker;
 
 use super::*;
+use crate::time_slice::LONGEST_TURN;
 
 /// Counts how often the task was woken.
 #[derive(Default)]

@@ -5,11 +5,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::coop;
 
-use crate::LONGEST_TURN;
+/// How long they take turns before others have theirs: about as long as it takes to encrypt and send what a connection
+/// sends at a time.
+pub(crate) const LONGEST_TURN: Duration = Duration::from_micros(200);
 
 /// The turn that a group has, or has had.
 #[derive(Debug)]

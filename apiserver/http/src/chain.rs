@@ -14,25 +14,26 @@ use bytes::Bytes;
 use http::{Request, Version};
 use http_body::Body;
 
-use crate::connection::Connection;
-use crate::filters::deadline::{self, Served};
 use crate::filters::limits::Turn;
 use crate::filters::{
     audit_id, authentication, authorization, availability, cross_origin, impersonation, limits,
 };
+use crate::handlers::execution::{self, Served};
 use crate::lifecycle::random_fraction;
 use crate::observe::audit;
 use crate::observe::metrics::Asked;
 use crate::observe::request_scope::RequestScope;
-use crate::request::Call;
+use crate::request::connection::Connection;
 use crate::request::query::Query;
 use crate::request::request_info::RequestInfo;
+use crate::request::{Call, body};
+use crate::response::compression;
 use crate::response::negotiation::{self, OfErrors};
 use crate::response::{self, Answer};
-use crate::response::{body, compression};
 use crate::state::ApiServer;
 
-pub(crate) async fn run<B>(server: &Arc<ApiServer>, request: Request<B>, connection: &Connection) -> Answer
+/// Serves one request: passes it through all filters to its handler.
+pub async fn handle<B>(server: &Arc<ApiServer>, request: Request<B>, connection: &Connection) -> Answer
 where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -81,12 +82,12 @@ fn open<B>(
     info: &RequestInfo,
     audit_id: &str,
 ) -> RequestScope {
-    let asked = Asked::new(server, (request.method(), request.headers()), info, query);
+    let asked = Asked::new(&server.parts.objects, (request.method(), request.headers()), info, query);
     let quiet = audit::is_quiet(info, connection.internal.is_some());
-    let record = server.settings.audit.as_ref().map(|_| {
+    let record = server.telemetry.audit.as_ref().map(|_| {
         audit::Record::new(audit_id, request.uri(), request.headers(), connection.address, info).quiet(quiet)
     });
-    RequestScope::open(server, &asked, record)
+    RequestScope::open(&server.telemetry, &asked, record)
 }
 
 /// Refuses a request of a web page of another origin.
@@ -117,7 +118,7 @@ where
     // What lasts as long as somebody looks is not asked how long it may take.
     let asked = if info.is_long_running() { Ok(None) } else { query.timeout() };
     let longest = match asked {
-        Ok(asked) => asked.map_or(deadline::LONGEST, |asked| asked.min(deadline::LONGEST)),
+        Ok(asked) => asked.map_or(execution::LONGEST, |asked| asked.min(execution::LONGEST)),
         Err(error) => {
             scope.rejected_early();
             return response::error(&error, of_errors.encoding());
@@ -154,7 +155,7 @@ where
         Ok(Admitted::Refused(answer)) => Served::Answered(Ok(*answer)),
         Ok(Admitted::Call(call, turn)) => {
             scope.admitted();
-            let (served, seat) = deadline::serve(server, *call, turn).await;
+            let (served, seat) = execution::serve(server, *call, turn).await;
             scope.keep(seat);
             served
         }
@@ -203,7 +204,7 @@ where
     };
     scope.waited(asked.elapsed());
     let decided = authorization::authorize(server, &info, &query, &user, proxied).await;
-    scope.decided(&decided);
+    scope.decided(decided.word, &decided.reason);
     decided.result?;
     availability::check(server, &info, &query)?;
     let body = body::read(incoming).await?;

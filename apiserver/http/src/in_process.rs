@@ -12,7 +12,8 @@ use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use tower::Service;
 
-use crate::connection::Connection;
+use crate::chain;
+use crate::request::connection::Connection;
 use crate::response::body::ResponseBody;
 use crate::state::ApiServer;
 
@@ -55,6 +56,6 @@ where
         if let Some(program) = connection.internal.as_deref().and_then(program) {
             request.headers_mut().entry(USER_AGENT).or_insert(program);
         }
-        Box::pin(async move { Ok(server.handle(request, &connection).await) })
+        Box::pin(async move { Ok(chain::handle(&server, request, &connection).await) })
     }
 }

@@ -18,13 +18,15 @@ mod response;
 mod settings;
 mod state;
 
-pub use connection::Connection;
+pub use apiserver_executor::Supervisor;
+pub use chain::handle;
 pub use connection::listener::serve;
 pub use connection::tls::{NamedCertificate, ReloadableTls, TlsMaterial};
-pub use handlers::health::Check;
+pub use documents::Identity;
 pub use in_process::InProcess;
 pub use observe::audit::{AuditFile, AuditLog, Stage};
+pub use request::connection::Connection;
 pub use request::request_info::{RequestInfo, Subject};
 pub use response::body::ResponseBody;
 pub use settings::Settings;
-pub use state::{ApiServer, Identity, Parts};
+pub use state::{ApiServer, Check, Parts};

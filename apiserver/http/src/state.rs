@@ -1,111 +1,106 @@
-//! The API server: what it is made of, and the one door every request comes in by.
+//! State of the API server: its parts and what it keeps between requests. `chain` serves requests with it.
 
 use std::sync::Arc;
 
 use apiserver_access::{Authenticator, Authorizer};
+use apiserver_executor::Supervisor;
 use apiserver_machinery::resource::Registry;
 use apiserver_machinery::store::ObjectStore;
-use bytes::Bytes;
-use http::Request;
-use http_body::Body;
-use tokio_util::sync::CancellationToken;
 
-use crate::chain;
-use crate::connection::Connection;
-use crate::documents::Documents;
+use crate::documents::{Documents, Identity};
 use crate::flow_control::FlowControl;
-use crate::handlers::health::Check;
 use crate::lifecycle::Lifecycle;
+use crate::observe::Telemetry;
 use crate::observe::metrics::Metrics;
 use crate::observe::storage_health::StorageHealth;
-use crate::response::Answer;
 use crate::settings::Settings;
 
-/// What the server says of itself at `/version`.
-#[derive(Debug, Clone)]
-pub struct Identity {
-    /// The Kubernetes version whose API behaviour this is, e.g. `v1.36.0+capstan-0.1.0`.
-    pub git_version: String,
-    /// `host:port` where clients of the direct face reach it.
-    pub address: String,
+/// Readiness check beyond those of the server itself.
+#[derive(Clone)]
+pub struct Check {
+    /// Its name in the path and the response.
+    pub name: &'static str,
+    /// Reports whether it passes. Called for every health request, so it must not block.
+    pub is_well: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// What a server is made of.
+impl std::fmt::Debug for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Check").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Parts that a server is made of.
 #[derive(Debug)]
 pub struct Parts {
-    /// The objects.
+    /// Object store.
     pub objects: Arc<ObjectStore>,
-    /// Who.
+    /// Authenticator of all requests.
     pub authenticator: Arc<Authenticator>,
-    /// May they, when they come to us directly.
+    /// Authorizer of requests on the direct endpoint.
     pub authorizer: Arc<dyn Authorizer>,
-    /// May they, when they come through a host's front proxy. The host vouches for who they are,
-    /// not for what they may do.
+    /// Authorizer of requests through the host's front proxy. The front proxy authenticates the user; it does not
+    /// authorize the request.
     pub hosted_authorizer: Arc<dyn Authorizer>,
-    /// What it says of itself.
+    /// Identity, as documents publish it.
     pub identity: Identity,
-    /// Checks beyond the server's own.
+    /// Readiness checks beyond the server's own.
     pub checks: Vec<Check>,
-    /// Cancelled when the server begins to stop.
-    pub shutdown: CancellationToken,
+    /// Supervisor of the process's tasks. Its token is cancelled when the server begins to shut down.
+    pub supervisor: Supervisor,
 }
 
-/// The server.
+/// API server.
 #[derive(Debug)]
 pub struct ApiServer {
     pub(crate) parts: Parts,
     pub(crate) settings: Settings,
     pub(crate) documents: Documents,
-    pub(crate) metrics: Metrics,
+    pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) flow_control: FlowControl,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) storage: Arc<StorageHealth>,
 }
 
 impl ApiServer {
-    /// A server of these parts, with nothing set. Discovery is computed here, once, and OpenAPI when it is first
-    /// asked for.
+    /// Creates a server with default settings. Discovery is computed here, once, and OpenAPI when it is first
+    /// requested.
     pub fn new(parts: Parts) -> Self {
         Self::with_settings(parts, Settings::default())
     }
 
-    /// The same, with settings. From here on storage is asked whether it is well.
+    /// Creates a server with `settings`, and starts to probe storage.
     pub fn with_settings(parts: Parts, mut settings: Settings) -> Self {
         let documents = Documents::new(parts.objects.registry(), &parts.identity);
         let storage = Arc::new(StorageHealth::new());
-        tokio::spawn(Arc::clone(&storage).follow(Arc::downgrade(&parts.objects)));
+        // It ends with the objects, when there is nothing left to serve.
+        let probing = Arc::clone(&storage).follow(Arc::downgrade(&parts.objects));
+        parts.supervisor.spawn_finite("storage health", probing);
+        let metrics = Metrics::new(std::mem::take(&mut settings.metrics));
+        let shutdown = parts.supervisor.shutdown().clone();
         Self {
             documents,
-            metrics: Metrics::new(std::mem::take(&mut settings.metrics)),
+            telemetry: Arc::new(Telemetry { metrics, audit: settings.audit.take() }),
             flow_control: FlowControl::new(settings.reads_at_once, settings.writes_at_once),
-            lifecycle: Lifecycle::new(parts.shutdown.clone(), settings.force.clone(), settings.watch_grace),
+            lifecycle: Lifecycle::new(shutdown, settings.force.clone(), settings.watch_grace),
             storage,
             parts,
             settings,
         }
     }
 
-    /// The kinds it serves.
+    /// Returns the kinds that it serves.
     pub fn registry(&self) -> &Registry {
         self.parts.objects.registry()
     }
 
-    /// From now on a connection of HTTP/1.1 ends with the next answer on it.
+    /// Starts to close each connection of HTTP/1.1 with its next response.
     pub fn start_draining(&self) {
         self.lifecycle.start_draining();
     }
 
-    /// From now on nothing new is begun, and watches end; what runs is finished.
+    /// Refuses new requests from now on and ends watches. Requests in flight are finished.
     pub fn stop_accepting(&self) {
         self.lifecycle.stop_accepting();
-    }
-
-    /// Serves one request.
-    pub async fn handle<B>(self: &Arc<Self>, request: Request<B>, connection: &Connection) -> Answer
-    where
-        B: Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        chain::run(self, request, connection).await
     }
 }

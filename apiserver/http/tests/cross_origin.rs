@@ -15,7 +15,7 @@ const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
 /// The code and the message of the answer to a request from outside the process, without credentials.
 async fn answer(server: &Server, version: Version, request: http::request::Builder) -> (u16, String) {
     let request = request.version(version).body(Full::new(Bytes::new())).unwrap();
-    let answer = server.server.handle(request, &Connection::default()).await;
+    let answer = apiserver_http::handle(&server.server, request, &Connection::default()).await;
     let code = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     let status: Value = serde_json::from_slice(&body).unwrap_or_default();

@@ -237,7 +237,7 @@ async fn face(
     connection: &Connection,
 ) -> (u16, String, Option<String>) {
     let request = Request::get(path).version(version).body(Empty::<Bytes>::new()).unwrap();
-    let answer = server.server.handle(request, connection).await;
+    let answer = apiserver_http::handle(&server.server, request, connection).await;
     let close = answer.headers().get("connection").map(|value| value.to_str().unwrap().to_owned());
     let code = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy};
-use apiserver_http::{ApiServer, Identity, Parts, Settings};
+use apiserver_http::{ApiServer, Identity, Parts, Settings, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
 use controllers_runtime::Queues;
@@ -79,6 +79,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         })?;
     let encryption = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
     let (shutdown, force) = (CancellationToken::new(), CancellationToken::new());
+    let supervisor = Supervisor::new(shutdown.clone());
     let mut metrics = Registry::default();
     let queues = Queues::registered(&mut metrics);
     let (store, storage) = open_store(configuration, &data, &mut metrics, &shutdown)?;
@@ -109,7 +110,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         hosted_authorizer: Arc::new(Chain(hosted)),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
         checks: hooks.checks(),
-        shutdown: shutdown.clone(),
+        supervisor,
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
     let encryption_file = encryption.path.display().to_string();

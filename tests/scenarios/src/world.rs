@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
-use apiserver_http::{ApiServer, Identity, InProcess, Parts};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
 use controllers_infrastructure::CloudConnector;
@@ -75,7 +75,7 @@ impl World {
             hosted_authorizer: authorizer,
             identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
             checks: Vec::new(),
-            shutdown: CancellationToken::new(),
+            supervisor: Supervisor::default(),
         }));
         while !objects.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -21,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection::Connection;
+use crate::chain;
 use crate::connection::drain_on_drop::DrainOnDrop;
 use crate::connection::http1_error_body::Http1ErrorBody;
 use crate::connection::http2_driver::Http2Driver;
@@ -30,6 +30,7 @@ use crate::connection::lingering_close::{End, Socket};
 use crate::connection::request_validation;
 use crate::connection::tls::ReloadableTls;
 use crate::connection::write_coalescer::WriteCoalescer;
+use crate::request::connection::Connection;
 use crate::response;
 use crate::state::ApiServer;
 
@@ -158,7 +159,7 @@ async fn connection(
         .await
         .map_err(|_| "the handshake took too long".to_owned())
         .and_then(|accepted| accepted.map_err(|error| error.to_string()));
-    let stream = accepted.inspect_err(|_| server.metrics.handshake_failed())?;
+    let stream = accepted.inspect_err(|_| server.telemetry.metrics.handshake_failed())?;
     let session = stream.get_ref().1;
     let chain = session.peer_certificates().unwrap_or_default();
     let peer = Arc::new(loaded.pools.classify(chain, UnixTime::now()));
@@ -243,9 +244,9 @@ async fn answer(
     let mut answer = match request_validation::refusal(&request) {
         Some(refusal) => refusal,
         None if request.version() == Version::HTTP_2 => {
-            server.handle(request.map(|body| DrainOnDrop(Some(body))), &asked).await
+            chain::handle(&server, request.map(|body| DrainOnDrop(Some(body))), &asked).await
         }
-        None => server.handle(request, &asked).await,
+        None => chain::handle(&server, request, &asked).await,
     };
     // Success would promise one.
     if asks_for_tunnel && answer.status().is_success() {

@@ -2,6 +2,7 @@
 //! availability checks never wait for storage.
 
 mod document;
+mod group;
 mod on_demand;
 mod open_api;
 
@@ -16,12 +17,22 @@ use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 
 use self::document::Document;
+pub(crate) use self::group::is_built_in;
+use self::group::root;
 use self::on_demand::OnDemand;
 use crate::request::Call;
 use crate::response::encoding::Encoding;
 use crate::response::negotiation::{self, Aggregation, Discovery};
 use crate::response::{self, Answer};
-use crate::state::Identity;
+
+/// Identity of the server, as documents publish it.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Kubernetes version whose API behaviour this is, e.g. `v1.36.0+capstan-0.1.0`; shown at `/version`.
+    pub git_version: String,
+    /// `host:port` at which clients reach the direct endpoint.
+    pub address: String,
+}
 
 /// Paths beside those of the API.
 const OTHER_PATHS: [&str; 8] =
@@ -179,17 +190,6 @@ impl Face {
             open_api: OnDemand::new(registry, reviews),
         }
     }
-}
-
-/// Whether a group is one of Kubernetes' own; upstream answers for those by other means than for the rest.
-pub(crate) fn is_built_in(registry: &Registry, group: &str) -> bool {
-    group.is_empty()
-        || !registry.resources().iter().any(|resource| resource.group == group && resource.hosted)
-}
-
-/// Where a version of a group is served.
-fn root(group: &str, version: &str) -> String {
-    if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
 
 fn version(git_version: &str) -> Value {

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::document::Document;
+use super::group::{is_built_in, root};
 use crate::request::query::Query;
 use crate::response::negotiation;
 use crate::response::{self, Answer};
@@ -155,11 +156,11 @@ fn v3(served: &Served<'_>) -> BTreeMap<String, Forms> {
     let mut paths = vec!["apis".to_owned(), "version".to_owned()];
     for (group, versions) in served.registry.groups() {
         // Upstream has none for the groups of custom resources.
-        if super::is_built_in(served.registry, &group) {
+        if is_built_in(served.registry, &group) {
             paths.push(if group.is_empty() { "api".to_owned() } else { format!("apis/{group}") });
         }
         for version in versions {
-            let name = super::root(&group, &version).trim_start_matches('/').to_owned();
+            let name = root(&group, &version).trim_start_matches('/').to_owned();
             documents.insert(name, Forms::new(&open_api::v3(served.registry, &group, &version)));
         }
     }

@@ -7,7 +7,7 @@ use apiserver_access::{Unauthenticated, User};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use http::HeaderMap;
 
-use crate::connection::Connection;
+use crate::request::connection::Connection;
 use crate::state::ApiServer;
 
 pub(crate) async fn authenticate(
@@ -20,7 +20,7 @@ pub(crate) async fn authenticate(
     }
     let asked = Instant::now();
     let found = server.parts.authenticator.authenticate(&connection.peer, headers).await;
-    server.metrics.authenticated(connection, &found, asked.elapsed());
+    server.telemetry.metrics.authenticated(connection, &found, asked.elapsed());
     found.map_err(|error| match error {
         Unauthenticated::Refused => ApiError::unauthorized(),
         // Not 401: the token may be good, and a client that is refused throws it away.

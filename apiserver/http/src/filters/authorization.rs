@@ -37,7 +37,7 @@ pub(crate) async fn authorize(
     }
     let asked = Instant::now();
     let decided = decide(server, &attributes, proxied).await;
-    server.metrics.authorized(&decided, asked.elapsed());
+    server.telemetry.metrics.authorized(decided.counted, asked.elapsed());
     decided
 }
 

@@ -6,10 +6,10 @@ use std::future::Future;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use http::Version;
 
-use crate::connection::Connection;
-use crate::handlers::health;
+use crate::request::connection::Connection;
 use crate::request::query::Query;
 use crate::request::request_info::{RequestInfo, Subject};
+use crate::request::routes;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
@@ -21,7 +21,7 @@ pub(crate) fn refusal_at_the_end(
     connection: &Connection,
     version: Version,
 ) -> Option<Answer> {
-    let is_exempt = connection.internal.is_some() || health::is_health(&info.path);
+    let is_exempt = connection.internal.is_some() || routes::health(&info.path).is_some();
     (server.lifecycle.is_refusing() && !is_exempt).then(|| response::shutting_down(version))
 }
 

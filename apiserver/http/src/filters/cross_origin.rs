@@ -19,7 +19,7 @@ use http::header::{HOST, ORIGIN, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 
-use crate::connection::Connection;
+use crate::request::connection::Connection;
 
 /// Relation of the page that sends a request to its target, stated by every browser since 2023.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

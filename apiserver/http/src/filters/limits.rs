@@ -55,12 +55,12 @@ pub(crate) async fn admit(
     let asked = tokio::time::Instant::now();
     match queue.enter(&user.name, seats).await {
         Ok(seat) => {
-            server.metrics.waited(level, asked.elapsed());
+            server.telemetry.metrics.waited(level, asked.elapsed());
             Ok(Turn { seat: Some(seat), is_heavy: objects > MANY })
         }
         Err(refusal) => {
             tracing::debug!(user = user.name, level, reason = refusal.word(), "too many requests");
-            server.metrics.refused(level, refusal);
+            server.telemetry.metrics.refused(level, refusal);
             series.dropped(429);
             Err(Box::new(response::overloaded()))
         }

@@ -1,10 +1,9 @@
-//! The filters, one file each. Their order is in [`crate::chain`].
+//! The filters, one file each. Their order is that of the chain, in `chain.rs`.
 
 pub(crate) mod audit_id;
 pub(crate) mod authentication;
 pub(crate) mod authorization;
 pub(crate) mod availability;
 pub(crate) mod cross_origin;
-pub(crate) mod deadline;
 pub(crate) mod impersonation;
 pub(crate) mod limits;

@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::view;
 use crate::filters::authorization::UserPermissions;
 use crate::request::Call;
+use crate::request::body;
 use crate::request::request_info::ResourcePath;
-use crate::response::body;
+use crate::response::negotiation;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
@@ -20,7 +21,7 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     let options = call.write_options("CreateOptions")?;
     let (mut object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::{list, view};
 use crate::request::Call;
+use crate::request::body;
 use crate::request::query;
 use crate::request::request_info::ResourcePath;
-use crate::response::body;
+use crate::response::negotiation;
 use crate::response::{self, Answer, StatusInfo};
 use crate::state::ApiServer;
 
@@ -21,7 +22,7 @@ pub(super) async fn one(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     let options = options(call)?;
     match server.parts.objects.delete(kind, &path.namespace, &path.name, &options).await? {
         Deletion::Gone(gone) => {
@@ -48,7 +49,7 @@ pub(super) async fn collection(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     let options = options(call)?;
     let request = list::request(&call.query, kind, path)?;
     let deleted = server.parts.objects.delete_collection(kind, &request, &options).await?;

@@ -7,6 +7,7 @@ use super::{list_options, view};
 use crate::request::Call;
 use crate::request::request_info::ResourcePath;
 use crate::response::Answer;
+use crate::response::negotiation;
 use crate::state::ApiServer;
 
 pub(super) async fn serve(
@@ -15,7 +16,7 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     call.query.check_export()?;
     let freshness = match list_options::single_revision(call.query.text("resourceVersion"))? {
         None => Freshness::Consistent,

@@ -1,41 +1,11 @@
 //! `/livez`, `/readyz`, `/healthz`: answered from memory, whatever storage does.
 
-use std::sync::Arc;
-
 use apiserver_schema::go_text::quoted;
 
 use crate::request::query::Query;
+use crate::request::routes;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
-
-/// One thing that must be well before the server is ready, beyond what it checks itself.
-#[derive(Clone)]
-pub struct Check {
-    /// Its name in the path and the answer.
-    pub name: &'static str,
-    /// Whether it is. Asked on every look, so it must not take time.
-    pub is_well: Arc<dyn Fn() -> bool + Send + Sync>,
-}
-
-impl std::fmt::Debug for Check {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Check").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-const KINDS: [&str; 3] = ["healthz", "livez", "readyz"];
-
-/// The kind of a health path, and what follows.
-fn parts(path: &str) -> Option<(&'static str, Option<&str>)> {
-    let path = path.strip_prefix('/')?;
-    let (first, check) = path.split_once('/').map_or((path, None), |(first, check)| (first, Some(check)));
-    KINDS.into_iter().find(|kind| *kind == first).map(|kind| (kind, check))
-}
-
-/// Whether a path is one of these: they are served to everybody at any time.
-pub(crate) fn is_health(path: &str) -> bool {
-    parts(path).is_some()
-}
 
 /// Every health path there is.
 pub(crate) fn paths(server: &ApiServer) -> Vec<String> {
@@ -43,12 +13,12 @@ pub(crate) fn paths(server: &ApiServer) -> Vec<String> {
         let checks = results(server, kind).into_iter().map(move |(name, _)| format!("/{kind}/{name}"));
         std::iter::once(format!("/{kind}")).chain(checks)
     };
-    KINDS.into_iter().flat_map(of).collect()
+    routes::HEALTH.into_iter().flat_map(of).collect()
 }
 
 /// Answers a health path, whatever the method; `None` when it is none.
 pub(crate) fn serve(server: &ApiServer, path: &str, query: &Query) -> Option<Answer> {
-    let (kind, check) = parts(path)?;
+    let (kind, check) = routes::health(path)?;
     let results = results(server, kind);
     if let Some(name) = check {
         return Some(match results.iter().find(|(check, _)| *check == name) {

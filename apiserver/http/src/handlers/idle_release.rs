@@ -3,7 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use apiserver_executor::spawn_joined;
 use tokio_util::task::AbortOnDropHandle;
+
+/// How long a client may leave an event untaken before its watch is closed. It then comes back with the last revision it
+/// saw, and misses nothing.
+pub(super) const SLOWEST: Duration = Duration::from_secs(60);
 
 /// Holds a value between two uses of it, and no longer than it is worth: a watch holds up to all that was there when it
 /// began, which is not kept for a client that takes nothing, however long its connection lasts.
@@ -18,7 +23,7 @@ impl<T: Send + 'static> Parked<T> {
     /// Drops `value` when it is parked and `is_left` says that nobody comes back for it, which is asked so `often`.
     pub(super) fn new(value: T, is_left: fn(&T) -> bool, often: Duration) -> Self {
         let place = Arc::new(Mutex::new(Some(Box::new(value))));
-        let cleared = tokio::spawn(clear(Arc::clone(&place), is_left, often));
+        let cleared = spawn_joined(clear(Arc::clone(&place), is_left, often));
         Self { place, is_left, _cleared: AbortOnDropHandle::new(cleared) }
     }
 

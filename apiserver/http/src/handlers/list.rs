@@ -9,6 +9,7 @@ use crate::request::Call;
 use crate::request::query::Query;
 use crate::request::request_info::ResourcePath;
 use crate::response::Answer;
+use crate::response::negotiation;
 use crate::state::ApiServer;
 
 pub(super) async fn serve(
@@ -17,7 +18,7 @@ pub(super) async fn serve(
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     let request = request(&call.query, kind, path)?;
     let listing = server.parts.objects.list(kind, &request).await?;
     view::list(kind.resource, listing, form, &call.query)

@@ -4,6 +4,7 @@ mod apply;
 mod built_in;
 mod create;
 mod delete;
+pub(crate) mod execution;
 mod get;
 pub(crate) mod health;
 mod idle_release;
@@ -25,11 +26,11 @@ use std::sync::Arc;
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::Kind;
-use apiserver_schema::go_text::quoted;
 use http::Method;
 
 use crate::request::Call;
 use crate::request::request_info::{ResourcePath, Subject};
+use crate::request::routes::{check_segments, is_addressed_rightly, is_served};
 use crate::response::negotiation;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
@@ -55,7 +56,10 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
     }
     match call.info.path.as_str() {
         "/" => return Ok(index::serve(server, call.proxied)),
-        "/metrics" => return Ok(server.metrics.serve(server)),
+        "/metrics" => {
+            let (objects, tasks) = (&server.parts.objects, server.parts.supervisor.restarts());
+            return Ok(server.telemetry.metrics.serve(objects, &server.flow_control, &tasks));
+        }
         _ => {}
     }
     match server.documents.serve(call).await? {
@@ -66,24 +70,6 @@ async fn path(server: &ApiServer, call: &Call) -> ApiResult<Answer> {
         }
         None => Ok(response::not_found()),
     }
-}
-
-/// What becomes part of a key must not lead out of it: the namespace, and the name of an object that is read or written.
-/// A name that is selected by is looked for, and not found.
-fn check_segments(path: &ResourcePath, verb: &str) -> ApiResult<()> {
-    let is_of_one = !matches!(verb, "list" | "watch" | "deletecollection");
-    let name = if is_of_one { path.name.as_str() } else { "" };
-    for (part, segment) in [("Namespace", path.namespace.as_str()), ("Name", name)] {
-        let error = match segment {
-            ".." => "may not be '..'",
-            "." => "may not be '.'",
-            _ if segment.contains('/') => "may not contain '/'",
-            _ if segment.contains('%') && part == "Name" => "may not contain '%'",
-            _ => continue,
-        };
-        return Err(ApiError::bad_request(format!("{part} parameter invalid: {}: {error}", quoted(segment))));
-    }
-    Ok(())
 }
 
 async fn resource(server: &Arc<ApiServer>, call: &Call, path: &ResourcePath) -> ApiResult<Answer> {
@@ -149,30 +135,5 @@ async fn of_kind(
             Box::pin(delete::collection(server, call, kind, path)).await
         }
         other => Err(ApiError::method_not_allowed(kind.resource, other)),
-    }
-}
-
-/// Whether a kind has such a resource or subresource, with such a verb: whether the answer comes from the
-/// object, and is not that there is nothing at this path.
-pub(crate) fn is_served(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool {
-    let resource = kind.resource;
-    let is_part = || matches!(verb, "get" | "update" | "patch");
-    is_addressed_rightly(kind, path, verb)
-        && match path.subresource.as_str() {
-            "" if verb == "deletecollection" => resource.strategy.deletes_collections(),
-            "" => matches!(verb, "get" | "list" | "watch" | "create" | "update" | "patch" | "delete"),
-            "status" if resource.status_subresource => is_part(),
-            "scale" if resource.scale.is_some() => is_part(),
-            "finalize" if resource.strategy.has_spec_finalizers() => verb == "update",
-            name => verb == "create" && resource.verb(name).is_some(),
-        }
-}
-
-/// A namespaced kind is read and written in a namespace; only lists and watches span them all.
-fn is_addressed_rightly(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool {
-    match (kind.resource.namespaced, path.namespace.is_empty()) {
-        (true, true) => matches!(verb, "list" | "watch"),
-        (false, false) => false,
-        _ => true,
     }
 }

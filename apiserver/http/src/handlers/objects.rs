@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use apiserver_machinery::action::Objects;
-use apiserver_machinery::resource::Resource;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
-use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::status::{ApiError, ApiResult, ResourceNames};
 use apiserver_machinery::store::{
     FieldValidation, Freshness, Kind, ListRequest, Lock, ObjectStore, RevisionMatch, SERVER, WriteOptions,
 };
@@ -26,8 +25,14 @@ impl ThroughStore {
 
 #[async_trait]
 impl Objects for ThroughStore {
-    fn resource(&self, group: &str, plural: &str) -> Option<&Resource> {
-        self.0.kind_of(group, plural).map(|kind| kind.resource.as_ref())
+    fn resource(&self, group: &str, plural: &str) -> Option<&dyn ResourceNames> {
+        self.0.kind_of(group, plural).map(|kind| -> &dyn ResourceNames { kind.resource })
+    }
+
+    fn fill_in(&self, group: &str, plural: &str, object: &mut Value) {
+        if let Some(kind) = self.0.kind_of(group, plural) {
+            kind.resource.schema.fill_in(object);
+        }
     }
 
     async fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> ApiResult<Option<Value>> {

@@ -10,6 +10,7 @@ use super::{apply, view};
 use crate::request::Call;
 use crate::request::json as decoder;
 use crate::request::request_info::ResourcePath;
+use crate::response::negotiation;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
@@ -37,7 +38,7 @@ pub(super) async fn part(
     if apply::is_meant(call) {
         return apply::serve(server, call, kind, path, target).await;
     }
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     let options = options(call)?;
     let patch = read(call, kind, options.field_validation)?;
     let written =

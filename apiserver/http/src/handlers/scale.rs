@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::{apply, list_options, patch, view};
 use crate::request::Call;
+use crate::request::body::{self, Decoded};
 use crate::request::request_info::ResourcePath;
-use crate::response::body::{self, Decoded};
-use crate::response::negotiation::{Form, View};
+use crate::response::negotiation::{self, Form, View};
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
@@ -44,7 +44,7 @@ pub(super) async fn serve(
 }
 
 async fn get(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     let freshness = match list_options::single_revision(call.query.text("resourceVersion"))? {
         None => Freshness::Consistent,
         Some(revision) if revision.number() == 0 => Freshness::Any,
@@ -56,7 +56,7 @@ async fn get(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
 }
 
 async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     let options = call.write_options("UpdateOptions")?;
     let (fields, media) = (None, call.header(&CONTENT_TYPE));
     let Decoded { value: mut wanted, duplicates } = body::decode(media, &call.body, scale::KIND, fields)?;
@@ -72,7 +72,7 @@ async fn update(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer
 }
 
 async fn patch(server: &ApiServer, call: &Call, of: Of<'_>) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     if apply::is_meant(call) {
         let (configuration, options) = apply::read(call)?;
         let (namespace, name) = (&of.path.namespace, &of.path.name);

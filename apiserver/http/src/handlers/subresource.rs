@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use apiserver_executor::spawn_joined;
 use apiserver_machinery::action::{ActionCall, ActionHandler};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{Kind, Target, unknown_field};
@@ -9,10 +10,12 @@ use apiserver_schema::field_errors::FieldPath;
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
 
-use super::{check_segments, get, is_served, objects::ThroughStore, patch, scale, update};
+use super::{get, objects::ThroughStore, patch, scale, update};
 use crate::request::Call;
+use crate::request::body::{self, Decoded};
 use crate::request::request_info::ResourcePath;
-use crate::response::body::{self, Decoded};
+use crate::request::routes::{check_segments, is_served};
+use crate::response::negotiation;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
@@ -59,14 +62,14 @@ async fn invoke(
     verb: &Arc<dyn ActionHandler>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     let options = call.write_options("CreateOptions")?;
     let body = body_of(call, verb.as_ref())?;
     let objects = ThroughStore(Arc::clone(&server.parts.objects));
     let (verb, caller, dry_run) = (Arc::clone(verb), call.caller(), options.dry_run);
     let ResourcePath { namespace, name, .. } = path.clone();
     // A verb that has begun is carried through, whether or not the client waits for it.
-    let work = tokio::spawn(async move {
+    let work = spawn_joined(async move {
         let (namespace, name, objects) = (&namespace, &name, &objects);
         verb.invoke(ActionCall { namespace, name, body, caller, dry_run, objects }).await
     });

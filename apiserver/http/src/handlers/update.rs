@@ -5,8 +5,9 @@ use apiserver_machinery::store::{Kind, Replacement, Target, Written};
 
 use super::{create, view};
 use crate::request::Call;
+use crate::request::body;
 use crate::request::request_info::ResourcePath;
-use crate::response::body;
+use crate::response::negotiation;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
@@ -27,7 +28,7 @@ pub(super) async fn part(
     path: &ResourcePath,
     target: Target,
 ) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     let options = call.write_options("UpdateOptions")?;
     let (object, duplicates) = body::decode_object(call, kind.resource, options.field_validation)?;
     let objects = &server.parts.objects;

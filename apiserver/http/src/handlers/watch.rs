@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver_executor::spawn_joined;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::{Kind, ObjectEvent, ObjectWatch, WatchRequest};
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use http::{HeaderValue, Response};
 use tokio::time::{Instant, Sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::idle_release::Parked;
+use super::idle_release::{Parked, SLOWEST};
 use super::list_options::ListOptions;
 use super::watch_encoder::Frames;
 use super::{view, web_socket};
@@ -36,17 +37,13 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A last bookmark so long before the end, for the next watch to start from.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// How long a client may leave an event untaken before its watch is closed. It then comes back with the last revision it
-/// saw, and misses nothing.
-pub(super) const SLOWEST: Duration = Duration::from_secs(60);
-
 pub(super) async fn serve(
     server: &Arc<ApiServer>,
     call: &Call,
     kind: Kind<'_>,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     let is_asked_for = call.query.flag("watch");
     let read = if is_asked_for { ListOptions::of_watch } else { ListOptions::of_watching_path };
     let mut options = read(&call.query, kind, path)?;
@@ -65,7 +62,7 @@ pub(super) async fn serve(
     // After the parameters are good, failures are told inside the stream; the headers are out before
     // what the watch begins with is at hand.
     let needs_storage = availability::needs_storage(&call.info, &call.query);
-    let opening = tokio::spawn(open(Arc::clone(server), path.clone(), request, needs_storage));
+    let opening = spawn_joined(open(Arc::clone(server), path.clone(), request, needs_storage));
     let until = Instant::now().checked_add(lifetime).unwrap_or_else(|| Instant::now() + LIFETIME);
     let watched = Watched {
         frames: Frames::new(Arc::clone(kind.resource), form, include),

@@ -3,6 +3,7 @@
 //! The client has nothing to say but that it is still there, or leaves; what else it sends is read
 //! and forgotten.
 
+use apiserver_executor::{spawn_detached, spawn_joined};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
@@ -18,8 +19,9 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
-use super::watch::SLOWEST;
+use super::idle_release::SLOWEST;
 use crate::response::Answer;
 use crate::response::body::{Events, ResponseBody};
 use crate::response::encoding::Encoding;
@@ -77,7 +79,7 @@ pub(super) fn answer(
     events: Events,
     encoding: Encoding,
 ) -> Answer {
-    tokio::spawn(async move {
+    spawn_detached("web socket", async move {
         match upgrade.await {
             Ok(upgraded) => serve(upgraded, events, encoding).await,
             Err(error) => tracing::debug!(%error, "a connection did not become a WebSocket"),
@@ -132,9 +134,8 @@ async fn serve(upgraded: Upgraded, mut events: Events, encoding: Encoding) {
         let _ = in_time(send(&mut to, CLOSE, &NORMAL)).await;
         let _ = to.shutdown().await;
     };
-    let hearing = tokio::spawn(hearing);
+    let _hearing = AbortOnDropHandle::new(spawn_joined(hearing));
     telling.await;
-    hearing.abort();
 }
 
 /// Whoever takes nothing for that long is left.

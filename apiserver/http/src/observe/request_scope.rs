@@ -1,27 +1,23 @@
 //! One request and its answer, as metrics and the audit log tell of it.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use apiserver_access::User;
-use bytes::Bytes;
-use http_body::{Body, Frame};
+use http_body::Body;
 
-use crate::filters::authorization::Decided;
 use crate::flow_control::Seat;
+use crate::observe::Telemetry;
 use crate::observe::audit::{Outcome, Record, Stage};
 use crate::observe::metrics::{Asked, RequestSeries};
 use crate::request::request_info::RequestInfo;
-use crate::response::body::ResponseBody;
+use crate::response::body::{BodyObserver, ResponseBody};
 use crate::response::{Answer, Deprecated, StatusInfo};
-use crate::state::ApiServer;
 
 /// What is gathered until the answer goes out.
 #[derive(Debug)]
 pub(crate) struct RequestScope {
-    server: Arc<ApiServer>,
+    telemetry: Arc<Telemetry>,
     series: Arc<RequestSeries>,
     record: Option<Record>,
     is_known: bool,
@@ -36,10 +32,10 @@ pub(crate) struct RequestScope {
 }
 
 impl RequestScope {
-    pub(crate) fn open(server: &Arc<ApiServer>, asked: &Asked, record: Option<Record>) -> Self {
+    pub(crate) fn open(telemetry: &Arc<Telemetry>, asked: &Asked, record: Option<Record>) -> Self {
         Self {
-            server: Arc::clone(server),
-            series: server.metrics.series(asked),
+            telemetry: Arc::clone(telemetry),
+            series: telemetry.metrics.series(asked),
             record,
             is_known: false,
             is_admitted: false,
@@ -77,9 +73,10 @@ impl RequestScope {
         }
     }
 
-    pub(crate) fn decided(&mut self, decided: &Decided) {
-        if let (Some(record), Some(word)) = (&mut self.record, decided.word) {
-            record.set_decision(word, &decided.reason);
+    /// Notes the decision of authorization, `allow` or `forbid`, and its reason.
+    pub(crate) fn decided(&mut self, decision: Option<&'static str>, reason: &str) {
+        if let (Some(record), Some(decision)) = (&mut self.record, decision) {
+            record.set_decision(decision, reason);
         }
     }
 
@@ -144,15 +141,15 @@ impl RequestScope {
         if size.is_none() && asked.is_watch() {
             self.write(Stage::ResponseStarted, Some(&self.outcome));
             self.series.watch_opened();
-            let (head, body) = answer.into_parts();
-            let watched = Watched { body, scope: self, opened: Instant::now(), opening: took };
-            return Answer::from_parts(head, ResponseBody::Watch(Box::new(watched)));
+            let observer = WatchObserver { scope: self, opened: Instant::now(), opening: took };
+            return answer.map(|body| body.observed(observer));
         }
         self.measure(took, size);
         if let ResponseBody::Chunked(chunked) = answer.body_mut()
             && self.is_counted()
         {
-            chunked.count(Arc::clone(&self.series));
+            let series = Arc::clone(&self.series);
+            chunked.on_end(move |sent| series.sized(sent));
         }
         if self.panicked {
             self.write(Stage::Panic, Some(&self.outcome));
@@ -187,46 +184,37 @@ impl RequestScope {
     }
 
     fn write(&self, stage: Stage, outcome: Option<&Outcome>) {
-        let (Some(record), Some(log)) = (&self.record, &self.server.settings.audit) else { return };
+        let (Some(record), Some(log)) = (&self.record, &self.telemetry.audit) else { return };
         if !log.takes(stage) || !record.is_told(outcome) {
             return;
         }
         if log.write(record.line(stage, outcome)) {
-            self.server.metrics.audited();
+            self.telemetry.metrics.audited();
         } else {
-            self.server.metrics.audit_lost();
+            self.telemetry.metrics.audit_lost();
         }
         for _ in 0..log.take_failed() {
-            self.server.metrics.audit_lost();
+            self.telemetry.metrics.audit_lost();
         }
     }
 }
 
-/// The body of a watch: each of its frames is an event.
+/// Observer of a watch: each frame of its body is an event.
 #[derive(Debug)]
-pub(crate) struct Watched {
-    body: ResponseBody,
+struct WatchObserver {
     scope: RequestScope,
     opened: Instant,
-    /// How long it took until then.
+    /// Time from the request to the head of the response.
     opening: Duration,
 }
 
-impl Watched {
-    pub(crate) fn poll_frame(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &polled {
-            let size = frame.data_ref().map_or(0, Bytes::len);
-            self.scope.series.watch_event(size);
-        }
-        polled
+impl BodyObserver for WatchObserver {
+    fn frame(&mut self, size: usize) {
+        self.scope.series.watch_event(size);
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchObserver {
     fn drop(&mut self) {
         let scope = &self.scope;
         scope.series.watch_closed();

@@ -1,8 +1,11 @@
 //! A request on its way through the chain.
 
+pub(crate) mod body;
+pub(crate) mod connection;
 pub(crate) mod json;
 pub(crate) mod query;
 pub(crate) mod request_info;
+pub(crate) mod routes;
 pub(crate) mod yaml;
 
 use std::sync::Arc;
@@ -20,7 +23,6 @@ use hyper::upgrade::OnUpgrade;
 
 use crate::request::query::Query;
 use crate::request::request_info::RequestInfo;
-use crate::response::negotiation::{self, Form};
 
 /// Everything a verb needs to know.
 #[derive(Debug)]
@@ -40,14 +42,6 @@ impl Call {
     /// Who asks, as objects record it.
     pub(crate) fn caller(&self) -> Caller {
         Caller { username: self.user.name.clone(), groups: self.user.groups.clone() }
-    }
-
-    /// The form of an answer that is one object, or a list of them.
-    ///
-    /// # Errors
-    /// 406 when there is none that the client takes.
-    pub(crate) fn form(&self) -> ApiResult<Form> {
-        negotiation::form(&self.headers, &self.query)
     }
 
     /// How a write is to be done, and who does it: the field manager, or what the client calls itself.

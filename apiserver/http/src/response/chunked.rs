@@ -14,7 +14,6 @@ use std::thread;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::observe::metrics::RequestSeries;
 use crate::response::cooperative_yield::GivingWay;
 
 /// What makes the chunks. It tells by its `size_hint` that there are no more, where it knows.
@@ -40,20 +39,22 @@ static JOBS: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
     jobs
 });
 
+/// Called with the number of bytes sent, at the end of a body.
+type OnEnd = Box<dyn FnOnce(u64) + Send>;
+
 /// Such a body on its way.
 pub(crate) struct Chunked {
     first: Option<Bytes>,
     rest: Option<Chunks>,
     making: Option<oneshot::Receiver<Made>>,
     sent: usize,
-    /// Where its length is told once it is known.
-    series: Option<Arc<RequestSeries>>,
+    on_end: Option<OnEnd>,
 }
 
 impl Chunked {
     /// A body of which the first chunk may be made already.
     pub(crate) fn new(first: Option<Bytes>, rest: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
-        Self { first, rest: Some(Box::new(GivingWay::new(rest))), making: None, sent: 0, series: None }
+        Self { first, rest: Some(Box::new(GivingWay::new(rest))), making: None, sent: 0, on_end: None }
     }
 
     /// All chunks, for who makes something else of them before any was sent.
@@ -61,9 +62,9 @@ impl Chunked {
         self.first.take().into_iter().chain(self.rest.take().into_iter().flatten())
     }
 
-    /// Tells its length there when it has been sent, or nobody takes it any more.
-    pub(crate) fn count(&mut self, series: Arc<RequestSeries>) {
-        self.series = Some(series);
+    /// Calls `report` with the number of bytes sent, when the body has ended or the client has gone.
+    pub(crate) fn on_end(&mut self, report: impl FnOnce(u64) + Send + 'static) {
+        self.on_end = Some(Box::new(report));
     }
 
     /// The next chunk. The one after it is begun: it is made while this one is sent.
@@ -90,8 +91,8 @@ impl Chunked {
 
 impl Drop for Chunked {
     fn drop(&mut self) {
-        if let Some(series) = &self.series {
-            series.sized(u64::try_from(self.sent).unwrap_or(u64::MAX));
+        if let Some(report) = self.on_end.take() {
+            report(u64::try_from(self.sent).unwrap_or(u64::MAX));
         }
     }
 }

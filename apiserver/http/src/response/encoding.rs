@@ -5,7 +5,9 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::response::negotiation::ACCEPTED;
+/// Message of a 406: the media types of responses.
+pub(crate) const ACCEPTED: &str = "only the following media types are accepted: application/json, \
+                                   application/yaml, application/vnd.kubernetes.protobuf";
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

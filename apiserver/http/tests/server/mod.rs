@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_access::{Attributes, Authenticator, Authorizer, Chain, Decision, LocalPolicy, Rules, User};
-use apiserver_http::{ApiServer, Check, Identity, InProcess, Parts, ResponseBody, Settings};
+use apiserver_http::{ApiServer, Check, Identity, InProcess, Parts, ResponseBody, Settings, Supervisor};
 use apiserver_machinery::conversion::{Conversion, ConversionError};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
@@ -135,7 +135,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             settings: Settings::default(),
-            authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy), Arc::new(PatchAlone)])),
+            authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy::default()), Arc::new(PatchAlone)])),
             namespaces: Arc::new(OwnNamespaces),
             checks: Vec::new(),
             shutdown: CancellationToken::new(),
@@ -222,7 +222,7 @@ impl Server {
             hosted_authorizer: setup.authorizer,
             identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
             checks: setup.checks,
-            shutdown: setup.shutdown,
+            supervisor: Supervisor::new(setup.shutdown),
         };
         let server = Arc::new(ApiServer::with_settings(parts, setup.settings));
         let master = User::authenticated("tester", ["system:masters".to_owned()]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
-use apiserver_http::{ApiServer, Identity, InProcess, Parts};
+use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
 use storage_embedded::EmbeddedStore;
@@ -48,7 +48,7 @@ fn world() -> World {
         hosted_authorizer: local,
         identity: Identity { git_version: "v0".to_owned(), address: String::new() },
         checks: Vec::new(),
-        shutdown,
+        supervisor: Supervisor::new(shutdown),
     });
     World { server: Arc::new(server), running: Arc::default(), _data: data }
 }

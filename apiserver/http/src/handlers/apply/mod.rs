@@ -16,6 +16,7 @@ use crate::filters::authorization::UserPermissions;
 use crate::request::Call;
 use crate::request::request_info::ResourcePath;
 use crate::request::{json as decoder, yaml as reader};
+use crate::response::negotiation;
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
@@ -49,7 +50,7 @@ pub(super) async fn serve(
     path: &ResourcePath,
     target: Target,
 ) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     let (configuration, options) = read(call)?;
     let permissions = UserPermissions { server, user: &call.user, proxied: call.proxied };
     let creation = Creation { namespace: &path.namespace, caller: call.caller(), permissions: &permissions };

@@ -15,9 +15,10 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value, json};
 
 use crate::request::Call;
+use crate::request::body;
 use crate::request::request_info::ResourcePath;
-use crate::response::body;
-use crate::response::negotiation::{ACCEPTED, View};
+use crate::response::encoding::ACCEPTED;
+use crate::response::negotiation::{self, View};
 use crate::response::{self, Answer};
 use crate::state::ApiServer;
 
@@ -70,7 +71,7 @@ pub(super) async fn serve(
     review: &Review,
     path: &ResourcePath,
 ) -> ApiResult<Answer> {
-    let form = call.form()?;
+    let form = negotiation::form(&call.headers, &call.query)?;
     call.query.write_options("CreateOptions", Vec::new())?;
     let mut question = decode(call, review)?;
     let status = match review.kind {

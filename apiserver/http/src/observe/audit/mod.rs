@@ -9,8 +9,8 @@ pub(crate) use event::{Outcome, Record};
 pub use file::AuditFile;
 pub use log::AuditLog;
 
-use crate::handlers::health;
 use crate::request::request_info::{RequestInfo, Subject};
+use crate::request::routes;
 
 /// Where a request is when an event is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,6 @@ impl Stage {
 /// Whether a request is worth a line only when it is refused: health, which is asked for all the time,
 /// and what our own controllers read all the time.
 pub(crate) fn is_quiet(info: &RequestInfo, internal: bool) -> bool {
-    let is_health = info.subject == Subject::Path && health::is_health(&info.path);
+    let is_health = info.subject == Subject::Path && routes::health(&info.path).is_some();
     is_health || (internal && info.is_read_only())
 }

@@ -2,19 +2,7 @@
 
 use prometheus_client::encoding::EncodeLabelSet;
 
-use super::request_labels::{Asked, COMPONENT};
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct RequestLabels {
-    pub(crate) verb: &'static str,
-    pub(crate) dry_run: &'static str,
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) resource: String,
-    pub(crate) subresource: String,
-    pub(crate) scope: &'static str,
-    pub(crate) component: &'static str,
-}
+use super::request_labels::{Asked, COMPONENT, RequestLabels};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct CodeLabels {

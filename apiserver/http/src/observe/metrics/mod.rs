@@ -17,17 +17,17 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use apiserver_access::{Unauthenticated, User};
+use apiserver_executor::TaskName;
+use apiserver_machinery::store::ObjectStore;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::connection::Connection;
-use crate::filters::authorization::Decided;
-use crate::flow_control::Refusal;
+use crate::flow_control::{FlowControl, Refusal};
+use crate::request::connection::Connection;
 use crate::response::{self, Answer};
-use crate::state::ApiServer;
 
 use access::AccessMetrics;
 use flow_control::LoadMetrics;
@@ -94,9 +94,9 @@ impl Metrics {
         }
     }
 
-    /// It was found out whether a request is allowed.
-    pub(crate) fn authorized(&self, decided: &Decided, took: Duration) {
-        self.access.decided(decided.counted, took);
+    /// Counts an authorization with this decision.
+    pub(crate) fn authorized(&self, decision: &'static str, took: Duration) {
+        self.access.decided(decision, took);
     }
 
     pub(crate) fn handshake_failed(&self) {
@@ -119,15 +119,22 @@ impl Metrics {
         self.audit_errors.inc();
     }
 
-    pub(crate) fn serve(&self, server: &ApiServer) -> Answer {
-        self.stock.look(&server.parts.objects);
-        self.load.look(&server.flow_control);
+    /// Serves all metrics. `restarts` counts those of each supervised task that can be restarted.
+    pub(crate) fn serve(
+        &self,
+        objects: &ObjectStore,
+        flow_control: &FlowControl,
+        restarts: &[(TaskName, u64)],
+    ) -> Answer {
+        self.stock.look(objects);
+        self.load.look(flow_control);
         let mut encoded = String::new();
         if encode(&mut encoded, &self.registry).is_err() {
             return response::text(500, "metrics cannot be encoded\n");
         }
         let mut text = text::prometheus(&encoded);
         process::write(&mut text);
+        process::write_restarts(&mut text, restarts);
         response::bytes(200, "text/plain; version=0.0.4; charset=utf-8", text)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use apiserver_executor::TaskName;
+
 /// Unit of processor times in `/proc`: the same on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -20,6 +22,18 @@ pub(super) fn write(text: &mut String) {
     metric("virtual_memory_bytes", "gauge", "Addresses in use", kilobytes("VmSize:"));
     metric("open_fds", "gauge", "Files and connections open", open_files());
     metric("max_fds", "gauge", "Files and connections that may be open", most_files());
+}
+
+/// Appends how often each supervised task was restarted.
+pub(super) fn write_restarts(text: &mut String, restarts: &[(TaskName, u64)]) {
+    if restarts.is_empty() {
+        return;
+    }
+    const NAME: &str = "capstan_task_restarts_total";
+    text.push_str(&format!("# HELP {NAME} Restarts of supervised tasks.\n# TYPE {NAME} counter\n"));
+    for (task, count) in restarts {
+        text.push_str(&format!("{NAME}{{task=\"{task}\"}} {count}\n"));
+    }
 }
 
 /// The fields of `/proc/self/stat` after the program's name, which may hold anything.

@@ -1,20 +1,32 @@
 //! What a request asks for, as far as requests are told apart.
 
 use apiserver_machinery::reviews;
+use apiserver_machinery::store::ObjectStore;
 use http::{HeaderMap, Method};
+use prometheus_client::encoding::EncodeLabelSet;
 
-use super::labels::RequestLabels;
-use crate::handlers;
 use crate::request::query::Query;
 use crate::request::request_info::{RequestInfo, ResourcePath};
+use crate::request::routes;
 use crate::response::negotiation::{self, Aggregation, Discovery};
-use crate::state::ApiServer;
 
 /// Who answers, in upstream's words.
 pub(super) const COMPONENT: &str = "apiserver";
 
 /// The content type of server-side apply, to the letter: whoever adds parameters is counted as a patch.
 const APPLY: &str = "application/apply-patch+yaml";
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct RequestLabels {
+    pub(crate) verb: &'static str,
+    pub(crate) dry_run: &'static str,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) scope: &'static str,
+    pub(crate) component: &'static str,
+}
 
 /// The labels of a request, and what is measured of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -39,7 +51,7 @@ enum Manner {
 
 impl Asked {
     pub(crate) fn new(
-        server: &ApiServer,
+        objects: &ObjectStore,
         (method, headers): (&Method, &HeaderMap),
         info: &RequestInfo,
         query: &Query,
@@ -63,7 +75,7 @@ impl Asked {
             "get" | "list" => Manner::Read,
             _ => Manner::Write,
         };
-        if !is_served(server, info.verb, path) {
+        if !is_served(objects, info.verb, path) {
             return Self { labels, at_first, manner };
         }
         let ResourcePath { group, version, resource, subresource, .. } = path;
@@ -101,12 +113,12 @@ impl Asked {
 }
 
 /// Whether there is such a resource or subresource, with such a verb.
-fn is_served(server: &ApiServer, verb: &str, path: &ResourcePath) -> bool {
+fn is_served(objects: &ObjectStore, verb: &str, path: &ResourcePath) -> bool {
     if let Some(review) = reviews::find(&path.group, &path.version, &path.resource) {
         return verb == "create" && path.name.is_empty() && review.namespaced != path.namespace.is_empty();
     }
-    let kind = server.parts.objects.kind(&path.group, &path.version, &path.resource);
-    kind.is_some_and(|kind| handlers::is_served(kind, path, verb))
+    let kind = objects.kind(&path.group, &path.version, &path.resource);
+    kind.is_some_and(|kind| routes::is_served(kind, path, verb))
 }
 
 /// Everything that there is in one document.

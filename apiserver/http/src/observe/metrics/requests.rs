@@ -10,9 +10,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::labels::{
-    BodyLabels, CodeLabels, DeprecatedLabels, RequestLabels, ScopeLabels, TerminationLabels, WatchedLabels,
+    BodyLabels, CodeLabels, DeprecatedLabels, ScopeLabels, TerminationLabels, WatchedLabels,
 };
-use super::request_labels::Asked;
+use super::request_labels::{Asked, RequestLabels};
 use super::{Count, Counters, Histograms};
 
 /// Upstream's, from a cache hit to the longest deadline. Unit: seconds.

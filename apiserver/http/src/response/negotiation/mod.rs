@@ -9,13 +9,9 @@ use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 
 use crate::request::query::Query;
-use crate::response::encoding::Encoding;
+use crate::response::encoding::{ACCEPTED, Encoding};
 
-/// What is said to those who accept nothing of it.
-pub(crate) const ACCEPTED: &str = "only the following media types are accepted: application/json, \
-                                   application/yaml, application/vnd.kubernetes.protobuf";
-
-/// The same of watches.
+/// Message of a 406 for a watch.
 const ACCEPTED_STREAMS: &str = "only the following media types are accepted: application/json;stream=watch, \
                                 application/vnd.kubernetes.protobuf;stream=watch";
 

@@ -1,17 +1,18 @@
-//! Nobody waits for ever, and what was begun is not left half done.
+//! Execution of a handler: its deadline, its panic, and the task that carries a change through.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver_executor::spawn_joined;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::task::JoinError;
 
-use super::availability;
-use super::limits::Turn;
+use crate::filters::availability;
+use crate::filters::limits::Turn;
 use crate::flow_control::Seat;
 use crate::handlers;
 use crate::request::Call;
@@ -64,7 +65,7 @@ async fn read(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
 /// `None` after a panic.
 async fn change(server: &Arc<ApiServer>, call: Call, seat: Option<Seat>) -> Option<ApiResult<Answer>> {
     let server = Arc::clone(server);
-    let change = tokio::spawn(async move {
+    let change = spawn_joined(async move {
         let _seat = seat;
         let changing = pin!(handlers::serve(&server, call));
         let done = tokio::time::timeout(LONGEST_CHANGE, changing).await;
