@@ -36,7 +36,7 @@ pub(crate) enum Command {
     /// Example: capstan kubeconfig --user alice --expires 8h --output alice.kubeconfig
     #[command(verbatim_doc_comment)]
     Kubeconfig(KubeconfigArguments),
-    /// What a host cluster is told about us
+    /// Connect a host cluster: manifests to apply there, and a wait until they work
     #[command(subcommand)]
     Host(HostCommand),
     /// Print the version
@@ -57,6 +57,24 @@ pub(crate) enum HostCommand {
     /// Example: capstan host manifests --external-name 192.0.2.10 | kubectl apply -f -
     #[command(verbatim_doc_comment)]
     Manifests(ManifestsArguments),
+    /// Wait until the host serves every API version through Capstan
+    ///
+    /// Run it after `capstan serve`, before the first kubectl apply: when an APIService says Available,
+    /// the host's own proxy may still answer 503 for up to a second.
+    ///
+    /// Example: capstan host wait --kubeconfig admin.kubeconfig
+    #[command(verbatim_doc_comment)]
+    Wait(WaitArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArguments {
+    /// A kubeconfig of the host
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: PathBuf,
+    /// Longest wait, e.g. 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@ mod election;
 mod encryption;
 mod host;
 mod host_manifests;
+mod host_wait;
 mod kubeconfig;
 mod output;
 mod pki;
@@ -44,6 +45,7 @@ pub fn run(
         cli::Command::Host(cli::HostCommand::Manifests(arguments)) => {
             host_manifests::run(&arguments, assembly)
         }
+        cli::Command::Host(cli::HostCommand::Wait(arguments)) => host_wait::run(&arguments, assembly),
         cli::Command::Version => version::run(),
     }
 }

@@ -47,7 +47,7 @@ const SCENARIOS: [Scenario; 17] = [
     ("a token of the host is known on the direct face, a forged one is not", host_data::tokens),
     ("a group of the host's own CRDs is taken over, and given back", takeover::back_and_forth),
     ("one server runs the controllers, and the next one takes over", host_data::election),
-    ("each kind answers as soon as its APIService is Available", walk::answers_when_available),
+    ("each kind answers once `capstan host wait` has ended", walk::answers_after_wait),
     ("state survives a restart, and the host finds us again", walk::restart),
 ];
 

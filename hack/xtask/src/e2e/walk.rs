@@ -247,9 +247,9 @@ const OF_EACH_GROUP: [(&str, &str); 5] = [
     ("ipam.cluster.x-k8s.io/v1beta2", "IPAddressClaim"),
 ];
 
-/// As soon as the host says that all APIServices are Available, each kind answers: no request gets a 503. The host
-/// registers them anew, so that it checks them at once.
-pub(super) fn answers_when_available(lab: &Lab) -> anyhow::Result<()> {
+/// After `capstan host wait`, each kind answers: no request gets a 503. The host registers the APIServices anew, so that
+/// it checks them at once. That they are Available is not enough: kube-apiserver's proxy notes it later.
+pub(super) fn answers_after_wait(lab: &Lab) -> anyhow::Result<()> {
     let names: Vec<String> = GROUP_VERSIONS
         .iter()
         .filter_map(|it| it.split_once('/'))
@@ -275,7 +275,7 @@ pub(super) fn answers_when_available(lab: &Lab) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts that are tried: the error showed in one of three.
+/// Starts that are tried: without the wait, most runs of five had a 503.
 const ROUNDS: usize = 5;
 
 /// Makes a kubeconfig for the direct face.

@@ -1,0 +1,122 @@
+//! `capstan host wait`: waits until the host cluster serves every API version through this server.
+//!
+//! An APIService that says `Available` is not enough. kube-apiserver writes that condition first, and its proxy takes
+//! note of it up to a second later; until then it answers 503 by itself, and nothing reaches this server.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use apiserver_machinery::resource::Registry;
+use kube::Client;
+
+use crate::assembly::Assembly;
+use crate::cli::WaitArguments;
+use crate::output;
+
+/// Pause between two passes over all versions: each is a request to the host, and the lag is below a second.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Waits, and prints how many versions are served.
+///
+/// # Errors
+/// After the timeout, names each version that is not served, with the last answer and what to do.
+pub(crate) fn run(arguments: &WaitArguments, assembly: &Assembly) -> anyhow::Result<()> {
+    let paths = paths(&assembly.registry());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let count = paths.len();
+    let started = Instant::now();
+    runtime.block_on(async {
+        let client = apiserver_host::connect(&arguments.kubeconfig).await?;
+        wait(&client, &paths, started + arguments.timeout).await
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(output::print(&format!(
+        "the host cluster serves all {count} API versions through Capstan ({seconds:.1} s)\n"
+    ))?)
+}
+
+/// An API version, and a list of one of its kinds that costs little.
+struct Served {
+    version: String,
+    path: String,
+}
+
+fn paths(registry: &Registry) -> Vec<Served> {
+    let mut all: Vec<Served> = Vec::new();
+    for kind in registry.resources().iter().filter(|kind| kind.hosted) {
+        let version = format!("{}.{}", kind.version, kind.group);
+        if !all.iter().any(|served| served.version == version) {
+            let path = format!("/apis/{}/{}/{}?limit=1", kind.group, kind.version, kind.plural);
+            all.push(Served { version, path });
+        }
+    }
+    all
+}
+
+/// Waits for a pass in which every version answers.
+async fn wait(client: &Client, paths: &[Served], end: Instant) -> anyhow::Result<()> {
+    let mut reported = false;
+    loop {
+        let mut missing = Vec::new();
+        for served in paths {
+            if let Some(why) = unserved(client, &served.path).await? {
+                missing.push(format!("  apiservice/{}: {why}", served.version));
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= end {
+            bail!(
+                "the host cluster does not serve these API versions through Capstan:\n{}\n\
+                 See why with: kubectl describe apiservice NAME. Is `capstan serve --host-kubeconfig` running where\n\
+                 the Service of `capstan host manifests` points to?",
+                missing.join("\n")
+            );
+        }
+        if !std::mem::replace(&mut reported, true) {
+            writeln!(std::io::stderr().lock(), "waiting for {} API versions", missing.len())?;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Returns why a list is not served, or `None` if it is. A user without permission is answered by this server too.
+async fn unserved(client: &Client, path: &str) -> anyhow::Result<Option<String>> {
+    let request = http::Request::get(path).body(Vec::new())?;
+    match client.request_text(request).await {
+        Ok(_) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 401 => {
+            bail!("the host cluster does not accept the credentials of --kubeconfig: {}", status.message)
+        }
+        Err(kube::Error::Api(status)) => Ok(Some(format!("{} {}", status.code, status.message.trim()))),
+        Err(error) => Ok(Some(format!("{:#}", anyhow::Error::from(error).context("no answer")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_hosted_version_is_waited_for_once() {
+        let registry = apiserver_registry::registry();
+        let mut expected: Vec<String> = Vec::new();
+        for (group, versions) in registry.groups() {
+            let hosted = |version: &String| {
+                registry
+                    .resources()
+                    .iter()
+                    .any(|kind| kind.hosted && kind.group == group && kind.version == *version)
+            };
+            expected.extend(
+                versions.iter().filter(|version| hosted(version)).map(|version| format!("{version}.{group}")),
+            );
+        }
+        let mut found: Vec<String> = paths(&registry).into_iter().map(|served| served.version).collect();
+        (expected.sort(), found.sort());
+        assert_eq!(found, expected);
+    }
+}
