@@ -8,8 +8,8 @@ mod client;
 mod compare;
 mod crds;
 mod differences;
-mod normal;
-mod play;
+mod normalizer;
+mod runner;
 mod serve;
 mod transcript;
 
@@ -18,6 +18,6 @@ pub use client::{Client, ReceivedResponse};
 pub use compare::{Difference, compare, report};
 pub use crds::establish;
 pub use differences::{Differences, Entry};
-pub use play::Target;
+pub use runner::Target;
 pub use serve::{ServeArguments, capstan, mint, serve};
 pub use transcript::{Exchange, Transcript, Transcripts, load, store};

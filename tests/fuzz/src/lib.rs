@@ -5,11 +5,11 @@
 //! panics, and more memory or time than the size of the input justifies. Most targets check more, for example
 //! that encoded data decode to the same value.
 
-mod answer;
 mod bounds;
 mod finding;
 mod notation;
 mod planted;
+mod response;
 mod server;
 mod target;
 mod targets;

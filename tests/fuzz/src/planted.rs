@@ -6,8 +6,8 @@ use apiserver_machinery::selectors::LabelSelector;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::answer::{self, ReceivedResponse};
 use crate::finding::Verdict;
+use crate::response::{self, ReceivedResponse};
 use crate::target::Target;
 
 /// Returns the targets that have a planted error.
@@ -61,5 +61,5 @@ fn silent(input: &[u8]) -> Verdict {
     );
     let json = HeaderValue::from_static("application/json");
     let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, json)]);
-    answer::check(&ReceivedResponse { code: 400, headers, body: Bytes::from(body), is_stream: false })
+    response::check(&ReceivedResponse { code: 400, headers, body: Bytes::from(body), is_stream: false })
 }

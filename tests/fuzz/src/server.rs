@@ -18,8 +18,8 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
-use crate::answer::ReceivedResponse;
 use crate::finding::Finding;
+use crate::response::ReceivedResponse;
 
 /// Objects that exist for requests, one per line.
 const OBJECTS: &str = include_str!("../objects.jsonl");
@@ -63,13 +63,14 @@ impl FuzzServer {
             store,
             Arc::new(Encryption::default()),
             Arc::new(OwnNamespaces),
+            &apiserver_executor::Supervisor::default(),
             CancellationToken::new(),
         ));
         let parts = Parts {
             objects: Arc::clone(&objects),
             authenticator: Arc::new(Authenticator::default()),
-            authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
-            hosted_authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
+            authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy::default())])),
+            hosted_authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy::default())])),
             identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },
             checks: Vec::new(),
             supervisor: Supervisor::default(),

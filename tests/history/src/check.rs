@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::record::{Content, Delivery, Outcome, Read, ReadResult, Records, Watcher};
-use crate::truth::ReferenceHistory;
+use crate::reference_history::ReferenceHistory;
 use crate::violation::Violation;
 
 /// Returns everything in the records that no single history explains:

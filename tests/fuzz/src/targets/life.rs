@@ -6,8 +6,8 @@ use http::{Method, Request, header};
 use http_body_util::Full;
 use serde_json::Value;
 
-use crate::answer::{self, ReceivedResponse};
 use crate::finding::{Finding, Verdict, demand};
+use crate::response::{self, ReceivedResponse};
 use crate::server::FuzzServer;
 
 /// Formats in which an object is returned.
@@ -53,7 +53,7 @@ fn create(server: &FuzzServer, input: &[u8]) -> Result<ReceivedResponse, Finding
         let media = if is_list { "application/json-patch+json" } else { "application/merge-patch+json" };
         send(server, Method::PATCH, &format!("{WIDGETS}/{NAME}"), media, input)?
     };
-    answer::check(&created)?;
+    response::check(&created)?;
     Ok(created)
 }
 
@@ -63,7 +63,7 @@ fn check_reads(server: &FuzzServer) -> Verdict {
         for form in FORMS {
             let request = Request::get(&path).header(header::ACCEPT, form).body(Full::default());
             let response = server.send(request.map_err(|error| Finding(error.to_string()))?)?;
-            answer::check(&response)?;
+            response::check(&response)?;
             demand(response.code == 200, || {
                 format!("the object was accepted, and is not returned as {form}: {}", response.code)
             })?;

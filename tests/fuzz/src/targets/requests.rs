@@ -6,8 +6,8 @@ use http::request::Builder;
 use http::{Method, Request};
 use http_body_util::Full;
 
-use crate::answer;
 use crate::finding::Verdict;
+use crate::response;
 use crate::server::FuzzServer;
 
 pub(super) fn check_request(server: &FuzzServer, input: &[u8]) -> Verdict {
@@ -52,5 +52,5 @@ pub(super) fn send(server: &FuzzServer, request: Builder, body: &[u8]) -> Verdic
     if is_head || (is_document && matches!(response.code, 404 | 406) && response.body.is_empty()) {
         return Ok(());
     }
-    answer::check(&response).map_err(|finding| crate::Finding(format!("{what}: {finding}")))
+    response::check(&response).map_err(|finding| crate::Finding(format!("{what}: {finding}")))
 }

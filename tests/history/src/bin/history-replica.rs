@@ -63,9 +63,10 @@ fn server(store: Arc<dyn Store>) -> anyhow::Result<Arc<ApiServer>> {
         store,
         Arc::new(Encryption::default()),
         Arc::new(OwnNamespaces),
+        &apiserver_executor::Supervisor::default(),
         CancellationToken::new(),
     ));
-    let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy)]));
+    let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy::default())]));
     Ok(Arc::new(ApiServer::new(Parts {
         objects,
         authenticator: Arc::new(Authenticator::default()),

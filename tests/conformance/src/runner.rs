@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::case::{Area, Case, Step, widget};
 use crate::client::{Client, ReceivedResponse};
-use crate::normal::Normalizer;
+use crate::normalizer::Normalizer;
 use crate::transcript::{Transcript, Transcripts};
 
 /// Number of cases that run concurrently: some of them wait for streams.
