@@ -7,7 +7,7 @@ use controllers_infrastructure::{
     suite::{Expectations, World, run},
 };
 use controllers_infrastructure_openstack::OpenStackConnector;
-use tests_openstack_simulator::{Effect, InjectedFault, Simulator, SimulatorOptions};
+use tests_openstack_simulator::{FaultEffect, InjectedFault, Simulator, SimulatorOptions};
 
 fn credentials(clouds_yaml: &str) -> Credentials {
     Credentials {
@@ -73,7 +73,7 @@ async fn a_create_whose_answer_is_lost_has_an_unknown_outcome() {
         path: Some("/networks".into()),
         method: Some("POST".into()),
         count: Some(1),
-        ..InjectedFault::new(Effect::DropAfterEffect)
+        ..InjectedFault::new(FaultEffect::DropAfterEffect)
     });
     let new = NewNetwork { name: "lost".into(), ..NewNetwork::default() };
     let error = cloud.create_network(&new).await.unwrap_err();

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::cloud::Cloud;
+use crate::cloud::SimulatedCloud;
 use crate::faults::InjectedFault;
 use crate::http::{HandlerResult, Reply, Request};
 
@@ -38,7 +38,7 @@ fn done() -> HandlerResult {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-fn set_quota(cloud: &Cloud, Quota { project, resource, limit }: &Quota) -> HandlerResult {
+fn set_quota(cloud: &SimulatedCloud, Quota { project, resource, limit }: &Quota) -> HandlerResult {
     if cloud.set_quota(project, resource, *limit) {
         done()
     } else {
@@ -47,7 +47,7 @@ fn set_quota(cloud: &Cloud, Quota { project, resource, limit }: &Quota) -> Handl
 }
 
 /// Handles a call under `/simulator`.
-pub(crate) fn handle(cloud: &Cloud, request: &Request) -> HandlerResult {
+pub(crate) fn handle(cloud: &SimulatedCloud, request: &Request) -> HandlerResult {
     let segments = request.segments();
     let what = segments.get(1).map(String::as_str).unwrap_or_default();
     match (&request.method, what) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::context::{Context, later};
 use crate::http::{HandlerResult, Reply, Request};
 use crate::object::{Object, microseconds, new_id, object, set, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 mod quotas;
 mod volumes;
@@ -131,7 +131,7 @@ pub(crate) fn stamp(reply: Reply, request: &Request) -> Reply {
 }
 
 /// Handles a call to Cinder.
-pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(crate) fn handle(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let segments = context.request.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let ["volume", "v3", project, path @ ..] = segments.as_slice() else { return Err(no_such_page()) };

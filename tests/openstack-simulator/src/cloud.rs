@@ -8,21 +8,21 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use crate::context::Context;
-use crate::faults::{Effect, InjectedFaults, Service};
+use crate::faults::{CloudService, FaultEffect, InjectedFaults};
 use crate::http::{HandlerResult, Reply, Request};
 use crate::inventory::Inventory;
-use crate::log::{Call, Log};
+use crate::log::{Log, LoggedCall};
 use crate::options::SimulatorOptions;
-use crate::state::State;
+use crate::state::CloudState;
 use crate::{cinder, glance, keystone, neutron, nova};
 
 /// A simulated cloud.
 #[derive(Debug)]
-pub(crate) struct Cloud {
+pub(crate) struct SimulatedCloud {
     pub(crate) options: SimulatorOptions,
     pub(crate) log: Log,
     pub(crate) faults: InjectedFaults,
-    state: Mutex<State>,
+    state: Mutex<CloudState>,
     latency: Mutex<Duration>,
     changes: Notify,
 }
@@ -34,8 +34,8 @@ pub(crate) enum CallOutcome {
     Drop,
 }
 
-impl Cloud {
-    pub(crate) fn new(options: SimulatorOptions, state: State) -> Self {
+impl SimulatedCloud {
+    pub(crate) fn new(options: SimulatorOptions, state: CloudState) -> Self {
         Self {
             latency: Mutex::new(options.latency),
             options,
@@ -87,29 +87,29 @@ impl Cloud {
             tokio::time::sleep(latency).await;
         }
         let effect = self.faults.take(request);
-        if let Some(delay) = effect.as_ref().and_then(Effect::delay) {
+        if let Some(delay) = effect.as_ref().and_then(FaultEffect::delay) {
             tokio::time::sleep(delay).await;
         }
         match effect {
-            Some(Effect::DropBeforeEffect) => {
+            Some(FaultEffect::DropBeforeEffect) => {
                 self.record(request, None, 0);
                 CallOutcome::Drop
             }
-            Some(Effect::Hang) => {
+            Some(FaultEffect::Hang) => {
                 self.record(request, None, 0);
                 std::future::pending().await
             }
-            Some(effect @ Effect::Status { .. }) => {
+            Some(effect @ FaultEffect::Status { .. }) => {
                 let reply = effect.reply().unwrap_or_else(|| Reply::empty(StatusCode::INTERNAL_SERVER_ERROR));
                 self.record(request, self.project_of(request), reply.status.as_u16());
                 CallOutcome::Reply(named(reply, request))
             }
-            Some(Effect::DropAfterEffect) => {
+            Some(FaultEffect::DropAfterEffect) => {
                 let (_, project) = self.answer(request);
                 self.record(request, project, 0);
                 CallOutcome::Drop
             }
-            Some(Effect::Delay { .. }) | None => {
+            Some(FaultEffect::Delay { .. }) | None => {
                 let (reply, project) = self.answer(request);
                 self.record(request, project, reply.status.as_u16());
                 CallOutcome::Reply(named(reply, request))
@@ -140,7 +140,7 @@ impl Cloud {
     }
 
     fn record(&self, request: &Request, project: Option<String>, status: u16) {
-        self.log.push(Call {
+        self.log.push(LoggedCall {
             time: Timestamp::now(),
             project,
             method: request.method.to_string(),
@@ -159,18 +159,18 @@ fn named(reply: Reply, request: &Request) -> Reply {
 
 /// Passes the request to its service.
 fn dispatch(
-    state: &mut State,
+    state: &mut CloudState,
     options: &SimulatorOptions,
     request: &Request,
     now: Timestamp,
 ) -> HandlerResult {
-    let service = Service::of(&request.path);
+    let service = CloudService::of(&request.path);
     let public = match service {
-        Service::Identity => return keystone::handle(state, options, request, now),
-        Service::Compute => nova::public(request),
-        Service::Network => neutron::public(request),
-        Service::Image => glance::public(request),
-        Service::Volume => cinder::public(request),
+        CloudService::Identity => return keystone::handle(state, options, request, now),
+        CloudService::Compute => nova::public(request),
+        CloudService::Network => neutron::public(request),
+        CloudService::Image => glance::public(request),
+        CloudService::Volume => cinder::public(request),
     };
     if let Some(reply) = public {
         return Ok(reply);
@@ -178,23 +178,24 @@ fn dispatch(
     let Some(caller) = keystone::caller(state, request, now) else {
         return Err(match (service, request.header("x-auth-token")) {
             // Only Glance passes calls without a token to its own, older error handling.
-            (Service::Image, None) => Reply::html(StatusCode::UNAUTHORIZED, GLANCE_UNAUTHORIZED).with_header(
-                http::header::WWW_AUTHENTICATE,
-                &format!("Keystone uri=\"{}/v3\"", request.base_url),
-            ),
+            (CloudService::Image, None) => Reply::html(StatusCode::UNAUTHORIZED, GLANCE_UNAUTHORIZED)
+                .with_header(
+                    http::header::WWW_AUTHENTICATE,
+                    &format!("Keystone uri=\"{}/v3\"", request.base_url),
+                ),
             _ => keystone::unauthorized(request),
         });
     };
-    let microversion = if service == Service::Compute { nova::microversion(request)? } else { 1 };
+    let microversion = if service == CloudService::Compute { nova::microversion(request)? } else { 1 };
     let context = Context { request, options, now, caller, microversion };
     match service {
-        Service::Compute => {
+        CloudService::Compute => {
             let stamp = |reply| nova::stamp(reply, microversion, &request.request_id);
             nova::handle(state, &context).map(stamp).map_err(stamp)
         }
-        Service::Network => neutron::handle(state, &context),
-        Service::Image => glance::handle(state, &context),
-        Service::Volume | Service::Identity => {
+        CloudService::Network => neutron::handle(state, &context),
+        CloudService::Image => glance::handle(state, &context),
+        CloudService::Volume | CloudService::Identity => {
             let stamp = |reply| cinder::stamp(reply, request);
             cinder::handle(state, &context).map(stamp).map_err(stamp)
         }

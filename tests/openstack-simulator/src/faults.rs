@@ -10,7 +10,7 @@ use crate::http::{Reply, Request};
 /// A service of the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Service {
+pub enum CloudService {
     /// Keystone.
     Identity,
     /// Nova.
@@ -23,7 +23,7 @@ pub enum Service {
     Volume,
 }
 
-impl Service {
+impl CloudService {
     /// Returns the service that a path belongs to.
     pub(crate) fn of(path: &str) -> Self {
         match path.split('/').find(|part| !part.is_empty()) {
@@ -39,7 +39,7 @@ impl Service {
 /// Effect of an injected error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
+pub enum FaultEffect {
     /// Returns this response instead of executing the call.
     Status {
         /// The HTTP status.
@@ -72,7 +72,7 @@ pub enum Effect {
 pub struct InjectedFault {
     /// Calls to this service.
     #[serde(default)]
-    pub service: Option<Service>,
+    pub service: Option<CloudService>,
     /// Calls with this method.
     #[serde(default)]
     pub method: Option<String>,
@@ -87,18 +87,18 @@ pub struct InjectedFault {
     #[serde(default)]
     pub count: Option<u64>,
     /// Effect on these calls.
-    pub effect: Effect,
+    pub effect: FaultEffect,
 }
 
 impl InjectedFault {
     /// Creates an injected error for every call. Set the other fields to narrow it.
     #[must_use]
-    pub fn new(effect: Effect) -> Self {
+    pub fn new(effect: FaultEffect) -> Self {
         Self { service: None, method: None, path: None, action: None, count: None, effect }
     }
 
     fn befalls(&self, request: &Request) -> bool {
-        let service = self.service.is_none_or(|service| service == Service::of(&request.path));
+        let service = self.service.is_none_or(|service| service == CloudService::of(&request.path));
         let method = self.method.as_ref().is_none_or(|m| request.method.as_str().eq_ignore_ascii_case(m));
         let path = self.path.as_ref().is_none_or(|path| request.path.contains(path.as_str()));
         let action = self.action.is_none() || self.action == request.action();
@@ -106,8 +106,8 @@ impl InjectedFault {
     }
 }
 
-impl Effect {
-    /// Returns the delay of an [`Effect::Delay`].
+impl FaultEffect {
+    /// Returns the delay of an [`FaultEffect::Delay`].
     pub(crate) fn delay(&self) -> Option<Duration> {
         match self {
             Self::Delay { milliseconds } => Some(Duration::from_millis(*milliseconds)),
@@ -115,7 +115,7 @@ impl Effect {
         }
     }
 
-    /// Returns the reply of an [`Effect::Status`].
+    /// Returns the reply of an [`FaultEffect::Status`].
     pub(crate) fn reply(&self) -> Option<Reply> {
         let Self::Status { code, body, content_type, retry_after } = self else { return None };
         let status = http::StatusCode::from_u16(*code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
@@ -146,7 +146,7 @@ impl InjectedFaults {
     }
 
     /// Returns the effect of the first injected error that matches the request, and counts it as used.
-    pub(crate) fn take(&self, request: &Request) -> Option<Effect> {
+    pub(crate) fn take(&self, request: &Request) -> Option<FaultEffect> {
         let mut faults = crate::lock(&self.0);
         let fault = faults.iter_mut().find(|fault| fault.befalls(request))?;
         fault.count = fault.count.map(|count| count.saturating_sub(1));

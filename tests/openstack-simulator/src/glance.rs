@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::http::{HandlerResult, Query, Reply, Request};
 use crate::object::{Object, list, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Query parameters that are not attribute filters.
 const LIST_OPTIONS: [&str; 9] =
@@ -16,7 +16,7 @@ const LIST_OPTIONS: [&str; 9] =
 const PAGE: usize = 25;
 
 /// Returns the image, if the project may use it.
-pub(crate) fn find<'a>(state: &'a State, project: &str, id: &str) -> Option<&'a Object> {
+pub(crate) fn find<'a>(state: &'a CloudState, project: &str, id: &str) -> Option<&'a Object> {
     state.images.iter().find(|image| text(image, "id") == id && is_visible(image, project))
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn public(request: &Request) -> Option<Reply> {
 }
 
 /// Handles a call to Glance.
-pub(crate) fn handle(state: &State, context: &Context<'_>) -> HandlerResult {
+pub(crate) fn handle(state: &CloudState, context: &Context<'_>) -> HandlerResult {
     let segments = context.request.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let project = &context.caller.project_id;
@@ -92,7 +92,7 @@ fn sort(images: &mut [&Object], query: &Query) {
     });
 }
 
-fn images(state: &State, project: &str, query: &Query) -> HandlerResult {
+fn images(state: &CloudState, project: &str, query: &Query) -> HandlerResult {
     let bad_request = |words: &str| Reply::html(StatusCode::BAD_REQUEST, words);
     let mut found: Vec<&Object> =
         state.images.iter().filter(|image| is_visible(image, project) && matches(image, query)).collect();

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::neutron::ResourceKind;
 use crate::object::text;
-use crate::state::State;
+use crate::state::CloudState;
 
 /// One resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -53,7 +53,7 @@ impl Inventory {
     }
 
     /// Returns the inventory of the project called `project`; empty if there is none.
-    pub(crate) fn of(state: &State, project: &str) -> Self {
+    pub(crate) fn of(state: &CloudState, project: &str) -> Self {
         let Some(project) = state.project(project) else { return Self::default() };
         let id = project.id.as_str();
         let item = |id: &str, name: &str| InventoryItem { id: id.to_owned(), name: name.to_owned() };

@@ -9,7 +9,7 @@ use crate::context::{Caller, later};
 use crate::http::{HandlerResult, Reply, Request};
 use crate::object::{Object, object};
 use crate::options::SimulatorOptions;
-use crate::state::State;
+use crate::state::CloudState;
 
 mod authentication;
 mod catalog;
@@ -70,21 +70,21 @@ pub(crate) fn unauthorized(request: &Request) -> Reply {
 }
 
 /// The caller that the request's token stands for, if it is good.
-pub(crate) fn caller(state: &State, request: &Request, now: Timestamp) -> Option<Caller> {
+pub(crate) fn caller(state: &CloudState, request: &Request, now: Timestamp) -> Option<Caller> {
     let token = state.tokens.get(request.header("x-auth-token")?).filter(|token| token.expires_at > now)?;
     let user = state.users.iter().find(|user| user.id == token.user_id)?;
     Some(Caller { project_id: token.project_id.clone()?, user_id: user.id.clone(), admin: user.admin })
 }
 
 /// Returns the name of the project of a token.
-pub(crate) fn project_of<'a>(state: &'a State, token: &str) -> Option<&'a str> {
+pub(crate) fn project_of<'a>(state: &'a CloudState, token: &str) -> Option<&'a str> {
     let id = state.tokens.get(token)?.project_id.as_ref()?;
     state.project(id).map(|project| project.name.as_str())
 }
 
 /// Handles a call to Keystone.
 pub(crate) fn handle(
-    state: &mut State,
+    state: &mut CloudState,
     options: &SimulatorOptions,
     request: &Request,
     now: Timestamp,
@@ -116,7 +116,7 @@ fn not_found_page() -> Reply {
 }
 
 fn subject<'a>(
-    state: &'a State,
+    state: &'a CloudState,
     request: &'a Request,
     now: Timestamp,
 ) -> Result<(&'a str, &'a Token), Reply> {
@@ -127,13 +127,13 @@ fn subject<'a>(
     Ok((id, token))
 }
 
-fn validate(state: &State, request: &Request, now: Timestamp) -> HandlerResult {
+fn validate(state: &CloudState, request: &Request, now: Timestamp) -> HandlerResult {
     let (id, token) = subject(state, request, now)?;
     let reply = Reply::ok(&json!({"token": token_view(state, token, request)}));
     Ok(reply.with_header(HeaderName::from_static("x-subject-token"), id))
 }
 
-fn revoke(state: &mut State, request: &Request, now: Timestamp) -> HandlerResult {
+fn revoke(state: &mut CloudState, request: &Request, now: Timestamp) -> HandlerResult {
     let id = subject(state, request, now)?.0.to_owned();
     state.tokens.remove(&id);
     Ok(Reply::empty(StatusCode::NO_CONTENT))
@@ -147,7 +147,7 @@ fn project_view(project: &Project, base_url: &str) -> Value {
     })
 }
 
-fn projects(state: &State, request: &Request, now: Timestamp) -> HandlerResult {
+fn projects(state: &CloudState, request: &Request, now: Timestamp) -> HandlerResult {
     let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
     let visible = state.projects.iter().filter(|project| caller.owns(&project.id));
     let views: Vec<Value> = visible.map(|project| project_view(project, &request.base_url)).collect();
@@ -155,7 +155,7 @@ fn projects(state: &State, request: &Request, now: Timestamp) -> HandlerResult {
     Ok(Reply::ok(&json!({"projects": views, "links": {"next": null, "self": own, "previous": null}})))
 }
 
-fn project(state: &State, request: &Request, now: Timestamp, id: &str) -> HandlerResult {
+fn project(state: &CloudState, request: &Request, now: Timestamp, id: &str) -> HandlerResult {
     let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
     let project = state.projects.iter().find(|project| project.id == id && caller.owns(&project.id));
     let missing = || refusal(StatusCode::NOT_FOUND, &format!("Could not find project: {id}."));
@@ -164,7 +164,7 @@ fn project(state: &State, request: &Request, now: Timestamp, id: &str) -> Handle
 }
 
 /// Returns the token in Keystone's format.
-fn token_view(state: &State, token: &Token, request: &Request) -> Value {
+fn token_view(state: &CloudState, token: &Token, request: &Request) -> Value {
     let mut view = Map::new();
     let user = state.users.iter().find(|user| user.id == token.user_id);
     let name = user.map(|user| user.name.clone()).unwrap_or_default();

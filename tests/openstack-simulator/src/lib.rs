@@ -12,7 +12,7 @@
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
-//! use tests_openstack_simulator::{Effect, InjectedFault, Simulator, SimulatorOptions};
+//! use tests_openstack_simulator::{FaultEffect, InjectedFault, Simulator, SimulatorOptions};
 //!
 //! let simulator = Simulator::start(SimulatorOptions::default()).await?;
 //! let clouds_yaml = simulator.clouds_yaml("demo");
@@ -20,7 +20,7 @@
 //!     path: Some("/compute/v2.1/servers".to_owned()),
 //!     method: Some("POST".to_owned()),
 //!     count: Some(1),
-//!     ..InjectedFault::new(Effect::DropAfterEffect)
+//!     ..InjectedFault::new(FaultEffect::DropAfterEffect)
 //! });
 //! // ... run the code under test ...
 //! assert!(simulator.inventory("demo").is_empty());
@@ -52,9 +52,9 @@ mod state;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use faults::{Effect, InjectedFault, Service};
+pub use faults::{CloudService, FaultEffect, InjectedFault};
 pub use inventory::{Inventory, InventoryItem};
-pub use log::Call;
+pub use log::LoggedCall;
 pub use options::SimulatorOptions;
 pub use simulator::Simulator;
 

@@ -10,7 +10,7 @@ const CAPACITY: usize = 200_000;
 
 /// One call that reached the simulator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Call {
+pub struct LoggedCall {
     /// Time of the response.
     pub time: jiff::Timestamp,
     /// Name of the caller's project, if the caller was authenticated.
@@ -31,10 +31,10 @@ pub struct Call {
 
 /// Calls so far.
 #[derive(Debug, Default)]
-pub(crate) struct Log(Mutex<VecDeque<Call>>);
+pub(crate) struct Log(Mutex<VecDeque<LoggedCall>>);
 
 impl Log {
-    pub(crate) fn push(&self, call: Call) {
+    pub(crate) fn push(&self, call: LoggedCall) {
         let mut calls = crate::lock(&self.0);
         if calls.len() >= CAPACITY {
             calls.pop_front();
@@ -42,7 +42,7 @@ impl Log {
         calls.push_back(call);
     }
 
-    pub(crate) fn all(&self) -> Vec<Call> {
+    pub(crate) fn all(&self) -> Vec<LoggedCall> {
         crate::lock(&self.0).iter().cloned().collect()
     }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply, Request};
-use crate::state::State;
+use crate::state::CloudState;
 
 mod allocation;
 mod extensions;
@@ -114,7 +114,7 @@ pub(crate) fn public(request: &Request) -> Option<Reply> {
 }
 
 /// Handles a call to Neutron.
-pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(crate) fn handle(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let segments = context.request.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let Some(["network", "v2.0"]) = segments.get(..2) else { return Err(no_such_page()) };
@@ -132,7 +132,12 @@ pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> HandlerResult 
     }
 }
 
-fn resources(state: &mut State, context: &Context<'_>, kind: ResourceKind, path: &[&str]) -> HandlerResult {
+fn resources(
+    state: &mut CloudState,
+    context: &Context<'_>,
+    kind: ResourceKind,
+    path: &[&str],
+) -> HandlerResult {
     match (&context.request.method, path) {
         (&Method::GET, []) => listing::list(state, context, kind),
         (&Method::POST, []) => create(state, context, kind),
@@ -150,7 +155,7 @@ fn resources(state: &mut State, context: &Context<'_>, kind: ResourceKind, path:
     }
 }
 
-fn create(state: &mut State, context: &Context<'_>, kind: ResourceKind) -> HandlerResult {
+fn create(state: &mut CloudState, context: &Context<'_>, kind: ResourceKind) -> HandlerResult {
     match kind {
         ResourceKind::Network => networks::create(state, context),
         ResourceKind::Subnet => subnets::create(state, context),
@@ -162,7 +167,7 @@ fn create(state: &mut State, context: &Context<'_>, kind: ResourceKind) -> Handl
     }
 }
 
-fn update(state: &mut State, context: &Context<'_>, kind: ResourceKind, id: &str) -> HandlerResult {
+fn update(state: &mut CloudState, context: &Context<'_>, kind: ResourceKind, id: &str) -> HandlerResult {
     match kind {
         ResourceKind::Network => networks::update(state, context, id),
         ResourceKind::Subnet => subnets::update(state, context, id),
@@ -174,7 +179,7 @@ fn update(state: &mut State, context: &Context<'_>, kind: ResourceKind, id: &str
     }
 }
 
-fn delete(state: &mut State, context: &Context<'_>, kind: ResourceKind, id: &str) -> HandlerResult {
+fn delete(state: &mut CloudState, context: &Context<'_>, kind: ResourceKind, id: &str) -> HandlerResult {
     resource::find_own(state, context, kind, id, "delete")?;
     match kind {
         ResourceKind::Network => networks::delete(state, id)?,

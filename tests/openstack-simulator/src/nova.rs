@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply, Request};
-use crate::state::State;
+use crate::state::CloudState;
 
 mod actions;
 mod attachments;
@@ -100,7 +100,7 @@ pub(crate) fn public(request: &Request) -> Option<Reply> {
 }
 
 /// Handles a call to Nova.
-pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(crate) fn handle(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let segments = context.request.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let Some(["compute", "v2.1"]) = segments.get(..2) else { return Err(no_such_page()) };
@@ -113,7 +113,7 @@ pub(crate) fn handle(state: &mut State, context: &Context<'_>) -> HandlerResult 
     route(state, context, path)
 }
 
-fn route(state: &mut State, context: &Context<'_>, path: &[&str]) -> HandlerResult {
+fn route(state: &mut CloudState, context: &Context<'_>, path: &[&str]) -> HandlerResult {
     let method = &context.request.method;
     match (method, path) {
         (&Method::GET, ["flavors"]) => flavors::list(state, context, false),
@@ -134,7 +134,7 @@ fn route(state: &mut State, context: &Context<'_>, path: &[&str]) -> HandlerResu
     }
 }
 
-fn server(state: &mut State, context: &Context<'_>, id: &str, path: &[&str]) -> HandlerResult {
+fn server(state: &mut CloudState, context: &Context<'_>, id: &str, path: &[&str]) -> HandlerResult {
     match (&context.request.method, path) {
         (&Method::GET, []) => servers::get(state, context, id),
         (&Method::PUT, []) => servers::update(state, context, id),

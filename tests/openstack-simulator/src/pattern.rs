@@ -6,7 +6,7 @@
 
 /// One piece of an expression.
 #[derive(Debug, Clone)]
-enum Piece {
+enum PatternPiece {
     Start,
     End,
     Any,
@@ -18,7 +18,7 @@ enum Piece {
 
 /// A compiled expression.
 #[derive(Debug, Clone)]
-pub(crate) struct Pattern(Vec<Vec<Piece>>);
+pub(crate) struct Pattern(Vec<Vec<PatternPiece>>);
 
 impl Pattern {
     /// Compiles the expression; `None` if it is invalid.
@@ -37,7 +37,7 @@ impl Pattern {
     }
 }
 
-fn parse_alternatives(text: &[char], position: &mut usize) -> Option<Vec<Vec<Piece>>> {
+fn parse_alternatives(text: &[char], position: &mut usize) -> Option<Vec<Vec<PatternPiece>>> {
     let mut alternatives = vec![Vec::new()];
     while let Some(&character) = text.get(*position) {
         match character {
@@ -56,21 +56,23 @@ fn parse_alternatives(text: &[char], position: &mut usize) -> Option<Vec<Vec<Pie
     Some(alternatives)
 }
 
-fn parse_piece(text: &[char], position: &mut usize) -> Option<Piece> {
+fn parse_piece(text: &[char], position: &mut usize) -> Option<PatternPiece> {
     let character = *text.get(*position)?;
     *position += 1;
     let piece = match character {
-        '^' => Piece::Start,
-        '$' => Piece::End,
-        '.' => Piece::Any,
+        '^' => PatternPiece::Start,
+        '$' => PatternPiece::End,
+        '.' => PatternPiece::Any,
         '*' | '+' | '?' => return None,
         '\\' => {
             let escaped = *text.get(*position)?;
             *position += 1;
             match escaped {
-                'd' => Piece::Class { negated: false, ranges: vec![('0', '9')] },
-                'w' => Piece::Class { negated: false, ranges: vec![('a', 'z'), ('0', '9'), ('_', '_')] },
-                other => Piece::Literal(other),
+                'd' => PatternPiece::Class { negated: false, ranges: vec![('0', '9')] },
+                'w' => {
+                    PatternPiece::Class { negated: false, ranges: vec![('a', 'z'), ('0', '9'), ('_', '_')] }
+                }
+                other => PatternPiece::Literal(other),
             }
         }
         '[' => parse_class(text, position)?,
@@ -78,14 +80,14 @@ fn parse_piece(text: &[char], position: &mut usize) -> Option<Piece> {
             let alternatives = parse_alternatives(text, position)?;
             text.get(*position).filter(|closing| **closing == ')')?;
             *position += 1;
-            Piece::Group(alternatives)
+            PatternPiece::Group(alternatives)
         }
-        other => Piece::Literal(other),
+        other => PatternPiece::Literal(other),
     };
     Some(piece)
 }
 
-fn parse_class(text: &[char], position: &mut usize) -> Option<Piece> {
+fn parse_class(text: &[char], position: &mut usize) -> Option<PatternPiece> {
     let negated = text.get(*position) == Some(&'^');
     *position += usize::from(negated);
     let mut ranges = Vec::new();
@@ -93,7 +95,7 @@ fn parse_class(text: &[char], position: &mut usize) -> Option<Piece> {
         let first = *text.get(*position)?;
         *position += 1;
         if first == ']' && !ranges.is_empty() {
-            return Some(Piece::Class { negated, ranges });
+            return Some(PatternPiece::Class { negated, ranges });
         }
         let is_range =
             text.get(*position) == Some(&'-') && text.get(*position + 1).is_some_and(|next| *next != ']');
@@ -103,7 +105,7 @@ fn parse_class(text: &[char], position: &mut usize) -> Option<Piece> {
     }
 }
 
-fn parse_repeat(piece: Piece, text: &[char], position: &mut usize) -> Piece {
+fn parse_repeat(piece: PatternPiece, text: &[char], position: &mut usize) -> PatternPiece {
     let (least, most) = match text.get(*position) {
         Some('*') => (0, usize::MAX),
         Some('+') => (1, usize::MAX),
@@ -111,32 +113,34 @@ fn parse_repeat(piece: Piece, text: &[char], position: &mut usize) -> Piece {
         Some(_) | None => return piece,
     };
     *position += 1;
-    Piece::Repeat { piece: Box::new(piece), least, most }
+    PatternPiece::Repeat { piece: Box::new(piece), least, most }
 }
 
 /// Returns true if `pieces` match at `at` so that `rest` matches after them.
-fn matches(pieces: &[Piece], text: &[char], at: usize, rest: &mut dyn FnMut(usize) -> bool) -> bool {
+fn matches(pieces: &[PatternPiece], text: &[char], at: usize, rest: &mut dyn FnMut(usize) -> bool) -> bool {
     let Some((first, others)) = pieces.split_first() else { return rest(at) };
     match_piece(first, text, at, &mut |end| matches(others, text, end, rest))
 }
 
-fn match_piece(piece: &Piece, text: &[char], at: usize, rest: &mut dyn FnMut(usize) -> bool) -> bool {
+fn match_piece(piece: &PatternPiece, text: &[char], at: usize, rest: &mut dyn FnMut(usize) -> bool) -> bool {
     let one = |fits: &dyn Fn(char) -> bool| text.get(at).is_some_and(|character| fits(*character));
     match piece {
-        Piece::Start => at == 0 && rest(at),
-        Piece::End => at == text.len() && rest(at),
-        Piece::Any => one(&|_| true) && rest(at + 1),
-        Piece::Literal(requested) => one(&|character| character == *requested) && rest(at + 1),
-        Piece::Class { negated, ranges } => {
+        PatternPiece::Start => at == 0 && rest(at),
+        PatternPiece::End => at == text.len() && rest(at),
+        PatternPiece::Any => one(&|_| true) && rest(at + 1),
+        PatternPiece::Literal(requested) => one(&|character| character == *requested) && rest(at + 1),
+        PatternPiece::Class { negated, ranges } => {
             let inside = |character| ranges.iter().any(|(low, high)| (*low..=*high).contains(&character));
             one(&|character| inside(character) != *negated) && rest(at + 1)
         }
-        Piece::Group(alternatives) => alternatives.iter().any(|pieces| matches(pieces, text, at, rest)),
-        Piece::Repeat { piece, least, most } => {
+        PatternPiece::Group(alternatives) => {
+            alternatives.iter().any(|pieces| matches(pieces, text, at, rest))
+        }
+        PatternPiece::Repeat { piece, least, most } => {
             let again = *most > 0
                 && match_piece(piece, text, at, &mut |end| {
                     // A repetition that consumes nothing would never end.
-                    let next = Piece::Repeat {
+                    let next = PatternPiece::Repeat {
                         piece: piece.clone(),
                         least: least.saturating_sub(1),
                         most: most - 1,

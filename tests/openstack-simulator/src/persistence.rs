@@ -9,8 +9,8 @@ use tokio::fs;
 use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::cloud::Cloud;
-use crate::state::State;
+use crate::cloud::SimulatedCloud;
+use crate::state::CloudState;
 
 /// Interval in which changes are written together: a busy cloud changes hundreds of times per second.
 const DEBOUNCE: Duration = Duration::from_millis(200);
@@ -20,7 +20,7 @@ fn about(path: &Path, what: &str, error: &io::Error) -> io::Error {
 }
 
 /// Reads the state from the file, if the file exists.
-pub(crate) async fn load(path: &Path) -> io::Result<Option<State>> {
+pub(crate) async fn load(path: &Path) -> io::Result<Option<CloudState>> {
     let bytes = match fs::read(path).await {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -46,7 +46,7 @@ pub(crate) async fn save(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Writes the state after changes, and once more when it is stopped.
-pub(crate) async fn keep(cloud: Arc<Cloud>, path: PathBuf, stop: CancellationToken) {
+pub(crate) async fn keep(cloud: Arc<SimulatedCloud>, path: PathBuf, stop: CancellationToken) {
     loop {
         let stopping = tokio::select! {
             () = cloud.changed() => false,

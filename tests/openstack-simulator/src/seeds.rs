@@ -7,7 +7,7 @@ use crate::keystone::{ApplicationCredential, Project, User};
 use crate::neutron::{ResourceKind, security_groups};
 use crate::nova::model::{Flavor, KeyPair};
 use crate::object::{new_id, object, seconds};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// The projects, each with a user of its name, whose password is its name too.
 const PROJECTS: [&str; 4] = ["admin", "demo", "demo2", "tiny"];
@@ -51,7 +51,7 @@ const TINY_QUOTAS: [(&str, i64); 14] = [
 ];
 
 /// Fills an empty state.
-pub(crate) fn plant(state: &mut State, now: Timestamp) {
+pub(crate) fn plant(state: &mut CloudState, now: Timestamp) {
     plant_people(state, now);
     plant_flavors(state);
     plant_images(state, now);
@@ -72,7 +72,7 @@ fn simple_id() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-fn plant_people(state: &mut State, now: Timestamp) {
+fn plant_people(state: &mut CloudState, now: Timestamp) {
     for name in PROJECTS {
         let project = Project { id: simple_id(), name: name.to_owned() };
         let user = User {
@@ -112,7 +112,7 @@ fn plant_people(state: &mut State, now: Timestamp) {
     }
 }
 
-fn plant_flavors(state: &mut State) {
+fn plant_flavors(state: &mut CloudState) {
     let flavors = [
         ("1", "m1.tiny", 1, 512, 1),
         ("2", "m1.small", 1, 2048, 20),
@@ -131,7 +131,7 @@ fn plant_flavors(state: &mut State) {
         .to_vec();
 }
 
-fn plant_images(state: &mut State, now: Timestamp) {
+fn plant_images(state: &mut CloudState, now: Timestamp) {
     let owner = state.project("admin").map(|project| project.id.clone()).unwrap_or_default();
     let kubernetes =
         (29..=34).map(|minor| (format!("ubuntu-2204-kube-v1.{minor}.0"), "ubuntu", vec!["kubernetes"]));
@@ -152,7 +152,13 @@ fn plant_images(state: &mut State, now: Timestamp) {
 }
 
 /// Inserts a network resource, with the attributes that all of them have.
-fn put(state: &mut State, kind: ResourceKind, project: &str, now: Timestamp, attributes: Value) -> String {
+fn put(
+    state: &mut CloudState,
+    kind: ResourceKind,
+    project: &str,
+    now: Timestamp,
+    attributes: Value,
+) -> String {
     let id = new_id();
     let mut whole = object(json!({
         "id": id, "project_id": project, "tenant_id": project, "description": "", "tags": [],
@@ -183,7 +189,7 @@ fn subnet(name: &str, network: &str, cidr: &str, gateway: &str, pool: (&str, &st
 }
 
 /// Creates the external network and its subnet, and returns their ids.
-fn plant_public(state: &mut State, now: Timestamp) -> (String, String) {
+fn plant_public(state: &mut CloudState, now: Timestamp) -> (String, String) {
     let admin = state.project("admin").map(|project| project.id.clone()).unwrap_or_default();
     let id = put(state, ResourceKind::Network, &admin, now, network("public", 1500, true));
     let range = ("172.24.0.2", "172.24.15.254");
@@ -193,7 +199,7 @@ fn plant_public(state: &mut State, now: Timestamp) -> (String, String) {
 }
 
 fn plant_private(
-    state: &mut State,
+    state: &mut CloudState,
     project: &str,
     public: &(String, String),
     position: usize,

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin;
-use crate::cloud::{CallOutcome, Cloud};
+use crate::cloud::{CallOutcome, SimulatedCloud};
 use crate::http::{Query, Reply, Request};
 
 /// Largest body that is read, in bytes. User data have 64 KiB at most, and no other body is near the limit.
@@ -26,7 +26,7 @@ const BODY_LIMIT: usize = 4 << 20;
 struct InjectedDisconnect;
 
 /// Accepts connections until stopped.
-pub(crate) async fn run(listener: TcpListener, cloud: Arc<Cloud>, stop: CancellationToken) {
+pub(crate) async fn run(listener: TcpListener, cloud: Arc<SimulatedCloud>, stop: CancellationToken) {
     let connections = TaskTracker::new();
     loop {
         let stream = tokio::select! {
@@ -48,7 +48,7 @@ pub(crate) async fn run(listener: TcpListener, cloud: Arc<Cloud>, stop: Cancella
     connections.wait().await;
 }
 
-async fn serve(stream: TcpStream, cloud: Arc<Cloud>, stop: CancellationToken) {
+async fn serve(stream: TcpStream, cloud: Arc<SimulatedCloud>, stop: CancellationToken) {
     let Ok(local) = stream.local_addr() else { return };
     // Small responses to small requests must not wait for more bytes.
     let _ = stream.set_nodelay(true);
@@ -68,7 +68,7 @@ async fn serve(stream: TcpStream, cloud: Arc<Cloud>, stop: CancellationToken) {
 
 async fn handle(
     request: http::Request<Incoming>,
-    cloud: Arc<Cloud>,
+    cloud: Arc<SimulatedCloud>,
     local: SocketAddr,
 ) -> Result<http::Response<Full<Bytes>>, InjectedDisconnect> {
     let head = request.method() == http::Method::HEAD;

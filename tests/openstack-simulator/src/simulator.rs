@@ -11,18 +11,18 @@ use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::cloud::Cloud;
+use crate::cloud::SimulatedCloud;
 use crate::faults::InjectedFault;
 use crate::inventory::Inventory;
-use crate::log::Call;
+use crate::log::LoggedCall;
 use crate::options::SimulatorOptions;
-use crate::state::State;
+use crate::state::CloudState;
 use crate::{persistence, seeds, server};
 
 /// Simulated cloud with its listener. Dropping it stops both.
 #[derive(Debug)]
 pub struct Simulator {
-    cloud: Arc<Cloud>,
+    cloud: Arc<SimulatedCloud>,
     address: SocketAddr,
     state_file: Option<PathBuf>,
     tasks: TaskTracker,
@@ -47,12 +47,12 @@ impl Simulator {
             None => None,
         };
         let state = loaded.unwrap_or_else(|| {
-            let mut state = State::default();
+            let mut state = CloudState::default();
             seeds::plant(&mut state, Timestamp::now());
             state
         });
         let state_file = options.state_file.clone();
-        let cloud = Arc::new(Cloud::new(options, state));
+        let cloud = Arc::new(SimulatedCloud::new(options, state));
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         if let Some(path) = &state_file {
@@ -97,7 +97,7 @@ impl Simulator {
 
     /// Returns all calls so far, oldest first.
     #[must_use]
-    pub fn log(&self) -> Vec<Call> {
+    pub fn log(&self) -> Vec<LoggedCall> {
         self.cloud.log.all()
     }
 

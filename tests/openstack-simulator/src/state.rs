@@ -13,7 +13,7 @@ use crate::object::{Object, Table};
 
 /// State of the cloud.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct CloudState {
     pub(crate) projects: Vec<Project>,
     pub(crate) users: Vec<User>,
     pub(crate) application_credentials: Vec<ApplicationCredential>,
@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(crate) sequence: u64,
 }
 
-impl State {
+impl CloudState {
     /// Returns the resources of one kind.
     pub(crate) fn table(&self, kind: ResourceKind) -> impl Iterator<Item = &Object> {
         self.network.get(&kind).into_iter().flat_map(BTreeMap::values)

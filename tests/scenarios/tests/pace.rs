@@ -6,7 +6,7 @@ use apiserver_types::{Machine, MachinePhase};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
-use tests_openstack_simulator::{Effect, InjectedFault};
+use tests_openstack_simulator::{FaultEffect, InjectedFault};
 use tests_scenarios::{World, run};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,7 @@ async fn a_refusal_is_not_answered_by_a_storm() {
     world.cloud.inject(InjectedFault {
         method: Some("POST".to_owned()),
         path: Some("/compute/v2.1/servers".to_owned()),
-        ..InjectedFault::new(Effect::Status {
+        ..InjectedFault::new(FaultEffect::Status {
             code: 403,
             body: refusal.to_owned(),
             content_type: Some("application/json".to_owned()),

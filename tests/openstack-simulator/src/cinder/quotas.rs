@@ -3,13 +3,13 @@
 use super::*;
 
 /// Returns the volumes and gigabytes in use.
-fn usage(state: &State, project: &str) -> (i64, i64) {
+fn usage(state: &CloudState, project: &str) -> (i64, i64) {
     let volumes = state.volumes.values().filter(|volume| volume.project_id == project);
     volumes.fold((0, 0), |(count, size), volume| (count + 1, size + volume.size))
 }
 
 /// Returns an error if a volume of `size` exceeds the project's quota.
-pub(super) fn check(state: &State, project: &str, size: i64) -> Result<(), Reply> {
+pub(super) fn check(state: &CloudState, project: &str, size: i64) -> Result<(), Reply> {
     let (count, used) = usage(state, project);
     let gigabytes = state.quota(project, "gigabytes");
     let volumes = state.quota(project, "volumes");
@@ -31,7 +31,7 @@ pub(super) fn check(state: &State, project: &str, size: i64) -> Result<(), Reply
 }
 
 /// `GET /limits`.
-pub(super) fn limits(state: &State, project: &str) -> Reply {
+pub(super) fn limits(state: &CloudState, project: &str) -> Reply {
     let (count, size) = usage(state, project);
     Reply::ok(&json!({"limits": {"rate": [], "absolute": {
         "maxTotalVolumes": state.quota(project, "volumes"),
@@ -43,7 +43,7 @@ pub(super) fn limits(state: &State, project: &str) -> Reply {
 }
 
 /// `GET /os-quota-sets/{project}`.
-pub(super) fn get(state: &State, project: &str) -> Reply {
+pub(super) fn get(state: &CloudState, project: &str) -> Reply {
     Reply::ok(&json!({"quota_set": {
         "id": project, "volumes": state.quota(project, "volumes"),
         "gigabytes": state.quota(project, "gigabytes"), "per_volume_gigabytes": -1, "snapshots": 10,

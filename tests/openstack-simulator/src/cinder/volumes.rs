@@ -44,13 +44,13 @@ fn view(volume: &Volume, context: &Context<'_>) -> Object {
     view
 }
 
-fn find<'a>(state: &'a State, context: &Context<'_>, id: &str) -> Result<&'a Volume, Reply> {
+fn find<'a>(state: &'a CloudState, context: &Context<'_>, id: &str) -> Result<&'a Volume, Reply> {
     let volume = state.volumes.get(id).filter(|volume| volume.project_id == context.caller.project_id);
     volume.ok_or_else(|| not_found(&format!("Volume {id} could not be found.")))
 }
 
 /// `GET /volumes/{id}`.
-pub(super) fn get(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn get(state: &CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     Ok(Reply::ok(&json!({"volume": view(find(state, context, id)?, context)})))
 }
 
@@ -63,7 +63,7 @@ fn list_view(volume: &Volume, context: &Context<'_>, detail: bool) -> Object {
 }
 
 /// `GET /volumes` and `GET /volumes/detail`, newest first.
-pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> HandlerResult {
+pub(super) fn list(state: &CloudState, context: &Context<'_>, detail: bool) -> HandlerResult {
     let query = &context.request.query;
     let equal = |key: &str, value: &str| query.get(key).is_none_or(|requested| requested == value);
     let mut found: Vec<&Volume> = state
@@ -97,7 +97,7 @@ pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> Handle
 }
 
 /// `POST /volumes`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let body = context.body("volume").ok_or_else(|| bad_request(MALFORMED))?;
     let id = reserve(state, context, &body)?;
     let mut view = state.volumes.get(&id).map(|volume| view(volume, context)).unwrap_or_default();
@@ -122,7 +122,7 @@ fn volume_type(body: &Object) -> Result<String, Reply> {
     found.map(|(_, name, _)| (*name).to_owned()).ok_or_else(missing)
 }
 
-fn image_metadata(state: &State, context: &Context<'_>, body: &Object) -> Result<Option<Object>, Reply> {
+fn image_metadata(state: &CloudState, context: &Context<'_>, body: &Object) -> Result<Option<Object>, Reply> {
     let Some(id) = body.get("imageRef").and_then(Value::as_str) else { return Ok(None) };
     let image = crate::glance::find(state, &context.caller.project_id, id);
     let unknown = "Invalid image identifier or unable to access requested image.";
@@ -137,7 +137,7 @@ fn image_metadata(state: &State, context: &Context<'_>, body: &Object) -> Result
 }
 
 /// Creates a volume that becomes available after a delay.
-pub(crate) fn reserve(state: &mut State, context: &Context<'_>, body: &Object) -> Result<String, Reply> {
+pub(crate) fn reserve(state: &mut CloudState, context: &Context<'_>, body: &Object) -> Result<String, Reply> {
     let size = size(body)?;
     let kind = volume_type(body)?;
     let image = image_metadata(state, context, body)?;
@@ -175,7 +175,7 @@ pub(crate) fn reserve(state: &mut State, context: &Context<'_>, body: &Object) -
 }
 
 /// `PUT /volumes/{id}`: its name and its description.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     find(state, context, id)?;
     let body = context.body("volume").ok_or_else(|| bad_request(MALFORMED))?;
     if let Some(volume) = state.volumes.get_mut(id) {
@@ -191,7 +191,7 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Hand
 }
 
 /// `DELETE /volumes/{id}`.
-pub(super) fn delete(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn delete(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let volume = find(state, context, id)?;
     if volume.status != Status::Available {
         return Err(bad_request(UNDELETABLE));
@@ -200,7 +200,7 @@ pub(super) fn delete(state: &mut State, context: &Context<'_>, id: &str) -> Hand
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
-fn start_delete(state: &mut State, id: &str, now: Timestamp) {
+fn start_delete(state: &mut CloudState, id: &str, now: Timestamp) {
     let Some(volume) = state.volumes.get_mut(id) else { return };
     volume.status = Status::Deleting;
     volume.updated = Some(now);
@@ -211,7 +211,7 @@ fn start_delete(state: &mut State, id: &str, now: Timestamp) {
 
 /// Attaches the volume to a server.
 pub(crate) fn attach(
-    state: &mut State,
+    state: &mut CloudState,
     id: &str,
     server: &str,
     attachment: &str,
@@ -231,7 +231,7 @@ pub(crate) fn attach(
 }
 
 /// Detaches the volume from its server, and deletes it if it was to be deleted with the server.
-pub(crate) fn detach(state: &mut State, id: &str, delete: bool, now: Timestamp) {
+pub(crate) fn detach(state: &mut CloudState, id: &str, delete: bool, now: Timestamp) {
     let Some(volume) = state.volumes.get_mut(id) else { return };
     volume.attached = None;
     volume.status = Status::Available;
@@ -242,7 +242,7 @@ pub(crate) fn detach(state: &mut State, id: &str, delete: bool, now: Timestamp) 
 }
 
 /// Completes the transitions due by `now`, and returns the time of the next one.
-pub(crate) fn advance(state: &mut State, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn advance(state: &mut CloudState, now: Timestamp) -> Option<Timestamp> {
     let is_due = |volume: &Volume| volume.until.is_some_and(|until| until <= now);
     state.volumes.retain(|_, volume| volume.status != Status::Deleting || !is_due(volume));
     for volume in state.volumes.values_mut().filter(|volume| is_due(volume)) {

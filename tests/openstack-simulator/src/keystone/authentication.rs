@@ -22,7 +22,7 @@ fn expecting(what: &str, place: &str) -> Reply {
 
 /// Issues a token for the credentials in the body.
 pub(super) fn issue(
-    state: &mut State,
+    state: &mut CloudState,
     options: &SimulatorOptions,
     request: &Request,
     now: Timestamp,
@@ -49,7 +49,7 @@ pub(super) fn issue(
     Ok(reply.with_header(HeaderName::from_static("x-subject-token"), &id))
 }
 
-fn prove(state: &State, identity: &Object, request: &Request, now: Timestamp) -> Result<Proof, Reply> {
+fn prove(state: &CloudState, identity: &Object, request: &Request, now: Timestamp) -> Result<Proof, Reply> {
     let methods = crate::object::texts(identity, "methods");
     let method = methods.first().ok_or_else(|| expecting("methods", "identity"))?.clone();
     let details = identity.get(&method).ok_or_else(|| expecting(&method, "identity"))?;
@@ -68,14 +68,14 @@ fn prove(state: &State, identity: &Object, request: &Request, now: Timestamp) ->
     proof.ok_or_else(|| unauthorized(request))
 }
 
-fn by_password(state: &State, details: &Value, methods: Vec<String>) -> Option<Proof> {
+fn by_password(state: &CloudState, details: &Value, methods: Vec<String>) -> Option<Proof> {
     let requested = details.get("user")?;
     let user = find_user(state, requested)?;
     let password = requested.get("password")?.as_str()?;
     (user.password == password).then_some(Proof { user, methods, bound: None, application_credential: None })
 }
 
-fn find_user(state: &State, requested: &Value) -> Option<User> {
+fn find_user(state: &CloudState, requested: &Value) -> Option<User> {
     let id = requested.get("id").and_then(Value::as_str);
     let name = requested.get("name").and_then(Value::as_str);
     let domain = requested.get("domain");
@@ -92,7 +92,7 @@ fn is_default_domain(domain: Option<&Value>) -> bool {
     field("id") == Some("default") || field("name").is_some_and(|name| name.eq_ignore_ascii_case("default"))
 }
 
-fn by_application_credential(state: &State, details: &Value, methods: Vec<String>) -> Option<Proof> {
+fn by_application_credential(state: &CloudState, details: &Value, methods: Vec<String>) -> Option<Proof> {
     let field = |key| details.get(key).and_then(Value::as_str);
     let user = details.get("user").and_then(|requested| find_user(state, requested));
     let held = state.application_credentials.iter().find(|held| match (field("id"), field("name")) {
@@ -107,7 +107,7 @@ fn by_application_credential(state: &State, details: &Value, methods: Vec<String
     Some(Proof { user, methods, bound, application_credential: Some(held.id.clone()) })
 }
 
-fn by_token(state: &State, token: &Token) -> Option<Proof> {
+fn by_token(state: &CloudState, token: &Token) -> Option<Proof> {
     let user = state.users.iter().find(|user| user.id == token.user_id)?.clone();
     let mut methods = token.methods.clone();
     if !methods.iter().any(|method| method == "token") {
@@ -118,7 +118,12 @@ fn by_token(state: &State, token: &Token) -> Option<Proof> {
 }
 
 /// Returns the project that the token is for.
-fn scope(state: &State, auth: &Value, proof: &Proof, request: &Request) -> Result<Option<String>, Reply> {
+fn scope(
+    state: &CloudState,
+    auth: &Value,
+    proof: &Proof,
+    request: &Request,
+) -> Result<Option<String>, Reply> {
     let Some(requested) = auth.get("scope").and_then(|scope| scope.get("project")) else {
         // Without a scope, a password gets the user's own project, as with `default_project_id`.
         return Ok(proof.bound.clone().or_else(|| Some(proof.user.project_id.clone())));

@@ -9,10 +9,10 @@ use super::{ResourceKind, bad_request, conflict};
 use crate::address::{Network, address, number};
 use crate::http::Reply;
 use crate::object::{Object, list, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Returns the addresses of `subnet` in use: by ports, floating IPs and the gateways of routers.
-fn used(state: &State, subnet: &Object) -> BTreeSet<u128> {
+fn used(state: &CloudState, subnet: &Object) -> BTreeSet<u128> {
     let id = text(subnet, "id");
     let network = text(subnet, "network_id");
     let ports = state.table(ResourceKind::Port).flat_map(|port| list(port, "fixed_ips"));
@@ -32,7 +32,7 @@ fn used(state: &State, subnet: &Object) -> BTreeSet<u128> {
 }
 
 /// Returns the lowest free address of the subnet's pools.
-fn next_free(state: &State, subnet: &Object) -> Option<IpAddr> {
+fn next_free(state: &CloudState, subnet: &Object) -> Option<IpAddr> {
     let used = used(state, subnet);
     list(subnet, "allocation_pools").iter().find_map(|pool| {
         let bound = |key| pool.get(key)?.as_str()?.parse::<IpAddr>().ok();
@@ -42,7 +42,7 @@ fn next_free(state: &State, subnet: &Object) -> Option<IpAddr> {
     })
 }
 
-fn subnets_of<'a>(state: &'a State, network: &str) -> Vec<&'a Object> {
+fn subnets_of<'a>(state: &'a CloudState, network: &str) -> Vec<&'a Object> {
     state.table(ResourceKind::Subnet).filter(|subnet| text(subnet, "network_id") == network).collect()
 }
 
@@ -54,7 +54,7 @@ fn exhausted(network: &str) -> Reply {
 /// Returns addresses for a new port in `network`: those in `requested`, or one IPv4 address if none are
 /// requested.
 pub(crate) fn allocate(
-    state: &State,
+    state: &CloudState,
     network: &str,
     requested: Option<&[Value]>,
 ) -> Result<Vec<Value>, Reply> {
@@ -73,7 +73,7 @@ pub(crate) fn allocate(
     requested.iter().map(|fixed_ip| allocate_one(state, network, fixed_ip)).collect()
 }
 
-fn allocate_one(state: &State, network: &str, fixed_ip: &Value) -> Result<Value, Reply> {
+fn allocate_one(state: &CloudState, network: &str, fixed_ip: &Value) -> Result<Value, Reply> {
     let subnet_id = fixed_ip.get("subnet_id").and_then(Value::as_str);
     let requested = fixed_ip.get("ip_address").and_then(Value::as_str);
     let subnet = match (subnet_id, requested) {
@@ -104,7 +104,7 @@ fn allocate_one(state: &State, network: &str, fixed_ip: &Value) -> Result<Value,
 }
 
 /// Returns the subnet of the network that contains the address.
-fn containing<'a>(state: &'a State, network: &str, requested: &str) -> Result<&'a Object, Reply> {
+fn containing<'a>(state: &'a CloudState, network: &str, requested: &str) -> Result<&'a Object, Reply> {
     let inside = |subnet: &&Object| {
         let range = Network::parse(text(subnet, "cidr"));
         requested.parse().is_ok_and(|address| range.is_some_and(|range| range.contains(address)))
@@ -118,7 +118,7 @@ fn containing<'a>(state: &'a State, network: &str, requested: &str) -> Result<&'
 }
 
 /// Returns the address itself, if it belongs to the subnet and is free.
-fn fixed(state: &State, subnet: &Object, requested: &str) -> Result<IpAddr, Reply> {
+fn fixed(state: &CloudState, subnet: &Object, requested: &str) -> Result<IpAddr, Reply> {
     let range = Network::parse(text(subnet, "cidr"));
     let address: Option<IpAddr> = requested.parse().ok();
     let address = address.filter(|address| range.is_some_and(|range| range.contains(*address)));

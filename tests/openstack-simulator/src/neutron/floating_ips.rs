@@ -9,7 +9,7 @@ use super::{ResourceKind, allocate, bad_request, conflict, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, list, set, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 fn defaults() -> Value {
     json!({
@@ -19,7 +19,7 @@ fn defaults() -> Value {
 }
 
 /// `POST /floatingips`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let mut floating = draft(context, ResourceKind::FloatingIp, defaults(), &["floating_network_id"])?;
     let requested = text(&floating, "floating_ip_address").to_owned();
     if !requested.is_empty() && !context.caller.admin {
@@ -48,7 +48,7 @@ pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult 
 }
 
 /// `PUT /floatingips/{id}`: sets another port, no port, or another description.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let allowed = ["port_id", "fixed_ip_address", "description"];
     let changes = changes(state, context, ResourceKind::FloatingIp, id, &allowed)?;
     let mut floating = state.find(ResourceKind::FloatingIp, id).cloned().unwrap_or_default();
@@ -75,7 +75,7 @@ pub(super) fn disassociate(floating: &mut Object) {
 
 /// Associates the floating IP with the port, through the router between them.
 fn associate(
-    state: &State,
+    state: &CloudState,
     context: &Context<'_>,
     floating: &mut Object,
     port_id: &str,
@@ -123,7 +123,7 @@ fn fixed_address<'a>(port: &'a Object, requested: &str) -> Result<(&'a str, &'a 
 }
 
 /// Returns an error for a second floating IP of the same network on one address.
-fn check_free(state: &State, floating: &Object, port_id: &str, address: &str) -> Result<(), Reply> {
+fn check_free(state: &CloudState, floating: &Object, port_id: &str, address: &str) -> Result<(), Reply> {
     let network = text(floating, "floating_network_id");
     let id = text(floating, "id");
     let taken = state.table(ResourceKind::FloatingIp).any(|other| {

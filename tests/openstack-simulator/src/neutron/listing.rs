@@ -9,14 +9,14 @@ use super::{ResourceKind, bad_request};
 use crate::context::Context;
 use crate::http::{HandlerResult, Query, Reply};
 use crate::object::{Object, set, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Query parameters that are not filters.
 const LIST_OPTIONS: [&str; 7] =
     ["fields", "limit", "marker", "page_reverse", "sort_key", "sort_dir", "verbose"];
 
 /// `GET /{kind}`.
-pub(super) fn list(state: &State, context: &Context<'_>, kind: ResourceKind) -> HandlerResult {
+pub(super) fn list(state: &CloudState, context: &Context<'_>, kind: ResourceKind) -> HandlerResult {
     let query = &context.request.query;
     let limit = limit(query)?;
     let mut found: Vec<&Object> = state

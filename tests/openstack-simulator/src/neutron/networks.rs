@@ -8,7 +8,7 @@ use super::{ResourceKind, conflict, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, set, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Returns the defaults of a network.
 pub(crate) fn defaults() -> serde_json::Value {
@@ -29,7 +29,7 @@ fn check_policy(context: &Context<'_>, object: &Object, verb: &str) -> Result<()
 }
 
 /// `POST /networks`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let mut network = draft(context, ResourceKind::Network, defaults(), &[])?;
     check_policy(context, &network, "create")?;
     check_quota(state, ResourceKind::Network, text(&network, "project_id"))?;
@@ -51,7 +51,7 @@ pub(super) fn complete(network: &mut Object) {
 }
 
 /// `PUT /networks/{id}`.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let allowed = [
         "name",
         "description",
@@ -68,7 +68,7 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Hand
 }
 
 /// Deletes the network and its subnets, unless the network is in use.
-pub(super) fn delete(state: &mut State, id: &str) -> Result<(), Reply> {
+pub(super) fn delete(state: &mut CloudState, id: &str) -> Result<(), Reply> {
     let ports = state.table(ResourceKind::Port).filter(|port| text(port, "network_id") == id);
     let floating =
         state.table(ResourceKind::FloatingIp).filter(|floating| text(floating, "floating_network_id") == id);

@@ -9,7 +9,7 @@ use super::{ResourceKind, allocate, bad_request, conflict, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, list, object, set, text, touch};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Returns the defaults of a port.
 fn defaults() -> Value {
@@ -30,7 +30,7 @@ fn mac_address() -> String {
 }
 
 /// `POST /ports`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let mut port = draft(context, ResourceKind::Port, defaults(), &["network_id"])?;
     let network_id = text(&port, "network_id").to_owned();
     let network = find(state, context, ResourceKind::Network, &network_id)?;
@@ -50,7 +50,7 @@ pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult 
 }
 
 /// Adds the attributes that depend on other objects, and checks these objects.
-fn complete(state: &State, port: &mut Object, project: &str) -> Result<(), Reply> {
+fn complete(state: &CloudState, port: &mut Object, project: &str) -> Result<(), Reply> {
     if text(port, "mac_address").is_empty() {
         set(port, "mac_address", mac_address());
     }
@@ -82,7 +82,7 @@ fn complete(state: &State, port: &mut Object, project: &str) -> Result<(), Reply
     Ok(())
 }
 
-fn check_groups(state: &State, groups: &[Value], project: &str) -> Result<(), Reply> {
+fn check_groups(state: &CloudState, groups: &[Value], project: &str) -> Result<(), Reply> {
     for group in groups {
         let id = group.as_str().unwrap_or_default();
         if uuid::Uuid::parse_str(id).is_err() {
@@ -109,7 +109,7 @@ fn with_mac(pairs: &[Value], mac: &str) -> Vec<Value> {
 }
 
 /// `PUT /ports/{id}`.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let allowed = [
         "name",
         "description",
@@ -141,7 +141,7 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Hand
 }
 
 /// Returns the addresses of a port after a change: it keeps those that it already has.
-fn reallocate(state: &State, port: &Object, requested: &[Value]) -> Result<Vec<Value>, Reply> {
+fn reallocate(state: &CloudState, port: &Object, requested: &[Value]) -> Result<Vec<Value>, Reply> {
     let held = list(port, "fixed_ips");
     let mut fixed_ips = Vec::new();
     for fixed_ip in requested {
@@ -165,7 +165,7 @@ fn reallocate(state: &State, port: &Object, requested: &[Value]) -> Result<Vec<V
 }
 
 /// Deletes the port, unless it belongs to a router.
-pub(super) fn delete(state: &mut State, id: &str, context: &Context<'_>) -> Result<(), Reply> {
+pub(super) fn delete(state: &mut CloudState, id: &str, context: &Context<'_>) -> Result<(), Reply> {
     let owner = state.find(ResourceKind::Port, id).map(|port| text(port, "device_owner")).unwrap_or_default();
     if owner.starts_with("network:router") {
         let words =
@@ -177,7 +177,7 @@ pub(super) fn delete(state: &mut State, id: &str, context: &Context<'_>) -> Resu
 }
 
 /// Removes the port, and disassociates its floating IPs.
-pub(crate) fn discard(state: &mut State, id: &str, now: Timestamp) {
+pub(crate) fn discard(state: &mut CloudState, id: &str, now: Timestamp) {
     state.remove(ResourceKind::Port, id);
     let Some(floating) = state.network.get_mut(&ResourceKind::FloatingIp) else { return };
     for floating in floating.values_mut().filter(|floating| text(floating, "port_id") == id) {
@@ -188,7 +188,7 @@ pub(crate) fn discard(state: &mut State, id: &str, now: Timestamp) {
 
 /// Creates a port for a service: for a router's interface, or for a server without a port.
 pub(crate) fn make(
-    state: &mut State,
+    state: &mut CloudState,
     context: &Context<'_>,
     network: &str,
     project: &str,
@@ -208,7 +208,7 @@ pub(crate) fn make(
 }
 
 /// Binds the port to a server.
-pub(crate) fn bind(state: &mut State, id: &str, server: &str, zone: &str, now: Timestamp) {
+pub(crate) fn bind(state: &mut CloudState, id: &str, server: &str, zone: &str, now: Timestamp) {
     if let Some(port) = state.find_mut(ResourceKind::Port, id) {
         set(port, "device_id", server);
         set(port, "device_owner", format!("compute:{zone}"));

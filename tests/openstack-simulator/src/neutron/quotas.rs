@@ -7,9 +7,9 @@ use super::{ResourceKind, no_such_page, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, text};
-use crate::state::State;
+use crate::state::CloudState;
 
-fn view(state: &State, project: &str, detail: bool) -> Object {
+fn view(state: &CloudState, project: &str, detail: bool) -> Object {
     let mut view = Object::new();
     for kind in ResourceKind::ALL {
         let limit = state.quota(project, kind.singular());
@@ -25,7 +25,7 @@ fn view(state: &State, project: &str, detail: bool) -> Object {
 }
 
 /// Handles everything under `/quotas`.
-pub(super) fn handle(state: &mut State, context: &Context<'_>, path: &[&str]) -> HandlerResult {
+pub(super) fn handle(state: &mut CloudState, context: &Context<'_>, path: &[&str]) -> HandlerResult {
     let caller = &context.caller;
     match (&context.request.method, path) {
         (&Method::GET, []) => Ok(Reply::ok(&json!({"quotas": []}))),

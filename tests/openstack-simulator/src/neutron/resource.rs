@@ -7,7 +7,7 @@ use super::{ResourceKind, bad_request, refusal};
 use crate::context::{Caller, Context};
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, new_id, object, seconds, set, text, texts, touch};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Attributes that only the service sets; a body with one of them gets another error message than a body with
 /// an unknown attribute.
@@ -27,7 +27,7 @@ const READ_ONLY: [&str; 12] = [
 ];
 
 /// Returns true if the caller may see the object.
-pub(super) fn is_visible(state: &State, caller: &Caller, kind: ResourceKind, object: &Object) -> bool {
+pub(super) fn is_visible(state: &CloudState, caller: &Caller, kind: ResourceKind, object: &Object) -> bool {
     if caller.owns(text(object, "project_id")) {
         return true;
     }
@@ -47,7 +47,7 @@ pub(super) fn is_visible(state: &State, caller: &Caller, kind: ResourceKind, obj
 
 /// Returns the object, if the caller may see it.
 pub(super) fn find<'a>(
-    state: &'a State,
+    state: &'a CloudState,
     context: &Context<'_>,
     kind: ResourceKind,
     id: &str,
@@ -58,7 +58,7 @@ pub(super) fn find<'a>(
 
 /// Returns the object, if the caller may change it.
 pub(super) fn find_own<'a>(
-    state: &'a State,
+    state: &'a CloudState,
     context: &Context<'_>,
     kind: ResourceKind,
     id: &str,
@@ -73,7 +73,7 @@ pub(super) fn find_own<'a>(
 }
 
 /// Returns the object in the form in which it is served: some parts are stored elsewhere.
-pub(super) fn view(state: &State, kind: ResourceKind, object: &Object) -> Object {
+pub(super) fn view(state: &CloudState, kind: ResourceKind, object: &Object) -> Object {
     let mut view = object.clone();
     let id = text(object, "id");
     match kind {
@@ -117,14 +117,14 @@ pub(super) fn with_fields(mut view: Object, fields: &[&str]) -> Object {
 }
 
 /// `GET /{kind}/{id}`.
-pub(super) fn get(state: &State, context: &Context<'_>, kind: ResourceKind, id: &str) -> HandlerResult {
+pub(super) fn get(state: &CloudState, context: &Context<'_>, kind: ResourceKind, id: &str) -> HandlerResult {
     let found = find(state, context, kind, id)?;
     let fields: Vec<&str> = context.request.query.all("fields").collect();
     Ok(Reply::ok(&json!({kind.singular(): with_fields(view(state, kind, found), &fields)})))
 }
 
 /// Returns a reply with the object `id`.
-pub(super) fn reply(state: &State, kind: ResourceKind, id: &str, status: StatusCode) -> HandlerResult {
+pub(super) fn reply(state: &CloudState, kind: ResourceKind, id: &str, status: StatusCode) -> HandlerResult {
     let found = state.find(kind, id).ok_or_else(|| kind.missing(id))?;
     Ok(Reply::json(status, &json!({kind.singular(): view(state, kind, found)})))
 }
@@ -183,7 +183,7 @@ pub(super) fn stamp(draft: &mut Object, project: &str, now: jiff::Timestamp) {
 
 /// Returns the changes in the body, if all of them are in `allowed` and the caller may make them.
 pub(super) fn changes(
-    state: &State,
+    state: &CloudState,
     context: &Context<'_>,
     kind: ResourceKind,
     id: &str,
@@ -206,7 +206,7 @@ pub(super) fn changes(
 
 /// Applies the changes, and returns a reply with the object.
 pub(super) fn apply(
-    state: &mut State,
+    state: &mut CloudState,
     context: &Context<'_>,
     kind: ResourceKind,
     id: &str,
@@ -220,7 +220,7 @@ pub(super) fn apply(
 }
 
 /// Returns an error if another object would exceed the project's quota.
-pub(super) fn check_quota(state: &State, kind: ResourceKind, project: &str) -> Result<(), Reply> {
+pub(super) fn check_quota(state: &CloudState, kind: ResourceKind, project: &str) -> Result<(), Reply> {
     let limit = state.quota(project, kind.singular());
     let Ok(limit) = usize::try_from(limit) else { return Ok(()) };
     let held = state.table(kind).filter(|object| text(object, "project_id") == project).count();

@@ -9,13 +9,13 @@ use super::{ResourceKind, bad_request, conflict, ports, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{list, set, text, touch};
-use crate::state::State;
+use crate::state::CloudState;
 
 fn refused(words: &str) -> Reply {
     bad_request("BadRequest", &format!("Bad router request: {words}"))
 }
 
-fn summary(state: &State, router: &str, port: &crate::object::Object) -> Value {
+fn summary(state: &CloudState, router: &str, port: &crate::object::Object) -> Value {
     let subnets: Vec<&str> =
         list(port, "fixed_ips").iter().filter_map(|fixed| fixed.get("subnet_id")?.as_str()).collect();
     let project =
@@ -27,7 +27,7 @@ fn summary(state: &State, router: &str, port: &crate::object::Object) -> Value {
 }
 
 /// `PUT /routers/{id}/add_router_interface`: by subnet, or with an existing port.
-pub(super) fn add(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn add(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let project =
         text(find_own(state, context, ResourceKind::Router, id, "update")?, "project_id").to_owned();
     let body = context.whole_body();
@@ -43,7 +43,7 @@ pub(super) fn add(state: &mut State, context: &Context<'_>, id: &str) -> Handler
 }
 
 fn add_subnet(
-    state: &mut State,
+    state: &mut CloudState,
     context: &Context<'_>,
     id: &str,
     subnet_id: &str,
@@ -65,7 +65,7 @@ fn add_subnet(
     ports::make(state, context, &network, project, attributes)
 }
 
-fn add_port(state: &mut State, context: &Context<'_>, id: &str, port_id: &str) -> Result<String, Reply> {
+fn add_port(state: &mut CloudState, context: &Context<'_>, id: &str, port_id: &str) -> Result<String, Reply> {
     let port = find(state, context, ResourceKind::Port, port_id)?;
     let device = text(port, "device_id");
     if !device.is_empty() {
@@ -84,7 +84,7 @@ fn add_port(state: &mut State, context: &Context<'_>, id: &str, port_id: &str) -
 }
 
 /// `PUT /routers/{id}/remove_router_interface`: by subnet or by port.
-pub(super) fn remove(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn remove(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     find_own(state, context, ResourceKind::Router, id, "update")?;
     let body = context.whole_body();
     let (subnet, port) = (text(&body, "subnet_id"), text(&body, "port_id"));
@@ -111,7 +111,7 @@ pub(super) fn remove(state: &mut State, context: &Context<'_>, id: &str) -> Hand
 }
 
 /// Returns an error if ports have floating IPs through this interface.
-fn check_floating(state: &State, id: &str, summary: &Value) -> Result<(), Reply> {
+fn check_floating(state: &CloudState, id: &str, summary: &Value) -> Result<(), Reply> {
     let subnet = summary.get("subnet_id").and_then(Value::as_str).unwrap_or_default();
     let needs = state
         .table(ResourceKind::FloatingIp)

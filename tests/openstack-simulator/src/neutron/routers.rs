@@ -8,7 +8,7 @@ use super::{ResourceKind, allocate, bad_request, conflict};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, list, set, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Returns the defaults of a router.
 fn defaults() -> Value {
@@ -19,7 +19,7 @@ fn defaults() -> Value {
 }
 
 /// `POST /routers`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let mut router = draft(context, ResourceKind::Router, defaults(), &[])?;
     check_quota(state, ResourceKind::Router, text(&router, "project_id"))?;
     let gateway = gateway(state, context, router.get("external_gateway_info"))?;
@@ -34,7 +34,7 @@ pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult 
 }
 
 /// Returns the gateway that the body requests, with an address of the external network.
-fn gateway(state: &State, context: &Context<'_>, requested: Option<&Value>) -> Result<Value, Reply> {
+fn gateway(state: &CloudState, context: &Context<'_>, requested: Option<&Value>) -> Result<Value, Reply> {
     let Some(requested) = requested.and_then(Value::as_object).filter(|requested| !requested.is_empty())
     else {
         return Ok(Value::Null);
@@ -59,7 +59,7 @@ pub(super) fn external_network(router: &Object) -> &str {
 }
 
 /// `PUT /routers/{id}`.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let allowed = ["name", "description", "admin_state_up", "external_gateway_info", "routes"];
     let mut changes = changes(state, context, ResourceKind::Router, id, &allowed)?;
     let router = state.find(ResourceKind::Router, id).ok_or_else(|| ResourceKind::Router.missing(id))?;
@@ -79,7 +79,7 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Hand
 }
 
 /// Returns an error if floating IPs need the gateway that is removed.
-fn check_floating(state: &State, id: &str, network: &str) -> Result<(), Reply> {
+fn check_floating(state: &CloudState, id: &str, network: &str) -> Result<(), Reply> {
     if !state.table(ResourceKind::FloatingIp).any(|floating| text(floating, "router_id") == id) {
         return Ok(());
     }
@@ -91,14 +91,14 @@ fn check_floating(state: &State, id: &str, network: &str) -> Result<(), Reply> {
 }
 
 /// Returns the interface ports of the router.
-pub(super) fn interfaces<'a>(state: &'a State, id: &'a str) -> impl Iterator<Item = &'a Object> {
+pub(super) fn interfaces<'a>(state: &'a CloudState, id: &'a str) -> impl Iterator<Item = &'a Object> {
     state.table(ResourceKind::Port).filter(move |port| {
         text(port, "device_id") == id && text(port, "device_owner") == "network:router_interface"
     })
 }
 
 /// Returns the interface port of the router in the subnet.
-pub(super) fn interface_in<'a>(state: &'a State, id: &'a str, subnet: &str) -> Option<&'a Object> {
+pub(super) fn interface_in<'a>(state: &'a CloudState, id: &'a str, subnet: &str) -> Option<&'a Object> {
     interfaces(state, id).find(|port| {
         let mut fixed = list(port, "fixed_ips").iter();
         fixed.any(|fixed| fixed.get("subnet_id").and_then(Value::as_str) == Some(subnet))
@@ -106,7 +106,7 @@ pub(super) fn interface_in<'a>(state: &'a State, id: &'a str, subnet: &str) -> O
 }
 
 /// Deletes the router, unless it has interfaces.
-pub(super) fn delete(state: &mut State, id: &str) -> Result<(), Reply> {
+pub(super) fn delete(state: &mut CloudState, id: &str) -> Result<(), Reply> {
     let held: Vec<&str> = interfaces(state, id).map(|port| text(port, "id")).collect();
     if !held.is_empty() {
         let words = format!("Router {id} has ports still attached: {}", held.join(", "));

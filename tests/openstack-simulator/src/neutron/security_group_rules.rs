@@ -10,7 +10,7 @@ use crate::address::Network;
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, object, set, text, touch};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Returns the defaults of a rule.
 fn defaults() -> Value {
@@ -33,7 +33,7 @@ const IDENTITY: [&str; 8] = [
 ];
 
 /// `POST /security-group-rules`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let required = ["security_group_id", "direction"];
     let mut rule = draft(context, ResourceKind::SecurityGroupRule, defaults(), &required)?;
     check_words(&mut rule)?;
@@ -62,7 +62,7 @@ pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult 
 }
 
 /// Inserts a rule that needs no checks.
-pub(super) fn insert(state: &mut State, attributes: Object, project: &str, now: Timestamp) {
+pub(super) fn insert(state: &mut CloudState, attributes: Object, project: &str, now: Timestamp) {
     let mut rule = object(defaults());
     rule.extend(attributes);
     set(&mut rule, "normalized_cidr", Value::Null);

@@ -9,14 +9,14 @@ use super::{ResourceKind, conflict, security_group_rules};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, list, object, set, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 fn defaults() -> Value {
     json!({"name": "", "description": "", "stateful": true, "shared": false})
 }
 
 /// Returns the project's group called `default`.
-pub(crate) fn default_of<'a>(state: &'a State, project: &str) -> Option<&'a str> {
+pub(crate) fn default_of<'a>(state: &'a CloudState, project: &str) -> Option<&'a str> {
     let mut groups = state.table(ResourceKind::SecurityGroup);
     let group =
         groups.find(|group| text(group, "project_id") == project && text(group, "name") == "default")?;
@@ -24,7 +24,7 @@ pub(crate) fn default_of<'a>(state: &'a State, project: &str) -> Option<&'a str>
 }
 
 /// `POST /security-groups`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let group = draft(context, ResourceKind::SecurityGroup, defaults(), &[])?;
     let project = text(&group, "project_id").to_owned();
     if text(&group, "name") == "default" {
@@ -36,7 +36,7 @@ pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult 
 }
 
 /// Inserts the group, with the initial rules of every group: all egress traffic is allowed.
-fn insert(state: &mut State, mut group: Object, now: Timestamp) -> String {
+fn insert(state: &mut CloudState, mut group: Object, now: Timestamp) -> String {
     set(&mut group, "revision_number", 1);
     let id = text(&group, "id").to_owned();
     let project = text(&group, "project_id").to_owned();
@@ -49,7 +49,7 @@ fn insert(state: &mut State, mut group: Object, now: Timestamp) -> String {
 }
 
 /// Creates the default group of a project: its members may reach each other.
-pub(crate) fn make_default(state: &mut State, project: &str, now: Timestamp) -> String {
+pub(crate) fn make_default(state: &mut CloudState, project: &str, now: Timestamp) -> String {
     let mut group = object(defaults());
     set(&mut group, "name", "default");
     set(&mut group, "description", "Default security group");
@@ -65,14 +65,14 @@ pub(crate) fn make_default(state: &mut State, project: &str, now: Timestamp) -> 
 }
 
 /// `PUT /security-groups/{id}`.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let changes =
         changes(state, context, ResourceKind::SecurityGroup, id, &["name", "description", "stateful"])?;
     apply(state, context, ResourceKind::SecurityGroup, id, changes)
 }
 
 /// Deletes the group, its rules and the rules of other groups that refer to it, unless a port uses it.
-pub(super) fn delete(state: &mut State, id: &str, context: &Context<'_>) -> Result<(), Reply> {
+pub(super) fn delete(state: &mut CloudState, id: &str, context: &Context<'_>) -> Result<(), Reply> {
     let has = |port: &Object| list(port, "security_groups").iter().any(|group| group.as_str() == Some(id));
     if state.table(ResourceKind::Port).any(has) {
         return Err(conflict("SecurityGroupInUse", &format!("Security Group {id} in use.")));

@@ -11,7 +11,7 @@ use crate::address::Network;
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, list, set, text, touch};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Returns the defaults of a subnet.
 fn defaults() -> Value {
@@ -27,7 +27,7 @@ fn invalid(words: &str) -> Reply {
 }
 
 /// `POST /subnets`.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let mut subnet = draft(context, ResourceKind::Subnet, defaults(), &["network_id", "ip_version"])?;
     let network = text(&subnet, "network_id").to_owned();
     find_own(state, context, ResourceKind::Network, &network, "create_subnet_on")
@@ -43,7 +43,7 @@ pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult 
     reply(state, ResourceKind::Subnet, &id, StatusCode::CREATED)
 }
 
-fn check_range(state: &State, subnet: &Object, network: &str) -> Result<Network, Reply> {
+fn check_range(state: &CloudState, subnet: &Object, network: &str) -> Result<Network, Reply> {
     let cidr = text(subnet, "cidr");
     let range = Network::parse(cidr).ok_or_else(|| invalid(&format!("{cidr} is not in a CIDR format.")))?;
     let version = if range.is_v4() { 4 } else { 6 };
@@ -120,7 +120,7 @@ fn check_pools(subnet: &Object, range: &Network) -> Result<(), Reply> {
 }
 
 /// `PUT /subnets/{id}`.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let allowed = [
         "name",
         "description",
@@ -136,7 +136,7 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Hand
 }
 
 /// Deletes the subnet, unless a port has an address of it.
-pub(super) fn delete(state: &mut State, id: &str, context: &Context<'_>) -> Result<(), Reply> {
+pub(super) fn delete(state: &mut CloudState, id: &str, context: &Context<'_>) -> Result<(), Reply> {
     let mut addresses = state.table(ResourceKind::Port).flat_map(|port| list(port, "fixed_ips"));
     let in_use = addresses.any(|fixed| fixed.get("subnet_id").and_then(Value::as_str) == Some(id));
     drop(addresses);

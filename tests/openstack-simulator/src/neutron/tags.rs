@@ -8,11 +8,11 @@ use super::{ResourceKind, bad_request, no_such_page, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{set, texts, touch};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Handles everything under `/{kind}/{id}/tags`.
 pub(super) fn handle(
-    state: &mut State,
+    state: &mut CloudState,
     context: &Context<'_>,
     kind: ResourceKind,
     id: &str,

@@ -3,19 +3,19 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::model::{Server, Task, VmState};
+use super::model::{Server, ServerTask, VmState};
 use super::servers::{begin, find, find_mut};
 use super::{bad_request, conflict, refusal, view};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, object, set, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// The last lines that the fake driver's guests print.
 const CONSOLE: &str = "FAKE CONSOLE OUTPUT\nANOTHER\nLAST LINE";
 
 /// Executes the action.
-pub(super) fn handle(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn handle(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     find(state, context, id)?;
     let body = context.whole_body();
     let Some((name, details)) = body.into_iter().next() else {
@@ -24,8 +24,8 @@ pub(super) fn handle(state: &mut State, context: &Context<'_>, id: &str) -> Hand
     match name.as_str() {
         "reboot" => reboot(state, context, id, &object(details)),
         "rebuild" => rebuild(state, context, id, &object(details)),
-        "os-start" => power(state, context, id, Task::PowerOn),
-        "os-stop" => power(state, context, id, Task::PowerOff),
+        "os-start" => power(state, context, id, ServerTask::PowerOn),
+        "os-stop" => power(state, context, id, ServerTask::PowerOff),
         "os-resetState" => reset(state, context, id, &object(details)),
         "os-getConsoleOutput" => console(state, context, id, &object(details)),
         _ => Err(bad_request(&format!("There is no such action: {name}"))),
@@ -38,7 +38,7 @@ fn check(
     context: &Context<'_>,
     action: &str,
     states: &[VmState],
-    tasks: &[Task],
+    tasks: &[ServerTask],
 ) -> Result<(), Reply> {
     let blocked = |what: &str, value: &str| {
         conflict(&format!("Cannot '{action}' instance {} while it is in {what} {value}", server.id))
@@ -60,11 +60,11 @@ fn check_launched(server: &Server, action: &str) -> Result<(), Reply> {
     }
 }
 
-fn reboot(state: &mut State, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
+fn reboot(state: &mut CloudState, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
     let kind = text(details, "type");
     let task = match kind {
-        "SOFT" | "Soft" | "soft" => Task::Reboot,
-        "HARD" | "Hard" | "hard" => Task::HardReboot,
+        "SOFT" | "Soft" | "soft" => ServerTask::Reboot,
+        "HARD" | "Hard" | "hard" => ServerTask::HardReboot,
         _ => {
             return Err(bad_request(&format!(
                 "Invalid input for field/attribute type. Value: {kind}. '{kind}' is not one of \
@@ -73,11 +73,11 @@ fn reboot(state: &mut State, context: &Context<'_>, id: &str, details: &Object) 
         }
     };
     let server = find_mut(state, context, id)?;
-    if task == Task::Reboot {
+    if task == ServerTask::Reboot {
         check(server, context, "reboot", &[VmState::Active], &[])?;
     } else {
         let states = [VmState::Active, VmState::Stopped, VmState::Error];
-        check(server, context, "reboot", &states, &[Task::Reboot, Task::HardReboot])?;
+        check(server, context, "reboot", &states, &[ServerTask::Reboot, ServerTask::HardReboot])?;
     }
     check_launched(server, "reboot")?;
     begin(server, context, task, context.options.reboot_time);
@@ -85,13 +85,13 @@ fn reboot(state: &mut State, context: &Context<'_>, id: &str, details: &Object) 
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
-fn power(state: &mut State, context: &Context<'_>, id: &str, task: Task) -> HandlerResult {
+fn power(state: &mut CloudState, context: &Context<'_>, id: &str, task: ServerTask) -> HandlerResult {
     let server = find_mut(state, context, id)?;
     if server.host.is_none() {
         return Err(conflict(&format!("Instance {id} is not ready")));
     }
     let states: &[VmState] = match task {
-        Task::PowerOff => &[VmState::Active, VmState::Error],
+        ServerTask::PowerOff => &[VmState::Active, VmState::Error],
         _ => &[VmState::Stopped],
     };
     check(server, context, task.action(), states, &[])?;
@@ -101,7 +101,7 @@ fn power(state: &mut State, context: &Context<'_>, id: &str, task: Task) -> Hand
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
-fn rebuild(state: &mut State, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
+fn rebuild(state: &mut CloudState, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
     let image = text(details, "imageRef").to_owned();
     if uuid::Uuid::parse_str(&image).is_err() {
         let message =
@@ -120,7 +120,7 @@ fn rebuild(state: &mut State, context: &Context<'_>, id: &str, details: &Object)
         return Err(bad_request("Unable to rebuild with a different image for a volume-backed server."));
     }
     change(server, details, &image, context.microversion);
-    begin(server, context, Task::Rebuild, context.options.rebuild_time);
+    begin(server, context, ServerTask::Rebuild, context.options.rebuild_time);
     state.expect(context.after(context.options.rebuild_time));
     let server = find(state, context, id)?;
     let mut view = view::full(state, server, context);
@@ -153,7 +153,7 @@ fn change(server: &mut Server, details: &Object, image: &str, microversion: u32)
 }
 
 /// Sets the state that an admin requests, even during a task.
-fn reset(state: &mut State, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
+fn reset(state: &mut CloudState, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
     if !context.caller.admin {
         let message = "Policy doesn't allow os_compute_api:os-admin-actions:reset_state to be performed.";
         return Err(refusal(StatusCode::FORBIDDEN, message));
@@ -176,7 +176,7 @@ fn reset(state: &mut State, context: &Context<'_>, id: &str, details: &Object) -
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
-fn console(state: &State, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
+fn console(state: &CloudState, context: &Context<'_>, id: &str, details: &Object) -> HandlerResult {
     let server = find(state, context, id)?;
     if server.host.is_none() || server.launched.is_none() {
         return Err(conflict(&format!("Instance {id} is not ready")));

@@ -7,10 +7,10 @@ use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::neutron::ResourceKind;
 use crate::object::{Object, set, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// `GET /servers/{id}/os-interface`.
-pub(super) fn interfaces(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn interfaces(state: &CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     find(state, context, id)?;
     let ports = state.table(ResourceKind::Port).filter(|port| text(port, "device_id") == id);
     let views: Vec<Object> = ports
@@ -31,7 +31,7 @@ pub(super) fn interfaces(state: &State, context: &Context<'_>, id: &str) -> Hand
 }
 
 /// `GET /servers/{id}/os-volume_attachments`.
-pub(super) fn volumes(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn volumes(state: &CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let server = find(state, context, id)?;
     let views: Vec<Object> = server
         .attachments

@@ -6,13 +6,13 @@ use http::{HeaderName, StatusCode};
 use serde_json::{Value, json};
 
 use super::labels::check_tags;
-use super::model::{Flavor, Pending, Server, Task, VmState};
+use super::model::{Flavor, Pending, Server, ServerTask, VmState};
 use super::{bad_request, placement, quotas, servers, view};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::neutron::ResourceKind;
 use crate::object::{Object, list, new_id, text, texts};
-use crate::state::State;
+use crate::state::CloudState;
 
 mod disks;
 mod networks;
@@ -56,7 +56,7 @@ fn check_schema(context: &Context<'_>, body: &Object) -> Result<(), Reply> {
     check_tags(&texts(body, "tags"))
 }
 
-fn flavor(state: &State, body: &Object) -> Result<Flavor, Reply> {
+fn flavor(state: &CloudState, body: &Object) -> Result<Flavor, Reply> {
     let requested = match body.get("flavorRef") {
         Some(Value::Number(number)) => number.to_string(),
         _ => text(body, "flavorRef").to_owned(),
@@ -67,7 +67,7 @@ fn flavor(state: &State, body: &Object) -> Result<Flavor, Reply> {
     found.cloned().ok_or_else(|| bad_request(&format!("Flavor {id} could not be found.")))
 }
 
-fn key_name(state: &State, context: &Context<'_>, body: &Object) -> Result<Option<String>, Reply> {
+fn key_name(state: &CloudState, context: &Context<'_>, body: &Object) -> Result<Option<String>, Reply> {
     let Some(name) = body.get("key_name").and_then(Value::as_str) else { return Ok(None) };
     let user = &context.caller.user_id;
     let known = state.key_pairs.iter().any(|pair| pair.name == name && pair.user_id == *user);
@@ -83,7 +83,7 @@ fn zone(body: &Object) -> Result<Option<String>, Reply> {
     }
 }
 
-fn group(state: &State, context: &Context<'_>) -> Result<Option<String>, Reply> {
+fn group(state: &CloudState, context: &Context<'_>) -> Result<Option<String>, Reply> {
     let body = context.whole_body();
     let hints = body.get("os:scheduler_hints").or_else(|| body.get("OS-SCH-HNT:scheduler_hints"));
     let group = hints.and_then(|hints| hints.get("group")?.as_str());
@@ -104,7 +104,7 @@ fn group(state: &State, context: &Context<'_>) -> Result<Option<String>, Reply> 
 
 /// Returns the names of the security groups in the body, with the ids for its ports.
 fn security_groups(
-    state: &State,
+    state: &CloudState,
     context: &Context<'_>,
     body: &Object,
 ) -> Result<Vec<(String, String)>, Reply> {
@@ -129,7 +129,7 @@ fn security_groups(
 }
 
 /// Creates a server. All checks run before any change.
-pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let body = context.body("server").ok_or_else(|| {
         bad_request("Invalid input for field/attribute None. Value: {}. 'server' is a required property")
     })?;
@@ -144,7 +144,7 @@ pub(super) fn create(state: &mut State, context: &Context<'_>) -> HandlerResult 
     server.security_groups = groups.iter().map(|(name, _)| name.clone()).collect();
     let place = placement::place(state, server.flavor.ram, zone.as_deref(), server.group.as_deref());
     quotas::check(state, &context.caller.project_id, &server.flavor, 1)?;
-    servers::begin(&mut server, context, Task::Build, context.options.build_time);
+    servers::begin(&mut server, context, ServerTask::Build, context.options.build_time);
     server.zone = zone.unwrap_or_default();
     match place {
         Ok((host, zone)) => {
@@ -182,7 +182,7 @@ fn abort(server: &mut Server) {
 fn doom(server: &mut Server, context: &Context<'_>, message: &str) {
     let failure = Some(message.to_owned());
     let until = context.after(context.options.build_time / 2);
-    server.pending = Some(Pending { task: Task::Build, began: context.now, until, failure });
+    server.pending = Some(Pending { task: ServerTask::Build, began: context.now, until, failure });
 }
 
 /// Returns the metadata in the body.
@@ -206,7 +206,12 @@ fn config_drive(body: &Object) -> bool {
         || drive.and_then(Value::as_str).is_some_and(|word| word.eq_ignore_ascii_case("true"))
 }
 
-fn draft(state: &mut State, context: &Context<'_>, body: &Object, flavor: Flavor) -> Result<Server, Reply> {
+fn draft(
+    state: &mut CloudState,
+    context: &Context<'_>,
+    body: &Object,
+    flavor: Flavor,
+) -> Result<Server, Reply> {
     let text_of = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
     let name = text(body, "name").to_owned();
     state.sequence += 1;

@@ -6,7 +6,7 @@ use super::model::Flavor;
 use super::{bad_request, not_found};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
-use crate::state::State;
+use crate::state::CloudState;
 
 fn links(context: &Context<'_>, id: &str) -> Value {
     let base = &context.request.base_url;
@@ -44,7 +44,7 @@ fn view(flavor: &Flavor, context: &Context<'_>, detail: bool) -> Value {
 }
 
 /// `GET /flavors` and `GET /flavors/detail`.
-pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> HandlerResult {
+pub(super) fn list(state: &CloudState, context: &Context<'_>, detail: bool) -> HandlerResult {
     let query = &context.request.query;
     let start = match query.get("marker") {
         None => 0,
@@ -62,19 +62,19 @@ pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> Handle
     Ok(Reply::ok(&json!({"flavors": views})))
 }
 
-fn find<'a>(state: &'a State, id: &str) -> Result<&'a Flavor, Reply> {
+fn find<'a>(state: &'a CloudState, id: &str) -> Result<&'a Flavor, Reply> {
     let flavor = state.flavors.iter().find(|flavor| flavor.id == id);
     flavor.ok_or_else(|| not_found(&format!("Flavor {id} could not be found.")))
 }
 
 /// `GET /flavors/{id}/os-extra_specs`: no flavor has extra specs.
-pub(super) fn extra_specs(state: &State, id: &str) -> HandlerResult {
+pub(super) fn extra_specs(state: &CloudState, id: &str) -> HandlerResult {
     find(state, id)?;
     Ok(Reply::ok(&json!({"extra_specs": {}})))
 }
 
 /// `GET /flavors/{id}`.
-pub(super) fn get(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn get(state: &CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let flavor = find(state, id)?;
     Ok(Reply::ok(&json!({"flavor": view(flavor, context, true)})))
 }

@@ -8,12 +8,12 @@ use super::{bad_request, no_such_page, not_found, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{new_id, text, texts};
-use crate::state::State;
+use crate::state::CloudState;
 
 const POLICIES: [&str; 4] = ["anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"];
 
 /// Handles everything under `/os-server-groups`.
-pub(super) fn handle(state: &mut State, context: &Context<'_>, path: &[&str]) -> HandlerResult {
+pub(super) fn handle(state: &mut CloudState, context: &Context<'_>, path: &[&str]) -> HandlerResult {
     match (&context.request.method, path) {
         (&Method::GET, []) => Ok(list(state, context)),
         (&Method::POST, []) => create(state, context),
@@ -30,13 +30,13 @@ pub(super) fn handle(state: &mut State, context: &Context<'_>, path: &[&str]) ->
     }
 }
 
-fn find<'a>(state: &'a State, context: &Context<'_>, id: &str) -> Result<&'a ServerGroup, Reply> {
+fn find<'a>(state: &'a CloudState, context: &Context<'_>, id: &str) -> Result<&'a ServerGroup, Reply> {
     let visible = |group: &&ServerGroup| group.id == id && context.caller.owns(&group.project_id);
     let group = state.server_groups.iter().find(visible);
     group.ok_or_else(|| not_found(&format!("Instance group {id} could not be found.")))
 }
 
-fn view(state: &State, group: &ServerGroup, context: &Context<'_>) -> Value {
+fn view(state: &CloudState, group: &ServerGroup, context: &Context<'_>) -> Value {
     let members = state.servers.values().filter(|server| server.exists());
     let members: Vec<&str> = members
         .filter(|server| server.group.as_deref() == Some(&group.id))
@@ -58,7 +58,7 @@ fn view(state: &State, group: &ServerGroup, context: &Context<'_>) -> Value {
     view
 }
 
-fn list(state: &State, context: &Context<'_>) -> Reply {
+fn list(state: &CloudState, context: &Context<'_>) -> Reply {
     let query = &context.request.query;
     let number = |key: &str| query.get(key).and_then(|value| value.parse::<usize>().ok());
     let own = state.server_groups.iter().filter(|group| group.project_id == context.caller.project_id);
@@ -67,7 +67,7 @@ fn list(state: &State, context: &Context<'_>) -> Reply {
     Reply::ok(&json!({"server_groups": views}))
 }
 
-fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let body = context.body("server_group");
     let body = body.ok_or_else(|| bad_request("Invalid input for field/attribute server_group."))?;
     let policy = if context.microversion >= 64 {

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::model::{Action, Server};
+use super::model::{InstanceAction, Server};
 use super::{bad_request, not_found, servers, view};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, microseconds, set};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Returns the server, even if it is deleted: since 2.21 the history outlives the server.
-fn find<'a>(state: &'a State, context: &Context<'_>, id: &str) -> Result<&'a Server, Reply> {
+fn find<'a>(state: &'a CloudState, context: &Context<'_>, id: &str) -> Result<&'a Server, Reply> {
     let remembered = state.servers.get(id).filter(|server| context.caller.owns(&server.project_id));
     match remembered.filter(|_| context.microversion >= 21) {
         Some(server) => Ok(server),
@@ -18,7 +18,7 @@ fn find<'a>(state: &'a State, context: &Context<'_>, id: &str) -> Result<&'a Ser
     }
 }
 
-fn brief(server: &Server, action: &Action, context: &Context<'_>) -> Object {
+fn brief(server: &Server, action: &InstanceAction, context: &Context<'_>) -> Object {
     let mut view = Object::new();
     set(&mut view, "action", action.name.as_str());
     set(&mut view, "instance_uuid", server.id.as_str());
@@ -34,10 +34,10 @@ fn brief(server: &Server, action: &Action, context: &Context<'_>) -> Object {
 }
 
 /// `GET /servers/{id}/os-instance-actions`.
-pub(super) fn list(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn list(state: &CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let server = find(state, context, id)?;
     let query = &context.request.query;
-    let mut actions: Vec<&Action> = server.actions.iter().rev().collect();
+    let mut actions: Vec<&InstanceAction> = server.actions.iter().rev().collect();
     if context.microversion >= 58 {
         let since = query.get("changes-since").and_then(|time| time.parse::<jiff::Timestamp>().ok());
         actions.retain(|action| since.is_none_or(|since| action.finished.unwrap_or(action.started) >= since));
@@ -54,7 +54,7 @@ pub(super) fn list(state: &State, context: &Context<'_>, id: &str) -> HandlerRes
 }
 
 /// `GET /servers/{id}/os-instance-actions/{request_id}`.
-pub(super) fn get(state: &State, context: &Context<'_>, id: &str, request_id: &str) -> HandlerResult {
+pub(super) fn get(state: &CloudState, context: &Context<'_>, id: &str, request_id: &str) -> HandlerResult {
     let server = find(state, context, id)?;
     let action = server.actions.iter().find(|action| action.request_id == request_id);
     let action = action.ok_or_else(|| not_found(&format!("Action {request_id} not found")))?;
@@ -65,7 +65,7 @@ pub(super) fn get(state: &State, context: &Context<'_>, id: &str, request_id: &s
     Ok(Reply::ok(&json!({"instanceAction": body})))
 }
 
-fn event(server: &Server, action: &Action, context: &Context<'_>) -> Object {
+fn event(server: &Server, action: &InstanceAction, context: &Context<'_>) -> Object {
     let mut event = Object::new();
     let finish = action.finished.map(microseconds);
     let result = action.finished.map(|_| if action.failed { "Error" } else { "Success" });

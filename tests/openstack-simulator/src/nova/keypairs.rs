@@ -8,10 +8,10 @@ use super::{bad_request, conflict, no_such_page, not_found, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{microseconds, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Handles everything under `/os-keypairs`.
-pub(super) fn handle(state: &mut State, context: &Context<'_>, path: &[&str]) -> HandlerResult {
+pub(super) fn handle(state: &mut CloudState, context: &Context<'_>, path: &[&str]) -> HandlerResult {
     match (&context.request.method, path) {
         (&Method::GET, []) => Ok(list(state, context)),
         (&Method::POST, []) => create(state, context),
@@ -29,19 +29,19 @@ fn view(pair: &KeyPair, context: &Context<'_>) -> Value {
     view
 }
 
-fn find<'a>(state: &'a State, context: &Context<'_>, name: &str) -> Result<&'a KeyPair, Reply> {
+fn find<'a>(state: &'a CloudState, context: &Context<'_>, name: &str) -> Result<&'a KeyPair, Reply> {
     let user = &context.caller.user_id;
     let pair = state.key_pairs.iter().find(|pair| pair.name == name && pair.user_id == *user);
     pair.ok_or_else(|| not_found(&format!("Keypair {name} not found for user {user}")))
 }
 
-fn list(state: &State, context: &Context<'_>) -> Reply {
+fn list(state: &CloudState, context: &Context<'_>) -> Reply {
     let pairs = state.key_pairs.iter().filter(|pair| pair.user_id == context.caller.user_id);
     let views: Vec<Value> = pairs.map(|pair| json!({"keypair": view(pair, context)})).collect();
     Reply::ok(&json!({"keypairs": views}))
 }
 
-fn get(state: &State, context: &Context<'_>, name: &str) -> HandlerResult {
+fn get(state: &CloudState, context: &Context<'_>, name: &str) -> HandlerResult {
     let pair = find(state, context, name)?;
     let mut view = view(pair, context);
     if let Some(fields) = view.as_object_mut() {
@@ -69,7 +69,7 @@ fn fingerprint(key: &str) -> String {
     bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
+fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let body = context.body("keypair").ok_or_else(|| bad_request("Malformed request body"))?;
     let name = text(&body, "name").to_owned();
     if name.is_empty() {
@@ -107,7 +107,7 @@ fn create(state: &mut State, context: &Context<'_>) -> HandlerResult {
     Ok(Reply::json(status, &json!({"keypair": view})))
 }
 
-fn delete(state: &mut State, context: &Context<'_>, name: &str) -> HandlerResult {
+fn delete(state: &mut CloudState, context: &Context<'_>, name: &str) -> HandlerResult {
     find(state, context, name)?;
     let user = &context.caller.user_id;
     state.key_pairs.retain(|pair| pair.name != name || pair.user_id != *user);

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::model::Task;
+use super::model::ServerTask;
 use super::servers::{find, find_mut};
 use super::{bad_request, conflict, no_such_page, not_found, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, texts};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Nova's own limit of tags per server.
 const TAGS: usize = 50;
@@ -39,7 +39,7 @@ pub(super) fn check_tags(tags: &[String]) -> Result<(), Reply> {
 }
 
 /// Handles everything under `/servers/{id}/tags`.
-pub(super) fn tags(state: &mut State, context: &Context<'_>, id: &str, path: &[&str]) -> HandlerResult {
+pub(super) fn tags(state: &mut CloudState, context: &Context<'_>, id: &str, path: &[&str]) -> HandlerResult {
     if context.microversion < 26 {
         return Err(no_such_page());
     }
@@ -96,7 +96,12 @@ fn pairs(body: &Object, key: &str) -> Result<Vec<(String, String)>, Reply> {
 }
 
 /// Handles everything under `/servers/{id}/metadata`.
-pub(super) fn metadata(state: &mut State, context: &Context<'_>, id: &str, path: &[&str]) -> HandlerResult {
+pub(super) fn metadata(
+    state: &mut CloudState,
+    context: &Context<'_>,
+    id: &str,
+    path: &[&str],
+) -> HandlerResult {
     let server = find(state, context, id)?;
     let limit = state.quota(&server.project_id, "metadata_items");
     let mut metadata = server.metadata.clone();
@@ -107,7 +112,7 @@ pub(super) fn metadata(state: &mut State, context: &Context<'_>, id: &str, path:
     }
     let server = find_mut(state, context, id)?;
     if server.metadata != metadata {
-        if server.task() == Some(Task::Delete) {
+        if server.task() == Some(ServerTask::Delete) {
             let message =
                 format!("Cannot 'update metadata' instance {id} while it is in task_state deleting");
             return Err(conflict(&message));

@@ -10,7 +10,7 @@ use crate::http::{HandlerResult, Query, Reply};
 use crate::neutron::ResourceKind;
 use crate::object::{list as items, set, text};
 use crate::pattern::Pattern;
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Largest number of servers on one page.
 const PAGE: usize = 1000;
@@ -51,7 +51,7 @@ struct Filters<'a> {
 }
 
 /// Lists servers, newest first.
-pub(super) fn list(state: &State, context: &Context<'_>, detail: bool) -> HandlerResult {
+pub(super) fn list(state: &CloudState, context: &Context<'_>, detail: bool) -> HandlerResult {
     let query = &context.request.query;
     let filters = filters(context)?;
     let mut servers: Vec<&Server> =
@@ -126,7 +126,7 @@ fn filters<'a>(context: &'a Context<'_>) -> Result<Filters<'a>, Reply> {
     })
 }
 
-fn matches(state: &State, server: &Server, filters: &Filters<'_>, context: &Context<'_>) -> bool {
+fn matches(state: &CloudState, server: &Server, filters: &Filters<'_>, context: &Context<'_>) -> bool {
     let query = filters.query;
     let project = filters.all_projects || server.project_id == context.caller.project_id;
     let equal = |key: &str, value: &str| query.get(key).is_none_or(|requested| requested == value);
@@ -161,7 +161,7 @@ fn matches_tags(server: &Server, query: &Query) -> bool {
 }
 
 /// Matches the filters `ip` and `ip6`, which are expressions on the fixed addresses.
-fn matches_addresses(state: &State, server: &Server, query: &Query) -> bool {
+fn matches_addresses(state: &CloudState, server: &Server, query: &Query) -> bool {
     let Some(requested) = query.get("ip").or_else(|| query.get("ip6")) else { return true };
     let Some(pattern) = Pattern::compile(requested) else { return false };
     let ports = state.table(ResourceKind::Port).filter(|port| text(port, "device_id") == server.id);

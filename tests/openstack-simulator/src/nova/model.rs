@@ -62,7 +62,7 @@ impl VmState {
 
 /// Task of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Task {
+pub(crate) enum ServerTask {
     Build,
     Reboot,
     HardReboot,
@@ -72,7 +72,7 @@ pub(crate) enum Task {
     Delete,
 }
 
-impl Task {
+impl ServerTask {
     /// Returns the event that the compute service records in the action.
     pub(crate) fn event(self) -> &'static str {
         match self {
@@ -101,7 +101,7 @@ impl Task {
 /// A task in progress, and the time at which it ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Pending {
-    pub(crate) task: Task,
+    pub(crate) task: ServerTask,
     pub(crate) began: Timestamp,
     pub(crate) until: Timestamp,
     /// Reason for which it will fail, if it will.
@@ -110,7 +110,7 @@ pub(crate) struct Pending {
 
 /// One entry of a server's instance actions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Action {
+pub(crate) struct InstanceAction {
     pub(crate) name: String,
     pub(crate) event: String,
     pub(crate) request_id: String,
@@ -166,7 +166,7 @@ pub(crate) struct Server {
     pub(crate) vm_state: VmState,
     pub(crate) pending: Option<Pending>,
     pub(crate) fault: Option<ServerFault>,
-    pub(crate) actions: Vec<Action>,
+    pub(crate) actions: Vec<InstanceAction>,
     pub(crate) created: Timestamp,
     pub(crate) updated: Timestamp,
     pub(crate) launched: Option<Timestamp>,
@@ -176,7 +176,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Returns the task in progress.
-    pub(crate) fn task(&self) -> Option<Task> {
+    pub(crate) fn task(&self) -> Option<ServerTask> {
         self.pending.as_ref().map(|pending| pending.task)
     }
 
@@ -185,9 +185,11 @@ impl Server {
         match (self.vm_state, self.task()) {
             (VmState::Deleted, _) => "DELETED",
             (VmState::Building, _) => "BUILD",
-            (VmState::Active, Some(Task::Reboot)) => "REBOOT",
-            (VmState::Active | VmState::Stopped | VmState::Error, Some(Task::HardReboot)) => "HARD_REBOOT",
-            (VmState::Active | VmState::Stopped | VmState::Error, Some(Task::Rebuild)) => "REBUILD",
+            (VmState::Active, Some(ServerTask::Reboot)) => "REBOOT",
+            (VmState::Active | VmState::Stopped | VmState::Error, Some(ServerTask::HardReboot)) => {
+                "HARD_REBOOT"
+            }
+            (VmState::Active | VmState::Stopped | VmState::Error, Some(ServerTask::Rebuild)) => "REBUILD",
             (VmState::Active, _) => "ACTIVE",
             (VmState::Stopped, _) => "SHUTOFF",
             (VmState::Error, _) => "ERROR",
@@ -207,18 +209,18 @@ impl Server {
             2
         };
         Some(match (pending.task, third) {
-            (Task::Build, 0) => "scheduling",
-            (Task::Build, 1) => "networking",
-            (Task::Build, _) => "spawning",
-            (Task::Reboot, 0) => "rebooting",
-            (Task::Reboot, _) => "reboot_started",
-            (Task::HardReboot, 0) => "rebooting_hard",
-            (Task::HardReboot, _) => "reboot_started_hard",
-            (Task::Rebuild, 0 | 1) => "rebuilding",
-            (Task::Rebuild, _) => "rebuild_spawning",
-            (Task::PowerOff, _) => "powering-off",
-            (Task::PowerOn, _) => "powering-on",
-            (Task::Delete, _) => "deleting",
+            (ServerTask::Build, 0) => "scheduling",
+            (ServerTask::Build, 1) => "networking",
+            (ServerTask::Build, _) => "spawning",
+            (ServerTask::Reboot, 0) => "rebooting",
+            (ServerTask::Reboot, _) => "reboot_started",
+            (ServerTask::HardReboot, 0) => "rebooting_hard",
+            (ServerTask::HardReboot, _) => "reboot_started_hard",
+            (ServerTask::Rebuild, 0 | 1) => "rebuilding",
+            (ServerTask::Rebuild, _) => "rebuild_spawning",
+            (ServerTask::PowerOff, _) => "powering-off",
+            (ServerTask::PowerOn, _) => "powering-on",
+            (ServerTask::Delete, _) => "deleting",
         })
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::model::Server;
 use crate::context::Context;
 use crate::http::Reply;
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Hosts and their availability zones.
 const HOSTS: [(&str, &str); 3] = [("fake-1", "az1"), ("fake-2", "az1"), ("fake-3", "az2")];
@@ -39,7 +39,7 @@ pub(super) fn zones(_context: &Context<'_>) -> Reply {
 
 /// Returns the host and zone for a new server, or the error if there is none.
 pub(super) fn place(
-    state: &State,
+    state: &CloudState,
     ram: i64,
     zone: Option<&str>,
     group: Option<&str>,
@@ -79,7 +79,7 @@ fn lives_on(server: &Server, host: &str) -> bool {
     server.exists() && server.host.as_deref() == Some(host)
 }
 
-fn hosts_of_group(state: &State, group: Option<&str>) -> BTreeSet<String> {
+fn hosts_of_group(state: &CloudState, group: Option<&str>) -> BTreeSet<String> {
     let Some(group) = group else { return BTreeSet::new() };
     let members =
         state.servers.values().filter(|server| server.exists() && server.group.as_deref() == Some(group));

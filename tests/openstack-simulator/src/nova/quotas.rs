@@ -8,7 +8,7 @@ use super::refusal;
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::Object;
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Resources of a quota set.
 const RESOURCES: [&str; 7] =
@@ -18,7 +18,7 @@ const RESOURCES: [&str; 7] =
 type Excess<'a> = (&'a str, i64, i64, i64);
 
 /// Returns the instances, cores and memory in use.
-fn usage(state: &State, project: &str) -> [i64; 3] {
+fn usage(state: &CloudState, project: &str) -> [i64; 3] {
     let servers = state.servers.values().filter(|server| server.exists() && server.project_id == project);
     servers.fold([0, 0, 0], |[instances, cores, ram], Server { flavor, .. }| {
         [instances + 1, cores + flavor.vcpus, ram + flavor.ram]
@@ -26,7 +26,7 @@ fn usage(state: &State, project: &str) -> [i64; 3] {
 }
 
 /// Returns an error if `count` servers of `flavor` exceed the project's quota.
-pub(super) fn check(state: &State, project: &str, flavor: &Flavor, count: i64) -> Result<(), Reply> {
+pub(super) fn check(state: &CloudState, project: &str, flavor: &Flavor, count: i64) -> Result<(), Reply> {
     let [instances, cores, ram] = usage(state, project);
     let requested = [
         ("cores", flavor.vcpus * count, cores),
@@ -53,7 +53,7 @@ pub(super) fn check(state: &State, project: &str, flavor: &Flavor, count: i64) -
 }
 
 /// `GET /limits`.
-pub(super) fn limits(state: &State, context: &Context<'_>) -> Reply {
+pub(super) fn limits(state: &CloudState, context: &Context<'_>) -> Reply {
     let admin_asks = context.request.query.get("tenant_id").filter(|_| context.caller.admin);
     let project = admin_asks.unwrap_or(&context.caller.project_id);
     let quota = |resource| state.quota(project, resource);
@@ -74,7 +74,7 @@ fn forbidden(action: &str) -> Reply {
     refusal(StatusCode::FORBIDDEN, &message)
 }
 
-fn view(state: &State, project: &str, detail: bool) -> Value {
+fn view(state: &CloudState, project: &str, detail: bool) -> Value {
     let [instances, cores, ram] = usage(state, project);
     let used = |resource: &str| match resource {
         "instances" => instances,
@@ -95,7 +95,7 @@ fn view(state: &State, project: &str, detail: bool) -> Value {
 }
 
 /// `GET /os-quota-sets/{project}`, `/detail` and `/defaults`.
-pub(super) fn get(state: &State, context: &Context<'_>, project: &str) -> HandlerResult {
+pub(super) fn get(state: &CloudState, context: &Context<'_>, project: &str) -> HandlerResult {
     if !context.caller.owns(project) {
         return Err(forbidden("show"));
     }
@@ -104,7 +104,7 @@ pub(super) fn get(state: &State, context: &Context<'_>, project: &str) -> Handle
 }
 
 /// `PUT /os-quota-sets/{project}`: for admins.
-pub(super) fn set(state: &mut State, context: &Context<'_>, project: &str) -> HandlerResult {
+pub(super) fn set(state: &mut CloudState, context: &Context<'_>, project: &str) -> HandlerResult {
     if !context.caller.admin {
         return Err(forbidden("update"));
     }

@@ -3,19 +3,19 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::model::{Action, Pending, Server, Task};
+use super::model::{InstanceAction, Pending, Server, ServerTask};
 use super::{bad_request, not_found, view};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::set;
-use crate::state::State;
+use crate::state::CloudState;
 
 fn missing(id: &str) -> Reply {
     not_found(&format!("Instance {id} could not be found."))
 }
 
 /// Returns the server, if it exists and belongs to the caller.
-pub(super) fn find<'a>(state: &'a State, context: &Context<'_>, id: &str) -> Result<&'a Server, Reply> {
+pub(super) fn find<'a>(state: &'a CloudState, context: &Context<'_>, id: &str) -> Result<&'a Server, Reply> {
     let server = state.servers.get(id);
     let server = server.filter(|server| server.exists() && context.caller.owns(&server.project_id));
     server.ok_or_else(|| missing(id))
@@ -23,7 +23,7 @@ pub(super) fn find<'a>(state: &'a State, context: &Context<'_>, id: &str) -> Res
 
 /// Returns the server, to change it.
 pub(super) fn find_mut<'a>(
-    state: &'a mut State,
+    state: &'a mut CloudState,
     context: &Context<'_>,
     id: &str,
 ) -> Result<&'a mut Server, Reply> {
@@ -33,13 +33,13 @@ pub(super) fn find_mut<'a>(
 }
 
 /// `GET /servers/{id}`.
-pub(super) fn get(state: &State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn get(state: &CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let server = find(state, context, id)?;
     Ok(Reply::ok(&json!({"server": view::full(state, server, context)})))
 }
 
 /// `PUT /servers/{id}`: changes its name and its description.
-pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let body = context.body("server").ok_or_else(|| bad_request("Malformed request body"))?;
     let server = find_mut(state, context, id)?;
     if let Some(name) = body.get("name").and_then(Value::as_str) {
@@ -58,8 +58,8 @@ pub(super) fn update(state: &mut State, context: &Context<'_>, id: &str) -> Hand
 }
 
 /// Records a new action in the server's history.
-pub(super) fn record(server: &mut Server, context: &Context<'_>, task: Task) {
-    server.actions.push(Action {
+pub(super) fn record(server: &mut Server, context: &Context<'_>, task: ServerTask) {
+    server.actions.push(InstanceAction {
         name: task.action().to_owned(),
         event: task.event().to_owned(),
         request_id: context.request.request_id.clone(),
@@ -72,7 +72,7 @@ pub(super) fn record(server: &mut Server, context: &Context<'_>, task: Task) {
 }
 
 /// Starts a task, in place of any other.
-pub(super) fn begin(server: &mut Server, context: &Context<'_>, task: Task, time: std::time::Duration) {
+pub(super) fn begin(server: &mut Server, context: &Context<'_>, task: ServerTask, time: std::time::Duration) {
     record(server, context, task);
     let until = context.after(time);
     server.pending = Some(Pending { task, began: context.now, until, failure: None });
@@ -80,11 +80,11 @@ pub(super) fn begin(server: &mut Server, context: &Context<'_>, task: Task, time
 }
 
 /// `DELETE /servers/{id}`. A second call during the deletion succeeds and changes nothing.
-pub(super) fn delete(state: &mut State, context: &Context<'_>, id: &str) -> HandlerResult {
+pub(super) fn delete(state: &mut CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     let time = context.options.delete_time;
     let server = find_mut(state, context, id)?;
-    if server.task() != Some(Task::Delete) {
-        begin(server, context, Task::Delete, time);
+    if server.task() != Some(ServerTask::Delete) {
+        begin(server, context, ServerTask::Delete, time);
         state.expect(context.after(time));
     }
     Ok(Reply::empty(StatusCode::NO_CONTENT))

@@ -3,16 +3,16 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::model::{Pending, Server, ServerFault, Task, VmState};
+use super::model::{Pending, Server, ServerFault, ServerTask, VmState};
 use crate::neutron::{ResourceKind, ports};
 use crate::object::{set, text, touch};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Time for which a deleted server can still be queried, with `changes-since` or through its actions.
 const DELETED_RETENTION: SignedDuration = SignedDuration::from_hours(1);
 
 /// Completes all tasks due by `now`, and returns the time of the next one.
-pub(crate) fn advance(state: &mut State, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn advance(state: &mut CloudState, now: Timestamp) -> Option<Timestamp> {
     let is_due = |server: &&Server| server.pending.as_ref().is_some_and(|pending| pending.until <= now);
     let mut due: Vec<(Timestamp, String)> = state
         .servers
@@ -31,7 +31,7 @@ pub(crate) fn advance(state: &mut State, now: Timestamp) -> Option<Timestamp> {
     state.servers.values().filter_map(|server| server.pending.as_ref().map(|pending| pending.until)).min()
 }
 
-fn finish(state: &mut State, id: &str) {
+fn finish(state: &mut CloudState, id: &str) {
     let Some(server) = state.servers.get_mut(id) else { return };
     let Some(pending) = server.pending.take() else { return };
     server.updated = pending.until;
@@ -41,29 +41,29 @@ fn finish(state: &mut State, id: &str) {
             server.vm_state = VmState::Error;
             server.fault = Some(ServerFault { message, created: pending.until });
         }
-        (Task::Build, None) => {
+        (ServerTask::Build, None) => {
             server.vm_state = VmState::Active;
             server.launched = Some(pending.until);
             set_ports(state, id, "ACTIVE", pending.until);
         }
-        (Task::Rebuild, None) => {
+        (ServerTask::Rebuild, None) => {
             // A server that was shut off is shut off again after its rebuild.
             server.vm_state =
                 if server.vm_state == VmState::Stopped { VmState::Stopped } else { VmState::Active };
             server.launched = Some(pending.until);
             server.fault = None;
         }
-        (Task::Reboot | Task::HardReboot | Task::PowerOn, None) => {
+        (ServerTask::Reboot | ServerTask::HardReboot | ServerTask::PowerOn, None) => {
             server.vm_state = VmState::Active;
             server.fault = None;
         }
-        (Task::PowerOff, None) => server.vm_state = VmState::Stopped,
-        (Task::Delete, None) => terminate(state, id, pending.until),
+        (ServerTask::PowerOff, None) => server.vm_state = VmState::Stopped,
+        (ServerTask::Delete, None) => terminate(state, id, pending.until),
     }
 }
 
 fn close_action(server: &mut Server, pending: &Pending) {
-    let open = |action: &&mut super::model::Action| action.finished.is_none();
+    let open = |action: &&mut super::model::InstanceAction| action.finished.is_none();
     let name = pending.task.action();
     let action = server.actions.iter_mut().rev().filter(open).find(|action| action.name == name);
     if let Some(action) = action {
@@ -73,7 +73,7 @@ fn close_action(server: &mut Server, pending: &Pending) {
 }
 
 /// Sets the status of the server's ports.
-pub(super) fn set_ports(state: &mut State, server: &str, status: &str, now: Timestamp) {
+pub(super) fn set_ports(state: &mut CloudState, server: &str, status: &str, now: Timestamp) {
     let Some(table) = state.network.get_mut(&ResourceKind::Port) else { return };
     for port in table.values_mut().filter(|port| text(port, "device_id") == server) {
         set(port, "status", status);
@@ -82,7 +82,7 @@ pub(super) fn set_ports(state: &mut State, server: &str, status: &str, now: Time
 }
 
 /// Releases all resources of the server, and keeps a record of the deleted server.
-fn terminate(state: &mut State, id: &str, now: Timestamp) {
+fn terminate(state: &mut CloudState, id: &str, now: Timestamp) {
     let Some(server) = state.servers.get_mut(id) else { return };
     server.vm_state = VmState::Deleted;
     server.terminated = Some(now);

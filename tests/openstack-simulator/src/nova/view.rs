@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::model::{Server, Task, VmState};
+use super::model::{Server, ServerTask, VmState};
 use crate::context::Context;
 use crate::neutron::ResourceKind;
 use crate::object::{Object, list, microseconds, seconds, set, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// Returns the two links of a resource.
 pub(super) fn links(context: &Context<'_>, id: &str) -> Value {
@@ -24,14 +24,14 @@ pub(super) fn brief(server: &Server, context: &Context<'_>) -> Value {
 }
 
 /// Returns a server in full.
-pub(super) fn full(state: &State, server: &Server, context: &Context<'_>) -> Object {
+pub(super) fn full(state: &CloudState, server: &Server, context: &Context<'_>) -> Object {
     let mut view = basics(state, server, context);
     extended(&mut view, server, context);
     newer(&mut view, server, context.microversion);
     view
 }
 
-fn basics(state: &State, server: &Server, context: &Context<'_>) -> Object {
+fn basics(state: &CloudState, server: &Server, context: &Context<'_>) -> Object {
     let mut view = Object::new();
     set(&mut view, "id", server.id.as_str());
     set(&mut view, "name", server.name.as_str());
@@ -151,10 +151,10 @@ fn flavor(server: &Server, context: &Context<'_>) -> Value {
 }
 
 /// Returns addresses by network name: fixed ones from the ports, and the floating ones associated with them.
-fn addresses(state: &State, server: &Server) -> Value {
+fn addresses(state: &CloudState, server: &Server) -> Value {
     let mut networks = Object::new();
     // Before the network is set up, and after it is removed, Nova's cache of it is empty.
-    if server.vm_state == VmState::Building || server.task() == Some(Task::Delete) || !server.exists() {
+    if server.vm_state == VmState::Building || server.task() == Some(ServerTask::Delete) || !server.exists() {
         return Value::Object(networks);
     }
     for port in state.table(ResourceKind::Port).filter(|port| text(port, "device_id") == server.id) {

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tests_openstack_simulator::{Effect, InjectedFault, Service, Simulator};
+use tests_openstack_simulator::{CloudService, FaultEffect, InjectedFault, Simulator};
 
 use crate::client::{Client, quick, send};
 
 const SERVERS: &str = "/compute/v2.1/servers";
 
-fn create(effect: Effect) -> InjectedFault {
+fn create(effect: FaultEffect) -> InjectedFault {
     InjectedFault {
-        service: Some(Service::Compute),
+        service: Some(CloudService::Compute),
         method: Some("POST".to_owned()),
         path: Some("/servers".to_owned()),
         count: Some(1),
@@ -23,7 +23,7 @@ fn create(effect: Effect) -> InjectedFault {
 async fn a_status_is_answered_instead_as_often_as_said() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
-    let effect = Effect::Status {
+    let effect = FaultEffect::Status {
         code: 503,
         body: "<html>busy</html>".to_owned(),
         content_type: Some("text/html".to_owned()),
@@ -51,7 +51,7 @@ async fn a_dropped_call_is_done_or_not() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
     let body = client.server_body("machine").await.to_string();
-    for (effect, servers) in [(Effect::DropBeforeEffect, 0), (Effect::DropAfterEffect, 1)] {
+    for (effect, servers) in [(FaultEffect::DropBeforeEffect, 0), (FaultEffect::DropAfterEffect, 1)] {
         simulator.inject(create(effect.clone()));
         let response = send(client.address, "POST", SERVERS, &client.token, &body).await;
         assert!(response.is_none(), "{effect:?}");
@@ -63,7 +63,7 @@ async fn a_dropped_call_is_done_or_not() {
 async fn a_call_hangs_until_the_end() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
-    simulator.inject(create(Effect::Hang));
+    simulator.inject(create(FaultEffect::Hang));
     let hanging = tokio::spawn({
         let client = client.clone();
         async move { send(client.address, "POST", SERVERS, &client.token, "{}").await }
@@ -81,7 +81,7 @@ async fn a_call_hangs_until_the_end() {
 async fn a_delay_comes_before_the_effect() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;
-    simulator.inject(InjectedFault::new(Effect::Delay { milliseconds: 60 }));
+    simulator.inject(InjectedFault::new(FaultEffect::Delay { milliseconds: 60 }));
     let before = jiff::Timestamp::now();
     assert_eq!(client.get(SERVERS).await.status, 200);
     assert!(jiff::Timestamp::now().duration_since(before) >= jiff::SignedDuration::from_millis(60));

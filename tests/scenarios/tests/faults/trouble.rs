@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tests_openstack_simulator::{Call, Effect, InjectedFault, Service};
+use tests_openstack_simulator::{CloudService, FaultEffect, InjectedFault, LoggedCall};
 use tests_scenarios::World;
 
 /// A way in which a call goes wrong.
@@ -35,8 +35,8 @@ const PAGE: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<bo
     <center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.18.0</center>\r\n</body>\r\n</html>\r\n";
 
 impl ReconcileError {
-    fn effect(self) -> Effect {
-        let status = |code, body: &str, content_type: Option<&str>, retry_after| Effect::Status {
+    fn effect(self) -> FaultEffect {
+        let status = |code, body: &str, content_type: Option<&str>, retry_after| FaultEffect::Status {
             code,
             body: body.to_owned(),
             content_type: content_type.map(str::to_owned),
@@ -48,8 +48,8 @@ impl ReconcileError {
             }
             Self::Page | Self::Pages => status(502, PAGE, Some("text/html"), None),
             Self::TooMany => status(429, r#"{"overLimit": {"message": "slow down"}}"#, None, Some(1)),
-            Self::Unsent => Effect::DropBeforeEffect,
-            Self::Unanswered => Effect::DropAfterEffect,
+            Self::Unsent => FaultEffect::DropBeforeEffect,
+            Self::Unanswered => FaultEffect::DropAfterEffect,
         }
     }
 
@@ -90,14 +90,14 @@ impl Spot {
         };
         // Of several faults the oldest befalls a call: this one does nothing to those before.
         if self.before > 0 {
-            world.cloud.inject(fault(Effect::Delay { milliseconds: 0 }, self.before));
+            world.cloud.inject(fault(FaultEffect::Delay { milliseconds: 0 }, self.before));
         }
         world.cloud.inject(fault(trouble.effect(), trouble.count()));
     }
 
     /// Whether a call of this kind did go wrong so.
     pub(crate) fn was_hit(&self, world: &World, trouble: ReconcileError) -> bool {
-        let hit = |call: &Call| {
+        let hit = |call: &LoggedCall| {
             call.status == trouble.status() && call.method == self.method && shape(call) == self.shape
         };
         world.cloud.log().iter().any(hit)
@@ -105,12 +105,13 @@ impl Spot {
 }
 
 /// The kinds of calls in a log, each once.
-pub(crate) fn spots(log: &[Call]) -> Vec<Spot> {
+pub(crate) fn spots(log: &[LoggedCall]) -> Vec<Spot> {
     let mut spots = BTreeMap::new();
     for (index, call) in log.iter().enumerate() {
         let shape = shape(call);
         let pattern = shape.split("{}").next().unwrap_or_default().to_owned();
-        let matches = |earlier: &&Call| earlier.method == call.method && earlier.path.contains(&pattern);
+        let matches =
+            |earlier: &&LoggedCall| earlier.method == call.method && earlier.path.contains(&pattern);
         let earlier = log.iter().take(index).filter(matches);
         let before = earlier.filter(|earlier| service(&earlier.path) == service(&shape)).count();
         let before = u64::try_from(before).unwrap_or_default();
@@ -121,19 +122,19 @@ pub(crate) fn spots(log: &[Call]) -> Vec<Spot> {
 }
 
 /// A call's path without ids.
-fn shape(call: &Call) -> String {
+fn shape(call: &LoggedCall) -> String {
     let is_id =
         |part: &str| part.len() >= 32 && part.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
     let parts = call.path.split('/').map(|part| if is_id(part) { "{}" } else { part });
     parts.collect::<Vec<_>>().join("/")
 }
 
-fn service(path: &str) -> Service {
+fn service(path: &str) -> CloudService {
     match path.split('/').nth(1) {
-        Some("compute") => Service::Compute,
-        Some("network") => Service::Network,
-        Some("image") => Service::Image,
-        Some("volume") => Service::Volume,
-        _ => Service::Identity,
+        Some("compute") => CloudService::Compute,
+        Some("network") => CloudService::Network,
+        Some("image") => CloudService::Image,
+        Some("volume") => CloudService::Volume,
+        _ => CloudService::Identity,
     }
 }

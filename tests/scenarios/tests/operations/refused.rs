@@ -1,14 +1,14 @@
 //! A cloud that fails, once, in the very call that an operation is about.
 
-use tests_openstack_simulator::{Effect, InjectedFault};
+use tests_openstack_simulator::{FaultEffect, InjectedFault};
 
 use crate::place::{Place, Root};
 use crate::worker::{HARD, Plan, REBUILD, REPLACE, SOFT, Worker, expected};
 
 const PAGE: &str = "<html><head><title>502</title></head><body><h1>Bad Gateway</h1></body></html>";
 
-fn troubles() -> [Effect; 6] {
-    let status = |code, body: &str, content_type: Option<&str>, retry_after| Effect::Status {
+fn troubles() -> [FaultEffect; 6] {
+    let status = |code, body: &str, content_type: Option<&str>, retry_after| FaultEffect::Status {
         code,
         body: body.to_owned(),
         content_type: content_type.map(str::to_owned),
@@ -19,13 +19,13 @@ fn troubles() -> [Effect; 6] {
         status(502, PAGE, Some("text/html"), None),
         status(429, r#"{"overLimit": {"message": "slow down"}}"#, None, Some(1)),
         status(409, r#"{"conflictingRequest": {"code": 409, "message": "not now"}}"#, None, None),
-        Effect::DropBeforeEffect,
-        Effect::DropAfterEffect,
+        FaultEffect::DropBeforeEffect,
+        FaultEffect::DropAfterEffect,
     ]
 }
 
 /// The fault of the first call of its kind.
-fn fault(call: &str, effect: Effect) -> InjectedFault {
+fn fault(call: &str, effect: FaultEffect) -> InjectedFault {
     let fault = InjectedFault { count: Some(1), ..InjectedFault::new(effect) };
     match call.split_once(' ') {
         None => InjectedFault { action: Some(call.to_owned()), ..fault },
@@ -46,7 +46,7 @@ async fn each_trouble_of_each_call(plans: &[Plan]) {
             worker.place.settle(&worker.place.controllers()).await;
             // What was done without an answer was done.
             let mut calls = worker.place.calls();
-            if effect == Effect::DropAfterEffect {
+            if effect == FaultEffect::DropAfterEffect {
                 *calls.entry(call.to_owned()).or_default() += 1;
             }
             let wrong = calls.keys().filter(|made| made.starts_with(&format!("{call}: "))).count();

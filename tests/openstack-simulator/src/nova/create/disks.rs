@@ -8,10 +8,10 @@ use crate::cinder::{self, Status};
 use crate::context::Context;
 use crate::http::Reply;
 use crate::object::{Object, list, new_id, object};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// One volume.
-enum Disk {
+enum NewDisk {
     /// An existing volume.
     Volume { id: String, delete: bool },
     /// A volume that Nova creates, as a body for Cinder.
@@ -22,11 +22,11 @@ enum Disk {
 pub(super) struct Disks {
     /// `None` if it boots from a volume.
     pub(super) image: Option<String>,
-    volumes: Vec<Disk>,
+    volumes: Vec<NewDisk>,
 }
 
 /// Returns the disks that the body requests, checked.
-pub(super) fn requested(state: &State, context: &Context<'_>, body: &Object) -> Result<Disks, Reply> {
+pub(super) fn requested(state: &CloudState, context: &Context<'_>, body: &Object) -> Result<Disks, Reply> {
     let image = body.get("imageRef").and_then(Value::as_str).filter(|image| !image.is_empty());
     let mut from_mapping = None;
     let mut volumes = Vec::new();
@@ -45,15 +45,17 @@ pub(super) fn requested(state: &State, context: &Context<'_>, body: &Object) -> 
             Some("volume") => {
                 check_volume(state, context, id, is_root)?;
                 boots_from_volume |= is_root;
-                volumes.push(Disk::Volume { id: id.to_owned(), delete });
+                volumes.push(NewDisk::Volume { id: id.to_owned(), delete });
             }
             Some("image") if to_volume => {
                 check_image(state, context, id)?;
                 boots_from_volume |= is_root;
-                volumes.push(Disk::New { body: new_volume(mapping, Some(id)), delete });
+                volumes.push(NewDisk::New { body: new_volume(mapping, Some(id)), delete });
             }
             Some("image") if is_root => from_mapping = Some(id),
-            Some("blank") if to_volume => volumes.push(Disk::New { body: new_volume(mapping, None), delete }),
+            Some("blank") if to_volume => {
+                volumes.push(NewDisk::New { body: new_volume(mapping, None), delete })
+            }
             _ => {}
         }
     }
@@ -66,12 +68,12 @@ pub(super) fn requested(state: &State, context: &Context<'_>, body: &Object) -> 
     Ok(Disks { image: image.map(str::to_owned), volumes })
 }
 
-fn check_image(state: &State, context: &Context<'_>, id: &str) -> Result<(), Reply> {
+fn check_image(state: &CloudState, context: &Context<'_>, id: &str) -> Result<(), Reply> {
     let found = crate::glance::find(state, &context.caller.project_id, id);
     found.map(|_| ()).ok_or_else(|| bad_request("Can not find requested image"))
 }
 
-fn check_volume(state: &State, context: &Context<'_>, id: &str, is_root: bool) -> Result<(), Reply> {
+fn check_volume(state: &CloudState, context: &Context<'_>, id: &str, is_root: bool) -> Result<(), Reply> {
     let volume = state.volumes.get(id).filter(|volume| volume.project_id == context.caller.project_id);
     let Some(volume) = volume else {
         return Err(bad_request(&format!("Block Device Mapping is Invalid: failed to get volume {id}.")));
@@ -101,15 +103,15 @@ fn new_volume(mapping: &Value, image: Option<&str>) -> Object {
 
 /// Creates the missing volumes, and attaches all of them to the server.
 pub(super) fn connect(
-    state: &mut State,
+    state: &mut CloudState,
     context: &Context<'_>,
     server: &mut Server,
     disks: &Disks,
 ) -> Result<(), Reply> {
     for (disk, letter) in disks.volumes.iter().zip('a'..='z') {
         let (id, delete) = match disk {
-            Disk::Volume { id, delete } => (id.clone(), *delete),
-            Disk::New { body, delete } => (cinder::reserve(state, context, body)?, *delete),
+            NewDisk::Volume { id, delete } => (id.clone(), *delete),
+            NewDisk::New { body, delete } => (cinder::reserve(state, context, body)?, *delete),
         };
         // The image's own disk is the first.
         let letter =

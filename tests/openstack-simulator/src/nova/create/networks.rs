@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::http::Reply;
 use crate::neutron::{ResourceKind, allocate, ports};
 use crate::object::{Object, flag, list, text};
-use crate::state::State;
+use crate::state::CloudState;
 
 /// One network interface of a new server.
 pub(super) enum Nic {
@@ -20,7 +20,7 @@ pub(super) enum Nic {
 }
 
 /// Returns the interfaces that the body requests, with the checks that Nova makes before it responds.
-pub(super) fn requested(state: &State, context: &Context<'_>, body: &Object) -> Result<Vec<Nic>, Reply> {
+pub(super) fn requested(state: &CloudState, context: &Context<'_>, body: &Object) -> Result<Vec<Nic>, Reply> {
     let nics = match body.get("networks") {
         Some(Value::Array(networks)) if !networks.is_empty() => {
             networks.iter().map(|network| nic(state, context, network)).collect::<Result<Vec<_>, _>>()?
@@ -39,7 +39,7 @@ pub(super) fn requested(state: &State, context: &Context<'_>, body: &Object) -> 
 }
 
 /// Returns the project's network, if there is exactly one; it is the default.
-fn only_network(state: &State, context: &Context<'_>) -> Result<Vec<Nic>, Reply> {
+fn only_network(state: &CloudState, context: &Context<'_>) -> Result<Vec<Nic>, Reply> {
     let own = state.table(ResourceKind::Network).filter(|network| {
         text(network, "project_id") == context.caller.project_id || flag(network, "shared")
     });
@@ -50,7 +50,7 @@ fn only_network(state: &State, context: &Context<'_>) -> Result<Vec<Nic>, Reply>
     Ok(own.iter().map(|network| Nic::Network { id: text(network, "id").to_owned(), address: None }).collect())
 }
 
-fn nic(state: &State, context: &Context<'_>, network: &Value) -> Result<Nic, Reply> {
+fn nic(state: &CloudState, context: &Context<'_>, network: &Value) -> Result<Nic, Reply> {
     let field = |key: &str| network.get(key).and_then(Value::as_str);
     if let Some(id) = field("port") {
         let port =
@@ -91,7 +91,7 @@ fn nic(state: &State, context: &Context<'_>, network: &Value) -> Result<Nic, Rep
 
 /// Creates the missing ports, and attaches all of them to the server.
 pub(super) fn connect(
-    state: &mut State,
+    state: &mut CloudState,
     context: &Context<'_>,
     server: &mut Server,
     nics: &[Nic],
