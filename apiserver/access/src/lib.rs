@@ -12,5 +12,5 @@ mod user;
 pub use authenticator::{Authenticator, RequestHeaders, TokenSource, Unanswered, Unauthenticated};
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, Rule, Rules};
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
-pub use policy::LocalPolicy;
+pub use policy::{Grant, LocalPolicy};
 pub use user::User;

@@ -19,178 +19,43 @@ const OWN_QUESTIONS: [(&str, &[&str]); 2] = [
     ("authentication.k8s.io", &["selfsubjectreviews"]),
 ];
 
-/// One thing a controller may do.
-struct Rule {
-    user: &'static str,
-    groups: &'static [&'static str],
-    resources: &'static [&'static str],
-    verbs: &'static [&'static str],
+/// Permission of one of the server's own identities. `*` is any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// Name of the identity, as in [`User::controller`].
+    pub identity: &'static str,
+    /// API groups; empty for core.
+    pub groups: &'static [&'static str],
+    /// Plurals, with `/` and the subresource where the grant is about one.
+    pub resources: &'static [&'static str],
+    /// Verbs.
+    pub verbs: &'static [&'static str],
 }
 
-const READ: &[&str] = &["get", "list", "watch"];
-const WRITE: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
-const CHANGE: &[&str] = &["get", "list", "watch", "update", "patch"];
+/// Rules that hold on both endpoints, with a host cluster or without: for all users, and for the
+/// server's own identities, which are given to it. It knows no kinds.
+#[derive(Debug, Clone, Default)]
+pub struct LocalPolicy {
+    grants: Vec<Grant>,
+}
 
-/// What each of our own controllers needs, and no more. `*` is any.
-const RULES: &[Rule] = &[
-    Rule {
-        user: "system:capstan:cluster-controller",
-        groups: &["cluster.x-k8s.io"],
-        resources: &["clusters", "clusters/status", "machines"],
-        verbs: &["get", "list", "watch", "update", "patch", "delete"],
-    },
-    Rule {
-        user: "system:capstan:cluster-controller",
-        groups: &["cluster.x-k8s.io"],
-        resources: &["machinepools", "machinedeployments", "machinesets"],
-        verbs: &["list", "delete"],
-    },
-    Rule {
-        user: "system:capstan:cluster-controller",
-        groups: &["controlplane.cluster.x-k8s.io"],
-        resources: &["kubeadmcontrolplanes"],
-        verbs: &["get", "delete"],
-    },
-    Rule {
-        user: "system:capstan:cluster-controller",
-        groups: &["infrastructure.cluster.x-k8s.io"],
-        resources: &["openstackclusters"],
-        verbs: &["get", "list", "watch", "update", "patch", "delete"],
-    },
-    Rule {
-        user: "system:capstan:machine-controller",
-        groups: &["cluster.x-k8s.io"],
-        resources: &["clusters", "machines", "machines/status"],
-        verbs: CHANGE,
-    },
-    Rule {
-        user: "system:capstan:machine-controller",
-        groups: &["infrastructure.cluster.x-k8s.io"],
-        resources: &["openstackmachines"],
-        verbs: &["get", "list", "watch", "update", "patch", "delete"],
-    },
-    Rule {
-        user: "system:capstan:machine-controller",
-        groups: &[""],
-        resources: &["secrets"],
-        verbs: &["get"],
-    },
-    Rule {
-        user: "system:capstan:openstackcluster-controller",
-        groups: &["infrastructure.cluster.x-k8s.io"],
-        resources: &["openstackclusters", "openstackclusters/status", "openstackmachines"],
-        verbs: CHANGE,
-    },
-    Rule {
-        user: "system:capstan:openstackcluster-controller",
-        groups: &["cluster.x-k8s.io"],
-        resources: &["clusters", "machines"],
-        verbs: READ,
-    },
-    Rule {
-        user: "system:capstan:openstackcluster-controller",
-        groups: &[""],
-        resources: &["secrets"],
-        verbs: &["get"],
-    },
-    Rule {
-        user: "system:capstan:openstackmachine-controller",
-        groups: &["infrastructure.cluster.x-k8s.io"],
-        resources: &["openstackclusters", "openstackmachines", "openstackmachines/status"],
-        verbs: CHANGE,
-    },
-    Rule {
-        user: "system:capstan:openstackmachine-controller",
-        groups: &["cluster.x-k8s.io"],
-        resources: &["clusters", "machines"],
-        verbs: READ,
-    },
-    Rule {
-        user: "system:capstan:openstackmachine-controller",
-        groups: &["capstan.dev"],
-        resources: &["machineoperations"],
-        verbs: &["get"],
-    },
-    Rule {
-        user: "system:capstan:openstackmachine-controller",
-        groups: &[""],
-        resources: &["secrets"],
-        verbs: &["get"],
-    },
-    Rule {
-        user: "system:capstan:machineoperation-controller",
-        groups: &["capstan.dev"],
-        resources: &["machineoperations", "machineoperations/status"],
-        verbs: WRITE,
-    },
-    Rule {
-        user: "system:capstan:machineoperation-controller",
-        groups: &["cluster.x-k8s.io"],
-        resources: &["clusters", "machines"],
-        verbs: CHANGE,
-    },
-    Rule {
-        user: "system:capstan:machineoperation-controller",
-        groups: &["infrastructure.cluster.x-k8s.io"],
-        resources: &["openstackclusters", "openstackmachines", "openstackmachines/status"],
-        verbs: CHANGE,
-    },
-    Rule {
-        user: "system:capstan:machineoperation-controller",
-        groups: &[""],
-        resources: &["secrets"],
-        verbs: &["get"],
-    },
-    Rule {
-        user: "system:capstan:garbage-collector",
-        groups: &["*"],
-        resources: &["*"],
-        verbs: &["get", "list", "watch", "patch", "delete"],
-    },
-    Rule {
-        user: "system:capstan:namespace-controller",
-        groups: &["*"],
-        resources: &["*"],
-        verbs: &["get", "list", "watch", "delete", "deletecollection"],
-    },
-    Rule {
-        user: "system:capstan:namespace-controller",
-        groups: &[""],
-        resources: &["namespaces/finalize", "namespaces/status"],
-        verbs: &["update"],
-    },
-    Rule {
-        user: "system:capstan:event-expiry",
-        groups: &[""],
-        resources: &["events"],
-        verbs: &["list", "delete"],
-    },
-    Rule { user: "system:capstan:host-events", groups: &[""], resources: &["events"], verbs: READ },
-    Rule {
-        user: "system:capstan:leader-election",
-        groups: &["coordination.k8s.io"],
-        resources: &["leases"],
-        verbs: WRITE,
-    },
-    Rule {
-        user: "system:capstan:leader-election",
-        groups: &[""],
-        resources: &["namespaces"],
-        verbs: &["get", "create"],
-    },
-];
+impl LocalPolicy {
+    /// A policy with these permissions of the server's own identities.
+    pub fn new(grants: impl IntoIterator<Item = Grant>) -> Self {
+        Self { grants: grants.into_iter().collect() }
+    }
 
-/// Controllers tell people what they did.
-const EVENT_VERBS: &[&str] = &["create", "patch", "update", "get"];
-
-/// The rules that hold on every face, host or none.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LocalPolicy;
+    /// Returns the grants of a user. Nobody becomes one of our own identities by its name alone.
+    fn grants<'a>(&'a self, user: &'a User) -> impl Iterator<Item = &'a Grant> {
+        let identity = user.controller_identity();
+        self.grants.iter().filter(move |grant| Some(grant.identity) == identity)
+    }
+}
 
 #[async_trait]
 impl Authorizer for LocalPolicy {
     async fn authorize(&self, attributes: &Attributes) -> Decision {
-        if allows(attributes) { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+        if self.allows(attributes) { Decision::Allow } else { Decision::NoOpinion(String::new()) }
     }
 
     async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
@@ -198,33 +63,73 @@ impl Authorizer for LocalPolicy {
     }
 
     async fn rules(&self, user: &User, _namespace: &str) -> Rules {
-        Rules { rules: rules(user), unknown: String::new() }
+        Rules { rules: self.list(user), unknown: String::new() }
     }
 }
 
-fn allows(attributes: &Attributes) -> bool {
-    let user = &attributes.user;
-    if user.is_in(MASTERS) {
-        return true;
-    }
-    if !attributes.is_resource() {
-        let below = |roots: &[&str]| {
-            let path = attributes.path.as_str();
-            roots.iter().any(|root| {
-                path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            })
+impl LocalPolicy {
+    fn allows(&self, attributes: &Attributes) -> bool {
+        let user = &attributes.user;
+        if user.is_in(MASTERS) {
+            return true;
+        }
+        if !attributes.is_resource() {
+            return may_read_path(attributes);
+        }
+        if user.is_in(AUTHENTICATED) && asks_about_oneself(attributes) {
+            return true;
+        }
+        let resource = match attributes.subresource.as_str() {
+            "" => attributes.resource.clone(),
+            subresource => format!("{}/{subresource}", attributes.resource),
         };
-        let reading = attributes.verb == "get";
-        return reading
-            && (PUBLIC.contains(&attributes.path.as_str())
-                || (user.is_in(AUTHENTICATED) && below(&DISCOVERY)));
+        let has = |list: &[&str], value: &str| list.iter().any(|entry| *entry == "*" || *entry == value);
+        self.grants(user).any(|grant| {
+            has(grant.groups, &attributes.group)
+                && has(grant.resources, &resource)
+                && has(grant.verbs, &attributes.verb)
+        })
     }
-    if user.is_in(AUTHENTICATED) && asks_about_oneself(attributes) {
-        return true;
+
+    /// The same policy as a list.
+    fn list(&self, user: &User) -> Vec<authorizer::Rule> {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let on = |verbs: &[&str], groups: &[&str], resources: &[&str]| authorizer::Rule {
+            verbs: texts(verbs),
+            groups: texts(groups),
+            resources: texts(resources),
+            paths: Vec::new(),
+        };
+        let reads = |roots: &[&str]| authorizer::Rule {
+            verbs: texts(&["get"]),
+            paths: roots.iter().flat_map(|root| [(*root).to_owned(), format!("{root}/*")]).collect(),
+            ..authorizer::Rule::default()
+        };
+        let public = authorizer::Rule { verbs: texts(&["get"]), paths: texts(&PUBLIC), ..Default::default() };
+        let mut rules = vec![public];
+        if user.is_in(AUTHENTICATED) {
+            rules.extend(OWN_QUESTIONS.iter().map(|(group, questions)| on(&["create"], &[group], questions)));
+            rules.push(reads(&DISCOVERY));
+        }
+        if user.is_in(MASTERS) {
+            rules.push(on(&["*"], &["*"], &["*"]));
+            rules.push(authorizer::Rule { verbs: texts(&["*"]), paths: texts(&["*"]), ..Default::default() });
+        }
+        rules.extend(self.grants(user).map(|grant| on(grant.verbs, grant.groups, grant.resources)));
+        rules
     }
-    user.name.starts_with("system:capstan:")
-        && user.is_in("system:capstan:controllers")
-        && is_ruled(attributes)
+}
+
+fn may_read_path(attributes: &Attributes) -> bool {
+    let below = |roots: &[&str]| {
+        let path = attributes.path.as_str();
+        roots
+            .iter()
+            .any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+    };
+    attributes.verb == "get"
+        && (PUBLIC.contains(&attributes.path.as_str())
+            || (attributes.user.is_in(AUTHENTICATED) && below(&DISCOVERY)))
 }
 
 fn asks_about_oneself(attributes: &Attributes) -> bool {
@@ -234,63 +139,27 @@ fn asks_about_oneself(attributes: &Attributes) -> bool {
     known && attributes.verb == "create" && attributes.subresource.is_empty()
 }
 
-/// The same policy as a list.
-fn rules(user: &User) -> Vec<authorizer::Rule> {
-    let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let on = |verbs: &[&str], groups: &[&str], resources: &[&str]| authorizer::Rule {
-        verbs: texts(verbs),
-        groups: texts(groups),
-        resources: texts(resources),
-        paths: Vec::new(),
-    };
-    let reads = |roots: &[&str]| authorizer::Rule {
-        verbs: texts(&["get"]),
-        paths: roots.iter().flat_map(|root| [(*root).to_owned(), format!("{root}/*")]).collect(),
-        ..authorizer::Rule::default()
-    };
-    let public = authorizer::Rule { verbs: texts(&["get"]), paths: texts(&PUBLIC), ..Default::default() };
-    let mut rules = vec![public];
-    if user.is_in(AUTHENTICATED) {
-        rules.extend(OWN_QUESTIONS.iter().map(|(group, questions)| on(&["create"], &[group], questions)));
-        rules.push(reads(&DISCOVERY));
-    }
-    if user.is_in(MASTERS) {
-        rules.push(on(&["*"], &["*"], &["*"]));
-        rules.push(authorizer::Rule { verbs: texts(&["*"]), paths: texts(&["*"]), ..Default::default() });
-    }
-    if user.is_in("system:capstan:controllers") {
-        let own = RULES.iter().filter(|rule| rule.user == user.name);
-        rules.extend(own.map(|rule| on(rule.verbs, rule.groups, rule.resources)));
-        rules.push(on(EVENT_VERBS, &[""], &["events"]));
-    }
-    rules
-}
-
-fn is_ruled(attributes: &Attributes) -> bool {
-    let resource = if attributes.subresource.is_empty() {
-        attributes.resource.clone()
-    } else {
-        format!("{}/{}", attributes.resource, attributes.subresource)
-    };
-    let has = |list: &[&str], wanted: &str| list.iter().any(|entry| *entry == "*" || *entry == wanted);
-    if attributes.group.is_empty() && resource == "events" && has(EVENT_VERBS, &attributes.verb) {
-        return true;
-    }
-    RULES.iter().any(|rule| {
-        rule.user == attributes.user.name
-            && has(rule.groups, &attributes.group)
-            && has(rule.resources, &resource)
-            && has(rule.verbs, &attributes.verb)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::user::User;
 
+    /// A policy with one identity, which may change machines.
+    fn policy() -> LocalPolicy {
+        LocalPolicy::new([Grant {
+            identity: "machine-controller",
+            groups: &["cluster.x-k8s.io"],
+            resources: &["machines"],
+            verbs: &["get", "list", "watch", "update", "patch"],
+        }])
+    }
+
+    fn rules(user: &User) -> Vec<authorizer::Rule> {
+        policy().list(user)
+    }
+
     fn ask(user: User, verb: &str, resource: &str, path: &str) -> bool {
-        allows(&Attributes {
+        policy().allows(&Attributes {
             user: user.into(),
             verb: verb.to_owned(),
             group: "cluster.x-k8s.io".to_owned(),
@@ -301,7 +170,7 @@ mod tests {
     }
 
     fn asks(user: User, verb: &str, resource: &str) -> bool {
-        allows(&Attributes {
+        policy().allows(&Attributes {
             user: user.into(),
             verb: verb.to_owned(),
             group: "authorization.k8s.io".to_owned(),
@@ -324,12 +193,7 @@ mod tests {
     fn everybody_gets_what_the_policy_says_and_no_more() {
         let master = || User::authenticated("a", ["system:masters".to_owned()]);
         let bob = || User::authenticated("bob", []);
-        let controller = || {
-            User::authenticated(
-                "system:capstan:machine-controller",
-                ["system:capstan:controllers".to_owned()],
-            )
-        };
+        let controller = || User::controller("machine-controller");
         let impostor = || User::authenticated("system:capstan:machine-controller", []);
         let table = [
             ("master deletes", ask(master(), "delete", "machines", ""), true),

@@ -14,6 +14,12 @@ const ANONYMOUS: &str = "system:anonymous";
 /// Group that may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
 
+/// Prefix of the names of the server's own identities.
+const CONTROLLER_PREFIX: &str = "system:capstan:";
+
+/// Group of the server's own identities; no certificate or token can bring it.
+const CONTROLLERS: &str = "system:capstan:controllers";
+
 /// An identity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
@@ -37,6 +43,16 @@ impl User {
             groups.push(AUTHENTICATED.to_owned());
         }
         Self { name, groups, ..Self::default() }
+    }
+
+    /// One of the server's own identities, such as a controller.
+    pub fn controller(identity: &str) -> Self {
+        Self::authenticated(format!("{CONTROLLER_PREFIX}{identity}"), [CONTROLLERS.to_owned()])
+    }
+
+    /// Returns the name of a user that is one of the server's own identities.
+    pub(crate) fn controller_identity(&self) -> Option<&str> {
+        self.name.strip_prefix(CONTROLLER_PREFIX).filter(|_| self.is_in(CONTROLLERS))
     }
 
     /// Somebody who showed nothing.

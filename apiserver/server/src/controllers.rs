@@ -1,21 +1,20 @@
-//! The controllers, started in this process while it is the elected one.
+//! Controllers of this process, which run while it is the elected one.
 
 use std::fmt;
 use std::sync::Arc;
 
-use apiserver_access::User;
+use apiserver_access::{Grant, LocalPolicy, User};
 use apiserver_host::{HostEvents, HostSecrets};
 use apiserver_http::{ApiServer, InProcess};
 use apiserver_machinery::resource::Resource;
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
-use controllers_operations::{OperationContext, SystemClock};
-use controllers_reconcilers::{
-    CollectedKind, GarbageCollector, cluster, event_expiry, machine, namespace, openstack_cluster,
-    openstack_machine,
+use controllers_reconcilers::machine;
+use controllers_runtime::{
+    ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, SecretSource, ServedKind,
+    ServerLists,
 };
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, SecretSource, ServerLists};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::ApiResource;
@@ -24,11 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::election::{self, Election, Timing};
 
-/// Group of all our own controllers; no certificate or token can bring it.
-const GROUP: &str = "system:capstan:controllers";
-
-/// Has them run here whenever this server is elected; `alone`: nobody else can use its store. Ends after `shutdown`, when all of them have
-/// ended and the Lease is given back.
+/// Runs the controllers here whenever this server is elected. `alone`: no other server can use its
+/// store. Ends after `shutdown`, when all controllers have ended and the Lease is given back.
 pub(crate) fn start(
     server: &Arc<ApiServer>,
     host: Option<Client>,
@@ -38,63 +34,81 @@ pub(crate) fn start(
 ) -> JoinHandle<()> {
     let clients = Clients(Arc::clone(server));
     let election =
-        Election::new(clients.of("leader-election"), election::identity(), Timing::default()).alone(alone);
+        Election::new(clients.of(election::IDENTITY), election::identity(), Timing::default()).alone(alone);
     let elected = move |term: CancellationToken| start_controllers(&clients, host.as_ref(), &queues, &term);
     tokio::spawn(election.run(shutdown.clone(), elected))
 }
 
-/// Every controller. To add one, add its line: it is given the client of its own identity, and ends
-/// when `term` is cancelled.
+/// Identity that copies Events to a host cluster, and its permissions.
+const HOST_EVENTS: (&str, &[PolicyRule]) =
+    ("host-events", &[PolicyRule { groups: &[""], resources: &["events"], verbs: PolicyRule::READ }]);
+
+/// Every controller. To add one, add its line to [`controllers_reconcilers::ALL`].
+fn all() -> impl Iterator<Item = &'static ControllerSpec> {
+    controllers_reconcilers::ALL.iter().chain([&controllers_operations::CONTROLLER])
+}
+
+/// The controllers that run, with a host cluster or without.
+fn selected(with_host: bool) -> impl Iterator<Item = &'static ControllerSpec> {
+    all().filter(move |controller| !(with_host && controller.standalone_only))
+}
+
+/// The local policy with the permissions of every identity of this process.
+pub(crate) fn local_policy() -> LocalPolicy {
+    let controllers = all().map(|controller| (controller.identity, controller.rules));
+    let identities = controllers.chain([HOST_EVENTS, (election::IDENTITY, election::RULES)]);
+    let grants = identities.flat_map(|(identity, rules)| {
+        let rules = rules.iter().chain([&PolicyRule::EVENTS]);
+        rules.map(move |rule| Grant {
+            identity,
+            groups: rule.groups,
+            resources: rule.resources,
+            verbs: rule.verbs,
+        })
+    });
+    LocalPolicy::new(grants)
+}
+
+/// Starts the controllers. Each has the client of its own identity, and ends when `term` is
+/// cancelled.
 fn start_controllers(
     clients: &Clients,
     host: Option<&Client>,
     queues: &Queues,
     term: &CancellationToken,
 ) -> JoinSet<()> {
-    let around = Surroundings::new(clients, host, queues);
+    let shared = Shared::new(clients, host, queues);
     let mut running = JoinSet::new();
-    let collector = GarbageCollector::new(clients.of("garbage-collector"), clients.collected(), queues);
-    running.spawn(collector.run(term.clone()));
-    running.spawn(event_expiry::run(clients.of("event-expiry"), term.clone()));
-    running.spawn(cluster::run(around.context("cluster-controller"), term.clone()));
-    running.spawn(machine::run(around.context("machine-controller"), term.clone()));
-    running.spawn(openstack_cluster::run(around.context("openstackcluster-controller"), term.clone()));
-    running.spawn(openstack_machine::run(around.context("openstackmachine-controller"), term.clone()));
-    running
-        .spawn(controllers_operations::run(around.operations("machineoperation-controller"), term.clone()));
-    match host {
-        Some(host) => {
-            running.spawn(HostEvents::new(clients.of("host-events"), host.clone()).run(term.clone()));
-        }
-        // A host empties its namespaces itself.
-        None => {
-            let kinds = clients.namespaced();
-            let (client, queues) = (clients.of("namespace-controller"), queues.clone());
-            running.spawn(namespace::run(client, kinds, queues, term.clone()));
-        }
+    for controller in selected(host.is_some()) {
+        running.spawn((controller.run)(shared.context(controller.identity), term.clone()));
+    }
+    if let Some(host) = host {
+        running.spawn(HostEvents::new(clients.of(HOST_EVENTS.0), host.clone()).run(term.clone()));
     }
     running
 }
 
-/// What controllers that work in a cloud share: sessions, server lists, copies of the host's Secrets.
-struct Surroundings<'a> {
+/// Sessions, server lists and copies of the host's Secrets, which all controllers share.
+struct Shared<'a> {
     clients: &'a Clients,
     connector: Arc<dyn CloudConnector>,
     servers: Arc<ServerLists>,
     host: Option<HostSecrets>,
     queues: Queues,
+    kinds: Arc<[ServedKind]>,
 }
 
-impl<'a> Surroundings<'a> {
+impl<'a> Shared<'a> {
     fn new(clients: &'a Clients, host: Option<&Client>, queues: &Queues) -> Self {
-        // Each controller asks our own store as itself; this client is replaced by theirs.
-        let own = clients.of("machine-controller");
+        // Each controller reads our own store as itself: its client replaces this one.
+        let own = clients.of(machine::CONTROLLER.identity);
         Self {
             clients,
             connector: Arc::new(OpenStackConnector::new()),
             servers: Arc::default(),
             queues: queues.clone(),
             host: host.map(|host| HostSecrets::new(host.clone(), own)),
+            kinds: clients.kinds(),
         }
     }
 
@@ -105,31 +119,21 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    fn context(&self, controller: &'static str) -> ControllerContext {
-        let client = self.clients.of(controller);
+    fn context(&self, identity: &'static str) -> ControllerContext {
+        let client = self.clients.of(identity);
         ControllerContext {
             connector: Arc::clone(&self.connector),
             secrets: self.secrets(&client),
             servers: Arc::clone(&self.servers),
-            events: Recorder::new(client.clone(), controller),
+            events: Recorder::new(client.clone(), identity),
             queues: self.queues.clone(),
-            client,
-        }
-    }
-
-    fn operations(&self, controller: &'static str) -> OperationContext {
-        let client = self.clients.of(controller);
-        OperationContext {
-            connector: Arc::clone(&self.connector),
-            secrets: self.secrets(&client),
-            clock: Arc::new(SystemClock),
-            queues: self.queues.clone(),
+            kinds: Arc::clone(&self.kinds),
             client,
         }
     }
 }
 
-/// The host's Secrets as controllers ask for them.
+/// The host's Secrets, as controllers read them.
 struct Secrets(HostSecrets);
 
 impl fmt::Debug for Secrets {
@@ -145,31 +149,24 @@ impl SecretSource for Secrets {
     }
 }
 
-/// Makes clients that come in by the front door.
+/// Clients of this process's own API.
 struct Clients(Arc<ApiServer>);
 
 impl Clients {
-    /// A client of one controller, with that controller's permissions.
-    fn of(&self, controller: &str) -> Client {
-        let user = User::authenticated(format!("system:capstan:{controller}"), [GROUP.to_owned()]);
-        Client::new(InProcess::new(Arc::clone(&self.0), user), "default")
-    }
-
-    /// The namespaced kinds, each in its stored version.
-    fn namespaced(&self) -> Vec<ApiResource> {
-        let stored = self.0.registry().stored().iter();
-        stored.filter(|resource| resource.namespaced).map(|resource| api_resource(resource)).collect()
+    /// A client of one identity, with its permissions.
+    fn of(&self, identity: &str) -> Client {
+        Client::new(InProcess::new(Arc::clone(&self.0), User::controller(identity)), "default")
     }
 
     /// All kinds, and in which versions they are served.
-    fn collected(&self) -> Vec<CollectedKind> {
+    fn kinds(&self) -> Arc<[ServedKind]> {
         let registry = self.0.registry();
         let versions = |kind: &Resource| {
             let all = registry.resources().iter();
             let of_kind = all.filter(|other| other.group == kind.group && other.kind == kind.kind);
             of_kind.map(|other| other.version.clone()).collect()
         };
-        let kinds = registry.stored().iter().map(|kind| CollectedKind {
+        let kinds = registry.stored().iter().map(|kind| ServedKind {
             resource: api_resource(kind),
             namespaced: kind.namespaced,
             versions: versions(kind),
@@ -185,5 +182,61 @@ fn api_resource(resource: &Resource) -> ApiResource {
         api_version: resource.api_version(),
         kind: resource.kind.clone(),
         plural: resource.plural.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use apiserver_access::{Attributes, Authorizer, Decision};
+
+    use super::*;
+
+    fn identities<'a>(controllers: impl Iterator<Item = &'a ControllerSpec>) -> BTreeSet<&'a str> {
+        controllers.map(|controller| controller.identity).collect()
+    }
+
+    #[test]
+    fn every_controller_has_an_identity_of_its_own_and_is_started() {
+        let own = [HOST_EVENTS.0, election::IDENTITY];
+        let unique: BTreeSet<&str> = identities(all()).into_iter().chain(own).collect();
+        assert_eq!(unique.len(), all().count() + own.len(), "two have the same identity: {unique:?}");
+        assert_eq!(identities(selected(false)), identities(all()), "without a host all are started");
+        let left_to_the_host = identities(all().filter(|controller| controller.standalone_only));
+        assert_eq!(left_to_the_host, BTreeSet::from(["namespace-controller"]));
+        let with_host: BTreeSet<&str> = &identities(all()) - &left_to_the_host;
+        assert_eq!(identities(selected(true)), with_host, "with a host all but these are started");
+    }
+
+    #[tokio::test]
+    async fn the_local_policy_allows_what_the_controllers_declare_and_nothing_else() {
+        let policy = local_policy();
+        let allows = async |user: User, group: &str, resource: &str, verb: &str| {
+            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            let attributes = Attributes {
+                user: Arc::new(user),
+                group: group.to_owned(),
+                resource: resource.to_owned(),
+                subresource: subresource.to_owned(),
+                verb: verb.to_owned(),
+                ..Attributes::default()
+            };
+            policy.authorize(&attributes).await == Decision::Allow
+        };
+        for controller in all() {
+            let identity = controller.identity;
+            let user = || User::controller(identity);
+            assert!(!controller.rules.is_empty(), "{identity} has no rules");
+            for rule in controller.rules.iter().chain([&PolicyRule::EVENTS]) {
+                let (group, resource, verb) = (rule.groups[0], rule.resources[0], rule.verbs[0]);
+                assert!(allows(user(), group, resource, verb).await, "{identity}: {rule:?}");
+                let stranger = User::authenticated(identity, []);
+                assert!(!allows(stranger, group, resource, verb).await, "{identity} by name: {rule:?}");
+            }
+            let escalates = allows(user(), "rbac.authorization.k8s.io", "clusterroles", "escalate").await;
+            assert!(!escalates, "{identity} may do what it does not declare");
+        }
+        assert!(!allows(User::controller("nothing"), "", "events", "create").await);
     }
 }

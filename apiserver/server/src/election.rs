@@ -7,6 +7,7 @@ mod tests;
 
 use std::time::Duration;
 
+use controllers_runtime::PolicyRule;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
@@ -22,6 +23,15 @@ use record::View;
 
 const NAMESPACE: &str = "capstan-system";
 const NAME: &str = "capstan-controllers";
+
+/// Identity of the candidate.
+pub(crate) const IDENTITY: &str = "leader-election";
+
+/// Permissions of the candidate.
+pub(crate) const RULES: &[PolicyRule] = &[
+    PolicyRule { groups: &["coordination.k8s.io"], resources: &["leases"], verbs: PolicyRule::WRITE },
+    PolicyRule { groups: &[""], resources: &["namespaces"], verbs: &["get", "create"] },
+];
 
 /// The times of an election.
 #[derive(Debug, Clone, Copy)]

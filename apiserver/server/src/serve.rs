@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy};
+use apiserver_access::{Authenticator, Authorizer, Chain};
 use apiserver_http::{ApiServer, Identity, Parts, Settings, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
@@ -101,12 +101,12 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let address = listener.local_addr()?;
     let headers = host.as_ref().map(|host| host.proxy().borrow().headers.clone()).unwrap_or_default();
     let authenticator = Arc::new(Authenticator::new(headers, host.as_ref().map(Host::tokens)));
-    let mut hosted: Vec<Arc<dyn Authorizer>> = vec![Arc::new(LocalPolicy)];
+    let mut hosted: Vec<Arc<dyn Authorizer>> = vec![Arc::new(controllers::local_policy())];
     hosted.extend(host.as_ref().map(Host::authorizer));
     let parts = Parts {
         objects: Arc::clone(&objects),
         authenticator: Arc::clone(&authenticator),
-        authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
+        authorizer: Arc::new(Chain(vec![Arc::new(controllers::local_policy())])),
         hosted_authorizer: Arc::new(Chain(hosted)),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
         checks: hooks.checks(),

@@ -23,4 +23,4 @@ mod procedures;
 
 pub use core::context::{Clock, OperationContext, SystemClock};
 pub use core::controller::Controller;
-pub use core::run::run;
+pub use core::run::CONTROLLER;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use controllers_runtime::{ControllerSpec, PolicyRule};
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{DeleteParams, ListParams, Preconditions};
@@ -17,8 +18,16 @@ const PERIOD: Duration = Duration::from_mins(6);
 /// Events in one answer.
 const PAGE: u32 = 500;
 
+/// Specification of this controller.
+pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
+    identity: "event-expiry",
+    rules: &[PolicyRule { groups: &[""], resources: &["events"], verbs: &["list", "delete"] }],
+    standalone_only: false,
+    run: |context, shutdown| Box::pin(run(context.client, shutdown)),
+};
+
 /// Forgets until `shutdown`.
-pub async fn run(client: Client, shutdown: CancellationToken) {
+async fn run(client: Client, shutdown: CancellationToken) {
     loop {
         if let Err(error) = forget(&client, Timestamp::now()).await {
             tracing::warn!(%error, "old events were not forgotten; trying again");

@@ -6,12 +6,12 @@
 
 mod change_predicate;
 pub mod cluster;
-pub mod event_expiry;
+mod event_expiry;
 mod finalizers;
 mod garbage_collector;
 pub mod machine;
 mod names;
-pub mod namespace;
+mod namespace;
 pub mod openstack_cluster;
 pub mod openstack_machine;
 mod ownership;
@@ -19,7 +19,18 @@ mod paused;
 mod queries;
 mod summary;
 
-pub use garbage_collector::{CollectedKind, GarbageCollector};
+use controllers_runtime::ControllerSpec;
+
+/// Every controller of this crate. To add one, write its module and add its line.
+pub const ALL: &[ControllerSpec] = &[
+    cluster::CONTROLLER,
+    machine::CONTROLLER,
+    openstack_cluster::CONTROLLER,
+    openstack_machine::CONTROLLER,
+    garbage_collector::CONTROLLER,
+    event_expiry::CONTROLLER,
+    namespace::CONTROLLER,
+];
 
 /// Whether an object is deleted because it was moved to another server: then the cloud stays as it is.
 pub(crate) fn moved<K: kube::Resource>(object: &K) -> bool {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use controllers_infrastructure::{Cloud, CloudConnector};
 use kube::Client;
 
-use crate::{Queues, ReconcileError, Recorder, SecretSource, ServerLists, credentials};
+use crate::{Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, credentials};
 use apiserver_types::OpenStackIdentityReference;
 
 /// What a controller works with.
@@ -22,8 +22,10 @@ pub struct ControllerContext {
     pub servers: Arc<ServerLists>,
     /// Tells people.
     pub events: Recorder,
-    /// Where queues are measured.
+    /// Metrics of queues.
     pub queues: Queues,
+    /// Every kind that the API serves.
+    pub kinds: Arc<[ServedKind]>,
 }
 
 impl Debug for ControllerContext {

@@ -4,6 +4,7 @@
 
 mod backoff;
 mod context;
+mod controller;
 mod credentials;
 mod dedup;
 mod error;
@@ -19,6 +20,7 @@ mod status;
 
 pub use backoff::Backoff;
 pub use context::ControllerContext;
+pub use controller::{ControllerSpec, PolicyRule, ServedKind};
 pub use events::{Recorder, Severity};
 pub use journal::{ANNOTATION as JOURNAL_ANNOTATION, Entry, Journal};
 pub use ownership_tag::{OwnershipTag, PREFIX as MARK_PREFIX};

@@ -39,8 +39,8 @@ impl InProcessServer {
         let parts = Parts {
             objects: Arc::clone(&objects),
             authenticator: Arc::new(Authenticator::default()),
-            authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
-            hosted_authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy)])),
+            authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy::default())])),
+            hosted_authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy::default())])),
             identity: Identity { git_version: "v1.36.0".to_owned(), address: "hot-paths".to_owned() },
             checks: Vec::new(),
             supervisor: Supervisor::default(),

@@ -12,10 +12,10 @@ use apiserver_types::{
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_operations::OperationContext;
-use controllers_reconcilers::cluster::ClusterReconciler;
-use controllers_reconcilers::machine::MachineReconciler;
-use controllers_reconcilers::openstack_cluster::OpenStackClusterReconciler;
-use controllers_reconcilers::openstack_machine::OpenStackMachineReconciler;
+use controllers_reconcilers::cluster::{self, ClusterReconciler};
+use controllers_reconcilers::machine::{self, MachineReconciler};
+use controllers_reconcilers::openstack_cluster::{self, OpenStackClusterReconciler};
+use controllers_reconcilers::openstack_machine::{self, OpenStackMachineReconciler};
 use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -71,10 +71,11 @@ impl Controllers {
                 servers: Arc::clone(&servers),
                 events: Recorder::new(client.clone(), name),
                 queues: Queues::default(),
+                kinds: Arc::default(),
                 client,
             }
         };
-        let client = client_of(world, fuse, "machineoperation-controller");
+        let client = client_of(world, fuse, controllers_operations::CONTROLLER.identity);
         let operations = OperationContext {
             connector: connector.clone(),
             secrets: Arc::new(ApiSecrets(client.clone())),
@@ -84,10 +85,14 @@ impl Controllers {
         };
         Self {
             client: world.admin(),
-            cluster: ClusterReconciler::new(context("cluster-controller")),
-            machine: MachineReconciler::new(context("machine-controller")),
-            openstack_cluster: OpenStackClusterReconciler::new(context("openstackcluster-controller")),
-            openstack_machine: OpenStackMachineReconciler::new(context("openstackmachine-controller")),
+            cluster: ClusterReconciler::new(context(cluster::CONTROLLER.identity)),
+            machine: MachineReconciler::new(context(machine::CONTROLLER.identity)),
+            openstack_cluster: OpenStackClusterReconciler::new(context(
+                openstack_cluster::CONTROLLER.identity,
+            )),
+            openstack_machine: OpenStackMachineReconciler::new(context(
+                openstack_machine::CONTROLLER.identity,
+            )),
             operations: controllers_operations::Controller::new(operations),
             clock: Arc::clone(&world.clock),
         }
@@ -166,8 +171,6 @@ pub fn is_over(operation: &MachineOperation) -> bool {
 
 /// A client of one controller, whose writes go through the fuse.
 fn client_of(world: &World, fuse: &Arc<Fuse>, name: &str) -> Client {
-    let groups = ["system:capstan:controllers".to_owned()];
-    let user = User::authenticated(format!("system:capstan:{name}"), groups);
-    let door = InProcess::new(Arc::clone(&world.server), user);
+    let door = InProcess::new(Arc::clone(&world.server), User::controller(name));
     Client::new(CutDoor { door, fuse: Arc::clone(fuse) }, "default")
 }

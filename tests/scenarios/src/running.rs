@@ -1,39 +1,78 @@
-//! The controllers as the server runs them, with their watches.
+//! Every controller as the server runs it, with its watches.
 
 use std::sync::Arc;
 
-use apiserver_access::User;
-use apiserver_http::InProcess;
+use apiserver_access::{Grant, User};
+use apiserver_http::{ApiServer, InProcess};
+use apiserver_machinery::resource::Resource;
 use controllers_infrastructure_openstack::OpenStackConnector;
-use controllers_reconcilers::{cluster, machine, openstack_cluster, openstack_machine};
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists};
+use controllers_runtime::{
+    ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, ServedKind, ServerLists,
+};
 use kube::Client;
+use kube::api::ApiResource;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::World;
 
-/// Runs the controllers of clusters and machines until `term`.
+/// Every controller.
+fn all() -> impl Iterator<Item = &'static ControllerSpec> {
+    controllers_reconcilers::ALL.iter().chain([&controllers_operations::CONTROLLER])
+}
+
+/// Permissions of every controller.
+pub(crate) fn grants() -> impl Iterator<Item = Grant> {
+    all().flat_map(|controller| {
+        let rules = controller.rules.iter().chain([&PolicyRule::EVENTS]);
+        rules.map(|rule| Grant {
+            identity: controller.identity,
+            groups: rule.groups,
+            resources: rule.resources,
+            verbs: rule.verbs,
+        })
+    })
+}
+
+/// Runs every controller until `term`.
 pub fn run(world: &World, term: &CancellationToken) -> JoinSet<()> {
     let connector = Arc::new(OpenStackConnector::new());
     let servers = Arc::new(ServerLists::default());
-    let context = |name: &'static str| {
-        let groups = ["system:capstan:controllers".to_owned()];
-        let user = User::authenticated(format!("system:capstan:{name}"), groups);
+    let kinds = kinds(&world.server);
+    let mut running = JoinSet::new();
+    for controller in all() {
+        let identity = controller.identity;
+        let user = User::controller(identity);
         let client = Client::new(InProcess::new(Arc::clone(&world.server), user), "default");
-        ControllerContext {
+        let context = ControllerContext {
             connector: connector.clone(),
             secrets: Arc::new(ApiSecrets(client.clone())),
             servers: Arc::clone(&servers),
-            events: Recorder::new(client.clone(), name),
+            events: Recorder::new(client.clone(), identity),
             queues: Queues::default(),
+            kinds: Arc::clone(&kinds),
             client,
-        }
-    };
-    let mut running = JoinSet::new();
-    running.spawn(cluster::run(context("cluster-controller"), term.clone()));
-    running.spawn(machine::run(context("machine-controller"), term.clone()));
-    running.spawn(openstack_cluster::run(context("openstackcluster-controller"), term.clone()));
-    running.spawn(openstack_machine::run(context("openstackmachine-controller"), term.clone()));
+        };
+        running.spawn((controller.run)(context, term.clone()));
+    }
     running
+}
+
+/// Every kind that the server serves.
+pub(crate) fn kinds(server: &ApiServer) -> Arc<[ServedKind]> {
+    let all = server.registry().resources();
+    let served = |kind: &Resource| ServedKind {
+        resource: ApiResource {
+            group: kind.group.clone(),
+            version: kind.version.clone(),
+            api_version: kind.api_version(),
+            kind: kind.kind.clone(),
+            plural: kind.plural.clone(),
+        },
+        namespaced: kind.namespaced,
+        versions: (all.iter().filter(|other| other.group == kind.group && other.kind == kind.kind))
+            .map(|other| other.version.clone())
+            .collect(),
+    };
+    server.registry().stored().iter().map(|kind| served(kind)).collect()
 }

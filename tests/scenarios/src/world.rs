@@ -67,7 +67,7 @@ impl World {
             Arc::new(OwnNamespaces),
             CancellationToken::new(),
         ));
-        let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy)]));
+        let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy::new(crate::running::grants()))]));
         let server = Arc::new(ApiServer::new(Parts {
             objects: Arc::clone(&objects),
             authenticator: Arc::new(Authenticator::default()),

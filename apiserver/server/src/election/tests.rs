@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
+use apiserver_access::{Authenticator, Chain, User};
 use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
@@ -40,7 +40,8 @@ fn world() -> World {
         Arc::new(OwnNamespaces),
         shutdown.clone(),
     );
-    let local: Arc<dyn apiserver_access::Authorizer> = Arc::new(Chain(vec![Arc::new(LocalPolicy)]));
+    let local: Arc<dyn apiserver_access::Authorizer> =
+        Arc::new(Chain(vec![Arc::new(crate::controllers::local_policy())]));
     let server = ApiServer::new(Parts {
         objects: Arc::new(objects),
         authenticator: Arc::new(Authenticator::default()),
@@ -63,8 +64,7 @@ struct Candidate {
 impl World {
     /// A client whose requests fail while it is cut off.
     fn client(&self, is_cut_off: Arc<AtomicBool>) -> Client {
-        let user =
-            User::authenticated("system:capstan:leader-election", ["system:capstan:controllers".to_owned()]);
+        let user = User::controller(IDENTITY);
         let door = InProcess::new(Arc::clone(&self.server), user);
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
             let (mut door, is_cut_off) = (door.clone(), Arc::clone(&is_cut_off));

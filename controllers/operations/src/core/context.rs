@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use controllers_infrastructure::CloudConnector;
-use controllers_runtime::{Queues, SecretSource};
+use controllers_runtime::{ControllerContext, Queues, SecretSource};
 use jiff::Timestamp;
 use kube::Client;
 
@@ -27,6 +27,14 @@ pub struct OperationContext {
 impl Debug for OperationContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OperationContext").field("connector", &self.connector).finish_non_exhaustive()
+    }
+}
+
+impl From<ControllerContext> for OperationContext {
+    /// The same context, by the system's clocks.
+    fn from(context: ControllerContext) -> Self {
+        let ControllerContext { client, connector, secrets, queues, .. } = context;
+        Self { client, connector, secrets, clock: Arc::new(SystemClock), queues }
     }
 }
 

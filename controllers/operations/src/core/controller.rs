@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 use crate::core::claim;
 use crate::core::context::OperationContext;
 use crate::core::decision::Outcome;
+use crate::core::run::CONTROLLER;
 use crate::core::target::{self, Behind, Target};
 use crate::core::volatile_state::Memory;
 use crate::core::{queue, report, retention};
@@ -41,7 +42,7 @@ pub struct Controller {
 impl Controller {
     /// A controller that remembers nothing.
     pub fn new(context: OperationContext) -> Self {
-        let events = Recorder::new(context.client.clone(), "machineoperation-controller");
+        let events = Recorder::new(context.client.clone(), CONTROLLER.identity);
         Self { context, memory: Arc::default(), events, turn: Mutex::default() }
     }
 

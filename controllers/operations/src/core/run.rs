@@ -1,9 +1,9 @@
-//! Brings every MachineOperation to its end.
+//! Loop of the operations controller.
 
 use std::sync::Arc;
 
 use apiserver_types::MachineOperation;
-use controllers_runtime::{ReconcileLoop, Requeue};
+use controllers_runtime::{ControllerSpec, PolicyRule, ReconcileLoop, Requeue};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
@@ -19,10 +19,33 @@ const CONCURRENCY: u16 = 32;
 /// Passes in a row for one operation before others get their turn.
 const PASSES: usize = 64;
 
+/// Specification of this controller.
+pub const CONTROLLER: ControllerSpec = ControllerSpec {
+    identity: "machineoperation-controller",
+    rules: &[
+        PolicyRule {
+            groups: &["capstan.dev"],
+            resources: &["machineoperations", "machineoperations/status"],
+            verbs: PolicyRule::WRITE,
+        },
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["clusters", "machines"],
+            verbs: PolicyRule::CHANGE,
+        },
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackclusters", "openstackmachines", "openstackmachines/status"],
+            verbs: PolicyRule::CHANGE,
+        },
+        PolicyRule::SECRETS,
+    ],
+    standalone_only: false,
+    run: |context, shutdown| Box::pin(run(context.into(), shutdown)),
+};
+
 /// Carries out operations until `shutdown`.
-///
-/// Cancel safety: may be dropped at any moment; another call goes on where this one was.
-pub async fn run(context: OperationContext, shutdown: CancellationToken) {
+async fn run(context: OperationContext, shutdown: CancellationToken) {
     let operations: Api<MachineOperation> = Api::all(context.client.clone());
     let operating = ReconcileLoop::new(operations.clone(), CONCURRENCY, &context.queues, "machineoperation");
     let known = operating.store();

@@ -12,14 +12,43 @@ mod watch;
 use std::time::Duration;
 
 use apiserver_types::Cluster;
-use controllers_runtime::{ControllerContext, ReconcileError, Requeue, Severity, now, write_status};
+use controllers_runtime::{
+    ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, Severity, now, write_status,
+};
 use kube::{Api, ResourceExt};
 
 use act::Actor;
 use decide::Step;
 use observe::Observed;
 
-pub use watch::run;
+/// Specification of this controller.
+pub const CONTROLLER: ControllerSpec = ControllerSpec {
+    identity: "cluster-controller",
+    rules: &[
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["clusters", "clusters/status", "machines"],
+            verbs: PolicyRule::DELETE,
+        },
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["machinepools", "machinedeployments", "machinesets"],
+            verbs: &["list", "delete"],
+        },
+        PolicyRule {
+            groups: &["controlplane.cluster.x-k8s.io"],
+            resources: &["kubeadmcontrolplanes"],
+            verbs: &["get", "delete"],
+        },
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackclusters"],
+            verbs: PolicyRule::DELETE,
+        },
+    ],
+    standalone_only: false,
+    run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
+};
 
 /// Finalizer that keeps a Cluster until everything of it is deleted. Upstream's name.
 pub(crate) const FINALIZER: &str = "cluster.cluster.x-k8s.io";

@@ -69,7 +69,7 @@ impl GarbageCollector {
     /// said: it may live in a host. Nor can it of one in a namespace when the dependent has none:
     /// whoever wrote that reference did not say in which.
     async fn is_gone(&self, node: &Node, owner: &Owner) -> Result<bool, Error> {
-        let Some(kind) = self.kinds.iter().find(|kind| kind.is_meant_by(owner)) else { return Ok(false) };
+        let Some(kind) = self.kinds.iter().find(|kind| owner.means(kind)) else { return Ok(false) };
         let namespace = node.namespace.as_deref().filter(|_| kind.namespaced);
         if kind.namespaced && namespace.is_none() {
             return Ok(false);

@@ -83,7 +83,7 @@ mod tests {
     use kube::api::ApiResource;
 
     use super::*;
-    use crate::garbage_collector::kind::CollectedKind;
+    use controllers_runtime::ServedKind;
 
     fn node(uid: &str, owners: &[(&str, bool)], finalizers: &[&str]) -> Node {
         let owner = |(uid, blocks): &(&str, bool)| Owner {
@@ -113,7 +113,7 @@ mod tests {
             plural: "things".to_owned(),
         };
         let versions = vec!["v2".to_owned(), "v1".to_owned()];
-        let mut graph = Graph::of([CollectedKind { resource, namespaced: true, versions }].into());
+        let mut graph = Graph::of([ServedKind { resource, namespaced: true, versions }].into());
         nodes.iter().for_each(|node| graph.put(node.clone()));
         match next_step(&graph, uid) {
             None => "nothing".to_owned(),

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use controllers_runtime::ServedKind;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, PartialObjectMeta};
-
-use super::kind::CollectedKind;
 
 /// An object's uid.
 pub(super) type Uid = String;
@@ -19,6 +18,16 @@ pub(super) struct Owner {
     pub(super) kind: String,
     pub(super) name: String,
     pub(super) blocks: bool,
+}
+
+impl Owner {
+    /// Returns true if the reference means this kind.
+    pub(super) fn means(&self, kind: &ServedKind) -> bool {
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
+        kind.resource.kind == self.kind
+            && kind.resource.group == group
+            && kind.versions.iter().any(|served| served == version)
+    }
 }
 
 /// An object.
@@ -67,13 +76,13 @@ impl Node {
 /// All objects.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    kinds: Arc<[CollectedKind]>,
+    kinds: Arc<[ServedKind]>,
     nodes: BTreeMap<Uid, Node>,
     dependents: BTreeMap<Uid, BTreeSet<Uid>>,
 }
 
 impl Graph {
-    pub(super) fn of(kinds: Arc<[CollectedKind]>) -> Self {
+    pub(super) fn of(kinds: Arc<[ServedKind]>) -> Self {
         Self { kinds, ..Self::default() }
     }
 
@@ -81,7 +90,7 @@ impl Graph {
     /// in another namespace is not it: a reference does not reach across namespaces.
     pub(super) fn owner(&self, dependent: &Node, owner: &Owner) -> Option<&Node> {
         let found = self.get(&owner.uid).filter(|found| found.name == owner.name)?;
-        let is_kind = self.kinds.get(found.kind).is_some_and(|kind| kind.is_meant_by(owner));
+        let is_kind = self.kinds.get(found.kind).is_some_and(|kind| owner.means(kind));
         (is_kind && !is_elsewhere(dependent, found)).then_some(found)
     }
 

@@ -12,13 +12,12 @@
 mod act;
 mod decide;
 mod graph;
-mod kind;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controllers_runtime::{Queue, Queues, Recorder};
+use controllers_runtime::{ControllerContext, ControllerSpec, PolicyRule, Queue, Recorder, ServedKind};
 use futures::StreamExt;
 use futures::stream::select_all;
 use kube::api::{Api, DynamicObject, PartialObjectMeta};
@@ -27,15 +26,26 @@ use kube::{Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use graph::{Graph, Node, Uid};
-pub use kind::CollectedKind;
 
 /// Pause before a failed step is tried again: long enough for a blip to pass.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Specification of this controller.
+pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
+    identity: "garbage-collector",
+    rules: &[PolicyRule {
+        groups: &["*"],
+        resources: &["*"],
+        verbs: &["get", "list", "watch", "patch", "delete"],
+    }],
+    standalone_only: false,
+    run: |context, shutdown| Box::pin(GarbageCollector::new(&context).run(shutdown)),
+};
+
 /// A collector over a list of kinds.
-pub struct GarbageCollector {
+struct GarbageCollector {
     client: Client,
-    kinds: Arc<[CollectedKind]>,
+    kinds: Arc<[ServedKind]>,
     events: Recorder,
     queue: Arc<Queue>,
 }
@@ -56,14 +66,17 @@ const QUEUE: &str = "garbage_collector_attempt_to_delete";
 type EventText = (usize, Event<PartialObjectMeta<DynamicObject>>);
 
 impl GarbageCollector {
-    /// A collector of these kinds.
-    pub fn new(client: Client, kinds: Vec<CollectedKind>, queues: &Queues) -> Self {
-        let events = Recorder::new(client.clone(), COMPONENT);
-        Self { events, client, kinds: kinds.into(), queue: queues.queue(QUEUE) }
+    fn new(context: &ControllerContext) -> Self {
+        Self {
+            events: Recorder::new(context.client.clone(), COMPONENT),
+            client: context.client.clone(),
+            kinds: Arc::clone(&context.kinds),
+            queue: context.queues.queue(QUEUE),
+        }
     }
 
     /// Collects until `shutdown`.
-    pub async fn run(self, shutdown: CancellationToken) {
+    async fn run(self, shutdown: CancellationToken) {
         let streams = self.kinds.iter().enumerate().map(|(index, kind)| {
             let api: Api<PartialObjectMeta<DynamicObject>> =
                 Api::all_with(self.client.clone(), &kind.resource);
@@ -122,7 +135,7 @@ struct State {
 }
 
 impl State {
-    fn new(kinds: &Arc<[CollectedKind]>, measured: Arc<Queue>) -> Self {
+    fn new(kinds: &Arc<[ServedKind]>, measured: Arc<Queue>) -> Self {
         Self {
             graph: Graph::of(Arc::clone(kinds)),
             queue: BTreeSet::new(),

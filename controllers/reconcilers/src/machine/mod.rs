@@ -11,14 +11,34 @@ mod watch;
 use std::time::Duration;
 
 use apiserver_types::Machine;
-use controllers_runtime::{ControllerContext, ReconcileError, Requeue, Severity, now, write_status};
+use controllers_runtime::{
+    ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, Severity, now, write_status,
+};
 use kube::{Api, ResourceExt};
 
 use act::Actor;
 use decide::Step;
 use observe::Observed;
 
-pub use watch::run;
+/// Specification of this controller.
+pub const CONTROLLER: ControllerSpec = ControllerSpec {
+    identity: "machine-controller",
+    rules: &[
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["clusters", "machines", "machines/status"],
+            verbs: PolicyRule::CHANGE,
+        },
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackmachines"],
+            verbs: PolicyRule::DELETE,
+        },
+        PolicyRule::SECRETS,
+    ],
+    standalone_only: false,
+    run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
+};
 
 /// Finalizer that keeps a Machine until its server is deleted. Upstream's name.
 pub(crate) const FINALIZER: &str = "machine.cluster.x-k8s.io";

@@ -8,7 +8,7 @@ mod conditions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controllers_runtime::{Queues, ReconcileLoop, Requeue};
+use controllers_runtime::{ControllerContext, ControllerSpec, PolicyRule, ReconcileLoop, Requeue};
 use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -31,8 +31,27 @@ const CONCURRENCY: u16 = 10;
 /// them, and nothing of its own brings them down.
 const ALONGSIDE: u8 = 1;
 
+/// Specification of this controller.
+pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
+    identity: "namespace-controller",
+    rules: &[
+        PolicyRule {
+            groups: &["*"],
+            resources: &["*"],
+            verbs: &["get", "list", "watch", "delete", "deletecollection"],
+        },
+        PolicyRule {
+            groups: &[""],
+            resources: &["namespaces/finalize", "namespaces/status"],
+            verbs: &["update"],
+        },
+    ],
+    standalone_only: true,
+    run: |context, shutdown| Box::pin(run(context, shutdown)),
+};
+
 /// Empties namespaces.
-pub struct NamespaceReconciler {
+struct NamespaceReconciler {
     client: Client,
     kinds: Vec<ApiResource>,
 }
@@ -55,7 +74,7 @@ fn turn(group: &str, kind: &str) -> u8 {
 
 impl NamespaceReconciler {
     /// A reconciler over the namespaced kinds.
-    pub fn new(client: Client, mut kinds: Vec<ApiResource>) -> Self {
+    fn new(client: Client, mut kinds: Vec<ApiResource>) -> Self {
         kinds.sort_by_key(|kind| turn(&kind.group, &kind.kind));
         Self { client, kinds }
     }
@@ -64,7 +83,7 @@ impl NamespaceReconciler {
     ///
     /// # Errors
     /// When the API fails.
-    pub async fn reconcile(&self, namespace: &Namespace) -> Result<Option<Duration>, kube::Error> {
+    async fn reconcile(&self, namespace: &Namespace) -> Result<Option<Duration>, kube::Error> {
         let finalizers =
             namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_deref()).unwrap_or_default();
         if namespace.metadata.deletion_timestamp.is_none() || finalizers.is_empty() {
@@ -186,16 +205,15 @@ impl NamespaceReconciler {
 }
 
 /// Reconciles until `shutdown`.
-///
-/// Cancel safety: may be dropped at any moment; another call goes on where this one was.
-pub async fn run(client: Client, kinds: Vec<ApiResource>, queues: Queues, shutdown: CancellationToken) {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let reconciler = Arc::new(NamespaceReconciler::new(client, kinds));
+async fn run(context: ControllerContext, shutdown: CancellationToken) {
+    let namespaces: Api<Namespace> = Api::all(context.client.clone());
+    let kinds = context.kinds.iter().filter(|kind| kind.namespaced).map(|kind| kind.resource.clone());
+    let reconciler = Arc::new(NamespaceReconciler::new(context.client, kinds.collect()));
     let pass = move |namespace: Arc<Namespace>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&namespace).await.map(Requeue::from) }
     };
-    ReconcileLoop::new(namespaces, CONCURRENCY, &queues, "namespace").run(pass, shutdown).await;
+    ReconcileLoop::new(namespaces, CONCURRENCY, &context.queues, "namespace").run(pass, shutdown).await;
 }
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ use std::time::Duration;
 use apiserver_types::{Cluster, OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{Cloud, ErrorClass};
 use controllers_runtime::{
-    ControllerContext, Journal, OwnershipTag, ReconcileError, Requeue, RequeuePolicy, Severity, now, paused,
-    write_status,
+    ControllerContext, ControllerSpec, Journal, OwnershipTag, PolicyRule, ReconcileError, Requeue,
+    RequeuePolicy, Severity, now, paused, write_status,
 };
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -32,7 +32,25 @@ use desired::Desired;
 use observe::{Observed, Observer};
 use report::Ending;
 
-pub use watch::run;
+/// Specification of this controller.
+pub const CONTROLLER: ControllerSpec = ControllerSpec {
+    identity: "openstackcluster-controller",
+    rules: &[
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackclusters", "openstackclusters/status", "openstackmachines"],
+            verbs: PolicyRule::CHANGE,
+        },
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["clusters", "machines"],
+            verbs: PolicyRule::READ,
+        },
+        PolicyRule::SECRETS,
+    ],
+    standalone_only: false,
+    run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
+};
 
 /// Keeps the object until what was made for it is gone; upstream's name.
 pub(crate) const FINALIZER: &str = "openstackcluster.infrastructure.cluster.x-k8s.io";

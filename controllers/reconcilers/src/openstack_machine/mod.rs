@@ -21,8 +21,8 @@ use std::time::Duration;
 use apiserver_types::{OpenStackCluster, OpenStackMachine, ResolvedMachineSpec};
 use controllers_infrastructure::Cloud;
 use controllers_runtime::{
-    ControllerContext, OwnershipTag, ReconcileError, Requeue, RequeuePolicy, Severity, now, paused,
-    write_status,
+    ControllerContext, ControllerSpec, OwnershipTag, PolicyRule, ReconcileError, Requeue, RequeuePolicy,
+    Severity, now, paused, write_status,
 };
 use kube::{Api, ResourceExt};
 
@@ -33,7 +33,26 @@ use observe::Observer;
 use report::Ending;
 use resolve::Resolver;
 
-pub use watch::run;
+/// Specification of this controller.
+pub const CONTROLLER: ControllerSpec = ControllerSpec {
+    identity: "openstackmachine-controller",
+    rules: &[
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackclusters", "openstackmachines", "openstackmachines/status"],
+            verbs: PolicyRule::CHANGE,
+        },
+        PolicyRule {
+            groups: &["cluster.x-k8s.io"],
+            resources: &["clusters", "machines"],
+            verbs: PolicyRule::READ,
+        },
+        PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: &["get"] },
+        PolicyRule::SECRETS,
+    ],
+    standalone_only: false,
+    run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
+};
 
 /// Keeps the object until what was made for it is gone; upstream's name.
 pub(crate) const FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io";

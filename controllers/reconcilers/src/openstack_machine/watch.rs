@@ -17,7 +17,7 @@ const CONCURRENCY: u16 = 64;
 /// Reconciles until `shutdown`.
 ///
 /// Cancel safety: may be dropped at any moment; another call goes on where this one was.
-pub async fn run(context: ControllerContext, shutdown: CancellationToken) {
+pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken) {
     let client = context.client.clone();
     let controller = ReconcileLoop::new(
         Api::<OpenStackMachine>::all(client.clone()),
