@@ -11,10 +11,10 @@ mod supervised;
 mod time_slice;
 mod wake_state;
 
-use std::cell::Cell;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -24,19 +24,24 @@ use futures::{FutureExt, StreamExt};
 use hyper::rt::Executor;
 use tokio::task::coop;
 
-pub use crate::supervised::{Supervisor, TaskFailure, TaskName, spawn_detached, spawn_joined};
+pub use crate::supervised::{
+    RestartCounter, Supervisor, TaskFailure, TaskName, spawn_detached, spawn_joined,
+};
 use crate::time_slice::Turn;
 use crate::wake_state::{Part, Woken};
 
-thread_local! {
-    /// Whether a member of the group that has its turn on this thread expects others to be done soon.
-    static OTHERS_FOLLOW: Cell<bool> = const { Cell::new(false) };
-}
+/// Handle that defers the flush of an executor's driver. The default one belongs to no executor and does nothing.
+#[derive(Debug, Clone, Default)]
+pub struct FlushDeferral(Option<Arc<AtomicBool>>);
 
-/// Tells the group whose member calls this that what the member waited for came to others at the same time, who will be
-/// done soon: the head had better wait for what they say. Outside of a group it does nothing.
-pub fn defer_flush() {
-    OTHERS_FOLLOW.set(true);
+impl FlushDeferral {
+    /// Defers the driver's flush once. A member calls it when its input became ready together with that of others: they
+    /// will have output soon, and one flush for all of it is cheaper.
+    pub fn defer(&self) {
+        if let Some(deferred) = &self.0 {
+            deferred.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 type Member = BoxFuture<'static, ()>;
@@ -48,6 +53,8 @@ struct Shared {
     begun: Mutex<Vec<Member>>,
     woken: Arc<Woken>,
     turn: Arc<Turn>,
+    /// Whether a member has deferred the flush in this iteration.
+    defers_flush: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -109,9 +116,15 @@ impl InlineExecutor {
         Spawner(Arc::downgrade(&self.shared))
     }
 
+    /// Returns the handle with which members defer the driver's flush.
+    #[must_use]
+    pub fn flush_deferral(&self) -> FlushDeferral {
+        FlushDeferral(Some(Arc::clone(&self.shared.defers_flush)))
+    }
+
     /// Has all take turns with `head`, until that is ready or everybody waits. It comes after the members, so that it
     /// finds what they left for it. Where it wants to go on by itself after members said something and are not done, or
-    /// [`defer_flush`], others have their turn first: they may be about to have more of them say something.
+    /// [`FlushDeferral::defer`], others have their turn first: they may be about to have more of them say something.
     pub fn poll_with<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -131,7 +144,7 @@ impl InlineExecutor {
             return Poll::Ready(done);
         }
         loop {
-            OTHERS_FOLLOW.set(false);
+            shared.defers_flush.store(false, Ordering::Relaxed);
             let had_something = coop::has_budget_remaining();
             let members = self.poll_members(&mut members_context);
             let has_something = coop::has_budget_remaining();
@@ -143,7 +156,7 @@ impl InlineExecutor {
             if members.all_wait && shared.woken.rest() {
                 return Poll::Pending;
             }
-            let goes_on_at_once = members.some_are_done && !OTHERS_FOLLOW.get();
+            let goes_on_at_once = members.some_are_done && !shared.defers_flush.load(Ordering::Relaxed);
             if shared.turn.is_over() || !has_something || (self.head.take() && !goes_on_at_once) {
                 shared.woken.leave();
                 return Poll::Pending;

@@ -48,6 +48,20 @@ struct Shared {
     restarts: Mutex<BTreeMap<TaskName, u64>>,
 }
 
+/// Counter of the restarts of one task.
+#[derive(Debug, Clone)]
+pub struct RestartCounter {
+    supervisor: Supervisor,
+    task: TaskName,
+}
+
+impl RestartCounter {
+    /// Counts one restart.
+    pub fn increment(&self) {
+        *self.supervisor.restarts_mut().entry(self.task.clone()).or_default() += 1;
+    }
+}
+
 /// End of a task that the process cannot do without.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("task {task:?} {reason}")]
@@ -124,6 +138,15 @@ impl Supervisor {
         });
     }
 
+    /// Returns a counter of the restarts of a task that restarts its parts itself, under its name in
+    /// [`Supervisor::restarts`].
+    #[must_use]
+    pub fn restart_counter(&self, task: impl Into<TaskName>) -> RestartCounter {
+        let task = task.into();
+        self.restarts_mut().insert(task.clone(), 0);
+        RestartCounter { supervisor: self.clone(), task }
+    }
+
     /// Returns the number of restarts of each restarting task, zeros included.
     #[must_use]
     pub fn restarts(&self) -> Vec<(TaskName, u64)> {
@@ -183,6 +206,15 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_restarts_its_parts_is_counted_from_zero() {
+        let supervisor = Supervisor::default();
+        let counter = supervisor.restart_counter("controllers");
+        assert_eq!(supervisor.restarts(), [("controllers".into(), 0)]);
+        counter.increment();
+        assert_eq!(supervisor.restarts(), [("controllers".into(), 1)]);
+    }
 
     #[tokio::test]
     async fn a_task_that_ends_or_panics_shuts_the_process_down_with_a_failure() {

@@ -183,6 +183,7 @@ impl Lab {
             store.clone(),
             Arc::new(Encryption::default()),
             Arc::new(OwnNamespaces),
+            &apiserver_executor::Supervisor::default(),
             CancellationToken::new(),
         );
         while !objects.is_ready() {

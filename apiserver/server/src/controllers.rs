@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use apiserver_access::{Grant, LocalPolicy, User};
 use apiserver_host::{HostEvents, HostSecrets};
-use apiserver_http::{ApiServer, InProcess};
+use apiserver_http::{ApiServer, InProcess, Supervisor};
 use apiserver_machinery::resource::Resource;
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
@@ -18,25 +18,33 @@ use controllers_runtime::{
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::ApiResource;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::election::{self, Election, Timing};
 
 /// Runs the controllers here whenever this server is elected. `alone`: no other server can use its
-/// store. Ends after `shutdown`, when all controllers have ended and the Lease is given back.
+/// store. The receiver gets a value after shutdown, when all controllers have ended and the Lease is given back.
 pub(crate) fn start(
     server: &Arc<ApiServer>,
     host: Option<Client>,
     alone: bool,
     queues: Queues,
-    shutdown: &CancellationToken,
-) -> JoinHandle<()> {
+    supervisor: &Supervisor,
+) -> oneshot::Receiver<()> {
     let clients = Clients(Arc::clone(server));
-    let election =
-        Election::new(clients.of(election::IDENTITY), election::identity(), Timing::default()).alone(alone);
+    let election = Election::new(clients.of(election::IDENTITY), election::identity(), Timing::default())
+        .alone(alone)
+        .counting_restarts(supervisor.restart_counter("controllers"));
+    let shutdown = supervisor.shutdown().clone();
+    let (ended, end) = oneshot::channel();
     let elected = move |term: CancellationToken| start_controllers(&clients, host.as_ref(), &queues, &term);
-    tokio::spawn(election.run(shutdown.clone(), elected))
+    supervisor.spawn("controllers", async move {
+        election.run(shutdown, elected).await;
+        let _ = ended.send(());
+    });
+    end
 }
 
 /// Identity that copies Events to a host cluster, and its permissions.

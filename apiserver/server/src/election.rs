@@ -7,6 +7,7 @@ mod tests;
 
 use std::time::Duration;
 
+use apiserver_executor::RestartCounter;
 use controllers_runtime::PolicyRule;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -73,18 +74,24 @@ pub(crate) struct Election {
     identity: String,
     timing: Timing,
     alone: bool,
+    restarts: Option<RestartCounter>,
 }
 
 impl Election {
     /// A candidate of this name, which must be nobody else's.
     pub(crate) fn new(client: Client, identity: String, timing: Timing) -> Self {
         let leases = Api::namespaced(client.clone(), NAMESPACE);
-        Self { leases, namespaces: Api::all(client), identity, timing, alone: false }
+        Self { leases, namespaces: Api::all(client), identity, timing, alone: false, restarts: None }
     }
 
     /// A candidate whose store nobody else can have open: whoever holds the Lease is no more.
     pub(crate) fn alone(self, alone: bool) -> Self {
         Self { alone, ..self }
+    }
+
+    /// Counts each time that a controller ended by itself and all were restarted.
+    pub(crate) fn counting_restarts(self, restarts: RestartCounter) -> Self {
+        Self { restarts: Some(restarts), ..self }
     }
 
     /// Runs what `start` starts whenever it is elected, until `shutdown`; then gives the Lease back.
@@ -96,14 +103,14 @@ impl Election {
         start: impl Fn(CancellationToken) -> JoinSet<()> + Send,
     ) {
         while let Some(acquired) = shutdown.run_until_cancelled(self.acquire()).await {
-            tracing::info!(identity = self.identity, "the controllers run here now");
+            tracing::info!(identity = self.identity, "elected; starting the controllers");
             let term = shutdown.child_token();
             let mut controllers = start(term.clone());
             self.hold(acquired, &shutdown, &mut controllers).await;
             term.cancel();
             self.end(controllers).await;
             if !shutdown.is_cancelled() {
-                tracing::warn!(identity = self.identity, "the controllers do not run here any more");
+                tracing::warn!(identity = self.identity, "no longer elected; the controllers have stopped");
                 shutdown.run_until_cancelled(tokio::time::sleep(self.timing.retry)).await;
             }
         }
@@ -120,13 +127,13 @@ impl Election {
             let why = match tokio::time::timeout(self.timing.renew, self.try_acquire(&mut view)).await {
                 Ok(Ok(true)) => return asked,
                 Ok(Ok(false)) => None,
-                Ok(Err(error)) => Some(words(&error)),
+                Ok(Err(error)) => Some(error_text(&error)),
                 Err(_) => Some("no answer".to_owned()),
             };
             // The server may still be reading its store.
             let is_early = started.elapsed() < self.timing.renew;
             if let Some(why) = why.filter(|_| !is_early && outage.tell()) {
-                tracing::warn!(why, "the lease of the controllers cannot be had");
+                tracing::warn!(why, "cannot acquire the controller lease; retrying");
             }
             tokio::time::sleep(self.timing.retry).await;
         }
@@ -165,16 +172,16 @@ impl Election {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                Some(ended) = controllers.join_next() => return tell_end(&ended),
+                Some(ended) = controllers.join_next() => return self.log_end(&ended),
                 () = tokio::time::sleep(self.timing.renew) => {}
             }
             // From before the attempt on: the others count from when they see it, which is later.
             let renewed = tokio::time::timeout_at(good + self.timing.deadline, self.renew());
             match shutdown.run_until_cancelled(renewed).await {
                 Some(Ok(Some(at))) => good = at,
-                Some(Ok(None)) => return tracing::warn!("somebody else has the lease of the controllers"),
+                Some(Ok(None)) => return tracing::warn!("another replica holds the controller lease"),
                 Some(Err(_)) => {
-                    return tracing::warn!("the lease of the controllers could not be renewed in time");
+                    return tracing::warn!("could not renew the controller lease in time");
                 }
                 None => return,
             }
@@ -189,10 +196,10 @@ impl Election {
                 Ok(Ok(true)) => return Some(asked),
                 Ok(Ok(false)) => return None,
                 Ok(Err(error)) => {
-                    tracing::debug!(%error, "the lease of the controllers was not renewed; trying again")
+                    tracing::debug!(%error, "could not renew the controller lease; retrying")
                 }
                 Err(_) => {
-                    tracing::debug!("the lease of the controllers was not renewed: no answer; trying again")
+                    tracing::debug!("could not renew the controller lease: no answer; retrying")
                 }
             }
             tokio::time::sleep(self.timing.retry).await;
@@ -210,14 +217,21 @@ impl Election {
         Ok(true)
     }
 
+    fn log_end(&self, ended: &Result<(), JoinError>) {
+        if let Some(restarts) = &self.restarts {
+            restarts.increment();
+        }
+        match ended {
+            Ok(()) => tracing::error!("controller ended; restarting all controllers"),
+            Err(error) => tracing::error!(%error, "controller failed; restarting all controllers"),
+        }
+    }
+
     /// Waits for the controllers to end, and ends those that do not.
     async fn end(&self, mut controllers: JoinSet<()>) {
         let all = async { while controllers.join_next().await.is_some() {} };
         if tokio::time::timeout(self.timing.grace, all).await.is_err() {
-            tracing::warn!(
-                running = controllers.len(),
-                "controllers did not stop when told to, and are aborted"
-            );
+            tracing::warn!(running = controllers.len(), "controllers did not stop in time; aborting them");
             controllers.shutdown().await;
         }
     }
@@ -227,10 +241,10 @@ impl Election {
         match tokio::time::timeout(self.timing.grace, self.try_release()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::debug!(%error, "the lease of the controllers was not given back; it runs out")
+                tracing::debug!(%error, "could not release the controller lease; it expires")
             }
             Err(_) => {
-                tracing::debug!("the lease of the controllers was not given back: no answer; it runs out")
+                tracing::debug!("could not release the controller lease: no answer; it expires")
             }
         }
     }
@@ -252,17 +266,10 @@ impl Election {
 }
 
 /// An answer's own words, where it is one.
-fn words(error: &kube::Error) -> String {
+fn error_text(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
-    }
-}
-
-fn tell_end(ended: &Result<(), JoinError>) {
-    match ended {
-        Ok(()) => tracing::error!("a controller ended by itself; all are started again"),
-        Err(error) => tracing::error!(%error, "a controller broke; all are started again"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The host cluster, when there is one.
+//! Connection to the host cluster, if one is configured.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::config::ServerConfiguration;
 use crate::pki;
 
-/// A connection to the host, and what it said of its front proxy.
+/// Connection to the host cluster, with the configuration of its front proxy.
 pub(crate) struct Host {
     client: kube::Client,
     watching: kube::Client,
@@ -33,12 +33,12 @@ impl Host {
         Ok(Some(Self { client, watching, namespaces, proxy: watch::Sender::new(proxy) }))
     }
 
-    /// What it says of its front proxy, now and later.
+    /// Returns a receiver of the front-proxy configuration.
     pub(crate) fn proxy(&self) -> watch::Receiver<FrontProxy> {
         self.proxy.subscribe()
     }
 
-    /// The host, as our own user there.
+    /// Returns a client of the host cluster, as our own user there.
     pub(crate) fn client(&self) -> kube::Client {
         self.client.clone()
     }
@@ -55,37 +55,35 @@ impl Host {
         Arc::new(self.namespaces.clone())
     }
 
-    /// Keeps up with the host for as long as the server runs.
-    pub(crate) async fn follow(self, authenticator: Arc<Authenticator>) {
+    /// Follows the namespaces and the front proxy of the host cluster. Never returns.
+    pub(crate) async fn follow(self: Arc<Self>, authenticator: Arc<Authenticator>) {
         tokio::join!(
             self.namespaces.clone().follow(self.watching.clone()),
             self.follow_proxy(&authenticator),
         );
     }
 
-    /// The last good answer stays in force when the host does not answer, or answers what cannot be
-    /// used.
+    /// Follows the front-proxy configuration. If the host does not answer, or with a CA that cannot be used, the last
+    /// configuration stays in force.
     async fn follow_proxy(&self, authenticator: &Authenticator) {
-        let mut told = pin!(apiserver_host::front_proxies(self.watching.clone()));
-        while let Some(found) = told.next().await {
+        let mut answers = pin!(apiserver_host::front_proxies(self.watching.clone()));
+        while let Some(found) = answers.next().await {
             let found = match found {
                 Ok(found) if found == *self.proxy.borrow() => continue,
                 Ok(found) => found,
                 Err(error) => {
                     let error = anyhow::Error::new(error);
                     tracing::warn!(
-                        "the host's front proxy is not known anew; the last answer stays: {error:#}"
+                        "cannot read the host's front-proxy configuration; the last one stays in force: {error:#}"
                     );
                     continue;
                 }
             };
             if let Err(error) = pki::certificates(&found.ca, "the host's new front-proxy CA") {
-                tracing::error!("{error:#}; the last one stays");
+                tracing::error!("{error:#}; the last one stays in force");
                 continue;
             }
-            tracing::info!(
-                "the host's front proxy has changed; new connections are checked against its new CA"
-            );
+            tracing::info!("the host's front proxy changed; new connections are verified against its new CA");
             authenticator.set_request_headers(found.headers.clone());
             self.proxy.send_replace(found);
         }

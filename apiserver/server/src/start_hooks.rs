@@ -1,47 +1,46 @@
-//! What must be done once before the server is ready, tried until it is done.
+//! Start hooks: work that must be done once before the server is ready. Each is retried until it is done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use apiserver_http::Check;
+use apiserver_http::{Check, Supervisor};
 use apiserver_machinery::store::{FieldValidation, ObjectStore, SERVER, WriteOptions};
 use serde_json::json;
 use storage_contract::Outage;
-use tokio_util::sync::CancellationToken;
 
-/// Longest pause before the next try.
+/// Longest pause before a retry.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The first one, doubled with every other: storage is being connected to, and mostly there at once.
+/// First pause before a retry. Each retry doubles it: storage is mostly connected within milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
-/// How long the port stays closed for what has to be done first. After that it opens, and what cannot
-/// be served yet is answered with 503.
+/// Longest time that the port stays closed for the start hooks. After that it opens, and requests that cannot be served
+/// yet get 503.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether everything is done.
+/// State of the start hooks. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StartHooks {
     namespaces: Arc<AtomicBool>,
 }
 
 impl StartHooks {
-    /// Sets about it. Ends when it is done, or with `shutdown`.
+    /// Starts the hooks. They end when they are done, or at shutdown.
     pub(crate) fn start(
         objects: &Arc<ObjectStore>,
         namespaces: Vec<String>,
-        shutdown: &CancellationToken,
+        supervisor: &Supervisor,
     ) -> Self {
         let hooks = Self::default();
-        let (objects, shutdown, done) = (Arc::clone(objects), shutdown.clone(), hooks.clone());
-        tokio::spawn(async move {
+        let (objects, shutdown, done) = (Arc::clone(objects), supervisor.shutdown().clone(), hooks.clone());
+        supervisor.spawn_finite("start hooks", async move {
             let (mut outage, mut pause) = (Outage::default(), FIRST_PAUSE);
             while let Err(error) = make_namespaces(&objects, &namespaces).await {
-                // What is over within half a second is a start, and no news.
+                // An outage that ends within half a second is part of a normal start.
                 if pause >= PAUSE && outage.tell() {
-                    tracing::warn!("{error:#}; trying again");
+                    tracing::warn!("{error:#}; retrying");
                 }
                 tokio::select! {
                     () = shutdown.cancelled() => return,
@@ -58,15 +57,14 @@ impl StartHooks {
         self.namespaces.load(Ordering::Acquire)
     }
 
-    /// As readiness shows it.
+    /// Returns the readiness checks of the hooks.
     pub(crate) fn checks(&self) -> Vec<Check> {
         let hooks = self.clone();
         let is_well: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(move || hooks.are_done());
         vec![Check { name: "poststarthook/capstan-namespaces", is_well }]
     }
 
-    /// Waits until everything is done and the objects are read, but not for ever: what the start itself
-    /// has taken counts.
+    /// Waits until all hooks are done and the objects are read, for at most five seconds since `begun`.
     pub(crate) async fn settle(&self, objects: &ObjectStore, begun: Instant) {
         let settled = async {
             while !(self.are_done() && objects.is_ready()) {
@@ -76,12 +74,12 @@ impl StartHooks {
         if tokio::time::timeout(PATIENCE.saturating_sub(begun.elapsed()), settled).await.is_err() {
             let why =
                 if self.are_done() { "the objects are still being read" } else { "storage does not answer" };
-            tracing::warn!("{why}: health and discovery are served, all else gets 503");
+            tracing::warn!("{why}; health and discovery are served, all other requests get 503");
         }
     }
 }
 
-/// The namespaces that clients count on.
+/// Creates the namespaces that clients rely on.
 async fn make_namespaces(objects: &ObjectStore, names: &[String]) -> anyhow::Result<()> {
     let Some(kind) = objects.kind("", "v1", "namespaces") else { return Ok(()) };
     for name in names {
@@ -94,7 +92,7 @@ async fn make_namespaces(objects: &ObjectStore, names: &[String]) -> anyhow::Res
         match objects.create(kind, "", object, options).await {
             Ok(_) => {}
             Err(error) if error.code == 409 => {}
-            Err(error) => bail!("namespace {name:?} cannot be made: {error}"),
+            Err(error) => bail!("namespace {name:?} cannot be created: {error}"),
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use apiserver_http::ResponseBody;
-use bench_kinds::Kind;
+use bench_kinds::BenchKind;
 use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
@@ -104,13 +104,13 @@ impl PathRunner {
 }
 
 fn object(name: &str) -> String {
-    format!("{}/{name}", Kind::Machine.collection(CHANGED_NAMESPACE))
+    format!("{}/{name}", BenchKind::Machine.collection(CHANGED_NAMESPACE))
 }
 
 /// Creates an object, and returns its revision.
 async fn create(server: &InProcessServer, namespace: &str, name: &str) -> anyhow::Result<String> {
-    let body = Kind::Machine.object(namespace, name);
-    let collection = Kind::Machine.collection(namespace);
+    let body = BenchKind::Machine.object(namespace, name);
+    let collection = BenchKind::Machine.collection(namespace);
     let response = server.send(Method::POST, &collection, ("content-type", JSON), body).await?;
     let revision = revision(&response)?;
     server.wait_for(namespace, name, revision.parse()?).await?;
@@ -123,7 +123,7 @@ async fn write(
     (name, last): (&str, &mut String),
     iteration: u64,
 ) -> anyhow::Result<()> {
-    let kind = Kind::Machine;
+    let kind = BenchKind::Machine;
     let (method, path, form, body) = match path {
         RequestPath::Status => {
             let body = kind.with_status(CHANGED_NAMESPACE, name, last, iteration);
@@ -138,7 +138,7 @@ async fn write(
                 kind.configuration(CHANGED_NAMESPACE, name, iteration),
             )
         }
-        _ => (Method::PATCH, object(name), "application/merge-patch+json", Kind::patch(iteration)),
+        _ => (Method::PATCH, object(name), "application/merge-patch+json", BenchKind::patch(iteration)),
     };
     let response = server.send(method, &path, ("content-type", form), body).await?;
     *last = revision(&response)?;
@@ -154,7 +154,7 @@ async fn watch(
 ) -> anyhow::Result<()> {
     while watches.len() < WATCHERS {
         let path =
-            format!("{}?watch=true&resourceVersion={last}", Kind::Machine.collection(CHANGED_NAMESPACE));
+            format!("{}?watch=true&resourceVersion={last}", BenchKind::Machine.collection(CHANGED_NAMESPACE));
         let response = server.open(Method::GET, &path, ("accept", JSON), Bytes::new()).await?;
         watches.push(response.into_body());
     }
@@ -167,7 +167,7 @@ async fn watch(
 }
 
 async fn read(server: &InProcessServer, path: RequestPath, name: &str) -> anyhow::Result<()> {
-    let all = format!("{}?limit={PAGE}", Kind::Machine.collection(LISTED_NAMESPACE));
+    let all = format!("{}?limit={PAGE}", BenchKind::Machine.collection(LISTED_NAMESPACE));
     let (path, accept) = match path {
         RequestPath::Get => (object(name), JSON),
         RequestPath::Metadata => (all, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),

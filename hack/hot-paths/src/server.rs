@@ -34,6 +34,7 @@ impl InProcessServer {
             Arc::new(EmbeddedStore::open(&directory.path().join("store"))?),
             Arc::new(Encryption::default()),
             Arc::new(OwnNamespaces),
+            &Supervisor::default(),
             CancellationToken::new(),
         ));
         let parts = Parts {

@@ -45,7 +45,11 @@ const FORBIDDEN: [(&str, &[&str], &str); 10] = [
 
 /// Edges that a line of [`FORBIDDEN`] covers and that are allowed nevertheless, with the reason.
 const EXCEPTIONS: [(&str, &str, &str); 2] = [
-    ("storage-cache", "apiserver-executor", "a watch cache is a supervised task, and the supervisor knows no kinds"),
+    (
+        "storage-cache",
+        "apiserver-executor",
+        "a watch cache is a supervised task, and the supervisor knows no kinds",
+    ),
     ("storage-etcd", "apiserver-executor", "the etcd client and HTTP/2 connections poll their tasks alike"),
 ];
 

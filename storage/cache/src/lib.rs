@@ -34,6 +34,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver_executor::Supervisor;
 use storage_contract::{Entry, KeyRange, Revision, Store, StoreError, StoreResult};
 use tokio::sync::watch as signal;
 use tokio_util::sync::CancellationToken;
@@ -88,6 +89,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
         root: &str,
         prefixes: &[String],
         projection: Arc<dyn Projection<T>>,
+        supervisor: &Supervisor,
         shutdown: CancellationToken,
     ) -> Arc<Self> {
         let sections = prefixes.iter().map(|prefix| Arc::new(ResourceCache::new(prefix))).collect();
@@ -97,7 +99,8 @@ impl<T: Send + Sync + 'static> Cache<T> {
         let cache = Arc::new(Self { store, sections, projection, position, extents, freshness });
         let follower = reflector::Follower::new(Arc::clone(&cache), KeyRange::prefix(root));
         let asking = Arc::clone(&cache);
-        tokio::spawn(async move {
+        // Readers of a cache that no task feeds would see old objects for ever.
+        supervisor.spawn("watch cache", async move {
             tokio::select! {
                 () = shutdown.cancelled() => {}
                 () = follower.run() => {}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use apiserver_executor::spawn_joined;
 use futures::StreamExt;
 use rpds::RedBlackTreeMapSync;
 use storage_contract::{
@@ -81,7 +82,7 @@ impl<T: Send + Sync + 'static> Follower<T> {
             // The store reads the next page while this one is projected and the one before put in its place.
             let next = is_more.then(|| {
                 let options = ListOptions { limit, revision: Some(revision) };
-                tokio::spawn(self.page(walk.part(), options))
+                spawn_joined(self.page(walk.part(), options))
             });
             let cache = Arc::clone(&self.cache);
             let projecting = tokio::task::spawn_blocking(move || projected(&cache, &page.entries));

@@ -33,7 +33,14 @@ struct World {
 
 fn follow(store: &Arc<dyn Store>) -> Arc<Cache<String>> {
     let prefixes = ["/t/a/".to_owned(), "/t/b/".to_owned()];
-    Cache::start(Arc::clone(store), "/t/", &prefixes, Arc::new(ToText), CancellationToken::new())
+    Cache::start(
+        Arc::clone(store),
+        "/t/",
+        &prefixes,
+        Arc::new(ToText),
+        &apiserver_executor::Supervisor::default(),
+        CancellationToken::new(),
+    )
 }
 
 fn world() -> World {
@@ -155,7 +162,14 @@ async fn a_watch_ends_with_its_cache() {
     let World { store, cache, _directory } = world();
     assert!(cache.wait_for(Revision::new(1), LIMIT).await);
     let shutdown = CancellationToken::new();
-    let other = Cache::start(store, "/t/", &["/t/a/".to_owned()], Arc::new(ToText), shutdown.clone());
+    let other = Cache::start(
+        store,
+        "/t/",
+        &["/t/a/".to_owned()],
+        Arc::new(ToText),
+        &apiserver_executor::Supervisor::default(),
+        shutdown.clone(),
+    );
     let mut watch = other.watch(0, cache.revision()).await.unwrap().unwrap();
     shutdown.cancel();
     drop(other);

@@ -104,7 +104,14 @@ async fn world() -> World {
     let store: Arc<dyn Store> = Arc::new(Counted(embedded, Arc::clone(&counts)));
     let prefixes = ["/t/a/".to_owned()];
     let token = CancellationToken::new();
-    let cache = Cache::start(Arc::clone(&store), "/t/", &prefixes, Arc::new(ToRevision), token);
+    let cache = Cache::start(
+        Arc::clone(&store),
+        "/t/",
+        &prefixes,
+        Arc::new(ToRevision),
+        &apiserver_executor::Supervisor::default(),
+        token,
+    );
     assert!(cache.wait_for(Revision::NONE, LIMIT).await);
     counts.reads.store(0, Ordering::Relaxed);
     World { store, cache, counts, _directory: directory }
@@ -168,7 +175,14 @@ async fn what_is_too_much_for_one_answer_is_read_in_smaller_ones() {
     world.counts.largest_page.store(500, Ordering::Relaxed);
     let prefixes = ["/t/a/".to_owned()];
     let token = CancellationToken::new();
-    let late = Cache::start(Arc::clone(&world.store), "/t/", &prefixes, Arc::new(ToRevision), token);
+    let late = Cache::start(
+        Arc::clone(&world.store),
+        "/t/",
+        &prefixes,
+        Arc::new(ToRevision),
+        &apiserver_executor::Supervisor::default(),
+        token,
+    );
     assert!(late.wait_for(world.store.current_revision().await.unwrap(), LIMIT).await);
     assert_eq!(late.section(0).unwrap().len(), 1_200);
     // The first is asked for as much as is always answered; each of the two others is refused once.

@@ -17,6 +17,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use apiserver_executor::spawn_detached;
 use etcd_client::proto::PbTxnResponse;
 use etcd_client::{Error, KvClient, Txn};
 use futures::future::join_all;
@@ -154,9 +155,11 @@ impl Batches {
     /// Sends what waits, once everybody has come whose turn is before, and has others wait for it.
     fn send_waiting(self: &Arc<Self>) {
         // None when the program ends, and with it all who wait.
-        let Ok(runtime) = Handle::try_current() else { return };
+        if Handle::try_current().is_err() {
+            return;
+        }
         let batches = Arc::clone(self);
-        runtime.spawn(async move {
+        spawn_detached("etcd batch", async move {
             yield_now().await;
             let batch = batches.take();
             let underway = (!batch.is_empty()).then(|| Underway(Arc::clone(&batches)));

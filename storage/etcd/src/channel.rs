@@ -1,6 +1,6 @@
 //! The way to etcd's members.
 
-use apiserver_executor::{InlineExecutor, Spawner};
+use apiserver_executor::{InlineExecutor, Spawner, spawn_detached};
 use etcd_client::{BalancedChannelBuilder, Channel};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tonic::body::Body;
@@ -28,9 +28,9 @@ impl BalancedChannelBuilder for InlineChannel {
         let spawner = parts.spawner();
         let (channel, members) =
             tonic::transport::Channel::balance_channel_with_executor(capacity, spawner.clone());
-        tokio::spawn(parts);
+        spawn_detached("etcd channel", parts);
         let (told, changes) = mpsc::channel(capacity);
-        tokio::spawn(hand_on(changes, members, spawner));
+        spawn_detached("etcd members", hand_on(changes, members, spawner));
         let channel = channel
             .map_request(|request: Request<Body>| request.map(|body| Body::new(EagerEndStream::new(body))));
         Ok((Channel::Custom(BoxCloneSyncService::new(channel.map_err(Into::into))), told))

@@ -63,7 +63,7 @@ impl FuzzServer {
             store,
             Arc::new(Encryption::default()),
             Arc::new(OwnNamespaces),
-            &apiserver_executor::Supervisor::default(),
+            &Supervisor::default(),
             CancellationToken::new(),
         ));
         let parts = Parts {

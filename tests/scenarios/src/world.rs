@@ -52,6 +52,7 @@ impl World {
             listen: ([127, 0, 0, 1], 0).into(),
             build_time: instantly,
             reboot_time,
+            power_time: instantly,
             rebuild_time: instantly,
             delete_time: instantly,
             volume_time: instantly,
@@ -65,6 +66,7 @@ impl World {
             store,
             Arc::new(Encryption::default()),
             Arc::new(OwnNamespaces),
+            &Supervisor::default(),
             CancellationToken::new(),
         ));
         let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy::new(crate::running::grants()))]));

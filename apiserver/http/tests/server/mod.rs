@@ -143,11 +143,15 @@ impl Default for Setup {
     }
 }
 
-/// Nothing is known of it.
+/// It reads the status of its objects, so that every write decodes it.
 #[derive(Debug)]
-struct Looking;
+struct ReadsStatus;
 
-impl Strategy for Looking {}
+impl Strategy for ReadsStatus {
+    fn reads_status(&self) -> bool {
+        true
+    }
+}
 
 const PATCHER: &str = "patcher";
 
@@ -178,10 +182,10 @@ impl Server {
         Self::of(kinds).await
     }
 
-    /// The same of a kind that does not say that it ignores the status of its objects.
+    /// The same of a kind that reads the status of its objects.
     pub(crate) async fn of_widgets_that_look_at_status() -> Self {
         let mut kinds = tests_widget::resources().unwrap();
-        kinds.iter_mut().for_each(|kind| kind.strategy = Arc::new(Looking));
+        kinds.iter_mut().for_each(|kind| kind.strategy = Arc::new(ReadsStatus));
         kinds.push(resource("", "Namespace", false));
         Self::of(kinds).await
     }
@@ -213,6 +217,7 @@ impl Server {
             store,
             Arc::new(Encryption::default()),
             setup.namespaces,
+            &Supervisor::default(),
             CancellationToken::new(),
         ));
         let parts = Parts {

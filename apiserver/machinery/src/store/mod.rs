@@ -11,6 +11,7 @@ pub(crate) mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver_executor::Supervisor;
 use jiff::Timestamp;
 use serde_json::Value;
 use storage_cache::{Cache, ResourceCache};
@@ -93,6 +94,7 @@ impl ObjectStore {
         store: Arc<dyn Store>,
         encryption: Arc<Encryption>,
         namespaces: Arc<dyn NamespaceSource>,
+        supervisor: &Supervisor,
         shutdown: CancellationToken,
     ) -> Self {
         let prefixes: Vec<String> = registry.stored().iter().map(|resource| resource.prefix()).collect();
@@ -103,7 +105,7 @@ impl ObjectStore {
             Arc::clone(&own_writes),
         );
         let projection = Arc::new(projection);
-        let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, shutdown);
+        let cache = Cache::start(Arc::clone(&store), ROOT, &prefixes, projection, supervisor, shutdown);
         let owners = field_managers::FieldManagers::new(&registry);
         let remaining = remaining::Remaining::default();
         Self { registry, store, cache, encryption, namespaces, owners, own_writes, remaining }

@@ -44,6 +44,7 @@ impl Server {
             store,
             Arc::new(Encryption::default()),
             Arc::new(OwnNamespaces),
+            &Supervisor::default(),
             CancellationToken::new(),
         ));
         let server = Arc::new(ApiServer::new(Parts {

@@ -38,6 +38,7 @@ fn world() -> World {
         store,
         Arc::new(Encryption::default()),
         Arc::new(OwnNamespaces),
+        &Supervisor::default(),
         shutdown.clone(),
     );
     let local: Arc<dyn apiserver_access::Authorizer> =

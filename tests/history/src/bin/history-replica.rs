@@ -63,7 +63,7 @@ fn server(store: Arc<dyn Store>) -> anyhow::Result<Arc<ApiServer>> {
         store,
         Arc::new(Encryption::default()),
         Arc::new(OwnNamespaces),
-        &apiserver_executor::Supervisor::default(),
+        &Supervisor::default(),
         CancellationToken::new(),
     ));
     let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy::default())]));

@@ -96,6 +96,7 @@ mod tests {
                 store.clone(),
                 Arc::new(Encryption::default()),
                 Arc::new(OwnNamespaces),
+                &apiserver_executor::Supervisor::default(),
                 CancellationToken::new(),
             ))
         })

@@ -1,0 +1,229 @@
+//! `capstan serve`: wiring, start and shutdown.
+
+mod logging;
+mod signals;
+mod stores;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use apiserver_access::{Authenticator, Authorizer, Chain};
+use apiserver_http::{ApiServer, Identity, Parts, Settings, Supervisor};
+use apiserver_machinery::store::ObjectStore;
+use controllers_runtime::Queues;
+use prometheus_client::registry::Registry;
+use storage_contract::Store;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::assembly::Assembly;
+use crate::cli::ServeArguments;
+use crate::config::ServerConfiguration;
+use crate::encryption::Followed as EncryptionFile;
+use crate::host::Host;
+use crate::start_hooks::StartHooks;
+use crate::tls::{Followed as TlsFiles, Sources};
+use crate::{compaction, controllers, encryption, pki, version};
+
+/// Default address: loopback, which no other machine reaches.
+pub(crate) const LISTEN: &str = "127.0.0.1:7443";
+
+/// Longest time for requests in flight to finish during shutdown: the longest a request may take.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Serves until a signal, or until a task fails that the process cannot do without.
+///
+/// # Errors
+/// When the server cannot start, or when a task failed: the process then exits with an error.
+pub(crate) fn run(arguments: &ServeArguments, assembly: &Assembly) -> anyhow::Result<()> {
+    let configuration = ServerConfiguration::load(arguments)?;
+    logging::start(&configuration)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(&configuration, assembly))
+}
+
+async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyhow::Result<()> {
+    let started = Started::new(configuration, assembly).await?;
+    let listener = started.listen(configuration).await?;
+    let address = listener.local_addr()?;
+    let Started {
+        data,
+        shutdown,
+        supervisor,
+        store,
+        storage,
+        host,
+        objects,
+        settings,
+        hooks,
+        tls,
+        encryption,
+        queues,
+    } = started;
+    let authenticator = authenticator(host.as_deref());
+    let audit = settings.audit.clone();
+    let parts = Parts {
+        objects,
+        authenticator: Arc::clone(&authenticator),
+        authorizer: Arc::new(Chain(vec![Arc::new(controllers::local_policy())])),
+        hosted_authorizer: hosted_authorizer(host.as_deref()),
+        identity: Identity { git_version: version::git_version(), address: address.to_string() },
+        checks: hooks.checks(),
+        supervisor: supervisor.clone(),
+    };
+    let server = Arc::new(ApiServer::with_settings(parts, settings));
+    let running = (assembly.controllers && configuration.controllers.enabled).then(|| {
+        let alone = configuration.storage.etcd.is_none();
+        controllers::start(&server, host.as_ref().map(|host| host.client()), alone, queues, &supervisor)
+    });
+    announce(address, &data, &storage, &encryption.path);
+    let certificates = tls.tls();
+    supervise(&supervisor, tls, encryption, store, host.map(|host| (host, authenticator)));
+    apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
+    // The controllers stopped at the beginning of the shutdown. This waits until they have given their lease back, too.
+    if let Some(running) = running {
+        let _ = running.await;
+    }
+    if let Some(audit) = audit {
+        audit.flush();
+    }
+    tracing::info!("stopped");
+    supervisor.failure().map_or(Ok(()), |failure| Err(failure.clone().into()))
+}
+
+/// Parts that are there before the port opens.
+struct Started {
+    data: PathBuf,
+    shutdown: CancellationToken,
+    supervisor: Supervisor,
+    store: Arc<dyn Store>,
+    /// Name of the store, for people.
+    storage: String,
+    host: Option<Arc<Host>>,
+    objects: Arc<ObjectStore>,
+    settings: Settings,
+    hooks: StartHooks,
+    tls: TlsFiles,
+    encryption: EncryptionFile,
+    queues: Queues,
+}
+
+impl Started {
+    async fn new(configuration: &ServerConfiguration, assembly: &Assembly) -> anyhow::Result<Self> {
+        let begun = Instant::now();
+        let data = configuration.data_directory()?;
+        pki::private_directory(&data)?;
+        let encryption = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
+        let (shutdown, force) = (CancellationToken::new(), CancellationToken::new());
+        let supervisor = Supervisor::new(shutdown.clone());
+        let mut metrics = Registry::default();
+        let queues = Queues::registered(&mut metrics);
+        let (store, storage) = stores::open(configuration, &data, &mut metrics, &supervisor)?;
+        let host = Host::connect(configuration).await?.map(Arc::new);
+        let sources = Sources {
+            configuration: configuration.clone(),
+            data: data.clone(),
+            listen: listen(configuration)?,
+            front_proxy: host.as_deref().map(Host::proxy),
+        };
+        let tls = sources.open()?;
+        let settings = settings(configuration, &data, metrics, &force)?;
+        supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
+        let registry = Arc::new(assembly.registry());
+        let objects = stores::objects(registry, &store, &encryption.encryption, host.as_deref(), &supervisor);
+        let hooks = StartHooks::start(&objects, assembly.namespaces(), &supervisor);
+        hooks.settle(&objects, begun).await;
+        Ok(Self {
+            data,
+            shutdown,
+            supervisor,
+            store,
+            storage,
+            host,
+            objects,
+            settings,
+            hooks,
+            tls,
+            encryption,
+            queues,
+        })
+    }
+
+    async fn listen(&self, configuration: &ServerConfiguration) -> anyhow::Result<TcpListener> {
+        let listen = listen(configuration)?;
+        TcpListener::bind(listen).await.with_context(|| {
+            format!(
+                "cannot listen on {listen}: if another program has the port, give another one with --listen"
+            )
+        })
+    }
+}
+
+fn listen(configuration: &ServerConfiguration) -> anyhow::Result<SocketAddr> {
+    let text = configuration.listen.as_deref().unwrap_or(LISTEN);
+    text.parse().with_context(|| format!("listen: {text:?} is not an address with a port"))
+}
+
+fn authenticator(host: Option<&Host>) -> Arc<Authenticator> {
+    let headers = host.map(|host| host.proxy().borrow().headers.clone()).unwrap_or_default();
+    Arc::new(Authenticator::new(headers, host.map(Host::tokens)))
+}
+
+/// Authorizer of requests through the host cluster: our own policy first, then the host's answer.
+fn hosted_authorizer(host: Option<&Host>) -> Arc<dyn Authorizer> {
+    let mut chain: Vec<Arc<dyn Authorizer>> = vec![Arc::new(controllers::local_policy())];
+    chain.extend(host.map(Host::authorizer));
+    Arc::new(Chain(chain))
+}
+
+/// Spawns the tasks that run as long as the process.
+fn supervise(
+    supervisor: &Supervisor,
+    tls: TlsFiles,
+    encryption: EncryptionFile,
+    store: Arc<dyn Store>,
+    host: Option<(Arc<Host>, Arc<Authenticator>)>,
+) {
+    let shutdown = supervisor.shutdown();
+    supervisor.spawn("certificate files", tls.follow(shutdown.clone()));
+    supervisor.spawn("encryption file", encryption.follow(shutdown.clone()));
+    supervisor.spawn("compaction", compaction::run(store, shutdown.clone()));
+    if let Some((host, authenticator)) = host {
+        // The last answers of the host stay in force while it is made anew.
+        let follow = move || Arc::clone(&host).follow(Arc::clone(&authenticator));
+        supervisor.spawn_restarting("host cluster", follow);
+    }
+}
+
+fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &Path) {
+    tracing::info!(
+        address = %format!("https://{address}"),
+        data = %data.display(),
+        storage,
+        ca = %data.join("pki/ca.crt").display(),
+        encryption = %encryption.display(),
+        "serving; make a kubeconfig with: capstan kubeconfig --data-dir {} --server https://{address}",
+        data.display()
+    );
+}
+
+fn settings(
+    configuration: &ServerConfiguration,
+    data: &Path,
+    metrics: Registry,
+    force: &CancellationToken,
+) -> anyhow::Result<Settings> {
+    Ok(Settings {
+        reads_at_once: configuration.limits.reads_at_once,
+        writes_at_once: configuration.limits.writes_at_once,
+        audit: configuration.audit.open(data)?,
+        goaway_chance: configuration.limits.goaway_chance,
+        shutdown_delay: configuration.shutdown_delay()?,
+        watch_grace: configuration.watch_grace()?,
+        force: force.clone(),
+        metrics,
+    })
+}

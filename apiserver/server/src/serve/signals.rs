@@ -1,0 +1,28 @@
+//! Signals: SIGTERM and SIGINT shut the server down.
+
+use tokio_util::sync::CancellationToken;
+
+/// Begins to shut down at the first SIGTERM or SIGINT. A person at a terminal sends SIGINT: then nothing waits for
+/// another replica to take over, and neither does it after a second signal.
+pub(super) async fn shut_down(shutdown: CancellationToken, force: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::error!("cannot receive signals; the server will not shut down in an orderly way");
+        return;
+    };
+    let interrupted = tokio::select! {
+        _ = terminate.recv() => false,
+        _ = interrupt.recv() => true,
+    };
+    tracing::info!("shutting down; requests in flight finish first");
+    shutdown.cancel();
+    if !interrupted {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    }
+    force.cancel();
+}

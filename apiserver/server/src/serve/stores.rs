@@ -1,0 +1,84 @@
+//! Stores of the process: the bytes, and the objects in them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::bail;
+use apiserver_http::Supervisor;
+use apiserver_machinery::encryption::Encryption;
+use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
+use prometheus_client::registry::Registry;
+use storage_contract::Store;
+use storage_embedded::EmbeddedStore;
+use storage_etcd::EtcdConfiguration;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Etcd, ServerConfiguration};
+use crate::host::Host;
+use crate::pki;
+use crate::storage::Storage;
+
+/// Opens the objects of a store.
+pub(super) fn objects(
+    registry: Arc<apiserver_machinery::resource::Registry>,
+    store: &Arc<dyn Store>,
+    encryption: &Arc<Encryption>,
+    host: Option<&Host>,
+    supervisor: &Supervisor,
+) -> Arc<ObjectStore> {
+    let namespaces: Arc<dyn NamespaceSource> = match host {
+        Some(host) => host.namespaces(),
+        None => Arc::new(OwnNamespaces),
+    };
+    Arc::new(ObjectStore::open(
+        registry,
+        Arc::clone(store),
+        Arc::clone(encryption),
+        namespaces,
+        supervisor,
+        // The watch cache runs until the process ends: reads go on while requests in flight finish.
+        CancellationToken::new(),
+    ))
+}
+
+/// Opens the store and returns it with its name. A file opens now or never; an etcd may answer later.
+///
+/// # Errors
+/// A file that cannot be opened; certificate files of etcd that cannot be read.
+pub(super) fn open(
+    configuration: &ServerConfiguration,
+    data: &Path,
+    metrics: &mut Registry,
+    supervisor: &Supervisor,
+) -> anyhow::Result<(Arc<dyn Store>, String)> {
+    let storage = Storage::new(metrics);
+    let name = match &configuration.storage.etcd {
+        None => {
+            let path = data.join("store.redb");
+            storage.open(Arc::new(EmbeddedStore::open(&path)?));
+            path.display().to_string()
+        }
+        Some(etcd) => {
+            let shutdown = supervisor.shutdown().clone();
+            let connecting = Arc::clone(&storage).connect(etcd_configuration(etcd)?, shutdown);
+            supervisor.spawn_finite("storage connection", connecting);
+            etcd.endpoints.join(",")
+        }
+    };
+    Ok((storage, name))
+}
+
+fn etcd_configuration(etcd: &Etcd) -> anyhow::Result<EtcdConfiguration> {
+    let text = |path: &Option<PathBuf>| path.as_deref().map(pki::read).transpose();
+    let (certificate, key) = (text(&etcd.cert_file)?, text(&etcd.key_file)?);
+    if certificate.is_some() != key.is_some() {
+        bail!("storage.etcd: certFile and keyFile go together");
+    }
+    let identity = certificate.zip(key);
+    Ok(EtcdConfiguration {
+        endpoints: etcd.endpoints.clone(),
+        ca: text(&etcd.ca_file)?,
+        identity,
+        ..Default::default()
+    })
+}
