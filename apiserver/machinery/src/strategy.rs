@@ -105,9 +105,10 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         true
     }
 
-    /// Whether nothing here looks at the status of the object that is written. A write that leaves the status is shown
-    /// the object without it then, before and after: it is not even decoded. Of a write of the status nothing is asked.
-    fn ignores_status(&self) -> bool {
+    /// Returns true if a method here reads or writes the status of the object. Otherwise a write that leaves the status
+    /// unchanged does not decode it, the methods get both objects without it, and a write of the status calls none of
+    /// them.
+    fn reads_status(&self) -> bool {
         false
     }
 
@@ -170,8 +171,4 @@ pub struct OwnColumn {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Plain;
 
-impl Strategy for Plain {
-    fn ignores_status(&self) -> bool {
-        true
-    }
-}
+impl Strategy for Plain {}

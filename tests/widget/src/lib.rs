@@ -100,10 +100,6 @@ impl Conversion for RenameOnlyConversion {
 struct WidgetStrategy;
 
 impl Strategy for WidgetStrategy {
-    fn ignores_status(&self) -> bool {
-        true
-    }
-
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let field =
             |object: &'_ Value| object.pointer("/spec/immut").filter(|value| !value.is_null()).cloned();

@@ -24,10 +24,6 @@ impl Strategy for MachineHealthCheckStrategy {
         true
     }
 
-    fn ignores_status(&self) -> bool {
-        true
-    }
-
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         label_with_cluster(new);
         // Older versions need not have a spec, and then have this one.

@@ -20,10 +20,6 @@ impl Strategy for MachinePoolStrategy {
         true
     }
 
-    fn ignores_status(&self) -> bool {
-        true
-    }
-
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         label_with_cluster(new);
         replicas::prepare(new, old);

@@ -19,10 +19,6 @@ impl Strategy for MachineSetStrategy {
         true
     }
 
-    fn ignores_status(&self) -> bool {
-        true
-    }
-
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         label_with_cluster(new);
         replicas::prepare(new, old);

@@ -44,6 +44,11 @@ impl Strategy for NamespaceStrategy {
         }
     }
 
+    /// The phase is set with every write.
+    fn reads_status(&self) -> bool {
+        true
+    }
+
     /// Names are narrower than other kinds': they are part of other names.
     fn name_errors(&self, name: &str) -> Vec<String> {
         label_errors(name)

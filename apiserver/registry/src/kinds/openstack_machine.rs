@@ -12,10 +12,6 @@ use crate::rules::immutable;
 pub(crate) struct OpenStackMachineStrategy;
 
 impl Strategy for OpenStackMachineStrategy {
-    fn ignores_status(&self) -> bool {
-        true
-    }
-
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let Some(old) = old else { return validate_new(new) };
         immutable::spec(new, old, |now, before| {

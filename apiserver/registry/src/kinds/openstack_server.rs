@@ -12,10 +12,6 @@ use crate::rules::immutable;
 pub(crate) struct OpenStackServerStrategy;
 
 impl Strategy for OpenStackServerStrategy {
-    fn ignores_status(&self) -> bool {
-        true
-    }
-
     fn is_exempt_in_dry_run(&self, new: &Value) -> bool {
         immutable::is_of_topology(new)
     }

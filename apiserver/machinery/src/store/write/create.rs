@@ -196,7 +196,7 @@ pub(crate) fn prepare_by_kind(
     target: Target,
     origin: Origin,
 ) -> ApiResult<()> {
-    let is_asked = target != Target::Status || !kind.stored.strategy.ignores_status();
+    let is_asked = target != Target::Status || kind.stored.strategy.reads_status();
     let keeps_nulls = origin == Origin::Applied && !kind.stored.strategy.drops_nulls();
     let fill_in = |schema: &Schema, object: &mut Value| match keeps_nulls {
         false => schema.fill_in(object),
@@ -251,7 +251,7 @@ pub(crate) fn check(
     }
     let strategy = &kind.stored.strategy;
     let is_exempt = (dry_run && old.is_some() && strategy.is_exempt_in_dry_run(new))
-        || (target == Target::Status && strategy.ignores_status());
+        || (target == Target::Status && !strategy.reads_status());
     if errors.is_empty() && !is_exempt {
         let stored_old = old.map(|old| kind.as_stored(old)).transpose()?;
         errors = strategy.validate(kind.as_stored(new)?.as_ref(), stored_old.as_deref());

@@ -63,7 +63,7 @@ pub(crate) fn untouched_field(kind: Kind<'_>, how: Modification<'_>) -> Option<&
     let is_apart = resource.status_subresource
         && resource.conversion.is_none()
         && resource.schema.checks_fields_alone()
-        && kind.stored.strategy.ignores_status();
+        && !kind.stored.strategy.reads_status();
     (is_apart && !is_selected_by).then_some(field)
 }
 

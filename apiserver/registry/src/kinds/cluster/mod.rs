@@ -37,10 +37,6 @@ impl Strategy for ClusterStrategy {
         true
     }
 
-    fn ignores_status(&self) -> bool {
-        true
-    }
-
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         prepare_version(new, "spec.topology");
     }

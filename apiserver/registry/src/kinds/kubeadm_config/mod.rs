@@ -14,10 +14,6 @@ use serde_json::{Value, json};
 pub(crate) struct KubeadmConfigStrategy;
 
 impl Strategy for KubeadmConfigStrategy {
-    fn ignores_status(&self) -> bool {
-        true
-    }
-
     fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let Some(spec) = new.get("spec") {

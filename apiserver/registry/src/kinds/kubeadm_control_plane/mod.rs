@@ -29,10 +29,6 @@ impl Strategy for KubeadmControlPlaneStrategy {
         true
     }
 
-    fn ignores_status(&self) -> bool {
-        true
-    }
-
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         // Older versions need not have one, and then have what is filled in here.
         let Some(spec) = new.as_object_mut().and_then(|root| object(root, "spec")) else { return };

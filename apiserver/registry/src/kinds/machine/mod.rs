@@ -35,10 +35,6 @@ impl Strategy for MachineStrategy {
         true
     }
 
-    fn ignores_status(&self) -> bool {
-        true
-    }
-
     fn prepare(&self, new: &mut Value, _old: Option<&Value>) {
         label_with_cluster(new);
         if get(new, "spec").is_some_and(Value::is_object) {

@@ -15,6 +15,11 @@ use crate::rules::immutable;
 pub(crate) struct OpenStackClusterStrategy;
 
 impl Strategy for OpenStackClusterStrategy {
+    /// An update may replace what the controller has chosen by the values in the status.
+    fn reads_status(&self) -> bool {
+        true
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = validate_subnets(new);
         validate_bastion(new, old, &mut errors);
