@@ -14,17 +14,12 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::response::cooperative_yield::{SHORT_ANSWERS, ShortAnswers};
-
 /// Bytes that are gathered at most: what TLS takes at a time. To copy them costs a fraction of what a system call for
 /// each frame does; of more, who reads them would have to wait longer for the first.
 const MOST: usize = 64 * 1024;
 
 /// How much goes out in a turn: encrypting and sending it takes some 200 µs.
 const TURN: usize = 128 * 1024;
-
-/// From how many bytes at a time on an answer is none of the short ones that long ones give way to.
-const LONG: usize = 16 * 1024;
 
 /// A buffer that has grown is kept no larger than this while nothing is in it: most connections are idle.
 const KEPT: usize = 8 * 1024;
@@ -40,25 +35,11 @@ pub(crate) struct WriteCoalescer<S> {
     is_fresh: bool,
     /// What the stream has taken in this turn.
     turn: usize,
-    /// What it has taken since it was last flushed.
-    unflushed: usize,
-    /// Whether that was much the last time.
-    was_long: bool,
-    short_answers: &'static ShortAnswers,
 }
 
 impl<S: AsyncWrite + Unpin> WriteCoalescer<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self {
-            stream,
-            buffer: Vec::new(),
-            taken: 0,
-            is_fresh: false,
-            turn: 0,
-            unflushed: 0,
-            was_long: false,
-            short_answers: &SHORT_ANSWERS,
-        }
+        Self { stream, buffer: Vec::new(), taken: 0, is_fresh: false, turn: 0 }
     }
 
     /// Pending, and woken at once, when this turn has had its share.
@@ -71,24 +52,6 @@ impl<S: AsyncWrite + Unpin> WriteCoalescer<S> {
         Poll::Pending
     }
 
-    /// The stream has taken so many bytes.
-    fn count(&mut self, taken: usize) {
-        self.turn += taken;
-        self.unflushed += taken;
-    }
-
-    /// Tells of a short answer. What is short and comes after what is long is most likely the end of that.
-    fn tell_flushed(&mut self) {
-        let sent = std::mem::take(&mut self.unflushed);
-        if sent == 0 {
-            return;
-        }
-        let was_long = std::mem::replace(&mut self.was_long, sent >= LONG);
-        if !was_long && !self.was_long {
-            self.short_answers.sent();
-        }
-    }
-
     /// Hands all that is gathered to the stream.
     fn poll_hand_on(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.buffer.get(self.taken..).filter(|rest| !rest.is_empty()) {
@@ -96,7 +59,7 @@ impl<S: AsyncWrite + Unpin> WriteCoalescer<S> {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 count => {
                     self.taken += count;
-                    self.count(count);
+                    self.turn += count;
                 }
             }
         }
@@ -135,7 +98,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteCoalescer<S> {
         if length >= MOST && self.buffer.is_empty() {
             ready!(self.poll_turn(context));
             let count = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices))?;
-            self.count(count);
+            self.turn += count;
             return Poll::Ready(Ok(count));
         }
         self.make_room(length);
@@ -153,7 +116,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteCoalescer<S> {
             return Poll::Ready(Ok(()));
         }
         ready!(self.poll_hand_on(context))?;
-        self.tell_flushed();
         self.buffer.shrink_to(KEPT);
         Pin::new(&mut self.stream).poll_flush(context)
     }
@@ -175,9 +137,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteCoalescer<S> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 mod tests {
-    use std::time::Instant;
-
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -234,29 +195,6 @@ mod tests {
         let mut all = [0; 3];
         far.read_exact(&mut all).await.unwrap();
         assert_eq!(&all, b"all");
-    }
-
-    #[tokio::test]
-    async fn what_is_short_is_known_to_whoever_sends_what_is_long() {
-        let short = [(&[LONG - 1][..], true), (&[5, 2 * MOST + 7, 5, 5], true)];
-        let long = [(&[LONG][..], false), (&[2 * MOST + 7, 5], false)];
-        for (lengths, is_told) in short.into_iter().chain(long) {
-            let (near, mut far) = tokio::io::duplex(512);
-            let mut gathered = WriteCoalescer::new(near);
-            let reading = tokio::spawn(async move { far.read_to_end(&mut Vec::new()).await.unwrap() });
-            for length in lengths {
-                // What was told before counts no more.
-                gathered.short_answers = Box::leak(Box::new(ShortAnswers::new()));
-                gathered.write_all(&vec![b'x'; *length]).await.unwrap();
-                for _ in 0..2 {
-                    gathered.flush().await.unwrap();
-                }
-            }
-            assert_eq!(gathered.short_answers.are_sent(Instant::now()), is_told, "{lengths:?}");
-            gathered.shutdown().await.unwrap();
-            drop(gathered);
-            assert_eq!(reading.await.unwrap(), lengths.iter().sum::<usize>());
-        }
     }
 
     #[tokio::test]

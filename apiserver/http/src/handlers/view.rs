@@ -11,14 +11,10 @@ use serde_json::{Value, json};
 
 use crate::request::query::Query;
 use crate::response::body::ResponseBody;
-use crate::response::chunked::Chunked;
-use crate::response::cooperative_yield::GivingWay;
 use crate::response::encoding::Encoding;
 use crate::response::negotiation::{Form, View};
-use crate::response::streamed::indented;
-use crate::response::streamed::list::{Items, Shown};
-use crate::response::streamed::metadata::MetadataItems;
-use crate::response::streamed::table::TableRows;
+use crate::response::streamed::list::{ListChunks, Shown};
+use crate::response::streamed::{indented, metadata, table as table_body};
 use crate::response::{self, Answer};
 
 /// One object that was just written: its bytes as they are, where they are at hand and that is what was asked for.
@@ -216,18 +212,13 @@ fn from_cache(
 ) -> ApiResult<Answer> {
     let head = format!("{{\"apiVersion\":{},\"items\":[", json!(api_version));
     let tail = format!("],\"kind\":{},\"metadata\":{metadata}}}\n", json!(kind));
-    let items = GivingWay::new(Items::new(head, items, tail, shown)?);
-    Ok(response::body(200, Encoding::Json.content_type(), ResponseBody::Items(Box::new(items))))
+    let list = ListChunks::new(head, items, tail, shown)?;
+    Ok(response::body(200, Encoding::Json.content_type(), ResponseBody::List(Box::new(list))))
 }
 
 /// Metadata in protobuf.
 fn metadata_in_protobuf(listing: Listing, version: &str) -> ApiResult<Answer> {
-    let list = MetadataItems::new(&typed_list_metadata(&listing), listing.items, version)?;
-    let body = if list.is_small() {
-        ResponseBody::full(list.flatten().collect::<Vec<u8>>())
-    } else {
-        ResponseBody::Chunked(Box::new(Chunked::new(None, list)))
-    };
+    let body = metadata::body(&typed_list_metadata(&listing), listing.items, version)?;
     Ok(response::body(200, Encoding::Protobuf.content_type(), body))
 }
 
@@ -244,12 +235,6 @@ fn table(
         table::columns(resource),
         typed_list_metadata(&listing)
     );
-    let mut rows = TableRows::new(head, listing.items, rows, version)?;
-    let first = rows.chunk()?;
-    let body = if rows.is_done() {
-        ResponseBody::full(first)
-    } else {
-        ResponseBody::Chunked(Box::new(Chunked::new(Some(first), rows)))
-    };
+    let body = table_body::body(head, listing.items, rows, version)?;
     Ok(response::body(200, Encoding::Json.content_type(), body))
 }

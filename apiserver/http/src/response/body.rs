@@ -12,9 +12,9 @@ use futures::{FutureExt, Stream, StreamExt};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 
-use crate::response::chunked::{Chunked, Chunks};
-use crate::response::cooperative_yield::GivingWay;
-use crate::response::streamed::list::Items;
+use crate::response::chunked::Chunked;
+use crate::response::streamed::chunk_source::{AtHand, BoxedSource, ChunkSource};
+use crate::response::streamed::list::ListChunks;
 
 /// An answer's body: bytes at hand, or a stream of them.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub enum ResponseBody {
     Full(Full<Bytes>),
     /// A list, put together while it is sent.
     #[allow(private_interfaces, reason = "nobody else looks inside")]
-    Items(Box<GivingWay<Items>>),
+    List(Box<ListChunks>),
     /// What takes longer to make, likewise: a table, metadata in protobuf, or what is indented or compressed.
     #[allow(private_interfaces, reason = "nobody else looks inside")]
     Chunked(Box<Chunked>),
@@ -101,16 +101,16 @@ impl ResponseBody {
     }
 
     /// Its chunks, for who makes something else of them before any was sent. A stream has none, and stays what it is.
-    pub(crate) fn into_chunks(self) -> Result<Chunks, Self> {
+    pub(crate) fn into_chunks(self) -> Result<BoxedSource, Self> {
         match self {
             Self::Full(mut full) => {
                 // At hand, so that nobody waits for it.
                 let frame = full.frame().now_or_never().flatten().and_then(Result::ok);
-                Ok(Box::new(frame.and_then(|frame| frame.into_data().ok()).into_iter()))
+                let first = frame.and_then(|frame| frame.into_data().ok());
+                Ok(Box::new(AtHand { first, rest: None }))
             }
-            // What is made of them gives way itself.
-            Self::Items(items) => Ok(Box::new(items.into_chunks())),
-            Self::Chunked(chunked) => Ok(Box::new(chunked.into_chunks())),
+            Self::List(list) => Ok(list),
+            Self::Chunked(chunked) => Ok(Box::new(chunked.into_source())),
             stream => Err(stream),
         }
     }
@@ -126,7 +126,7 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Self::Full(full) => Pin::new(full).poll_frame(context),
-            Self::Items(items) => Poll::Ready(items.next().map(|chunk| Ok(Frame::data(chunk)))),
+            Self::List(list) => Poll::Ready(list.next_chunk().map(|chunk| Ok(Frame::data(chunk)))),
             Self::Chunked(chunked) => {
                 chunked.poll_next(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
             }
@@ -140,7 +140,7 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Full(full) => full.is_end_stream(),
-            Self::Items(items) => items.chunks().left() == 0,
+            Self::List(list) => list.left() == 0,
             Self::Chunked(_) | Self::Events(_) | Self::Observed(_) => false,
         }
     }
@@ -148,7 +148,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(full) => full.size_hint(),
-            Self::Items(items) => SizeHint::with_exact(items.chunks().left()),
+            Self::List(list) => SizeHint::with_exact(list.left()),
             Self::Chunked(_) | Self::Events(_) | Self::Observed(_) => SizeHint::default(),
         }
     }

@@ -14,16 +14,13 @@ use std::thread;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::response::cooperative_yield::GivingWay;
-
-/// What makes the chunks. It tells by its `size_hint` that there are no more, where it knows.
-pub(crate) type Chunks = Box<dyn Iterator<Item = Bytes> + Send>;
+use crate::response::streamed::chunk_source::{AtHand, BoxedSource, ChunkSource};
 
 /// What a thread has made, and what makes the rest.
-type Made = (Option<Bytes>, Option<Chunks>);
+type Made = (Option<Bytes>, Option<BoxedSource>);
 
 /// A chunk that is to be made, and who waits for it.
-type Job = (Chunks, oneshot::Sender<Made>);
+type Job = (BoxedSource, oneshot::Sender<Made>);
 
 /// The way to the threads: as many as there are processors, since more would take them from everybody else. A thread goes
 /// on with the next chunk that somebody waits for, and nobody has to be woken in between.
@@ -45,7 +42,7 @@ type OnEnd = Box<dyn FnOnce(u64) + Send>;
 /// Such a body on its way.
 pub(crate) struct Chunked {
     first: Option<Bytes>,
-    rest: Option<Chunks>,
+    rest: Option<BoxedSource>,
     making: Option<oneshot::Receiver<Made>>,
     sent: usize,
     on_end: Option<OnEnd>,
@@ -53,13 +50,13 @@ pub(crate) struct Chunked {
 
 impl Chunked {
     /// A body of which the first chunk may be made already.
-    pub(crate) fn new(first: Option<Bytes>, rest: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
-        Self { first, rest: Some(Box::new(GivingWay::new(rest))), making: None, sent: 0, on_end: None }
+    pub(crate) fn new(first: Option<Bytes>, rest: impl ChunkSource + 'static) -> Self {
+        Self { first, rest: Some(Box::new(rest)), making: None, sent: 0, on_end: None }
     }
 
-    /// All chunks, for who makes something else of them before any was sent.
-    pub(crate) fn into_chunks(mut self) -> impl Iterator<Item = Bytes> + Send {
-        self.first.take().into_iter().chain(self.rest.take().into_iter().flatten())
+    /// Turns a body of which nothing was sent yet into the source of its chunks.
+    pub(crate) fn into_source(mut self) -> AtHand {
+        AtHand { first: self.first.take(), rest: self.rest.take() }
     }
 
     /// Calls `report` with the number of bytes sent, when the body has ended or the client has gone.
@@ -104,7 +101,7 @@ impl std::fmt::Debug for Chunked {
 }
 
 /// Has the next chunk made when its turn comes.
-fn begin(rest: Chunks) -> oneshot::Receiver<Made> {
+fn begin(rest: BoxedSource) -> oneshot::Receiver<Made> {
     let (told, made) = oneshot::channel();
     // Without a thread nothing is told.
     let _ = JOBS.send((rest, told));
@@ -121,8 +118,8 @@ fn work(waiting: &Mutex<mpsc::Receiver<Job>>) {
             continue;
         }
         let made = std::panic::catch_unwind(AssertUnwindSafe(move || {
-            let chunk = rest.next();
-            (chunk, Some(rest).filter(|rest| rest.size_hint().1 != Some(0)))
+            let chunk = rest.next_chunk();
+            (chunk, Some(rest).filter(|rest| !rest.is_done()))
         }));
         match made {
             // Whoever has gone needs it no more.
@@ -137,6 +134,7 @@ mod tests {
     use std::future::poll_fn;
 
     use super::*;
+    use crate::response::streamed::chunk_source::Chunks;
 
     async fn parts(chunked: &mut Chunked) -> Vec<Bytes> {
         let mut parts = Vec::new();
@@ -150,9 +148,10 @@ mod tests {
     async fn chunks_come_in_their_order() {
         let chunks = |from: u8| (from..100).map(|number| Bytes::from(vec![number]));
         let all: Vec<Bytes> = chunks(0).collect();
-        assert_eq!(parts(&mut Chunked::new(None, chunks(0))).await, all);
-        assert_eq!(parts(&mut Chunked::new(all.first().cloned(), chunks(1))).await, all);
-        assert_eq!(Chunked::new(all.first().cloned(), chunks(1)).into_chunks().collect::<Vec<_>>(), all);
+        assert_eq!(parts(&mut Chunked::new(None, Chunks(chunks(0)))).await, all);
+        assert_eq!(parts(&mut Chunked::new(all.first().cloned(), Chunks(chunks(1)))).await, all);
+        let source = Chunked::new(all.first().cloned(), Chunks(chunks(1))).into_source();
+        assert_eq!(source.whole(), all.concat());
     }
 
     /// More panics than there can be threads, and bodies that nobody takes.
@@ -161,7 +160,7 @@ mod tests {
         let bad = || {
             Chunked::new(
                 None,
-                (0..9).map(|number| if number == 1 { panic!("on purpose") } else { Bytes::new() }),
+                Chunks((0..9).map(|number| if number == 1 { panic!("on purpose") } else { Bytes::new() })),
             )
         };
         for _ in 0..2 * thread::available_parallelism().unwrap().get() {
@@ -169,6 +168,6 @@ mod tests {
             let _ = poll_fn(|context| Poll::Ready(bad().poll_next(context))).await;
         }
         let good = std::iter::repeat_n(Bytes::from_static(b"x"), 3);
-        assert_eq!(parts(&mut Chunked::new(None, good)).await.len(), 3);
+        assert_eq!(parts(&mut Chunked::new(None, Chunks(good))).await.len(), 3);
     }
 }

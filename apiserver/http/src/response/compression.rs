@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue};
 use crate::response::Answer;
 use crate::response::body::ResponseBody;
 use crate::response::chunked::Chunked;
+use crate::response::streamed::chunk_source::ChunkSource;
 
 /// Smaller answers are sent faster than they are compressed: upstream's threshold. Unit: bytes.
 pub(crate) const WORTHWHILE: usize = 128 * 1024;
@@ -37,7 +38,7 @@ pub(crate) fn compress(answer: Answer) -> Answer {
     };
     head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    let compressed = Chunked::new(None, Gzip::new(chunks.flat_map(pieces)));
+    let compressed = Chunked::new(None, Gzip::new(chunks));
     Answer::from_parts(head, ResponseBody::Chunked(Box::new(compressed)))
 }
 
@@ -46,47 +47,45 @@ fn is_large(body: &ResponseBody) -> bool {
     matches!(body, ResponseBody::Chunked(_)) || body.length().is_some_and(|length| length > WORTHWHILE)
 }
 
-/// A chunk in parts of a turn's length.
-fn pieces(mut whole: Bytes) -> impl Iterator<Item = Bytes> {
-    std::iter::from_fn(move || {
-        let length = whole.len().min(TURN);
-        (length > 0).then(|| whole.split_to(length))
-    })
-}
-
 /// Chunks, compressed. At the fastest level, as upstream: most of the gain at a fraction of the cost.
-struct Gzip<I> {
-    plain: I,
+struct Gzip<S> {
+    plain: S,
+    /// Rest of a chunk that is longer than a time slice's.
+    pending: Bytes,
     /// Until all has been compressed.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
-impl<I: Iterator<Item = Bytes>> Gzip<I> {
-    fn new(plain: I) -> Self {
-        Self { plain, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
+impl<S: ChunkSource> Gzip<S> {
+    fn new(plain: S) -> Self {
+        Self { plain, pending: Bytes::new(), encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
     }
 }
 
-impl<I: Iterator<Item = Bytes>> Iterator for Gzip<I> {
-    type Item = Bytes;
-
+impl<S: ChunkSource> ChunkSource for Gzip<S> {
     /// What comes of a turn; of more than one, where that is nothing yet. Cut off where it cannot be compressed, which
     /// has no cause: it is written to memory.
-    fn next(&mut self) -> Option<Bytes> {
+    fn next_chunk(&mut self) -> Option<Bytes> {
         let mut encoder = self.encoder.take()?;
         let mut read = 0;
         while read < TURN || encoder.get_ref().is_empty() {
-            let Some(chunk) = self.plain.next() else { return encoder.finish().ok().map(Bytes::from) };
-            encoder.write_all(&chunk).ok()?;
-            read += chunk.len();
+            if self.pending.is_empty() {
+                let Some(chunk) = self.plain.next_chunk() else {
+                    return encoder.finish().ok().map(Bytes::from);
+                };
+                self.pending = chunk;
+            }
+            let piece = self.pending.split_to(self.pending.len().min(TURN));
+            encoder.write_all(&piece).ok()?;
+            read += piece.len();
         }
         let made = std::mem::take(encoder.get_mut());
         self.encoder = Some(encoder);
         Some(Bytes::from(made))
     }
 
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, self.encoder.is_none().then_some(0))
+    fn is_done(&self) -> bool {
+        self.encoder.is_none()
     }
 }
 
@@ -95,6 +94,7 @@ mod tests {
     use std::io::Read;
 
     use super::*;
+    use crate::response::streamed::chunk_source::Chunks;
 
     #[test]
     fn gzip_is_sent_to_those_who_ask() {
@@ -121,10 +121,10 @@ mod tests {
         let plain: Vec<u8> = (0_u32..).flat_map(u32::to_le_bytes).take(TURN * 5 / 2).collect();
         for chunk in [1_000, 64 * 1024, TURN, plain.len()] {
             let chunks = plain.chunks(chunk).map(Bytes::copy_from_slice);
-            let mut gzip = Gzip::new(chunks.collect::<Vec<_>>().into_iter());
-            let parts: Vec<Bytes> = gzip.by_ref().collect();
+            let mut gzip = Gzip::new(Chunks(chunks.collect::<Vec<_>>().into_iter()));
+            let parts: Vec<Bytes> = std::iter::from_fn(|| gzip.next_chunk()).collect();
             assert!(parts.iter().all(|part| !part.is_empty()), "{chunk}");
-            assert_eq!(gzip.size_hint(), (0, Some(0)));
+            assert!(gzip.is_done());
             if chunk <= TURN {
                 assert_eq!(parts.len(), 3, "{chunk}");
             }

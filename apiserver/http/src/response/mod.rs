@@ -3,7 +3,6 @@
 pub(crate) mod body;
 pub(crate) mod chunked;
 pub(crate) mod compression;
-pub(crate) mod cooperative_yield;
 pub(crate) mod encoding;
 pub(crate) mod negotiation;
 pub(crate) mod streamed;

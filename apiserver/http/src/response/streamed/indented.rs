@@ -6,6 +6,7 @@ use crate::response::Answer;
 use crate::response::body::ResponseBody;
 use crate::response::chunked::Chunked;
 use crate::response::compression::WORTHWHILE;
+use crate::response::streamed::chunk_source::ChunkSource;
 
 /// One level.
 const INDENT: &[u8] = b"  ";
@@ -15,7 +16,7 @@ pub(crate) fn indent(answer: Answer) -> Answer {
     let (head, body) = answer.into_parts();
     let is_small = body.length().is_some_and(|length| length <= WORTHWHILE);
     let body = match body.into_chunks() {
-        Ok(chunks) if is_small => ResponseBody::full(Indented::new(chunks).flatten().collect::<Vec<u8>>()),
+        Ok(chunks) if is_small => ResponseBody::full(Indented::new(chunks).whole()),
         Ok(chunks) => ResponseBody::Chunked(Box::new(Chunked::new(None, Indented::new(chunks)))),
         Err(stream) => stream,
     };
@@ -34,14 +35,14 @@ enum Place {
 }
 
 /// Chunks of JSON, indented: in the form of Go's `MarshalIndent` with two spaces, which ends without the end of a line.
-struct Indented<I> {
-    plain: I,
+struct Indented<S> {
+    plain: S,
     place: Place,
     depth: usize,
 }
 
-impl<I> Indented<I> {
-    fn new(plain: I) -> Self {
+impl<S> Indented<S> {
+    fn new(plain: S) -> Self {
         Self { plain, place: Place::Outside, depth: 0 }
     }
 
@@ -105,19 +106,17 @@ impl<I> Indented<I> {
     }
 }
 
-impl<I: Iterator<Item = Bytes>> Iterator for Indented<I> {
-    type Item = Bytes;
-
-    fn next(&mut self) -> Option<Bytes> {
-        let plain = self.plain.next()?;
+impl<S: ChunkSource> ChunkSource for Indented<S> {
+    fn next_chunk(&mut self) -> Option<Bytes> {
+        let plain = self.plain.next_chunk()?;
         // A Machine's JSON becomes twice as long.
         let mut indented = Vec::with_capacity(2 * plain.len());
         self.write(&plain, &mut indented);
         Some(Bytes::from(indented))
     }
 
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, self.plain.size_hint().1)
+    fn is_done(&self) -> bool {
+        self.plain.is_done()
     }
 }
 
@@ -127,10 +126,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::response::streamed::chunk_source::Chunks;
 
     fn indented(compact: &[u8], cut: usize) -> Vec<u8> {
         let chunks: Vec<Bytes> = compact.chunks(cut).map(Bytes::copy_from_slice).collect();
-        Indented::new(chunks.into_iter()).flatten().collect()
+        Indented::new(Chunks(chunks.into_iter())).whole()
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

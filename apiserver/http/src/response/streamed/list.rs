@@ -1,32 +1,33 @@
-//! A list that is put together while it is sent: its items stand in the cache as they go out, and are copied
-//! from there a chunk at a time, as fast as the client takes them. So a list costs its reader's server one chunk,
-//! however long it is and however many read.
+//! List body: its items are in the cache as they are sent, and are copied from there a chunk at a time, as fast as the
+//! client takes them. So a list costs the server one chunk, whatever its length and however many clients read it.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::CachedObject;
 use bytes::Bytes;
 
-/// How much is put together at a time: large enough that a chunk costs less than what is in it, small enough to
-/// stay in a core's cache between its making and its encryption. Unit: bytes.
+use crate::response::streamed::chunk_source::ChunkSource;
+use crate::response::streamed::item_chunks::{ItemChunks, ItemEncoder};
+
+/// Size of a chunk: large enough that its overhead is small, small enough to stay in a core's cache between encoding and
+/// encryption. Unit: bytes.
 const CHUNK: usize = 64 * 1024;
 
-/// After an item's metadata.
+/// End of an item's metadata.
 const END: &[u8] = b"}";
 
-/// What of each item is shown.
+/// Part of each item that a list shows.
 #[derive(Debug, Clone)]
 pub(crate) enum Shown {
     /// All of it.
     Whole,
-    /// Its metadata, after this.
+    /// Its metadata, after this text.
     Metadata(String),
 }
 
 impl Shown {
-    /// How long an item is, in bytes.
+    /// Returns the length of an item in bytes.
     fn size(&self, item: &CachedObject) -> ApiResult<usize> {
         let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
         Ok(match self {
@@ -34,11 +35,14 @@ impl Shown {
             Self::Metadata(head) => head.len() + json.metadata_size() + END.len(),
         })
     }
+}
 
-    /// Appends an item.
-    fn write(&self, item: &CachedObject, to: &mut Vec<u8>) {
-        // All have been looked at when the list was begun.
-        let Ok(json) = &item.json else { return };
+impl ItemEncoder for Shown {
+    const SEPARATOR: Option<u8> = Some(b',');
+    const CHUNK: usize = CHUNK;
+
+    fn encode(&mut self, item: &CachedObject, to: &mut Vec<u8>) -> ApiResult<()> {
+        let json = item.json.as_ref().map_err(|damage| ApiError::internal(damage.clone()))?;
         match self {
             Self::Whole => json.write(to),
             Self::Metadata(head) => {
@@ -47,27 +51,23 @@ impl Shown {
                 to.extend_from_slice(END);
             }
         }
+        Ok(())
     }
 }
 
-/// The rest of such a list.
+/// Source of a list's chunks, whose length is known.
 #[derive(Debug)]
-pub(crate) struct Items {
-    head: String,
-    items: Vec<Arc<CachedObject>>,
-    tail: String,
-    shown: Shown,
-    /// Those that are still to be sent.
-    rest: Range<usize>,
+pub(crate) struct ListChunks {
+    chunks: ItemChunks<Shown>,
     /// Bytes that are still to be sent.
     left: u64,
 }
 
-impl Items {
-    /// A list of `items` between `head` and `tail`.
+impl ListChunks {
+    /// Creates the source of a list of `items` between `head` and `tail`.
     ///
     /// # Errors
-    /// 500 naming an item that cannot be read.
+    /// 500 that names an item that cannot be read.
     pub(crate) fn new(
         head: String,
         items: Vec<Arc<CachedObject>>,
@@ -78,40 +78,31 @@ impl Items {
         for item in &items {
             size += shown.size(item)?;
         }
-        let (rest, left) = (0..items.len(), u64::try_from(size).unwrap_or(u64::MAX));
-        Ok(Self { head, items, tail, shown, rest, left })
+        let chunks = ItemChunks::new(head.into_bytes(), items, tail.into_bytes(), shown);
+        Ok(Self { chunks, left: u64::try_from(size).unwrap_or(u64::MAX) })
     }
 
-    /// Bytes that are still to be sent.
+    /// Returns the number of bytes that are still to be sent.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
 }
 
-impl Iterator for Items {
-    type Item = Bytes;
-
-    /// The next chunk.
-    fn next(&mut self) -> Option<Bytes> {
+impl ChunkSource for ListChunks {
+    fn next_chunk(&mut self) -> Option<Bytes> {
         if self.left == 0 {
             return None;
         }
-        let room = usize::try_from(self.left).map_or(CHUNK, |left| left.min(CHUNK + CHUNK / 4));
-        let mut chunk = Vec::with_capacity(room);
-        chunk.extend_from_slice(std::mem::take(&mut self.head).as_bytes());
-        while chunk.len() < CHUNK {
-            let Some(number) = self.rest.next() else {
-                chunk.extend_from_slice(std::mem::take(&mut self.tail).as_bytes());
-                break;
-            };
-            if number > 0 {
-                chunk.push(b',');
-            }
-            if let Some(item) = self.items.get(number) {
-                self.shown.write(item, &mut chunk);
-            }
-        }
+        let expected = usize::try_from(self.left).map_or(CHUNK, |left| left.min(CHUNK + CHUNK / 4));
+        let chunk = self.chunks.try_chunk(expected);
+        let chunk =
+            chunk.inspect_err(|error| tracing::error!(%error, "cannot encode an item; cutting off a list"));
+        let chunk = chunk.ok()??;
         self.left = self.left.saturating_sub(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
-        Some(Bytes::from(chunk))
+        Some(chunk)
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == 0
     }
 }

@@ -1,70 +1,51 @@
-//! Metadata in protobuf, put together while they are sent: as the garbage collector asks for all there is.
+//! Metadata list in protobuf, encoded while it is sent: the garbage collector requests all metadata this way.
 
 use std::sync::Arc;
 
 use apiserver_machinery::protobuf::PartialList;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::CachedObject;
-use bytes::Bytes;
 use serde_json::Value;
 
+use crate::response::body::ResponseBody;
+use crate::response::chunked::Chunked;
 use crate::response::compression::WORTHWHILE;
+use crate::response::streamed::chunk_source::ChunkSource;
+use crate::response::streamed::item_chunks::{ItemChunks, ItemEncoder};
 
-/// A list of which the items are still to be written. Of an object its metadata alone are decoded: once to know how long
-/// the list is, and once to write it.
+/// Encoder of an item. Of an object its metadata alone are decoded: once for the length of the list, and once to encode.
 #[derive(Debug)]
-pub(crate) struct MetadataItems {
-    list: PartialList,
-    head: Vec<u8>,
-    items: std::vec::IntoIter<Arc<CachedObject>>,
-    is_done: bool,
-    is_small: bool,
-}
+struct MetadataEncoder(PartialList);
 
-impl MetadataItems {
-    /// A list with this `metadata`, in this version of `meta.k8s.io`.
-    ///
-    /// # Errors
-    /// 500 naming an item that cannot be read.
-    pub(crate) fn new(metadata: &Value, items: Vec<Arc<CachedObject>>, version: &str) -> ApiResult<Self> {
-        let mut list = PartialList::new(&format!("meta.k8s.io/{version}"), metadata);
-        for item in &items {
-            list.count(&item.to_packed_metadata().map_err(ApiError::internal)?);
-        }
-        let (head, is_small) = (list.head(), list.length() < WORTHWHILE);
-        Ok(Self { list, head, items: items.into_iter(), is_done: false, is_small })
-    }
+impl ItemEncoder for MetadataEncoder {
+    const SEPARATOR: Option<u8> = None;
+    const CHUNK: usize = WORTHWHILE;
 
-    /// Whether it may as well be sent whole.
-    pub(crate) fn is_small(&self) -> bool {
-        self.is_small
+    fn encode(&mut self, item: &CachedObject, to: &mut Vec<u8>) -> ApiResult<()> {
+        let metadata = item.to_packed_metadata().map_err(ApiError::internal)?;
+        to.extend_from_slice(&self.0.item(&metadata));
+        Ok(())
     }
 }
 
-impl Iterator for MetadataItems {
-    type Item = Bytes;
-
-    /// The next chunk. All items have been read before; should one be none all the same, the list is cut off there.
-    fn next(&mut self) -> Option<Bytes> {
-        if self.is_done {
-            return None;
-        }
-        let mut chunk = std::mem::take(&mut self.head);
-        while chunk.len() < WORTHWHILE {
-            let Some(item) = self.items.next() else {
-                chunk.extend_from_slice(&self.list.tail());
-                self.is_done = true;
-                break;
-            };
-            let metadata = item.to_packed_metadata();
-            let metadata = metadata.inspect_err(|error| tracing::error!(error, "a list is cut off"));
-            self.is_done = metadata.is_err();
-            chunk.extend_from_slice(&self.list.item(&metadata.ok()?));
-        }
-        Some(Bytes::from(chunk))
+/// Creates the body of a list with this `metadata`, in this version of `meta.k8s.io`. A short one is at hand.
+///
+/// # Errors
+/// 500 that names an item that cannot be read.
+pub(crate) fn body(
+    metadata: &Value,
+    items: Vec<Arc<CachedObject>>,
+    version: &str,
+) -> ApiResult<ResponseBody> {
+    let mut list = PartialList::new(&format!("meta.k8s.io/{version}"), metadata);
+    for item in &items {
+        list.count(&item.to_packed_metadata().map_err(ApiError::internal)?);
     }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, self.is_done.then_some(0))
-    }
+    let is_small = list.length() < WORTHWHILE;
+    let chunks = ItemChunks::new(list.head(), items, list.tail(), MetadataEncoder(list));
+    Ok(if is_small {
+        ResponseBody::full(chunks.whole())
+    } else {
+        ResponseBody::Chunked(Box::new(Chunked::new(None, chunks)))
+    })
 }
