@@ -155,7 +155,7 @@ where
         Ok(Admitted::Refused(answer)) => Served::Answered(Ok(*answer)),
         Ok(Admitted::Call(call, turn)) => {
             scope.admitted();
-            let (served, seat) = execution::serve(server, *call, turn).await;
+            let (served, seat) = execution::serve(server, *call, turn, &connection.flush).await;
             scope.keep(seat);
             served
         }

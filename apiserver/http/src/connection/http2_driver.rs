@@ -25,11 +25,11 @@ impl<C: Unpin> Http2Driver<C> {
     /// The connection is made of where it is to hand its streams. `stop` tells it to take nothing more, and may be
     /// called again.
     pub(crate) fn new(
+        streams: InlineExecutor,
         connection: impl FnOnce(Spawner) -> C,
         stop: fn(Pin<&mut C>),
         close: CancellationToken,
     ) -> Self {
-        let streams = InlineExecutor::default();
         Self { connection: connection(streams.spawner()), stop, close, streams }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use apiserver_executor::Spawner;
+use apiserver_executor::{InlineExecutor, Spawner};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Method, Request, Response, Version};
@@ -167,7 +167,9 @@ async fn connection(
     // Closed by itself, or with all.
     let close = ending.child_token();
     let in_flight = TaskTracker::new();
-    let connection = Connection { peer, internal: None, address: Some(from), close, in_flight };
+    let streams = is_http2.then(InlineExecutor::default);
+    let flush = streams.as_ref().map(InlineExecutor::flush_deferral).unwrap_or_default();
+    let connection = Connection { peer, internal: None, address: Some(from), close, in_flight, flush };
     let begun = Arc::new(AtomicBool::new(false));
     let service = {
         let (connection, begun) = (connection.clone(), Arc::clone(&begun));
@@ -177,10 +179,11 @@ async fn connection(
             Box::pin(answer(Arc::clone(&server), connection.clone(), request))
         })
     };
-    if is_http2 {
+    if let Some(streams) = streams {
         let stream = WriteCoalescer::new(Socket::new(stream, End::Listen));
         let serve = |streams| http2(streams).serve_connection(TokioIo::new(stream), service);
-        let serving = Http2Driver::new(serve, http2::Connection::graceful_shutdown, connection.close.clone());
+        let serving =
+            Http2Driver::new(streams, serve, http2::Connection::graceful_shutdown, connection.close.clone());
         let stop = |mut serving: Pin<&mut Http2Driver<_>>| serving.stop();
         drive(serving, stop, &connection, &begun).await
     } else {

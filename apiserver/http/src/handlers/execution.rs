@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_executor::spawn_joined;
+use apiserver_executor::{FlushDeferral, spawn_joined};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use futures::FutureExt;
 use tokio::runtime::Handle;
@@ -38,10 +38,15 @@ pub(crate) enum Served {
 /// Has a verb served. A read ends when the client goes away. A change is carried through, and keeps
 /// its seat for as long as that takes; a read's comes back with the answer, and is free when that goes
 /// out.
-pub(crate) async fn serve(server: &Arc<ApiServer>, call: Call, turn: Turn) -> (Served, Option<Seat>) {
+pub(crate) async fn serve(
+    server: &Arc<ApiServer>,
+    call: Call,
+    turn: Turn,
+    flush: &FlushDeferral,
+) -> (Served, Option<Seat>) {
     let (verb, path) = (call.info.verb, call.info.path.clone());
     let (served, seat) = if !call.info.is_read_only() {
-        (change(server, call, turn.seat).await, None)
+        (change(server, call, turn.seat, flush).await, None)
     } else if turn.is_heavy {
         heavy_read(server, call, turn.seat).await
     } else {
@@ -63,7 +68,12 @@ async fn read(server: &Arc<ApiServer>, call: Call) -> ApiResult<Answer> {
 }
 
 /// `None` after a panic.
-async fn change(server: &Arc<ApiServer>, call: Call, seat: Option<Seat>) -> Option<ApiResult<Answer>> {
+async fn change(
+    server: &Arc<ApiServer>,
+    call: Call,
+    seat: Option<Seat>,
+    flush: &FlushDeferral,
+) -> Option<ApiResult<Answer>> {
     let server = Arc::clone(server);
     let change = spawn_joined(async move {
         let _seat = seat;
@@ -73,7 +83,7 @@ async fn change(server: &Arc<ApiServer>, call: Call, seat: Option<Seat>) -> Opti
     });
     let done = change.await;
     // The store has most likely answered others with it.
-    apiserver_executor::defer_flush();
+    flush.defer();
     outcome(done)
 }
 

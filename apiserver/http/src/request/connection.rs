@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use apiserver_access::{Peer, User};
+use apiserver_executor::FlushDeferral;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,4 +21,6 @@ pub struct Connection {
     pub close: CancellationToken,
     /// Responses in flight on it. Once this is closed, the connection takes no more requests.
     pub in_flight: TaskTracker,
+    /// Handle that defers the flush of its writes, for responses that become ready together.
+    pub flush: FlushDeferral,
 }
