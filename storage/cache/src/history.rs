@@ -1,4 +1,4 @@
-//! The recent changes of a section.
+//! History of one resource cache: its recent changes, from which watches begin and resume.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -8,23 +8,23 @@ use storage_contract::{EventKind, Revision};
 
 use crate::resource_cache::Snapshot;
 
-/// How far back a watch can begin without asking the store: what loses its connection is back within that. Later ones
-/// are told from the store's own history, which is as long as clients are promised.
-const KEPT: Duration = Duration::from_secs(75);
+/// Age up to which a watch begins without a read of the store: a client that loses its connection is back within that
+/// time. Older watches begin from the store's own history, which is as long as clients are promised.
+const RETENTION: Duration = Duration::from_secs(75);
 
-/// Bound on memory under a flood of writes: at 3 KiB an item that has been replaced this is some 12 MiB a section, and
-/// at fifty writes a second as long as [`KEPT`].
-const MOST: usize = 4_096;
+/// Bound on memory under a flood of writes. At 3 KiB for each replaced item this is about 12 MiB per resource, and at
+/// fifty writes per second it is as long as [`RETENTION`].
+const MAX_RECORDS: usize = 4_096;
 
-/// Records that there is room for, however few there are.
-const FEW: usize = 1_024;
+/// Capacity that is never given back, in records.
+const MIN_CAPACITY: usize = 1_024;
 
-/// One change of a section.
+/// One change of a resource.
 #[derive(Debug)]
 pub struct Change<T> {
-    /// What happened.
+    /// Kind of the change.
     pub kind: EventKind,
-    /// When.
+    /// Revision of the change.
     pub revision: Revision,
     /// The key.
     pub key: Arc<str>,
@@ -38,12 +38,13 @@ pub struct Change<T> {
 #[derive(Debug)]
 struct Record<T> {
     change: Arc<Change<T>>,
-    /// What it left behind, if somebody has asked: who reads a list page by page asks again.
+    /// Snapshot after the change, if a reader has requested it: a client that reads a list page by page requests it
+    /// again.
     after: OnceLock<Snapshot<T>>,
     at: Instant,
 }
 
-/// Changes, and what somebody wanted to see of what they left behind.
+/// Recent changes, and the snapshots after them that readers have requested.
 #[derive(Debug)]
 pub(crate) struct History<T> {
     records: VecDeque<Record<T>>,
@@ -58,12 +59,12 @@ impl<T> Default for History<T> {
 }
 
 impl<T> History<T> {
-    /// How many changes there are.
+    /// Returns the number of changes.
     pub(crate) fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Starts over: the section was listed anew, at this revision.
+    /// Clears the history after a new list at this revision.
     pub(crate) fn reset(&mut self, floor: Revision) {
         *self = Self { records: VecDeque::new(), floor: Some(floor) };
     }
@@ -71,27 +72,27 @@ impl<T> History<T> {
     /// Adds a change.
     pub(crate) fn push(&mut self, change: Arc<Change<T>>, now: Instant) {
         self.records.push_back(Record { change, after: OnceLock::new(), at: now });
-        self.forget(now);
+        self.evict(now);
     }
 
-    /// Drops what nobody is promised any more.
-    pub(crate) fn forget(&mut self, now: Instant) {
+    /// Evicts the changes that are older than [`RETENTION`] or exceed [`MAX_RECORDS`].
+    pub(crate) fn evict(&mut self, now: Instant) {
         while let Some(oldest) = self.records.front() {
-            let expired = now.saturating_duration_since(oldest.at) > KEPT;
-            if !expired && self.records.len() <= MOST {
+            let expired = now.saturating_duration_since(oldest.at) > RETENTION;
+            if !expired && self.records.len() <= MAX_RECORDS {
                 break;
             }
             if let Some(gone) = self.records.pop_front() {
                 self.floor = Some(gone.change.revision);
             }
         }
-        // After a flood it would stay as large as it was.
-        if self.records.capacity() > 4 * self.records.len() + FEW {
+        // After a flood the buffer would keep its size.
+        if self.records.capacity() > 4 * self.records.len() + MIN_CAPACITY {
             self.records.shrink_to(2 * self.records.len());
         }
     }
 
-    /// The changes after `after`, oldest first, `most` of them; `None` when some are forgotten.
+    /// Returns at most `most` changes after `after`, oldest first, or `None` when some of them are evicted.
     pub(crate) fn after(&self, after: Revision, most: usize) -> Option<VecDeque<Arc<Change<T>>>> {
         if self.floor.is_none_or(|floor| after < floor) {
             return None;
@@ -100,8 +101,9 @@ impl<T> History<T> {
         Some(self.records.range(first..).take(most).map(|record| Arc::clone(&record.change)).collect())
     }
 
-    /// The items as they were at `revision`, found by undoing what came after, at about a microsecond each: from `newest`,
-    /// or from the first that was found after it. What was found is kept for as long as the change that left it.
+    /// Returns the items as of `revision`. It undoes the later changes, at about one microsecond each, from `newest`
+    /// or from the first known snapshot after `revision`. The result is kept for as long as the change that it
+    /// follows.
     pub(crate) fn snapshot_at(&self, revision: Revision, newest: &Snapshot<T>) -> Option<Snapshot<T>> {
         if self.floor.is_none_or(|floor| revision < floor) {
             return None;
@@ -126,7 +128,7 @@ impl<T> History<T> {
         }
         let snapshot = Snapshot { items, revision };
         if let Some(record) = before {
-            // Whoever was faster has found the same.
+            // A concurrent reader may have stored the same snapshot.
             let _ = record.after.set(snapshot.clone());
         }
         Some(snapshot)
@@ -146,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// Carries out writes and deletions of a few keys, and says what was there after each.
+    /// Carries out writes and deletions of a few keys, and returns the items after each.
     fn carried_out(writes: &[(u8, bool)]) -> (History<usize>, Snapshot<usize>, Vec<BTreeMap<String, usize>>) {
         let mut history = History::default();
         history.reset(Revision::new(1));
@@ -176,14 +178,14 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// In whatever order they are asked for, and again.
+        /// The revisions are requested in any order, and twice.
         #[test]
-        fn every_revision_shows_what_was_then(
+        fn every_revision_shows_the_items_of_that_moment(
             writes in prop::collection::vec((any::<u8>(), any::<bool>()), 1..500),
-            asked in prop::collection::vec(any::<prop::sample::Index>(), 100),
+            requested in prop::collection::vec(any::<prop::sample::Index>(), 100),
         ) {
             let (history, newest, known) = carried_out(&writes);
-            for index in asked.iter().chain(&asked).map(|index| index.index(known.len())) {
+            for index in requested.iter().chain(&requested).map(|index| index.index(known.len())) {
                 let revision = Revision::new(u64::try_from(index + 1).unwrap());
                 let found = history.snapshot_at(revision, &newest).unwrap();
                 prop_assert_eq!((&shown(&found), found.revision), (&known[index], revision));
@@ -193,13 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_kept_and_nothing_else_is() {
+    fn a_snapshot_is_kept_once_it_was_requested() {
         let (history, newest, _) = carried_out(&[(1, false), (2, false), (3, false)]);
         let is_kept = |history: &History<usize>| -> Vec<bool> {
             history.records.iter().map(|record| record.after.get().is_some()).collect()
         };
         assert_eq!(is_kept(&history), [false; 3]);
-        // Nothing left the first behind, of the last one nothing is undone.
+        // No change precedes the first revision, and nothing is undone for the last.
         for revision in [1, 3, 4, 9] {
             history.snapshot_at(Revision::new(revision), &newest).unwrap();
         }
@@ -207,11 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_old_is_forgotten_without_another_change() {
+    fn old_changes_are_evicted_without_another_change() {
         let (mut history, newest, known) = carried_out(&[(1, false), (2, false)]);
-        history.forget(Instant::now() + KEPT + Duration::from_secs(1));
+        history.evict(Instant::now() + RETENTION + Duration::from_secs(1));
         assert_eq!(history.len(), 0);
-        assert!(history.after(Revision::new(2), 9).is_none(), "some are forgotten");
+        assert!(history.after(Revision::new(2), 9).is_none(), "some are evicted");
         assert_eq!(history.after(newest.revision, 9).unwrap().len(), 0);
         assert_eq!(Some(&shown(&history.snapshot_at(newest.revision, &newest).unwrap())), known.last());
     }

@@ -1,30 +1,27 @@
-//! The watch cache: everything below one prefix, kept in memory, ready to be read and watched.
+//! Watch cache: everything below one prefix of the store, in memory, to be read and watched.
 //!
-//! One follower lists the prefix once and then watches it; every change is projected once into an
-//! item of the owner's choosing (encoded bytes, say) and shared by all readers and watchers.
-//! The cache is cut into [`ResourceCache`]s, one per resource, each with
+//! One reflector lists the prefix once and then watches it. Each change is projected once into an item (encoded
+//! bytes, for example), which all readers and watchers share. The cache is divided into [`ResourceCache`]s, one per
+//! resource. Each has
 //!
 //! - a *snapshot*: a persistent map, so that an old one costs a pointer,
 //! - a *history* of recent changes, from which watches are served and resumed.
 //!
-//! Promises: a section shows every change up to [`Cache::revision`], in order, each once. A reader
-//! that waits for a revision ([`Cache::wait_for`]) sees everything written up to it. A watcher
-//! reads the shared history at its own pace; one that falls behind it is ended, and resumes from
-//! the store or lists again: nobody waits for it, and it misses nothing unawares.
-//! The cache is never the authority for a write.
+//! Guarantees: a resource cache shows every change up to [`Cache::revision`], in order, each once. A reader that
+//! waits for a revision ([`Cache::wait_for`]) sees everything written up to it. A watcher reads the shared history at
+//! its own speed. A watcher that falls behind the history ends, and resumes from the store or lists again: it delays
+//! no other task, and it learns of every gap. The cache is never the authority for a write.
 //!
-//! A linearizable read costs the store no data: one question for its newest revision, which all
-//! readers that wait at that moment share, and then a wait for the follower to be there. That needs
-//! a store whose watches say how far they are; where they do not, the store is read instead.
+//! A linearizable read costs the store no data. It takes one read of the store's newest revision, which all readers
+//! that wait at that moment share, and then a wait until the reflector has reached it. That needs a store whose
+//! watches report progress. Where they do not, the store is read instead.
 //!
-//! What is copied: nothing here. A snapshot is a pointer to a persistent map, an item is shared by
-//! the map, the history, every list and every watcher. A change is made in place, or where a reader or
-//! the history holds the map as it was, copies the map's path to it: some 2 log2(n) nodes of about 100
-//! bytes, 3 KiB of 100 000 items.
+//! Copies: the cache copies no item. A snapshot is a pointer to a persistent map. The map, the history, every list
+//! and every watcher share each item. A change is made in place. Where a reader or the history holds the previous
+//! map, the change copies the map's path to it: about 2 log2(n) nodes of about 100 bytes, 3 KiB at 100 000 items.
 
 mod freshness;
 mod history;
-mod micro_timer;
 mod paged_scan;
 mod reflector;
 mod replay;
@@ -45,45 +42,45 @@ pub use resource_cache::{ResourceCache, Snapshot};
 use resource_cache::Extent;
 pub use watch::{ResourceWatch, WatchStep};
 
-/// Makes what the cache holds out of a stored entry. Called once per write, on the follower's task.
+/// Conversion of stored entries into the items of a cache. It is called once per write, on the reflector's task.
 pub trait Projection<T>: Send + Sync + std::fmt::Debug + 'static {
-    /// The item for `entry`, which lies in section `section`.
-    fn project(&self, section: usize, entry: &Entry) -> T;
+    /// Converts `entry`, which belongs to the resource cache with this index, into its item.
+    fn project(&self, index: usize, entry: &Entry) -> T;
 
-    /// What is told of an item that was deleted at this revision.
+    /// Returns the item to report for a deletion at this revision.
     fn deleted(&self, last: &T, revision: Revision) -> T;
 
-    /// Called for every item that is there, a few times a minute: what an item keeps only because it might be asked
-    /// for again soon can go, if it was not.
-    fn rest(&self, _item: &T) {}
+    /// Drops what an item keeps only for a repeated request, if no such request came. It is called for every item a
+    /// few times per minute.
+    fn trim(&self, _item: &T) {}
 }
 
-/// Where the follower stands.
+/// Position of the reflector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Position {
-    /// Everything up to here is in the sections.
+    /// Revision up to which the resource caches are complete.
     revision: Revision,
-    /// Grows when the cache had to start over; watches of an earlier life end.
-    life: u64,
-    /// Whether the first list is in.
+    /// Number of the current list. It grows when the cache had to start over; watches of an earlier epoch end.
+    epoch: u64,
+    /// True after the first list.
     ready: bool,
 }
 
-/// The cache of one prefix of a store.
+/// Watch cache of one prefix of a store.
 #[derive(Debug)]
 pub struct Cache<T> {
     store: Arc<dyn Store>,
-    sections: Vec<Arc<ResourceCache<T>>>,
+    resource_caches: Vec<Arc<ResourceCache<T>>>,
     projection: Arc<dyn Projection<T>>,
     position: signal::Sender<Position>,
-    /// Up to where the history of each section goes: what wakes those who watch it, and nobody who watches another.
+    /// Ends of the histories, one per resource cache. They wake the watchers of that resource, and no others.
     extents: Vec<signal::Sender<Extent>>,
     freshness: freshness::Freshness,
 }
 
 impl<T: Send + Sync + 'static> Cache<T> {
-    /// Starts to follow `root`. ResourceCache `i` holds what lies below `prefixes[i]`; keys below none
-    /// of them only move the revision. The follower ends when `shutdown` is cancelled.
+    /// Starts a cache of `root`. Resource cache `i` holds the keys below `prefixes[i]`; keys below none of them only
+    /// advance the revision. The reflector ends when `shutdown` is cancelled.
     pub fn start(
         store: Arc<dyn Store>,
         root: &str,
@@ -92,40 +89,40 @@ impl<T: Send + Sync + 'static> Cache<T> {
         supervisor: &Supervisor,
         shutdown: CancellationToken,
     ) -> Arc<Self> {
-        let sections = prefixes.iter().map(|prefix| Arc::new(ResourceCache::new(prefix))).collect();
+        let resource_caches = prefixes.iter().map(|prefix| Arc::new(ResourceCache::new(prefix))).collect();
         let position = signal::Sender::new(Position::default());
         let extents = prefixes.iter().map(|_| signal::Sender::default()).collect();
         let freshness = freshness::Freshness::default();
-        let cache = Arc::new(Self { store, sections, projection, position, extents, freshness });
-        let follower = reflector::Follower::new(Arc::clone(&cache), KeyRange::prefix(root));
-        let asking = Arc::clone(&cache);
+        let cache = Arc::new(Self { store, resource_caches, projection, position, extents, freshness });
+        let reflector = reflector::Reflector::new(Arc::clone(&cache), KeyRange::prefix(root));
+        let reader = Arc::clone(&cache);
         // Readers of a cache that no task feeds would see old objects for ever.
         supervisor.spawn("watch cache", async move {
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = follower.run() => {}
-                () = asking.freshness.run(asking.store.as_ref()) => {}
+                () = reflector.run() => {}
+                () = reader.freshness.run(reader.store.as_ref()) => {}
             }
         });
         cache
     }
 
-    /// The section of `prefixes[index]` given at the start.
-    pub fn section(&self, index: usize) -> Option<&Arc<ResourceCache<T>>> {
-        self.sections.get(index)
+    /// Returns the resource cache of `prefixes[index]`.
+    pub fn resource_cache(&self, index: usize) -> Option<&Arc<ResourceCache<T>>> {
+        self.resource_caches.get(index)
     }
 
-    /// Whether the first list has been read.
+    /// Returns true if the first list has been read.
     pub fn is_ready(&self) -> bool {
         self.position.borrow().ready
     }
 
-    /// Everything written up to this revision is visible in the sections.
+    /// Returns the revision up to which every write is visible.
     pub fn revision(&self) -> Revision {
         self.position.borrow().revision
     }
 
-    /// Waits until everything up to `revision` is visible; `false` when `limit` passed first.
+    /// Waits until every write up to `revision` is visible. Returns `false` if `limit` passed first.
     pub async fn wait_for(&self, revision: Revision, limit: Duration) -> bool {
         let mut position = self.position.subscribe();
         let reached = position.wait_for(|position| position.ready && position.revision >= revision);
@@ -136,12 +133,12 @@ impl<T: Send + Sync + 'static> Cache<T> {
         }
     }
 
-    /// Learns the store's newest revision and waits until the cache shows it, so that a read after
-    /// this is linearizable. `false` when the store must be read instead: `limit` passed first, or
-    /// its watches do not say how far they are.
+    /// Reads the store's newest revision and waits until the cache shows it, so that a read after this is
+    /// linearizable. Returns `false` when the store must be read instead: `limit` passed first, or the store's
+    /// watches do not report progress.
     ///
     /// # Errors
-    /// What the store answers when asked for its revision.
+    /// The store's error when its revision is read.
     pub async fn catch_up(&self, limit: Duration) -> StoreResult<bool> {
         if !self.store.reports_progress() {
             return Ok(false);
@@ -150,13 +147,13 @@ impl<T: Send + Sync + 'static> Cache<T> {
         Ok(self.wait_for(newest, limit).await)
     }
 
-    /// The changes of a section from just after `after` on. What the history no longer holds is
-    /// replayed from the store.
+    /// Watches the changes of a resource after `after`. Changes that the history no longer holds are replayed from
+    /// the store.
     ///
     /// # Errors
-    /// `Compacted` when neither has it; `Unavailable`.
+    /// `Compacted` when neither has them; `Unavailable`.
     pub async fn watch(&self, index: usize, after: Revision) -> StoreResult<Option<ResourceWatch<T>>> {
-        let Some((section, extent)) = self.sections.get(index).zip(self.extents.get(index)) else {
+        let Some((resource_cache, extent)) = self.resource_caches.get(index).zip(self.extents.get(index)) else {
             return Ok(None);
         };
         let mut position = self.position.subscribe();
@@ -164,15 +161,15 @@ impl<T: Send + Sync + 'static> Cache<T> {
             return Err(StoreError::Unavailable { operation: "watch", source: "the cache has ended".into() });
         };
         let mut watch =
-            ResourceWatch::new(Arc::clone(section), extent.subscribe(), position, start.life, after);
-        if after < start.revision && section.changes_after(after, 0).is_none() {
-            let changes = replay::changes(self, index, section, after, start.revision).await?;
+            ResourceWatch::new(Arc::clone(resource_cache), extent.subscribe(), position, start.epoch, after);
+        if after < start.revision && resource_cache.changes_after(after, 0).is_none() {
+            let changes = replay::changes(self, index, resource_cache, after, start.revision).await?;
             watch.replay(changes, start.revision);
         }
         Ok(Some(watch))
     }
 
-    /// The store behind the cache.
+    /// Returns the store behind the cache.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }

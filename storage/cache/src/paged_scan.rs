@@ -1,85 +1,85 @@
-//! A walk over a range in pages, in parts that are guessed from the keys seen last.
+//! Paged scan of a range, in segments whose length is estimated from the last keys.
 //!
-//! With every page a store says how many entries of the range come after it. etcd counts them: of 100,000 entries in
-//! pages of 2,000 that takes as long as reading all of them, and grows with their square. So the part of the range that
-//! is asked for ends a few pages ahead, as far as keys tell, and the next one begins there.
+//! With every page a store reports how many entries of the range follow. etcd counts them. With 100,000 entries in
+//! pages of 2,000 the counts take as long as reading all entries, and they grow with the square of the entries. So
+//! each request covers a segment that ends a few pages ahead, as far as the keys show. The next segment begins there.
 
 use storage_contract::{KeyRange, Page};
 
-/// How many pages a part is to have.
-const PAGES: u64 = 3;
+/// Pages that a segment should have.
+const PAGES_PER_SEGMENT: u64 = 3;
 
-/// By how much the next part is longer or shorter than the last one, at the most.
-const MOST: u64 = 8;
+/// Largest factor between the lengths of two successive segments.
+const MAX_FACTOR: u64 = 8;
 
-/// By how many bits more it is longer with every part in which there was nothing. Among all bytes digits are few: where
-/// one comes to an end there is a wide gap before the next.
-const GAP: u32 = 3;
+/// Bits by which a segment grows with each empty segment in a row. Digits are few among all byte values: where one
+/// range of digits ends, a wide gap follows.
+const GAP_BITS: u32 = 3;
 
-pub(crate) struct Walk {
-    /// Where the whole range ends.
+pub(crate) struct PagedScan {
+    /// End of the whole range.
     end: Vec<u8>,
-    /// What is asked for next.
-    part: KeyRange,
-    /// Whether that is the first page of the part.
+    /// Range of the next request.
+    segment: KeyRange,
+    /// True for the first page of the segment.
     is_new: bool,
-    reach: Option<Reach>,
-    /// How many parts in a row there was nothing in.
+    stride: Option<Stride>,
+    /// Number of empty segments in a row.
     empty: u32,
-    /// How many entries are left of the whole range, once that was said.
-    left: Option<u64>,
+    /// Entries that remain in the whole range, once a page has reported them.
+    remaining: Option<u64>,
 }
 
-impl Walk {
+impl PagedScan {
     pub(crate) fn over(range: KeyRange) -> Self {
-        Self { end: range.end.clone(), part: range, is_new: true, reach: None, empty: 0, left: None }
+        Self { end: range.end.clone(), segment: range, is_new: true, stride: None, empty: 0, remaining: None }
     }
 
-    /// What to ask for.
-    pub(crate) fn part(&self) -> KeyRange {
-        self.part.clone()
+    /// Returns the range of the next request.
+    pub(crate) fn segment(&self) -> KeyRange {
+        self.segment.clone()
     }
 
-    /// Takes the answer to that into account; whether there is more to ask for.
+    /// Takes a page into account. Returns true if the scan continues.
     pub(crate) fn advance(&mut self, page: &Page, limit: usize) -> bool {
         let size = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        let (count, wanted) = (page.remaining + size(page.entries.len()), PAGES * size(limit));
-        // The first answer is about the whole range, and all are about one revision.
-        let left = self.left.map_or(page.remaining, |left| left.saturating_sub(size(page.entries.len())));
-        self.left = Some(left);
-        if left == 0 {
+        let (count, desired) = (page.remaining + size(page.entries.len()), PAGES_PER_SEGMENT * size(limit));
+        // The first page counts the whole range, and all pages show one revision.
+        let remaining = self.remaining.map_or(page.remaining, |remaining| remaining.saturating_sub(size(page.entries.len())));
+        self.remaining = Some(remaining);
+        if remaining == 0 {
             return false;
         }
         if std::mem::take(&mut self.is_new) {
-            self.learn(page, count, wanted);
+            self.set_stride(page, count, desired);
         }
         let last = page.entries.last().filter(|_| page.remaining > 0);
         match last {
-            Some(last) => self.part = self.part.after(last.key.as_bytes()),
-            None if self.part.end >= self.end => return false,
-            None => self.part.start = std::mem::take(&mut self.part.end),
+            Some(last) => self.segment = self.segment.after(last.key.as_bytes()),
+            None if self.segment.end >= self.end => return false,
+            None => self.segment.start = std::mem::take(&mut self.segment.end),
         }
-        if last.is_none() || page.remaining > 2 * wanted {
-            let end = self.reach.as_ref().and_then(|reach| reach.from(&self.part.start));
-            self.part.end = end.filter(|end| *end < self.end).unwrap_or_else(|| self.end.clone());
+        if last.is_none() || page.remaining > 2 * desired {
+            let end = self.stride.as_ref().and_then(|stride| stride.end_after(&self.segment.start));
+            self.segment.end = end.filter(|end| *end < self.end).unwrap_or_else(|| self.end.clone());
             self.is_new = true;
         }
         true
     }
 
-    /// Makes the parts to come as long as this one should have been.
-    fn learn(&mut self, page: &Page, count: u64, wanted: u64) {
+    /// Sets the length of the next segments to what this one should have had.
+    fn set_stride(&mut self, page: &Page, count: u64, desired: u64) {
         self.empty = if count == 0 { self.empty + 1 } else { 0 };
-        match &mut self.reach {
-            Some(reach) if count == 0 => reach.leap(GAP * self.empty),
-            Some(reach) if count <= MOST * wanted => reach.scale(wanted, count),
-            // What was asked for was all that is left, or much more than is wanted: the page itself tells.
-            reach => {
+        match &mut self.stride {
+            Some(stride) if count == 0 => stride.widen(GAP_BITS * self.empty),
+            Some(stride) if count <= MAX_FACTOR * desired => stride.scale(desired, count),
+            // The segment was all that remains, or far too long: the keys of the page give the length.
+            stride => {
                 let keys = page.entries.first().zip(page.entries.last());
                 let span =
-                    keys.and_then(|(first, last)| Reach::between(first.key.as_bytes(), last.key.as_bytes()));
-                *reach = span.map(|mut span| {
-                    span.scale(PAGES, 1);
+                    keys.and_then(|(first, last)| Stride::between(first.key.as_bytes(), last.key.as_bytes()));
+                *stride = span.map(|mut span| {
+                    span.scale(PAGES_PER_SEGMENT, 1);
                     span
                 });
             }
@@ -87,46 +87,46 @@ impl Walk {
     }
 }
 
-/// How far a part goes. A key is looked at as a number whose digits are its bytes.
+/// Length of a segment. A key is treated as a number whose digits are its bytes.
 #[derive(Debug)]
-struct Reach {
-    /// What the keys begin with.
+struct Stride {
+    /// Common prefix of the keys.
     prefix: Vec<u8>,
-    /// The distance in the sixteen bytes that follow.
+    /// Distance in the sixteen bytes after the prefix.
     distance: u128,
 }
 
-impl Reach {
-    /// As far as from one key to the other.
+impl Stride {
+    /// Returns the distance from one key to the other.
     fn between(first: &[u8], last: &[u8]) -> Option<Self> {
         let same = first.iter().zip(last).take_while(|(one, other)| one == other).count();
-        // Half of the digits are before the first that differs: a sum may carry into them.
+        // Half of the digits precede the first difference: a sum may carry into them.
         let prefix = first.get(..same.saturating_sub(8))?.to_vec();
         let distance = digits(last, prefix.len()).checked_sub(digits(first, prefix.len()))?;
         (distance > 0).then_some(Self { prefix, distance })
     }
 
-    /// Makes it longer or shorter, as `wanted` is to what was `found`.
-    fn scale(&mut self, wanted: u64, found: u64) {
-        let found = found.clamp((wanted / MOST).max(1), wanted.saturating_mul(MOST));
-        let distance = (self.distance / u128::from(found)).max(1).saturating_mul(u128::from(wanted));
+    /// Scales the length by `desired` / `found`.
+    fn scale(&mut self, desired: u64, found: u64) {
+        let found = found.clamp((desired / MAX_FACTOR).max(1), desired.saturating_mul(MAX_FACTOR));
+        let distance = (self.distance / u128::from(found)).max(1).saturating_mul(u128::from(desired));
         self.distance = distance.max(1);
     }
 
-    /// Makes it so many bits longer.
-    fn leap(&mut self, bits: u32) {
+    /// Multiplies the length by two, `bits` times.
+    fn widen(&mut self, bits: u32) {
         self.distance = self.distance.saturating_mul(1_u128.checked_shl(bits).unwrap_or(u128::MAX));
     }
 
-    /// Where one is who goes so far from `start`; none where keys begin with something else.
-    fn from(&self, start: &[u8]) -> Option<Vec<u8>> {
+    /// Returns the key at this distance after `start`, or `None` if `start` has another prefix.
+    fn end_after(&self, start: &[u8]) -> Option<Vec<u8>> {
         let at = start.starts_with(&self.prefix).then_some(self.prefix.len())?;
         let end = digits(start, at).checked_add(self.distance)?;
         Some([self.prefix.as_slice(), &end.to_be_bytes()].concat())
     }
 }
 
-/// The sixteen bytes from `at` on, as one number.
+/// Returns the sixteen bytes from `at` on as one number.
 fn digits(key: &[u8], at: usize) -> u128 {
     let mut digits = [0; 16];
     key.iter().skip(at).zip(&mut digits).for_each(|(byte, digit)| *digit = *byte);
@@ -143,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// What a store with these keys answers.
+    /// Returns the page that a store with these keys answers.
     fn page(keys: &BTreeSet<String>, range: &KeyRange, limit: usize) -> Page {
         let mut found = keys.iter().filter(|key| range.contains(key.as_bytes()));
         let entry = |key: &String| {
@@ -154,16 +154,16 @@ mod tests {
         Page { entries, revision: Revision::new(1), remaining: u64::try_from(found.count()).unwrap() }
     }
 
-    /// All keys that a walk meets, how many pages it took, and how many entries the store counted.
-    fn walked(keys: &BTreeSet<String>, limit: usize) -> (Vec<String>, usize, usize) {
-        let mut walk = Walk::over(KeyRange::prefix("/"));
+    /// Returns all keys that a scan meets, the number of pages, and the number of entries that the store counted.
+    fn scanned(keys: &BTreeSet<String>, limit: usize) -> (Vec<String>, usize, usize) {
+        let mut scan = PagedScan::over(KeyRange::prefix("/"));
         let (mut met, mut pages, mut counted) = (Vec::new(), 0, 0);
         loop {
-            let page = page(keys, &walk.part(), limit);
+            let page = page(keys, &scan.segment(), limit);
             pages += 1;
             counted += page.entries.len() + usize::try_from(page.remaining).unwrap();
             met.extend(page.entries.iter().map(|entry| entry.key.to_string()));
-            if !walk.advance(&page, limit) {
+            if !scan.advance(&page, limit) {
                 return (met, pages, counted);
             }
         }
@@ -176,12 +176,12 @@ mod tests {
             limit in 1..40_usize,
         ) {
             let expected: Vec<String> = keys.iter().cloned().collect();
-            prop_assert_eq!(walked(&keys, limit).0, expected);
+            prop_assert_eq!(scanned(&keys, limit).0, expected);
         }
     }
 
     #[test]
-    fn pages_and_what_is_counted_grow_with_what_there_is() {
+    fn pages_and_counted_entries_grow_linearly_with_the_entries() {
         let numbered = |count: usize| -> BTreeSet<String> {
             (0..count).map(|number| format!("/m/ns/machine-{number:06}")).collect()
         };
@@ -191,7 +191,7 @@ mod tests {
         };
         for count in [5_000, 50_000] {
             for (name, keys) in [("numbered", numbered(count)), ("scattered", scattered(count))] {
-                let (met, pages, counted) = walked(&keys, 100);
+                let (met, pages, counted) = scanned(&keys, 100);
                 assert_eq!(met.len(), count, "{name}");
                 assert!(pages < count / 100 * 3, "{name}: {pages} pages for {count}");
                 assert!(counted < count * 12, "{name}: {counted} counted of {count}");

@@ -1,4 +1,4 @@
-//! The one task that feeds the cache.
+//! Reflector: the one task that lists and watches the store for the cache.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,58 +12,59 @@ use storage_contract::{
 };
 use tokio::task::JoinHandle;
 
-use crate::paged_scan::Walk;
+use crate::paged_scan::PagedScan;
 use crate::resource_cache::{Extent, Snapshot};
 use crate::{Cache, Change, Projection};
 
-/// Entries of the first list request, and the fewest of every other: a few MiB, and well inside every backend's limit
-/// even where they are all as large as can be.
+/// Entries of the first list request, and the fewest of any later one: a few MiB, and well inside the limit of every
+/// backend, even where all entries have the largest size.
 const PAGE: usize = 500;
 
-/// The most of a later one: larger ones are read no faster. What comes next may be ten times as large as what came last,
-/// and three pages are in memory at a time.
+/// Most entries of a later request: larger pages are read no faster. The entries of the next page may be ten times as
+/// large as those of the last, and three pages are in memory at a time.
 const LARGEST_PAGE: usize = 2000;
 
-/// Bytes of values that a page is to have, if they are as large as those of the last one.
+/// Bytes of values that a page should have, if its values are as large as those of the last page.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Longest pause before starting over when the store does not answer: long enough not to spin, short
-/// enough that nobody notices a blip.
+/// Longest pause before the reflector starts over when the store does not answer: long enough not to spin, short
+/// enough that no client notices a brief outage.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The first one, doubled with every other: a store that is about to be connected to is there at once.
+/// First pause, which doubles each time: a store that is about to accept connections is reached at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
-/// How often what is too old is dropped, where nothing new comes to push it out.
+/// Interval at which old changes are evicted, where no new ones push them out.
 const TIDY_EVERY: Duration = Duration::from_secs(15);
 
-pub(crate) struct Follower<T> {
+/// Task that keeps one cache up to date.
+pub(crate) struct Reflector<T> {
     cache: Arc<Cache<T>>,
     root: KeyRange,
 }
 
-impl<T: Send + Sync + 'static> Follower<T> {
+impl<T: Send + Sync + 'static> Reflector<T> {
     pub(crate) fn new(cache: Arc<Cache<T>>, root: KeyRange) -> Self {
         Self { cache, root }
     }
 
-    /// Lists, then watches; starts over when the watch cannot go on. Never returns.
+    /// Lists, then watches. It starts over when the watch cannot go on, and never returns.
     pub(crate) async fn run(self) {
         let (mut outage, mut pause) = (Outage::default(), FIRST_PAUSE);
         loop {
             let begun = Instant::now();
             let error = match self.list().await {
-                Ok(revision) => self.follow(revision).await,
+                Ok(revision) => self.watch(revision).await,
                 Err(error) => error,
             };
             if begun.elapsed() > PAUSE {
                 pause = FIRST_PAUSE;
             }
-            // What is over within half a second is a start, and no news.
-            if pause >= PAUSE && outage.tell() {
-                tracing::warn!(error = %chain(&error), "the watch cache starts over");
+            // A failure of less than half a second belongs to a start and is not logged as a warning.
+            if pause >= PAUSE && outage.should_log() {
+                tracing::warn!(error = %chain(&error), "watch cache starts over");
             } else {
-                tracing::debug!(error = %chain(&error), "the watch cache starts over");
+                tracing::debug!(error = %chain(&error), "watch cache starts over");
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE);
@@ -71,29 +72,29 @@ impl<T: Send + Sync + 'static> Follower<T> {
     }
 
     async fn list(&self) -> StoreResult<Revision> {
-        let mut maps: Vec<_> = self.cache.sections.iter().map(|_| RedBlackTreeMapSync::new_sync()).collect();
-        let (mut walk, mut limit) = (Walk::over(self.root.clone()), PAGE);
-        let mut page = self.page(walk.part(), ListOptions { limit, revision: None }).await?;
+        let mut maps: Vec<_> = self.cache.resource_caches.iter().map(|_| RedBlackTreeMapSync::new_sync()).collect();
+        let (mut scan, mut limit) = (PagedScan::over(self.root.clone()), PAGE);
+        let mut page = self.page(scan.segment(), ListOptions { limit, revision: None }).await?;
         let mut before: Option<JoinHandle<Vec<Projected<T>>>> = None;
         let ended = |error| StoreError::Unavailable { operation: "list", source: Box::new(error) };
         loop {
-            let (revision, is_more) = (page.revision, walk.advance(&page, limit));
+            let (revision, is_more) = (page.revision, scan.advance(&page, limit));
             limit = limit_after(&page);
-            // The store reads the next page while this one is projected and the one before put in its place.
+            // The store reads the next page while this one is projected and the previous one is inserted.
             let next = is_more.then(|| {
                 let options = ListOptions { limit, revision: Some(revision) };
-                spawn_joined(self.page(walk.part(), options))
+                spawn_joined(self.page(scan.segment(), options))
             });
             let cache = Arc::clone(&self.cache);
             let projecting = tokio::task::spawn_blocking(move || projected(&cache, &page.entries));
             if let Some(before) = before.replace(projecting) {
-                put(&mut maps, before.await.map_err(ended)?);
+                insert_page(&mut maps, before.await.map_err(ended)?);
             }
             match next {
                 Some(next) => page = next.await.map_err(ended)??,
                 None => {
                     if let Some(last) = before {
-                        put(&mut maps, last.await.map_err(ended)?);
+                        insert_page(&mut maps, last.await.map_err(ended)?);
                     }
                     self.install(maps, revision);
                     return Ok(revision);
@@ -110,7 +111,7 @@ impl<T: Send + Sync + 'static> Follower<T> {
         let store = Arc::clone(&self.cache.store);
         async move {
             match store.list(&range, &options).await {
-                // It may have been too much at a time.
+                // The page may have been too large.
                 Err(StoreError::Unavailable { .. }) if options.limit > PAGE => {
                     store.list(&range, &ListOptions { limit: PAGE, ..options }).await
                 }
@@ -120,24 +121,24 @@ impl<T: Send + Sync + 'static> Follower<T> {
     }
 
     fn install(&self, maps: Vec<Items<T>>, revision: Revision) {
-        let life = self.life() + 1;
-        let parts = self.cache.sections.iter().zip(&self.cache.extents);
-        for ((section, extent), items) in parts.zip(maps) {
+        let epoch = self.epoch() + 1;
+        let parts = self.cache.resource_caches.iter().zip(&self.cache.extents);
+        for ((resource_cache, extent), items) in parts.zip(maps) {
             let snapshot = Snapshot { items, revision };
-            let mut contents = section.write();
+            let mut contents = resource_cache.write();
             contents.snapshot = snapshot;
             contents.history.reset(revision);
             drop(contents);
-            extent.send_replace(Extent { revision, life });
+            extent.send_replace(Extent { revision, epoch });
         }
         self.cache.position.send_modify(|position| {
             position.revision = revision;
-            position.life = life;
+            position.epoch = epoch;
             position.ready = true;
         });
     }
 
-    async fn follow(&self, listed: Revision) -> StoreError {
+    async fn watch(&self, listed: Revision) -> StoreError {
         let mut stream = match self.cache.store.follow(&self.root, listed.next()).await {
             Ok(stream) => stream,
             Err(error) => return error,
@@ -148,8 +149,8 @@ impl<T: Send + Sync + 'static> Follower<T> {
                 next = stream.next() => next,
                 now = tidy.tick() => {
                     let cache = Arc::clone(&self.cache);
-                    // A hundred thousand items take longer than anybody should wait for this thread.
-                    tokio::task::spawn_blocking(move || put_in_order(&cache, now.into_std()));
+                    // A hundred thousand items would block this thread for too long.
+                    tokio::task::spawn_blocking(move || tidy(&cache, now.into_std()));
                     continue;
                 }
             };
@@ -160,12 +161,12 @@ impl<T: Send + Sync + 'static> Follower<T> {
                 None => break,
             }
         }
-        StoreError::Unavailable { operation: "watch", source: "the stream ended".into() }
+        StoreError::Unavailable { operation: "watch", source: "the watch stream ended".into() }
     }
 
     fn apply(&self, event: &Event) {
         let revision = event.revision;
-        if let Some(index) = section_of(&self.cache, event.key.as_bytes()) {
+        if let Some(index) = index_of(&self.cache, event.key.as_bytes()) {
             self.apply_to(index, event);
         }
         self.advance(revision);
@@ -173,14 +174,14 @@ impl<T: Send + Sync + 'static> Follower<T> {
 
     fn apply_to(&self, index: usize, event: &Event) {
         let cache = &self.cache;
-        let Some((section, extent)) = cache.sections.get(index).zip(cache.extents.get(index)) else { return };
+        let Some((resource_cache, extent)) = cache.resource_caches.get(index).zip(cache.extents.get(index)) else { return };
         let key: Arc<str> = Arc::from(event.key.as_str());
-        let previous = section.snapshot().get(&key).cloned();
+        let previous = resource_cache.snapshot().get(&key).cloned();
         let Some(item) = item(self.cache.projection.as_ref(), index, event, previous.as_ref()) else {
-            // A deletion of something we never saw: nothing to tell anybody.
+            // A deletion of an unknown key has nothing to report.
             return;
         };
-        let mut contents = section.write();
+        let mut contents = resource_cache.write();
         if event.kind == EventKind::Deleted {
             contents.snapshot.items.remove_mut(&*key);
         } else {
@@ -190,12 +191,12 @@ impl<T: Send + Sync + 'static> Follower<T> {
         let change = Change { kind: event.kind, revision: event.revision, key, item, previous };
         contents.history.push(Arc::new(change), Instant::now());
         drop(contents);
-        // Before the position, so that whoever knows of that knows of this.
-        extent.send_replace(Extent { revision: event.revision, life: self.life() });
+        // Before the position, so that a watcher that sees the position sees this change.
+        extent.send_replace(Extent { revision: event.revision, epoch: self.epoch() });
     }
 
-    fn life(&self) -> u64 {
-        self.cache.position.borrow().life
+    fn epoch(&self) -> u64 {
+        self.cache.position.borrow().epoch
     }
 
     fn advance(&self, revision: Revision) {
@@ -209,25 +210,25 @@ impl<T: Send + Sync + 'static> Follower<T> {
     }
 }
 
-/// Drops what is too old, and what items keep and nobody asks for.
-fn put_in_order<T: 'static>(cache: &Cache<T>, now: Instant) {
-    for section in &cache.sections {
-        section.forget(now);
-        section.snapshot().items.values().for_each(|item| cache.projection.rest(item));
+/// Evicts old changes, and trims the items.
+fn tidy<T: 'static>(cache: &Cache<T>, now: Instant) {
+    for resource_cache in &cache.resource_caches {
+        resource_cache.evict_expired(now);
+        resource_cache.snapshot().items.values().for_each(|item| cache.projection.trim(item));
     }
 }
 
-/// The items of a section by their keys.
+/// Items of one resource cache by their keys.
 type Items<T> = RedBlackTreeMapSync<Arc<str>, Arc<T>>;
 
-/// An item with its section and its key.
+/// Item with the index of its resource cache and its key.
 type Projected<T> = (usize, Arc<str>, Arc<T>);
 
-fn section_of<T>(cache: &Cache<T>, key: &[u8]) -> Option<usize> {
-    cache.sections.iter().position(|section| section.holds(key))
+fn index_of<T>(cache: &Cache<T>, key: &[u8]) -> Option<usize> {
+    cache.resource_caches.iter().position(|resource_cache| resource_cache.holds(key))
 }
 
-/// How many entries the page after this one has, if they are as large.
+/// Returns the number of entries for the next page, if they are as large as those of this page.
 fn limit_after(page: &Page) -> usize {
     let bytes: usize = page.entries.iter().map(|entry| entry.value.len()).sum();
     let each = bytes.checked_div(page.entries.len()).unwrap_or_default().max(1);
@@ -236,14 +237,14 @@ fn limit_after(page: &Page) -> usize {
 
 fn projected<T: 'static>(cache: &Cache<T>, entries: &[Entry]) -> Vec<Projected<T>> {
     let project = |entry: &Entry| {
-        let index = section_of(cache, entry.key.as_bytes())?;
+        let index = index_of(cache, entry.key.as_bytes())?;
         Some((index, Arc::from(entry.key.as_str()), Arc::new(cache.projection.project(index, entry))))
     };
     entries.iter().filter_map(project).collect()
 }
 
-/// Puts the items of a page in their place.
-fn put<T>(maps: &mut [Items<T>], page: Vec<Projected<T>>) {
+/// Inserts the items of a page into their maps.
+fn insert_page<T>(maps: &mut [Items<T>], page: Vec<Projected<T>>) {
     for (index, key, item) in page {
         if let Some(map) = maps.get_mut(index) {
             map.insert_mut(key, item);
@@ -251,8 +252,7 @@ fn put<T>(maps: &mut [Items<T>], page: Vec<Projected<T>>) {
     }
 }
 
-/// What a change leaves to show: the new value, or for a deletion the last one, both at the
-/// revision of the change.
+/// Returns the item of a change: the new value, or for a deletion the last one, both at the revision of the change.
 pub(crate) fn item<T: 'static>(
     projection: &dyn Projection<T>,
     index: usize,
@@ -270,7 +270,7 @@ pub(crate) fn item<T: 'static>(
     Some(Arc::new(item))
 }
 
-/// An error with what is behind it.
+/// Formats an error with its chain of sources.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! Changes from before the cache's own history, read from the store's.
+//! Replay of changes that precede the cache's own history, read from the store's history.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,44 +9,44 @@ use storage_contract::{KeyRange, Revision, StoreError, StoreResult, WatchItem};
 
 use crate::{Cache, Change, ResourceCache, reflector};
 
-/// How long a store may take to tell its history: it is read at disk speed, so a store that needs
-/// longer is in trouble, and the client is better off listing again.
+/// Longest time for a replay. The store reads its history at disk speed. If it needs longer, it is overloaded, and
+/// the client does better to list again.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// How many changes a watcher is told of what was before. Whoever missed more is better off listing again.
-const MOST: usize = 100_000;
+/// Most changes that are replayed for one watcher. A client that missed more does better to list again.
+const MAX_CHANGES: usize = 100_000;
 
-/// The changes of `section` in `(after, upto]`, from the store.
+/// Returns the changes of a resource in `(after, upto]`, from the store.
 pub(crate) async fn changes<T: Send + Sync + 'static>(
     cache: &Cache<T>,
     index: usize,
-    section: &ResourceCache<T>,
+    resource_cache: &ResourceCache<T>,
     after: Revision,
     upto: Revision,
 ) -> StoreResult<VecDeque<Arc<Change<T>>>> {
-    let forgotten = StoreError::Compacted { requested: after.next(), oldest: upto };
+    let compacted = StoreError::Compacted { requested: after.next(), oldest: upto };
     tokio::select! {
         biased;
-        result = tokio::time::timeout(LIMIT, read(cache, index, section, after, upto)) => match result {
+        result = tokio::time::timeout(LIMIT, read(cache, index, resource_cache, after, upto)) => match result {
             Ok(Ok(Some(changes))) => Ok(changes),
-            Ok(Ok(None)) | Err(_) => Err(forgotten),
+            Ok(Ok(None)) | Err(_) => Err(compacted),
             Ok(Err(error)) => Err(error),
         },
-        // What ends the changes may be that there are no more.
-        () = cache.freshness.hasten(cache.store.as_ref()) => Err(forgotten),
+        // Progress may be what ends the changes, if no more follow.
+        () = cache.freshness.hasten(cache.store.as_ref()) => Err(compacted),
     }
 }
 
-/// The same; `None` when they are too many to be kept for one watcher.
+/// Reads the changes, or returns `None` when they are too many to keep for one watcher.
 async fn read<T: Send + Sync + 'static>(
     cache: &Cache<T>,
     index: usize,
-    section: &ResourceCache<T>,
+    resource_cache: &ResourceCache<T>,
     after: Revision,
     upto: Revision,
 ) -> StoreResult<Option<VecDeque<Arc<Change<T>>>>> {
     let mut found = VecDeque::new();
-    let mut stream = cache.store().watch(&KeyRange::prefix(section.prefix()), after.next()).await?;
+    let mut stream = cache.store().watch(&KeyRange::prefix(resource_cache.prefix()), after.next()).await?;
     while let Some(next) = stream.next().await {
         let event = match next? {
             WatchItem::Progress(revision) if revision >= upto => return Ok(Some(found)),
@@ -62,9 +62,9 @@ async fn read<T: Send + Sync + 'static>(
         if event.revision == upto {
             return Ok(Some(found));
         }
-        if found.len() > MOST {
+        if found.len() > MAX_CHANGES {
             return Ok(None);
         }
     }
-    Err(StoreError::Unavailable { operation: "watch", source: "the stream ended".into() })
+    Err(StoreError::Unavailable { operation: "watch", source: "the watch stream ended".into() })
 }

@@ -1,4 +1,4 @@
-//! One resource's part of the cache.
+//! Cache of one resource: its items and their recent changes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -9,12 +9,12 @@ use storage_contract::{KeyRange, Revision};
 
 use crate::history::{Change, History};
 
-/// Items by key, as of one revision. Cloning costs a pointer.
+/// Items by key, as of one revision. A clone costs a pointer.
 #[derive(Debug)]
 pub struct Snapshot<T> {
     /// The items in key order.
     pub items: RedBlackTreeMapSync<Arc<str>, Arc<T>>,
-    /// Everything of the section up to this revision is in it.
+    /// Revision up to which the items are complete.
     pub revision: Revision,
 }
 
@@ -29,7 +29,7 @@ impl<T> Snapshot<T> {
         Self { items: RedBlackTreeMapSync::new_sync(), revision: Revision::NONE }
     }
 
-    /// The items whose keys lie in `[start, end)`, in key order.
+    /// Returns the items whose keys lie in `[start, end)`, in key order.
     pub fn range<'a>(
         &'a self,
         start: &'a str,
@@ -38,7 +38,7 @@ impl<T> Snapshot<T> {
         self.items.range::<str, _>((std::ops::Bound::Included(start), std::ops::Bound::Excluded(end)))
     }
 
-    /// The item with this key.
+    /// Returns the item with this key.
     pub fn get(&self, key: &str) -> Option<&Arc<T>> {
         self.items.get(key)
     }
@@ -50,13 +50,13 @@ pub(crate) struct Contents<T> {
     pub(crate) history: History<T>,
 }
 
-/// Up to where a section's history goes.
+/// End of a resource cache's history.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Extent {
-    /// Its last change, or the list that it began with.
+    /// Revision of the last change, or of the list that the history began with.
     pub(crate) revision: Revision,
-    /// How often it began.
-    pub(crate) life: u64,
+    /// Number of the list that the history began with.
+    pub(crate) epoch: u64,
 }
 
 /// One resource's items and their recent changes.
@@ -73,7 +73,7 @@ impl<T> ResourceCache<T> {
         Self { prefix: prefix.to_owned(), range: KeyRange::prefix(prefix), contents: RwLock::new(contents) }
     }
 
-    /// The prefix all of its keys have.
+    /// Returns the prefix of all of its keys.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -82,12 +82,12 @@ impl<T> ResourceCache<T> {
         self.range.contains(key)
     }
 
-    /// The items now.
+    /// Returns the current items.
     pub fn snapshot(&self) -> Snapshot<T> {
         self.read().snapshot.clone()
     }
 
-    /// The items as they were at `revision`, if the history reaches back that far.
+    /// Returns the items as of `revision`, if the history reaches back that far.
     pub fn snapshot_at(&self, revision: Revision) -> Option<Snapshot<T>> {
         let contents = self.read();
         if revision >= contents.snapshot.revision {
@@ -96,33 +96,33 @@ impl<T> ResourceCache<T> {
         contents.history.snapshot_at(revision, &contents.snapshot)
     }
 
-    /// Drops changes that nobody is promised any more.
-    pub(crate) fn forget(&self, now: Instant) {
-        self.write().history.forget(now);
+    /// Evicts changes that are older than the history's retention.
+    pub(crate) fn evict_expired(&self, now: Instant) {
+        self.write().history.evict(now);
     }
 
-    /// How many items there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.read().snapshot.items.size()
     }
 
-    /// How many changes are kept, for watches to begin or go on with.
+    /// Returns the number of changes that are kept for watches to begin or resume with.
     pub fn changes(&self) -> usize {
         self.read().history.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The changes after `after`, oldest first, `most` of them; `None` when the history does not
-    /// reach back so far.
+    /// Returns at most `most` changes after `after`, oldest first, or `None` when the history does not reach back so
+    /// far.
     pub(crate) fn changes_after(&self, after: Revision, most: usize) -> Option<VecDeque<Arc<Change<T>>>> {
         self.read().history.after(after, most)
     }
 
-    // A poisoned lock means a panic between two plain assignments, which cannot leave halves.
+    // A poisoned lock means a panic between two plain assignments, which cannot leave a change half done.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Contents<T>> {
         self.contents.read().unwrap_or_else(PoisonError::into_inner)
     }
