@@ -132,7 +132,7 @@ impl Election {
             };
             // The server may still be reading its store.
             let is_early = started.elapsed() < self.timing.renew;
-            if let Some(why) = why.filter(|_| !is_early && outage.tell()) {
+            if let Some(why) = why.filter(|_| !is_early && outage.should_log()) {
                 tracing::warn!(why, "cannot acquire the controller lease; retrying");
             }
             tokio::time::sleep(self.timing.retry).await;

@@ -39,7 +39,7 @@ impl StartHooks {
             let (mut outage, mut pause) = (Outage::default(), FIRST_PAUSE);
             while let Err(error) = make_namespaces(&objects, &namespaces).await {
                 // An outage that ends within half a second is part of a normal start.
-                if pause >= PAUSE && outage.tell() {
+                if pause >= PAUSE && outage.should_log() {
                     tracing::warn!("{error:#}; retrying");
                 }
                 tokio::select! {

@@ -1,5 +1,5 @@
-//! The store as the server uses it: there from the first moment, whether or not it answers yet, and
-//! measured.
+//! Store of the server, with metrics. It exists from startup on, and returns errors until the store behind it is
+//! available.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,10 +19,10 @@ use storage_contract::{
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 use tokio_util::sync::CancellationToken;
 
-/// Pause before an etcd that did not answer is tried again.
+/// Pause before the server connects again to an etcd that did not respond.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Upstream's. Unit: seconds.
+/// Buckets of the durations, as upstream. Unit: seconds.
 const DURATIONS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0, 45.0, 60.0,
@@ -35,7 +35,7 @@ struct Labels {
     resource: String,
 }
 
-/// The store, once it is there.
+/// Store that is opened after the server has started.
 #[derive(Debug)]
 pub(crate) struct Storage {
     store: OnceLock<Arc<dyn Store>>,
@@ -46,8 +46,8 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// No store yet; its metrics go into `registry`, under the names that they have upstream, where
-    /// every store is an etcd.
+    /// Creates it without a store. The metrics go into `registry`, under the names that they have upstream, where every
+    /// store is an etcd.
     pub(crate) fn new(registry: &mut Registry) -> Arc<Self> {
         let storage = Self {
             store: OnceLock::new(),
@@ -57,26 +57,22 @@ impl Storage {
             refusals: Mutex::default(),
         };
         let durations = storage.durations.clone();
-        registry.register("etcd_request_duration_seconds", "Time that storage took to answer", durations);
+        registry.register("etcd_request_duration_seconds", "Duration of requests to storage", durations);
         registry.register("etcd_requests", "Requests to storage", storage.requests.clone());
-        // What has not happened yet is shown as zero.
+        // Without errors the metric is exported as zero.
         let labels = Labels { operation: "get", group: String::new(), resource: String::new() };
         drop(storage.errors.get_or_create(&labels));
-        registry.register(
-            "etcd_request_errors",
-            "Requests that storage did not answer",
-            storage.errors.clone(),
-        );
+        registry.register("etcd_request_errors", "Requests to storage that failed", storage.errors.clone());
         Arc::new(storage)
     }
 
-    /// The store is there.
+    /// Sets the store.
     pub(crate) fn open(&self, store: Arc<dyn Store>) {
-        // Only the first counts, and there is but one.
+        // The first call sets it, and there is only one.
         let _ = self.store.set(store);
     }
 
-    /// Connects to an etcd, for as long as that takes.
+    /// Connects to an etcd, and retries until it succeeds or until `shutdown`.
     pub(crate) async fn connect(
         self: Arc<Self>,
         configuration: EtcdConfiguration,
@@ -94,7 +90,7 @@ impl Storage {
                 },
             };
             if error != last {
-                tracing::error!(error, "etcd at {endpoints} cannot be used; trying again until it can");
+                tracing::error!(error, "cannot connect to etcd at {endpoints}; retrying");
                 last = error;
             }
             tokio::time::sleep(PAUSE).await;
@@ -102,7 +98,7 @@ impl Storage {
     }
 
     fn store(&self, operation: &'static str) -> StoreResult<&Arc<dyn Store>> {
-        let missing = || StoreError::Unavailable { operation, source: "storage has not answered yet".into() };
+        let missing = || StoreError::Unavailable { operation, source: "the store is not open yet".into() };
         self.store.get().ok_or_else(missing)
     }
 
@@ -114,12 +110,12 @@ impl Storage {
     ) -> StoreResult<T> {
         let (group, resource) = kind_of(key);
         let labels = Labels { operation, group, resource };
-        let asked = Instant::now();
+        let started = Instant::now();
         let result = call.await;
-        self.durations.get_or_create(&labels).observe(asked.elapsed().as_secs_f64());
+        self.durations.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
         self.requests.get_or_create(&labels).inc();
         if let Err(StoreError::Refused { reason, .. }) = &result
-            && self.refusals.lock().unwrap_or_else(PoisonError::into_inner).tell()
+            && self.refusals.lock().unwrap_or_else(PoisonError::into_inner).should_log()
         {
             tracing::error!(reason, "storage refuses writes");
         }
@@ -132,8 +128,8 @@ impl Storage {
     }
 }
 
-/// Group and resource of `/capstan/<group>/<resource>/…`; empty for anything else. What comes after them in the start of
-/// a range may be no text.
+/// Returns group and resource of `/capstan/<group>/<resource>/…`, and empty texts for any other key. In the start of a
+/// range, the bytes after them may not be valid UTF-8.
 fn kind_of(key: &[u8]) -> (String, String) {
     let text = key.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     let mut parts = text.strip_prefix(apiserver_machinery::resource::ROOT).unwrap_or_default().splitn(3, '/');
@@ -146,7 +142,8 @@ fn kind_of(key: &[u8]) -> (String, String) {
     }
 }
 
-/// Whether it can be the name of a group or of a resource, and not what a walk has guessed.
+/// Reports whether a text can be the name of a group or resource. The start of a range in a paged scan can be an
+/// interpolated key.
 fn is_name(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.'))
 }
@@ -184,7 +181,7 @@ impl Store for Storage {
     }
 
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream> {
-        // Not measured: it lasts.
+        // Not measured, because a watch has no end.
         self.store("watch")?.watch(range, from).await
     }
 
@@ -203,7 +200,7 @@ impl Store for Storage {
     }
 
     fn reports_progress(&self) -> bool {
-        // Before there is a store nothing is sound.
+        // Without a store there is no progress to report.
         self.store.get().is_some_and(|store| store.reports_progress())
     }
 
@@ -221,7 +218,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn before_there_is_a_store_every_call_says_so_and_then_it_is_measured() {
+    async fn a_call_fails_until_the_store_is_open_and_is_measured_after_that() {
         let mut registry = Registry::default();
         let storage = Storage::new(&mut registry);
         let key = Key::new("/capstan/cluster.x-k8s.io/machines/team/m1").unwrap();
@@ -238,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_tells_its_kind_and_nothing_else() {
+    fn labels_have_the_group_and_resource_of_a_key_and_no_names() {
         for (key, expected) in [
             ("/capstan/core/secrets/team/s", ("", "secrets")),
             ("/capstan/cluster.x-k8s.io/machines/", ("cluster.x-k8s.io", "machines")),

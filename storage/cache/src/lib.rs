@@ -153,7 +153,8 @@ impl<T: Send + Sync + 'static> Cache<T> {
     /// # Errors
     /// `Compacted` when neither has them; `Unavailable`.
     pub async fn watch(&self, index: usize, after: Revision) -> StoreResult<Option<ResourceWatch<T>>> {
-        let Some((resource_cache, extent)) = self.resource_caches.get(index).zip(self.extents.get(index)) else {
+        let Some((resource_cache, extent)) = self.resource_caches.get(index).zip(self.extents.get(index))
+        else {
             return Ok(None);
         };
         let mut position = self.position.subscribe();

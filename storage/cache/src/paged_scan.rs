@@ -45,7 +45,9 @@ impl PagedScan {
         let size = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let (count, desired) = (page.remaining + size(page.entries.len()), PAGES_PER_SEGMENT * size(limit));
         // The first page counts the whole range, and all pages show one revision.
-        let remaining = self.remaining.map_or(page.remaining, |remaining| remaining.saturating_sub(size(page.entries.len())));
+        let remaining = self
+            .remaining
+            .map_or(page.remaining, |remaining| remaining.saturating_sub(size(page.entries.len())));
         self.remaining = Some(remaining);
         if remaining == 0 {
             return false;

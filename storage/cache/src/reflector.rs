@@ -72,7 +72,8 @@ impl<T: Send + Sync + 'static> Reflector<T> {
     }
 
     async fn list(&self) -> StoreResult<Revision> {
-        let mut maps: Vec<_> = self.cache.resource_caches.iter().map(|_| RedBlackTreeMapSync::new_sync()).collect();
+        let mut maps: Vec<_> =
+            self.cache.resource_caches.iter().map(|_| RedBlackTreeMapSync::new_sync()).collect();
         let (mut scan, mut limit) = (PagedScan::over(self.root.clone()), PAGE);
         let mut page = self.page(scan.segment(), ListOptions { limit, revision: None }).await?;
         let mut before: Option<JoinHandle<Vec<Projected<T>>>> = None;
@@ -150,7 +151,7 @@ impl<T: Send + Sync + 'static> Reflector<T> {
                 now = tidy.tick() => {
                     let cache = Arc::clone(&self.cache);
                     // A hundred thousand items would block this thread for too long.
-                    tokio::task::spawn_blocking(move || tidy(&cache, now.into_std()));
+                    tokio::task::spawn_blocking(move || evict_and_trim(&cache, now.into_std()));
                     continue;
                 }
             };
@@ -174,7 +175,10 @@ impl<T: Send + Sync + 'static> Reflector<T> {
 
     fn apply_to(&self, index: usize, event: &Event) {
         let cache = &self.cache;
-        let Some((resource_cache, extent)) = cache.resource_caches.get(index).zip(cache.extents.get(index)) else { return };
+        let Some((resource_cache, extent)) = cache.resource_caches.get(index).zip(cache.extents.get(index))
+        else {
+            return;
+        };
         let key: Arc<str> = Arc::from(event.key.as_str());
         let previous = resource_cache.snapshot().get(&key).cloned();
         let Some(item) = item(self.cache.projection.as_ref(), index, event, previous.as_ref()) else {
@@ -211,7 +215,7 @@ impl<T: Send + Sync + 'static> Reflector<T> {
 }
 
 /// Evicts old changes, and trims the items.
-fn tidy<T: 'static>(cache: &Cache<T>, now: Instant) {
+fn evict_and_trim<T: 'static>(cache: &Cache<T>, now: Instant) {
     for resource_cache in &cache.resource_caches {
         resource_cache.evict_expired(now);
         resource_cache.snapshot().items.values().for_each(|item| cache.projection.trim(item));

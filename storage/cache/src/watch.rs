@@ -45,7 +45,15 @@ impl<T> ResourceWatch<T> {
         epoch: u64,
         after: Revision,
     ) -> Self {
-        Self { resource_cache, extent, position, epoch, observed: after, floor: after, taken: VecDeque::new() }
+        Self {
+            resource_cache,
+            extent,
+            position,
+            epoch,
+            observed: after,
+            floor: after,
+            taken: VecDeque::new(),
+        }
     }
 
     /// Yields `changes` first; they end where the history begins.

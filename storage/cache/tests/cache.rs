@@ -1,4 +1,4 @@
-//! The cache over a real store: what it shows, when, and to whom.
+//! Tests of the cache over a real store: its snapshots, its watches and their order.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl World {
     }
 
     fn shown(&self, section: usize) -> Vec<String> {
-        let snapshot = self.cache.section(section).unwrap().snapshot();
+        let snapshot = self.cache.resource_cache(section).unwrap().snapshot();
         snapshot.range("/t/", "/t0").map(|(_, item)| String::clone(item)).collect()
     }
 }
@@ -108,7 +108,7 @@ async fn an_old_snapshot_shows_what_was_then() {
     let first = world.put("a/x", "1").await;
     let second = world.put("a/y", "2").await;
     assert!(world.cache.wait_for(second, LIMIT).await);
-    let section = world.cache.section(0).unwrap();
+    let section = world.cache.resource_cache(0).unwrap();
     assert_eq!(section.snapshot_at(first).unwrap().items.size(), 1);
     assert_eq!(section.snapshot_at(second).unwrap().items.size(), 2);
 }
@@ -134,7 +134,7 @@ async fn a_watch_tells_each_change_once_with_what_was_before() {
     );
 }
 
-/// What a bookmark says: all that was told, with what others' sections went through, and never less than before.
+/// A bookmark names the last reported change, or a later revision of other resources, and never goes back.
 #[tokio::test]
 async fn how_far_a_watch_is_goes_on_without_changes_of_its_own_and_never_back() {
     let world = world();
@@ -143,18 +143,18 @@ async fn how_far_a_watch_is_goes_on_without_changes_of_its_own_and_never_back() 
     let elsewhere = world.put("b/y", "1").await;
     assert!(world.cache.wait_for(elsewhere, LIMIT).await);
     assert_eq!(watch.reached(), Some(elsewhere));
-    let untold = world.put("a/x", "1").await;
+    let unreported = world.put("a/x", "1").await;
     let later = world.put("b/y", "2").await;
     assert!(world.cache.wait_for(later, LIMIT).await);
-    assert_eq!(watch.reached(), Some(elsewhere), "a change was not told yet");
-    assert_eq!(change(&mut watch).await.1, format!("1@{untold}"));
+    assert_eq!(watch.reached(), Some(elsewhere), "a change is not reported yet");
+    assert_eq!(change(&mut watch).await.1, format!("1@{unreported}"));
     assert_eq!(watch.reached(), Some(later));
     let mut ahead = world.cache.watch(0, Revision::new(later.number() + 2)).await.unwrap().unwrap();
     assert_eq!(ahead.reached(), None, "that has not happened");
     world.put("a/x", "2").await;
     world.put("a/x", "3").await;
-    let told = world.put("a/x", "4").await;
-    assert_eq!(change(&mut ahead).await.1, format!("4@{told}"), "and nothing up to then is told");
+    let reported = world.put("a/x", "4").await;
+    assert_eq!(change(&mut ahead).await.1, format!("4@{reported}"), "and nothing up to then is reported");
 }
 
 #[tokio::test]
@@ -178,12 +178,12 @@ async fn a_watch_ends_with_its_cache() {
 }
 
 #[tokio::test]
-async fn a_watch_from_before_the_cache_is_told_from_the_store() {
+async fn a_watch_from_before_the_cache_is_replayed_from_the_store() {
     let world = world();
     let first = world.put("a/x", "1").await;
     let second = world.put("a/x", "2").await;
     let third = world.put("a/y", "3").await;
-    // A cache of a later life, as after a restart: its own history begins here.
+    // A new cache, as after a restart: its own history begins here.
     let late = follow(&world.store);
     assert!(late.wait_for(third, LIMIT).await);
     let mut watch = late.watch(0, first).await.unwrap().unwrap();

@@ -1,11 +1,11 @@
-//! Why a store call failed, in the words of the store and not of its backend.
+//! Errors of a store call, in the terms of the store and not of its backend.
 
 use crate::{Key, Revision};
 
-/// The result of a store call.
+/// Result of a store call.
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// Why a store call failed, as the caller can act on it.
+/// Error of a store call, by what the caller can do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -18,8 +18,8 @@ pub enum StoreError {
         found: Revision,
     },
 
-    /// Somebody wrote between our read and our write, or the key is gone ([`Revision::NONE`]).
-    /// Nothing was written. Read again, then retry.
+    /// Another client wrote after the caller's read, or the key is gone ([`Revision::NONE`]). Nothing was written.
+    /// Read again, then retry.
     #[error("{key} is at revision {found}, expected {expected}")]
     Conflict {
         /// The key.
@@ -30,25 +30,25 @@ pub enum StoreError {
         found: Revision,
     },
 
-    /// The revision asked for lies before the history that is kept.
+    /// The requested revision precedes the history that is kept.
     #[error("revision {requested} is compacted; the oldest kept is {oldest}")]
     Compacted {
-        /// What was asked for.
+        /// The requested revision.
         requested: Revision,
-        /// The oldest revision that can still be read ([`Revision::NONE`] if the backend did not say).
+        /// The oldest revision that can still be read ([`Revision::NONE`] if the backend did not report it).
         oldest: Revision,
     },
 
-    /// The revision asked for has not happened yet.
+    /// The requested revision has not happened yet.
     #[error("revision {requested} is in the future; the current is {current}")]
     Future {
-        /// What was asked for.
+        /// The requested revision.
         requested: Revision,
-        /// The newest there is.
+        /// The newest revision.
         current: Revision,
     },
 
-    /// The value is larger than the backend takes. Nothing was written.
+    /// The value is larger than the backend accepts. Nothing was written.
     #[error("{key}: a value of {size} bytes is too large; the limit is {limit}")]
     TooLarge {
         /// The key.
@@ -59,42 +59,42 @@ pub enum StoreError {
         limit: usize,
     },
 
-    /// No answer from the backend: the write may or may not have happened.
-    /// Answer it by reading, never by a blind retry.
+    /// No answer from the backend: the write may or may not have happened. Resolve it with a read, never with a blind
+    /// retry.
     #[error("{operation} {key} has an unknown outcome")]
     Unknown {
-        /// Which call.
+        /// Name of the call.
         operation: &'static str,
         /// The key.
         key: Key,
-        /// What the backend or the network said.
+        /// Error of the backend or the network.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 
-    /// The backend is there and does not write: it has no space left, or was told not to. Nothing was written.
+    /// The backend answers and does not write: it has no space left, or is configured not to. Nothing was written.
     #[error("storage refuses to {operation}: {reason}")]
     Refused {
-        /// Which call.
+        /// Name of the call.
         operation: &'static str,
-        /// What the backend said, and what to do if that is known. Nothing in it is secret.
+        /// The backend's message, and what to do if that is known. Nothing in it is secret.
         reason: String,
     },
 
     /// The backend cannot be reached, or a read was refused; nothing was written.
     #[error("storage is unavailable for {operation}")]
     Unavailable {
-        /// Which call.
+        /// Name of the call.
         operation: &'static str,
-        /// What the backend or the network said.
+        /// Error of the backend or the network.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 
-    /// The backend holds something that cannot be: a person must look.
+    /// The backend holds impossible data: an operator must look.
     #[error("storage is damaged: {detail}")]
     Corrupt {
-        /// What was found, and where.
+        /// The data found, and its location.
         detail: String,
     },
 }

@@ -1,8 +1,8 @@
-//! Names of values, and ranges of them.
+//! Keys, and ranges of them.
 
 use std::fmt;
 
-/// The name of one value.
+/// Name of one value.
 ///
 /// Shape: a path such as `/capstan/cluster.x-k8s.io/machines/default/m1`: starts with `/`,
 /// no empty, `.` or `..` segment, no control character, at most [`Key::MAX_LENGTH`] bytes.
@@ -10,13 +10,13 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(String);
 
-/// Why a text is not a key.
+/// Error of a text that is not a key.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{text:?} is not a storage key: {reason}")]
 pub struct InvalidKey {
-    /// What was offered.
+    /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// The broken rule.
     pub reason: &'static str,
 }
 
@@ -24,19 +24,19 @@ impl Key {
     /// Longest key in bytes: prefix, group (253), resource (63), namespace (63), name (253) and room.
     pub const MAX_LENGTH: usize = 1024;
 
-    /// Checks `text` and makes it a key.
+    /// Checks `text` and creates a key.
     ///
     /// # Errors
     /// [`InvalidKey`] says which rule is broken.
     pub fn new(text: impl Into<String>) -> Result<Self, InvalidKey> {
         let text = text.into();
-        match Self::fault(&text) {
+        match Self::broken_rule(&text) {
             None => Ok(Self(text)),
             Some(reason) => Err(InvalidKey { text, reason }),
         }
     }
 
-    fn fault(text: &str) -> Option<&'static str> {
+    fn broken_rule(text: &str) -> Option<&'static str> {
         let Some(rest) = text.strip_prefix('/') else { return Some("it must start with a slash") };
         if text.len() > Self::MAX_LENGTH {
             return Some("it is too long");
@@ -49,12 +49,12 @@ impl Key {
             .then_some("it has an empty, . or .. segment")
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The key as bytes, as a backend stores it.
+    /// Returns the key as bytes, as a backend stores it.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -66,7 +66,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// A half-open range of keys: `start <= key < end`, bytewise.
+/// Half-open range of keys: `start <= key < end`, bytewise.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyRange {
     /// First key that may be in the range. Need not be a valid [`Key`]: a resumed page starts
@@ -77,7 +77,8 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// Every key that starts with `prefix`, which should end with a slash so that `a` is not `ab`.
+    /// Returns the range of every key that starts with `prefix`, which should end with a slash so that `a` does not
+    /// match `ab`.
     pub fn prefix(prefix: &str) -> Self {
         let start = prefix.as_bytes().to_vec();
         let mut end = start.clone();
@@ -91,7 +92,7 @@ impl KeyRange {
         Self { start, end }
     }
 
-    /// The same range, from just after `key` on.
+    /// Returns the same range, from just after `key` on.
     #[must_use]
     pub fn after(&self, key: &[u8]) -> Self {
         let mut start = key.to_vec();
@@ -99,7 +100,7 @@ impl KeyRange {
         Self { start: start.max(self.start.clone()), end: self.end.clone() }
     }
 
-    /// Whether `key` lies in the range.
+    /// Returns true if `key` lies in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.start.as_slice() <= key && key < self.end.as_slice()
     }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_range_leaves_out_what_was_seen() {
+    fn a_resumed_range_leaves_out_the_observed_keys() {
         let range = KeyRange::prefix("/a/").after(b"/a/m");
         assert!(!range.contains(b"/a/m"));
         assert!(range.contains(b"/a/m0"));

@@ -1,9 +1,8 @@
-//! The promises every storage backend makes.
+//! Contract of the storage backends: the store trait, its types and its conformance suite.
 //!
-//! A store maps keys to bytes and gives every successful write a fresh, strictly
-//! larger [`Revision`], shared by all keys. It knows nothing of kinds, JSON or HTTP.
-//! What a backend must do is said by the trait here and proved by the suite
-//! behind the feature of that name.
+//! A store maps keys to bytes and gives every successful write a fresh, strictly larger [`Revision`], shared by all
+//! keys. It has no notion of kinds, JSON or HTTP. The trait here defines what a backend must do, and the suite behind
+//! the feature of that name proves it.
 
 mod error;
 mod key;

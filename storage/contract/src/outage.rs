@@ -1,27 +1,27 @@
-//! A failure that lasts.
+//! Outage of a store: rate limit for the log messages about a failure that lasts.
 
 use std::time::{Duration, Instant};
 
-/// How often it is told. Once is enough for whoever reads the log as it comes, and who begins to read
-/// later should find it, too.
-const AGAIN: Duration = Duration::from_secs(60);
+/// Interval of the log messages. A reader who follows the log needs one message; a reader who opens it later should
+/// find one, too.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What fails again and again while a store does not answer, and is told once a minute.
+/// Failure that repeats while a store does not answer, and is logged once per minute.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outage {
-    told: Option<Instant>,
+    last_logged: Option<Instant>,
 }
 
 impl Outage {
-    /// It has failed once more. Says whether to tell, and takes it for told.
-    pub fn tell(&mut self) -> bool {
-        self.tell_at(Instant::now())
+    /// Records one more failure. Returns true if it is to be logged, and counts it as logged.
+    pub fn should_log(&mut self) -> bool {
+        self.should_log_at(Instant::now())
     }
 
-    fn tell_at(&mut self, now: Instant) -> bool {
-        let is_due = self.told.is_none_or(|told| now.saturating_duration_since(told) >= AGAIN);
+    fn should_log_at(&mut self, now: Instant) -> bool {
+        let is_due = self.last_logged.is_none_or(|last| now.saturating_duration_since(last) >= LOG_INTERVAL);
         if is_due {
-            self.told = Some(now);
+            self.last_logged = Some(now);
         }
         is_due
     }
@@ -32,9 +32,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_at_first_and_then_once_a_minute() {
+    fn a_failure_is_logged_at_first_and_then_once_a_minute() {
         let (mut outage, start) = (Outage::default(), Instant::now());
-        let told = [0, 1, 59, 60, 61, 119, 120].map(|at| outage.tell_at(start + Duration::from_secs(at)));
-        assert_eq!(told, [true, false, false, true, false, false, true]);
+        let logged =
+            [0, 1, 59, 60, 61, 119, 120].map(|at| outage.should_log_at(start + Duration::from_secs(at)));
+        assert_eq!(logged, [true, false, false, true, false, false, true]);
     }
 }

@@ -1,4 +1,4 @@
-//! The store's clock.
+//! Revision: the store's logical clock.
 
 use std::fmt;
 
@@ -14,17 +14,17 @@ impl Revision {
     /// Before any write: the key must not exist.
     pub const NONE: Self = Self(0);
 
-    /// The revision with this number.
+    /// Creates the revision with this number.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The number behind the revision.
+    /// Returns the number of the revision.
     pub const fn number(self) -> u64 {
         self.0
     }
 
-    /// The next point in history: where a watch resumes after this one was seen.
+    /// Returns the next point in history, from which a watch resumes after this revision was observed.
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }

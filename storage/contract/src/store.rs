@@ -1,4 +1,4 @@
-//! The trait itself.
+//! Store trait, and the types of its calls.
 
 use std::pin::Pin;
 
@@ -8,21 +8,21 @@ use futures::Stream;
 
 use crate::{Key, KeyRange, Revision, StoreResult};
 
-/// One key with its value, as of some revision.
+/// Key with its value, as of one revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its name.
     pub key: Key,
-    /// Its bytes. Cheap to clone; backends hand out slices of what they received.
+    /// Its bytes. They are cheap to clone; backends return slices of what they received.
     pub value: Bytes,
     /// The revision of the last write to it.
     pub modified: Revision,
-    /// The revision of the write that created it, since it was last absent. Of a key that was written again, a backend
-    /// may tell the last one of those writes that happened together with that one.
+    /// The revision of the write that created it, since it was last absent. For a key that was written again, a
+    /// backend may report the last of the writes that happened in the same transaction.
     pub created: Revision,
 }
 
-/// A key that has to be as it was read, for a write to another one to happen.
+/// Condition of a write: another key that must be unchanged since it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unchanged {
     /// Its name.
@@ -31,27 +31,27 @@ pub struct Unchanged {
     pub modified: Revision,
 }
 
-/// What a list is asked for.
+/// Options of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListOptions {
-    /// At most so many entries; zero is no limit.
+    /// Most entries of the page; zero is no limit.
     pub limit: usize,
-    /// As the store was at this revision; `None` is now, linearizably.
+    /// Revision to read at; `None` is the current one, linearizably.
     pub revision: Option<Revision>,
 }
 
-/// A part of a range, all as of one revision.
+/// Page of a range, all as of one revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// The entries, in key order.
     pub entries: Vec<Entry>,
-    /// The store's revision that the page shows: the one asked for, or the current one.
+    /// The store's revision that the page shows: the requested one, or the current one.
     pub revision: Revision,
-    /// How many entries of the range come after this page.
+    /// Number of entries of the range that follow this page.
     pub remaining: u64,
 }
 
-/// What happened to a key.
+/// Kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// It did not exist and now does.
@@ -62,10 +62,10 @@ pub enum EventKind {
     Deleted,
 }
 
-/// One change.
+/// Change of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// Kind of the change.
     pub kind: EventKind,
     /// The key.
     pub key: Key,
@@ -73,31 +73,29 @@ pub struct Event {
     pub revision: Revision,
     /// The value after the change; `None` when deleted.
     pub value: Option<Bytes>,
-    /// The revision of the write that created the key, since it was last absent. None where it was deleted and
-    /// nothing before is told.
+    /// The revision of the write that created the key, since it was last absent. `Revision::NONE` for a deletion that
+    /// is reported without the previous entry.
     pub created: Revision,
-    /// The entry before the change; `None` when created, and where [`Store::follow`] does not tell it.
+    /// The entry before the change; `None` for a creation, and where [`Store::follow`] does not report it.
     pub previous: Option<Entry>,
 }
 
-/// What a watch yields.
+/// Item of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchItem {
     /// A change. Changes come in revision order, each once.
     Event(Event),
-    /// Every change up to and including this revision has been yielded. Comes every few seconds
-    /// on an idle watch, so that a follower knows how fresh it is; a backend that cannot say so
-    /// soundly says it seldom instead.
+    /// Every change up to and including this revision has been yielded. It comes every few seconds on an idle watch,
+    /// so that a reflector knows how fresh it is. A backend that cannot report it soundly reports it seldom instead.
     Progress(Revision),
 }
 
-/// The changes of a range, in order. After an error the stream ends.
+/// Changes of a range, in order. After an error the stream ends.
 pub type WatchStream = Pin<Box<dyn Stream<Item = StoreResult<WatchItem>> + Send>>;
 
-/// A map from keys to bytes with one revision counter, compare-and-swap writes, history and watch.
+/// Map from keys to bytes with one revision counter, compare-and-swap writes, history and watch.
 ///
-/// Every method is cancel safe in this sense: when its future is dropped, a write has happened
-/// whole or not at all.
+/// Every method is cancel safe in this sense: when its future is dropped, a write has happened whole or not at all.
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// Writes `value` if `key` does not exist, and returns the write's revision.
@@ -108,7 +106,8 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         self.create_while(key, value, None).await
     }
 
-    /// The same, if another key is `unchanged`: what the creation depends on, and was read before.
+    /// Writes `value` if `key` does not exist and another key is `unchanged`: one that the creation depends on, and
+    /// that was read before.
     ///
     /// # Errors
     /// `Exists`; `Conflict`, which names the other key; `TooLarge`; `Refused`; `Unavailable`; `Unknown`.
@@ -131,29 +130,28 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// `Conflict` (also when the key is gone); `Refused`; `Unavailable`; `Unknown`.
     async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision>;
 
-    /// The entry now, linearizably, or `None`.
+    /// Returns the current entry, linearizably, or `None`.
     ///
     /// # Errors
     /// `Unavailable`.
     async fn get(&self, key: &Key) -> StoreResult<Option<Entry>>;
 
-    /// The entries of `range` in key order, all as of one revision.
+    /// Returns the entries of `range` in key order, all as of one revision.
     ///
     /// # Errors
-    /// `Compacted` and `Future` when a revision is asked for; `Unavailable`.
+    /// `Compacted` and `Future` when a revision is requested; `Unavailable`.
     async fn list(&self, range: &KeyRange, options: &ListOptions) -> StoreResult<Page>;
 
-    /// Every change of `range` with a revision of at least `from`, then those to come.
-    /// A `from` in the future is fine: the stream waits. The backend reconnects and resumes by
-    /// itself; the stream errs only with `Compacted` (also as the answer of this call) or
-    /// when the store is shut down (`Unavailable`).
+    /// Watches every change of `range` with a revision of at least `from`, then those to come. If `from` is in the
+    /// future, the stream waits. The backend reconnects and resumes by itself. The stream fails only with `Compacted`
+    /// (also as the result of this call) or when the store is shut down (`Unavailable`).
     ///
     /// # Errors
     /// `Compacted`; `Unavailable`.
     async fn watch(&self, range: &KeyRange, from: Revision) -> StoreResult<WatchStream>;
 
-    /// The same for whoever holds what was there before: where it costs the backend something, changes come without
-    /// their `previous` entry.
+    /// Watches like [`Store::watch`], for a caller that holds the previous entries: where they cost the backend
+    /// something, changes come without their `previous` entry.
     ///
     /// # Errors
     /// `Compacted`; `Unavailable`.
@@ -161,26 +159,26 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         self.watch(range, from).await
     }
 
-    /// Forgets history before `revision`: reads and watches from before it answer `Compacted`.
-    /// Current values stay. Compacting what is compacted already is no error.
+    /// Compacts history before `revision`: reads and watches from before it answer `Compacted`. Current values stay.
+    /// It is no error to compact what is compacted already.
     ///
     /// # Errors
     /// `Future`; `Unavailable`.
     async fn compact(&self, revision: Revision) -> StoreResult<()>;
 
-    /// The revision of the newest write, linearizably. Reads no value.
+    /// Returns the revision of the newest write, linearizably. It reads no value.
     ///
     /// # Errors
     /// `Unavailable`.
     async fn current_revision(&self) -> StoreResult<Revision>;
 
-    /// Whether watches say soundly and soon how far they are. Where they do not, whoever needs to
-    /// know that a watch has told everything must read the store instead.
+    /// Reports whether watches report progress soundly and soon. Where they do not, a caller that must know that a
+    /// watch is complete must read the store instead.
     fn reports_progress(&self) -> bool {
         true
     }
 
-    /// Asks that open watches say how far they are at once, and not when it is their time to. A
-    /// hint: a store whose watches are never behind what they have said ignores it.
+    /// Requests progress from the open watches at once, before its regular interval. It is a hint: a store whose
+    /// watches are never behind their progress ignores it.
     fn hasten_progress(&self) {}
 }

@@ -147,14 +147,14 @@ impl ObjectStore {
 
     /// How many objects of each kind there are.
     pub fn counts(&self) -> Vec<(String, usize)> {
-        let count = |index: usize| self.cache.section(index).map_or(0, |section| section.len());
+        let count = |index: usize| self.cache.resource_cache(index).map_or(0, |section| section.len());
         let kinds = self.registry.stored().iter().enumerate();
         kinds.map(|(index, resource)| (resource.qualified_plural(), count(index))).collect()
     }
 
     /// How many changes of each kind the cache holds, for watches to go on with.
     pub fn kept_changes(&self) -> Vec<(String, usize)> {
-        let count = |index: usize| self.cache.section(index).map_or(0, |section| section.changes());
+        let count = |index: usize| self.cache.resource_cache(index).map_or(0, |section| section.changes());
         let kinds = self.registry.stored().iter().enumerate();
         kinds.map(|(index, resource)| (resource.qualified_plural(), count(index))).collect()
     }
@@ -166,11 +166,11 @@ impl ObjectStore {
 
     /// How many objects of one kind there are.
     pub fn count(&self, kind: Kind<'_>) -> usize {
-        self.cache.section(kind.section).map_or(0, |section| section.len())
+        self.cache.resource_cache(kind.section).map_or(0, |section| section.len())
     }
 
     fn section(&self, kind: Kind<'_>) -> Option<&Arc<ResourceCache<CachedObject>>> {
-        self.cache.section(kind.section)
+        self.cache.resource_cache(kind.section)
     }
 
     fn key(&self, kind: Kind<'_>, namespace: &str, name: &str) -> ApiResult<Key> {

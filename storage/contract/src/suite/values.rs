@@ -1,4 +1,4 @@
-//! What values may be.
+//! Cases about values.
 
 use bytes::Bytes;
 

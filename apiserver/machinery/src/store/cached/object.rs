@@ -247,7 +247,7 @@ impl Projection<CachedObject> for ObjectProjection {
         last.at(revision)
     }
 
-    fn rest(&self, item: &CachedObject) {
+    fn trim(&self, item: &CachedObject) {
         item.rest();
     }
 }
