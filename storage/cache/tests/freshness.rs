@@ -1,4 +1,5 @@
-//! What a linearizable read costs the store, and what the cache asks it for.
+//! Tests of freshness: the store's cost of a linearizable read, and the cache's requests.
+
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How long the store takes to tell its revision.
+/// Latency of the store's revision.
 const ANSWER: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Default)]
@@ -24,11 +25,11 @@ struct Counts {
     reads: AtomicUsize,
     questions: AtomicUsize,
     silent: AtomicBool,
-    /// What answers are refused that would be larger than this; zero is none.
+    /// Size above which an answer is refused; zero is no limit.
     largest_page: AtomicUsize,
 }
 
-/// A store that counts what it is asked.
+/// Store that counts its calls.
 #[derive(Debug)]
 struct Counted(EmbeddedStore, Arc<Counts>);
 
@@ -128,7 +129,7 @@ async fn many_reads_at_once_share_a_few_questions_and_read_nothing() {
             let cache = Arc::clone(&world.cache);
             tokio::spawn(async move {
                 assert!(cache.catch_up(LIMIT).await.unwrap());
-                *cache.section(0).unwrap().snapshot().get("/t/a/x").unwrap().as_ref()
+                *cache.resource_cache(0).unwrap().snapshot().get("/t/a/x").unwrap().as_ref()
             })
         });
         for reader in readers.collect::<Vec<_>>() {
@@ -146,7 +147,7 @@ async fn a_reader_is_not_served_by_a_question_from_before_it_came() {
     let key = Key::new("/t/a/x").unwrap();
     let mut last = world.store.create(&key, Bytes::from("0")).await.unwrap();
     for _ in 0..20 {
-        // One is on its way when the write is acknowledged.
+        // One read is in flight when the write is acknowledged.
         let cache = Arc::clone(&world.cache);
         let early = tokio::spawn(async move { cache.catch_up(LIMIT).await.unwrap() });
         tokio::time::sleep(ANSWER / 2).await;
@@ -184,7 +185,7 @@ async fn what_is_too_much_for_one_answer_is_read_in_smaller_ones() {
         token,
     );
     assert!(late.wait_for(world.store.current_revision().await.unwrap(), LIMIT).await);
-    assert_eq!(late.section(0).unwrap().len(), 1_200);
-    // The first is asked for as much as is always answered; each of the two others is refused once.
+    assert_eq!(late.resource_cache(0).unwrap().len(), 1_200);
+    // The first page is as small as is always answered; each of the two others is refused once.
     assert_eq!(world.counts.reads.load(Ordering::Relaxed), 5);
 }
