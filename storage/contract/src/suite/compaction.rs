@@ -1,4 +1,9 @@
-//! Forgetting history.
+//! Cases about compaction.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use bytes::Bytes;
 use futures::StreamExt;

@@ -1,7 +1,12 @@
-//! The suite every backend passes.
+//! Conformance suite of the storage backends.
 //!
-//! A backend's test makes a [`Harness`] and calls [`run`]. Cases share one store and keep out of
-//! each other's way by their keys. A case is named by a sentence that can be false.
+//! A backend's test implements [`Harness`] and calls [`run`]. Cases share one store and use separate keys. A case is
+//! named by a sentence that can be false.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -30,38 +35,38 @@ use futures::StreamExt;
 
 use crate::{Event, Key, KeyRange, ListOptions, Page, Revision, Store, WatchItem, WatchStream};
 
-/// Longest wait for something that must come.
+/// Longest wait for an expected result.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a backend brings.
+/// Test harness of a backend.
 #[async_trait]
 pub trait Harness: Send + Sync {
-    /// The store under test.
+    /// Returns the store under test.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// Cuts what lies between the store and its backend (kills a server, drops connections) and
-    /// mends it again. A store without such a thing does nothing.
+    /// Interrupts the connection between the store and its backend (kills a server, drops connections) and restores
+    /// it. A store without a connection does nothing.
     async fn disturb(&self) {}
 
-    /// Largest value the backend is set to take.
+    /// Returns the largest value that the backend is configured to accept.
     fn largest_value(&self) -> usize;
 
-    /// Whether idle watches report progress every few seconds. Not so on an etcd whose answers
-    /// about progress are not sound.
+    /// Reports whether idle watches report progress every few seconds. It is false for an etcd whose progress reports
+    /// are not sound.
     fn reports_progress(&self) -> bool {
         true
     }
 
-    /// How far apart the revisions of two writes are that come one after the other.
+    /// Returns the difference between the revisions of two successive writes.
     fn step(&self) -> u64 {
         1
     }
 }
 
-/// A case: its sentence and what it does.
+/// Case: its sentence and its function.
 pub type Case = (&'static str, fn(World) -> Pin<Box<dyn Future<Output = ()> + Send>>);
 
-/// What a case works with.
+/// Environment of one case.
 #[derive(Clone)]
 pub struct World {
     harness: Arc<dyn Harness>,
@@ -74,7 +79,7 @@ impl std::fmt::Debug for World {
     }
 }
 
-/// Every case.
+/// Returns every case.
 pub fn all_cases() -> Vec<Case> {
     [
         crud::CASES,
@@ -110,12 +115,14 @@ pub async fn run(harness: Arc<dyn Harness>) {
     assert!(failed.is_empty(), "{} of {count} cases failed: {failed:#?}", failed.len());
 }
 
-/// What a case said when it panicked.
+/// Returns the panic message of a case.
 fn reason(error: tokio::task::JoinError) -> String {
-    let Ok(said) = error.try_into_panic() else { return "cancelled".to_owned() };
-    match said.downcast::<String>() {
+    let Ok(payload) = error.try_into_panic() else { return "cancelled".to_owned() };
+    match payload.downcast::<String>() {
         Ok(text) => *text,
-        Err(said) => said.downcast_ref::<&str>().map_or_else(|| "panicked".to_owned(), ToString::to_string),
+        Err(payload) => {
+            payload.downcast_ref::<&str>().map_or_else(|| "panicked".to_owned(), ToString::to_string)
+        }
     }
 }
 
@@ -147,7 +154,7 @@ impl World {
         self.store().delete(&self.key(name), expected).await.unwrap()
     }
 
-    /// The whole range at `revision`, or now.
+    /// Lists the whole range at `revision`, or now.
     async fn list(&self, revision: Option<Revision>) -> Page {
         self.store().list(&self.range(), &ListOptions { limit: 0, revision }).await.unwrap()
     }
@@ -156,18 +163,18 @@ impl World {
         self.store().watch(&self.range(), from).await.unwrap()
     }
 
-    /// The revision that the last of so many writes has that come after `start`, if nobody else writes.
+    /// Returns the revision of the last of so many writes after `start`, if no other client writes.
     fn ahead(&self, start: Revision, writes: u64) -> Revision {
         Revision::new(start.number() + writes * self.harness.step())
     }
 
-    /// The revision that the next write will have at least.
+    /// Returns the lowest revision that the next write can have.
     async fn next_revision(&self) -> Revision {
         self.store().current_revision().await.unwrap().next()
     }
 }
 
-/// The next event of a watch, past any progress.
+/// Returns the next event of a watch, past any progress.
 async fn event(stream: &mut WatchStream) -> Event {
     let next = async {
         loop {
@@ -180,18 +187,18 @@ async fn event(stream: &mut WatchStream) -> Event {
     tokio::time::timeout(PATIENCE, next).await.unwrap()
 }
 
-/// Waits until a watch without events says that it is at `revision` or later.
+/// Waits until a watch without events reports progress to `revision` or later.
 async fn progress_to(stream: &mut WatchStream, revision: Revision) {
-    let told = async {
+    let reached = async {
         loop {
             match stream.next().await.unwrap().unwrap() {
-                WatchItem::Progress(told) if told >= revision => return,
+                WatchItem::Progress(found) if found >= revision => return,
                 WatchItem::Progress(_) => {}
                 WatchItem::Event(event) => panic!("{event:?}"),
             }
         }
     };
-    tokio::time::timeout(PATIENCE, told).await.unwrap();
+    tokio::time::timeout(PATIENCE, reached).await.unwrap();
 }
 
 async fn events(stream: &mut WatchStream, count: usize) -> Vec<Event> {
@@ -202,7 +209,7 @@ async fn events(stream: &mut WatchStream, count: usize) -> Vec<Event> {
     found
 }
 
-/// Makes a [`Case`] of an async function.
+/// Creates a [`Case`] from an async function.
 macro_rules! cases {
     ($($sentence:literal => $case:ident,)*) => {
         pub(super) const CASES: &[crate::suite::Case] = &[$(($sentence, |world| Box::pin($case(world))),)*];

@@ -1,5 +1,10 @@
 //! Lists and their pages.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +73,7 @@ async fn pinned(world: World) {
         revision = Some(page.revision);
         assert!(page.entries.iter().all(|entry| entry.value == "old"));
         seen.extend(names(&world, &page.entries));
-        // Somebody adds before and behind us, changes and removes.
+        // Another client adds entries before and after the page, changes some and removes some.
         world.put(&format!("k00-{round}"), "new").await;
         world.put(&format!("k29-{round}"), "new").await;
         let victim = world.key(&format!("k{:02}", 29 - round));
@@ -161,7 +166,7 @@ async fn every_revision(world: World) {
     let mut moments = Vec::new();
     let mut random = 7_u64;
     for step in 0..60 {
-        // A fixed sequence that looks like none: the case must fail for everybody or nobody.
+        // A fixed pseudo-random sequence: the case must fail always or never.
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let name = format!("k{}", (random >> 33) % 6);
         let value = step.to_string();
@@ -208,8 +213,8 @@ async fn any_script(world: World) {
         let entry = world.store().get(&world.key(name)).await.unwrap().unwrap();
         assert_eq!(entry.value, name.as_bytes());
     }
-    let told = events(&mut world.watch(start).await, all.len()).await;
-    assert!(all.iter().all(|name| told.iter().any(|event| event.key == world.key(name))));
+    let events_read = events(&mut world.watch(start).await, all.len()).await;
+    assert!(all.iter().all(|name| events_read.iter().any(|event| event.key == world.key(name))));
 }
 
 async fn old_revision(world: World) {
@@ -237,7 +242,7 @@ async fn future(world: World) {
     let requested = Revision::new(current.number() + 1_000_000);
     let options = ListOptions { limit: 0, revision: Some(requested) };
     match world.store().list(&world.range(), &options).await {
-        Err(StoreError::Future { requested: asked, .. }) => assert_eq!(asked, requested),
+        Err(StoreError::Future { requested: reported, .. }) => assert_eq!(reported, requested),
         other => panic!("{other:?}"),
     }
 }

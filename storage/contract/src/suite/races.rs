@@ -1,5 +1,10 @@
 //! Several writers at once.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
+
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
@@ -13,12 +18,12 @@ cases! {
     "of two creates one wins" => two_creates,
     "of sixteen updates of one revision exactly one wins, every round" => sixteen_updates,
     "of sixteen creates of one key exactly one wins, every round" => sixteen_creates,
-    "the current revision is never behind what anybody has read" => never_behind,
+    "the current revision is never behind a revision that was read" => never_behind,
     "an update and a deletion of one revision do not both succeed" => update_or_delete,
     "writers who retry lose no increment" => counter,
     "parallel creates of different keys all succeed with different revisions" => parallel_creates,
     "of parallel writes those fail whose guards do not hold, and no others" => some_fail,
-    "what parallel writes are told is what is read, listed and watched then" => told_alike,
+    "parallel writes return the revisions that are then read, listed and watched" => reported_alike,
     "a list as of one of several parallel writes has those before it and none after it" => between_writes,
     "a page as of one of several parallel writes is not empty where there is more" => first_page_between,
     "a watch of some of several parallel writes knows that it has seen them all" => some_watched,
@@ -141,7 +146,7 @@ async fn parallel_creates(world: World) {
     assert_eq!(seen, revisions.into_iter().collect::<Vec<_>>());
 }
 
-/// Creates keys in parallel, and returns the revisions that were told, in the keys' order.
+/// Creates keys in parallel, and returns their revisions, in the keys' order.
 async fn parallel(world: &World, count: usize) -> Vec<Revision> {
     let creates = (0..count).map(|index| {
         let world = world.clone();
@@ -155,7 +160,7 @@ async fn some_fail(world: World) {
     let updates = old.iter().enumerate().map(|(index, revision)| {
         let world = world.clone();
         async move {
-            // Every third expects what never was.
+            // Every third update expects a revision that never existed.
             let expected = if index % 3 == 0 { Revision::new(revision.number() + 1_000) } else { *revision };
             world.store().update(&world.key(&format!("k{index:03}")), expected, Bytes::from("new")).await
         }
@@ -175,7 +180,7 @@ async fn some_fail(world: World) {
     }
 }
 
-async fn told_alike(world: World) {
+async fn reported_alike(world: World) {
     let start = world.next_revision().await;
     let mut watch = world.watch(start).await;
     let created = parallel(&world, 60).await;
@@ -191,11 +196,11 @@ async fn told_alike(world: World) {
         assert_eq!(world.store().get(&entry.key).await.unwrap().as_ref(), Some(entry));
     }
     assert!(page.revision >= *updated.iter().max().unwrap());
-    let mut told: Vec<_> =
+    let mut expected_events: Vec<_> =
         created.into_iter().zip(0..).map(|(revision, index)| (revision, index, false)).collect();
-    told.extend(updated.into_iter().zip(0..).map(|(revision, index)| (revision, index, true)));
-    told.sort_unstable();
-    for (revision, index, is_update) in told {
+    expected_events.extend(updated.into_iter().zip(0..).map(|(revision, index)| (revision, index, true)));
+    expected_events.sort_unstable();
+    for (revision, index, is_update) in expected_events {
         let event = event(&mut watch).await;
         assert_eq!((event.revision, event.key), (revision, world.key(&format!("k{index:03}"))));
         assert_eq!(event.kind, if is_update { EventKind::Updated } else { EventKind::Created });
@@ -232,7 +237,8 @@ async fn first_page_between(world: World) {
     let mut created = futures::future::join_all(creates).await;
     created.reverse();
     for at in &created {
-        // Whoever reads page by page goes on behind the last entry, so there is one while there is more.
+        // A client that reads page by page continues after the last entry, so a page has one while more entries
+        // follow.
         let options = ListOptions { limit: 1, revision: Some(*at) };
         let page = world.store().list(&world.range(), &options).await.unwrap();
         let found: Vec<_> = page.entries.iter().map(|entry| entry.modified).collect();
@@ -280,7 +286,8 @@ async fn parent_changes(world: World) {
     }
 }
 
-/// Of writes that happen together the last may fail, or be elsewhere: a watch that has told the others must say so.
+/// The last of the writes in one transaction may fail, or lie outside the range: a watch that has reported the others
+/// must report that it is complete.
 async fn some_watched(world: World) {
     let taken = world.put("taken", "1").await;
     let start = world.next_revision().await;
@@ -300,15 +307,15 @@ async fn some_watched(world: World) {
     let results = futures::future::join_all(creates).await;
     assert!(results[18].is_err() && results[19].is_err(), "{results:?}");
     let newest = results.into_iter().flatten().max().unwrap();
-    let told = async {
+    let complete = async {
         let mut events = 0;
         loop {
             match watch.next().await.unwrap().unwrap() {
                 WatchItem::Event(_) => events += 1,
-                WatchItem::Progress(told) if told >= newest => return events,
+                WatchItem::Progress(found) if found >= newest => return events,
                 WatchItem::Progress(_) => {}
             }
         }
     };
-    assert_eq!(tokio::time::timeout(PATIENCE, told).await.unwrap(), 17);
+    assert_eq!(tokio::time::timeout(PATIENCE, complete).await.unwrap(), 17);
 }

@@ -1,4 +1,9 @@
-//! Watches that go on where one stopped, and across a cut between the store and its backend.
+//! Cases about watches that resume where another stopped, and across an interruption of the backend's connection.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,9 @@
-//! Watches of one life.
+//! Cases about watches over one connection.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -7,20 +12,20 @@ use super::{PATIENCE, World, cases, event, events, progress_to};
 use crate::{Event, EventKind, KeyRange, Revision, WatchItem};
 
 cases! {
-    "a watch tells creations, updates and deletions in order" => kinds_in_order,
+    "a watch reports creations, updates and deletions in order" => kinds_in_order,
     "an update's event has the value before and after" => previous_value,
     "a deletion's event has the last value and its own revision" => deletion,
-    "a watch from the past tells the past first" => from_the_past,
+    "a watch from the past reports the past first" => from_the_past,
     "a watch from the future waits for it" => from_the_future,
-    "a watch tells its range only" => range_only,
+    "a watch reports its range only" => range_only,
     "two watches see the same" => two_watches,
     "a watch reads no event twice and none is missing under load" => under_load,
-    "an idle watch says how far it is" => progress,
+    "an idle watch reports progress" => progress,
     "progress never overtakes an event" => progress_in_order,
     "progress follows writes outside the range" => progress_elsewhere,
-    "an event's previous entry is what the event before left" => previous_chain,
-    "who follows is told the same, but for what was before" => followed,
-    "a watch of one key is told of no other" => one_key,
+    "an event's previous entry is the entry of the event before" => previous_chain,
+    "a followed range reports the same events, except for previous entries" => followed,
+    "a watch of one key reports no other key" => one_key,
     "a watch left unread for long misses nothing" => unread,
     "a dropped watch does not hold up writers" => dropped,
 }
@@ -62,15 +67,15 @@ async fn deletion(world: World) {
 
 async fn followed(world: World) {
     let from = now(&world).await;
-    let mut told = world.store().watch(&world.range(), from).await.unwrap();
+    let mut watched = world.store().watch(&world.range(), from).await.unwrap();
     let mut followed = world.store().follow(&world.range(), from).await.unwrap();
     let created = world.put("a", "1").await;
     let updated = world.replace("a", created, "2").await;
     world.remove("a", updated).await;
-    for (told, followed) in events(&mut told, 3).await.into_iter().zip(events(&mut followed, 3).await) {
+    for (watched, followed) in events(&mut watched, 3).await.into_iter().zip(events(&mut followed, 3).await) {
         let all_but = |event: &Event| (event.kind, event.key.clone(), event.revision, event.value.clone());
-        assert_eq!(all_but(&followed), all_but(&told));
-        assert_eq!(told.created, created);
+        assert_eq!(all_but(&followed), all_but(&watched));
+        assert_eq!(watched.created, created);
         assert!(followed.created == created || followed.kind == EventKind::Deleted);
     }
 }
@@ -151,13 +156,13 @@ async fn progress_in_order(world: World) {
             }
         })
     };
-    let (mut told, mut count) = (Revision::NONE, 0);
+    let (mut progress, mut count) = (Revision::NONE, 0);
     let read = async {
         while count < 100 {
             match watch.next().await.unwrap().unwrap() {
-                WatchItem::Progress(revision) => told = told.max(revision),
+                WatchItem::Progress(revision) => progress = progress.max(revision),
                 WatchItem::Event(event) => {
-                    assert!(event.revision > told, "{} came after progress {told}", event.revision);
+                    assert!(event.revision > progress, "{} came after progress {progress}", event.revision);
                     count += 1;
                 }
             }
@@ -216,7 +221,7 @@ async fn one_key(world: World) {
     assert_eq!(event(&mut watch).await.key, key);
 }
 
-/// More than any buffer between a store and its reader holds.
+/// Number of events that exceeds every buffer between a store and its reader.
 const UNREAD: usize = 2000;
 
 async fn unread(world: World) {
