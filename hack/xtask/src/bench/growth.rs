@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::Extent;
-use super::contestants::Contestant;
-use super::house::{Grounds, House};
 use super::results::Results;
+use super::servers::Contestant;
+use super::testbed::{Grounds, House};
 
 /// What is written and read: a create and a patch grow with what a write looks at, a get with what finds an object.
 const OPERATIONS: &str = "create,get,patch";

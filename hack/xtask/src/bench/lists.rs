@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::house::House;
 use super::phases::{REST, peak, resident};
 use super::results::Results;
+use super::testbed::House;
 use super::{Extent, growth};
 
 /// Those who list at the same time.

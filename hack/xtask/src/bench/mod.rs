@@ -1,12 +1,12 @@
 //! `cargo xtask bench`: Capstan beside a kube-apiserver with CRDs and a Go server of the aggregated kind.
 
-mod contestants;
 mod growth;
 mod guard;
-mod house;
 mod lists;
 mod phases;
 mod results;
+mod servers;
+mod testbed;
 
 use std::path::PathBuf;
 
@@ -14,8 +14,8 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::{prerequisites, run};
-use house::House;
 use results::Results;
+use testbed::House;
 
 /// Measures Capstan beside a real kube-apiserver with CRDs, a Go server of the aggregated kind, etcd itself and
 /// bytes from memory, all on this machine.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::house::House;
 use super::results::Results;
+use super::testbed::House;
 use super::{Extent, growth, lists};
 use crate::{prerequisites, run};
 

@@ -4,7 +4,7 @@
 mod balancer;
 mod certificates;
 mod clients;
-mod garbage;
+mod garbage_collection;
 mod guest;
 mod host_data;
 mod lab;
@@ -12,7 +12,7 @@ mod openstack;
 mod process;
 mod reference;
 mod takeover;
-mod walk;
+mod workflows;
 
 use std::io::Write;
 use std::time::Instant;
@@ -32,23 +32,26 @@ pub(crate) use reference::Reference;
 type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
 
 const SCENARIOS: [Scenario; 17] = [
-    ("every APIService of ours becomes Available", walk::available),
-    ("discovery and OpenAPI have each kind once, beside its CRD object", walk::no_duplicates),
-    ("a host user with permission works through the host", walk::permitted_user),
-    ("explain, describe, wait and the table work through the host", walk::reading),
-    ("a host user without permission is refused by us", walk::refused_user),
-    ("identity headers with another certificate are ignored", walk::forged_headers),
-    ("the direct face shows the same objects", walk::direct_face),
-    ("what an owner leaves behind is collected, and only that", garbage::background),
-    ("a foreground deletion takes the dependents first, an orphaning one leaves them", garbage::other_orders),
-    ("our core kinds are not offered to the host", walk::core_stays_the_hosts),
+    ("every APIService of ours becomes Available", workflows::available),
+    ("discovery and OpenAPI have each kind once, beside its CRD object", workflows::no_duplicates),
+    ("a host user with permission works through the host", workflows::permitted_user),
+    ("explain, describe, wait and the table work through the host", workflows::reading),
+    ("a host user without permission is refused by us", workflows::refused_user),
+    ("identity headers with another certificate are ignored", workflows::forged_headers),
+    ("the direct face shows the same objects", workflows::direct_face),
+    ("what an owner leaves behind is collected, and only that", garbage_collection::background),
+    (
+        "a foreground deletion takes the dependents first, an orphaning one leaves them",
+        garbage_collection::other_orders,
+    ),
+    ("our core kinds are not offered to the host", workflows::core_stays_the_hosts),
     ("our user in the host reads a Secret by name, and no more", host_data::secrets),
     ("our Events are shown on the host, and count on there", host_data::events),
     ("a token of the host is known on the direct face, a forged one is not", host_data::tokens),
     ("a group of the host's own CRDs is taken over, and given back", takeover::back_and_forth),
     ("one server runs the controllers, and the next one takes over", host_data::election),
-    ("each kind answers once `capstan host wait` has ended", walk::answers_after_wait),
-    ("state survives a restart, and the host finds us again", walk::restart),
+    ("each kind answers once `capstan host wait` has ended", workflows::answers_after_wait),
+    ("state survives a restart, and the host finds us again", workflows::restart),
 ];
 
 /// The scenarios with programs that people use.
@@ -127,8 +130,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut outcome = Outcome::new();
     let started = Instant::now();
     let lab = Lab::start(tools()?).context("the lab does not come up")?;
-    walk::mint(&lab, "direct", "system:masters")?;
-    walk::available(&lab)?;
+    workflows::mint(&lab, "direct", "system:masters")?;
+    workflows::available(&lab)?;
     outcome.add("build and lab", started);
     for (part, scenarios) in [(Part::Host, &SCENARIOS[..]), (Part::Clients, &CLIENT_SCENARIOS[..])] {
         if wants(part) {

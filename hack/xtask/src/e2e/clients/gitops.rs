@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::{DIRECT, Face, HOST};
-use crate::e2e::{lab::Lab, walk};
+use crate::e2e::{lab::Lab, workflows};
 use crate::{prerequisites, run};
 
 pub(in crate::e2e) fn flux_through_host(lab: &Lab) -> anyhow::Result<()> {
@@ -16,7 +16,7 @@ pub(in crate::e2e) fn flux_directly(lab: &Lab) -> anyhow::Result<()> {
 
 pub(in crate::e2e) fn argo_cd_through_host(lab: &Lab) -> anyhow::Result<()> {
     // It takes the schemas from the host's document once, and goes on without those that are not in it just then.
-    walk::documents(lab)?;
+    workflows::documents(lab)?;
     keeps(lab, &HOST, "argo-cd")
 }
 

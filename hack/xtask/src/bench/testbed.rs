@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::Value;
 
-use super::contestants::Contestant;
+use super::servers::Contestant;
 use crate::e2e::{Certificates, Process, ports, start_etcd};
 use crate::{prerequisites, run};
 

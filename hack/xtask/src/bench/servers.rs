@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Context;
 use serde_json::Value;
 
-use super::house::Grounds;
+use super::testbed::Grounds;
 use crate::e2e::{Process, kube_apiserver};
 use crate::prerequisites;
 
