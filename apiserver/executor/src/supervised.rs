@@ -120,6 +120,8 @@ impl Supervisor {
             loop {
                 let started = Instant::now();
                 let ended = tokio::select! {
+                    // First: a task that ends because of the shutdown is not restarted.
+                    biased;
                     () = supervisor.0.shutdown.cancelled() => return,
                     ended = AssertUnwindSafe(make()).catch_unwind() => ended,
                 };
@@ -185,12 +187,13 @@ impl Supervisor {
 /// the caller's task. Its panic is in the [`JoinHandle`].
 #[must_use = "a task that is not awaited can fail unnoticed: use spawn_detached"]
 pub fn spawn_joined<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place")]
     tokio::spawn(future)
 }
 
 /// Spawns a task that serves one client on its own. Its panic is logged and ends nothing else.
 pub fn spawn_detached(task: &'static str, future: impl Future<Output = ()> + Send + 'static) {
-    drop(tokio::spawn(async move {
+    drop(spawn_joined(async move {
         if let Err(panic) = AssertUnwindSafe(future).catch_unwind().await {
             tracing::error!(task, reason = panicked(panic.as_ref()), "task ended");
         }

@@ -1,5 +1,7 @@
 //! What runs in a group, and when it ends.
 
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
+
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

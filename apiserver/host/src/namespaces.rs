@@ -105,6 +105,7 @@ impl NamespaceSource for HostNamespaces {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 mod tests {
     use super::*;
     use crate::fake::{Fake, status};

@@ -13,14 +13,14 @@ use template::{Fields, ITERATION, NAME, NAMESPACE, REVISION, SHARD, Template};
 
 /// Kind of the objects that are created, read and changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum BenchKind {
     /// `cluster.x-k8s.io/v1beta2` Machine
     Machine,
     /// `wardle.example.com/v1alpha1` Flunder, the kind of the Go project's sample server
     Flunder,
 }
 
-impl Kind {
+impl BenchKind {
     /// Returns the path of the objects of a namespace.
     pub fn collection(self, namespace: &str) -> String {
         let (group_version, resource) = match self {
@@ -63,8 +63,8 @@ impl Kind {
     }
 
     fn templates(self) -> &'static Templates {
-        static MACHINE: LazyLock<Templates> = LazyLock::new(|| Templates::of(Kind::Machine));
-        static FLUNDER: LazyLock<Templates> = LazyLock::new(|| Templates::of(Kind::Flunder));
+        static MACHINE: LazyLock<Templates> = LazyLock::new(|| Templates::of(BenchKind::Machine));
+        static FLUNDER: LazyLock<Templates> = LazyLock::new(|| Templates::of(BenchKind::Flunder));
         match self {
             Self::Machine => &MACHINE,
             Self::Flunder => &FLUNDER,
@@ -81,13 +81,13 @@ struct Templates {
 }
 
 impl Templates {
-    fn of(kind: Kind) -> Self {
+    fn of(kind: BenchKind) -> Self {
         let created = object(kind);
         let mut with_status = created.clone();
         with_status["metadata"]["resourceVersion"] = REVISION.into();
         match kind {
-            Kind::Machine => with_status["status"] = machine_status(),
-            Kind::Flunder => {
+            BenchKind::Machine => with_status["status"] = machine_status(),
+            BenchKind::Flunder => {
                 let status = machine_status().to_string();
                 with_status["metadata"]["annotations"]["lab.example.com/status"] = status.into();
             }
@@ -107,13 +107,13 @@ fn fields<'a>(namespace: &'a str, name: &'a str, revision: &'a str, iteration: u
     Fields { namespace, name, shard: number.unwrap_or(0) % SHARDS, revision, iteration }
 }
 
-fn object(kind: Kind) -> Value {
+fn object(kind: BenchKind) -> Value {
     let metadata = json!({"name": NAME, "namespace": NAMESPACE, "labels": labels()});
     match kind {
-        Kind::Machine => json!({
+        BenchKind::Machine => json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": metadata,
             "spec": machine_spec()}),
-        Kind::Flunder => {
+        BenchKind::Flunder => {
             let mut metadata = metadata;
             // The annotation has as many bytes as the spec of a Machine.
             metadata["annotations"] = json!({"lab.example.com/spec": machine_spec().to_string()});

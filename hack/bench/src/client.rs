@@ -1,5 +1,7 @@
 //! HTTP/2 client over verified TLS with a client certificate, like client-go.
 
+#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,7 +32,7 @@ const READ_SIZE: usize = 64 << 10;
 
 /// Server to load, and the credentials of its user.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Target {
+pub(crate) struct LoadTarget {
     /// `host:port` of the server
     #[arg(long)]
     pub(crate) server: String,
@@ -53,7 +55,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// Connects to the server.
-    pub(crate) async fn connect(target: &Target) -> anyhow::Result<Self> {
+    pub(crate) async fn connect(target: &LoadTarget) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(&target.server).await?;
         stream.set_nodelay(true)?;
         let host = target.server.rsplit_once(':').map_or(target.server.as_str(), |(host, _)| host);
@@ -95,7 +97,7 @@ impl Client {
 
 /// Builds a request with a body of this content type, or without a body.
 pub(crate) fn request(
-    target: &Target,
+    target: &LoadTarget,
     method: Method,
     path: &str,
     content: Option<(&'static str, Bytes)>,
@@ -109,7 +111,7 @@ pub(crate) fn request(
     }?)
 }
 
-fn configuration(target: &Target) -> anyhow::Result<ClientConfig> {
+fn configuration(target: &LoadTarget) -> anyhow::Result<ClientConfig> {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     // The order of Go's clients. A server that leaves the choice of the cipher to the client must not use
     // another one than a server that chooses itself, such as kube-apiserver.

@@ -12,23 +12,23 @@ use http::{HeaderValue, Method, Request};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
-use crate::client::{Client, Target, request};
+use crate::client::{Client, LoadTarget, request};
 use crate::latencies::Latencies;
 use crate::operations::make_namespace;
 use crate::process::Processes;
-use bench_kinds::Kind;
+use bench_kinds::BenchKind;
 
 const JSON: &str = "application/json";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    target: Target,
+    target: LoadTarget,
     #[command(flatten)]
     processes: Processes,
     /// Kind of the objects
     #[arg(long, default_value = "machine")]
-    kind: Kind,
+    kind: BenchKind,
     /// Namespace that is listed and read; it must exist
     #[arg(long)]
     namespace: String,
@@ -98,7 +98,7 @@ async fn reader(
     reading.await?
 }
 
-async fn reads(target: &Target, path: &str, continues: impl Fn() -> bool) -> anyhow::Result<Latencies> {
+async fn reads(target: &LoadTarget, path: &str, continues: impl Fn() -> bool) -> anyhow::Result<Latencies> {
     let mut client = Client::connect(target).await?;
     let mut latencies = Latencies::default();
     while continues() {

@@ -1,5 +1,7 @@
 //! Informer benchmark: many informers that start at once, with WatchList.
 
+#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+
 use std::time::Instant;
 
 use anyhow::{bail, ensure};
@@ -9,10 +11,10 @@ use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use crate::client::{Client, Target, request};
+use crate::client::{Client, LoadTarget, request};
 use crate::latencies::Latencies;
 use crate::process::Processes;
-use bench_kinds::Kind;
+use bench_kinds::BenchKind;
 
 /// Informers on one connection, as in one program.
 const PER_CONNECTION: usize = 10;
@@ -23,12 +25,12 @@ const END: &[u8] = b"k8s.io/initial-events-end";
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    target: Target,
+    target: LoadTarget,
     #[command(flatten)]
     processes: Processes,
     /// Kind of the objects
     #[arg(long, default_value = "machine")]
-    kind: Kind,
+    kind: BenchKind,
     /// Namespace of the objects
     #[arg(long)]
     namespace: String,
@@ -72,7 +74,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
 /// Reads a watch up to the bookmark that ends the initial events.
 async fn synchronize(
     mut client: Client,
-    target: Target,
+    target: LoadTarget,
     path: String,
 ) -> anyhow::Result<(std::time::Duration, usize)> {
     let started = Instant::now();

@@ -1,6 +1,8 @@
 //! List benchmark: lists of a namespace, whole, compressed, in chunks, by label, as metadata only and as a
 //! Table.
 
+#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
@@ -12,20 +14,20 @@ use http::{HeaderValue, Method};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use crate::client::{Client, Target, request};
+use crate::client::{Client, LoadTarget, request};
 use crate::latencies::Latencies;
 use crate::process::Processes;
-use bench_kinds::Kind;
+use bench_kinds::BenchKind;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    target: Target,
+    target: LoadTarget,
     #[command(flatten)]
     processes: Processes,
     /// Kind of the objects
     #[arg(long, default_value = "machine")]
-    kind: Kind,
+    kind: BenchKind,
     /// Namespace of the objects
     #[arg(long)]
     namespace: String,
@@ -41,11 +43,11 @@ pub(crate) struct Arguments {
         value_delimiter = ',',
         default_value = "whole,compressed,chunked,label,metadata,metadata-protobuf,table"
     )]
-    forms: Vec<Form>,
+    forms: Vec<ListForm>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Form {
+enum ListForm {
     Whole,
     /// Whole, with compression as Go's clients request it
     Compressed,
@@ -59,7 +61,7 @@ enum Form {
 
 const JSON: &str = "application/json";
 
-impl Form {
+impl ListForm {
     fn query(self) -> &'static str {
         match self {
             Self::Whole | Self::Compressed | Self::Metadata | Self::MetadataProtobuf | Self::Table => "",
@@ -93,7 +95,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     Ok(Value::Array(rows))
 }
 
-async fn phase(arguments: &Arguments, clients: &mut [Client], form: Form) -> anyhow::Result<Value> {
+async fn phase(arguments: &Arguments, clients: &mut [Client], form: ListForm) -> anyhow::Result<Value> {
     arguments.processes.reset_peak();
     let memory = arguments.processes.memory("server")?;
     let before = arguments.processes.read()?;
@@ -121,21 +123,21 @@ async fn phase(arguments: &Arguments, clients: &mut [Client], form: Form) -> any
 
 /// Copy of the arguments that one reader needs.
 #[derive(Clone)]
-struct Reader {
-    target: Target,
+struct ListReader {
+    target: LoadTarget,
     path: String,
 }
 
 impl Arguments {
-    fn clone_for_reader(&self) -> Reader {
-        Reader { target: self.target.clone(), path: self.kind.collection(&self.namespace) }
+    fn clone_for_reader(&self) -> ListReader {
+        ListReader { target: self.target.clone(), path: self.kind.collection(&self.namespace) }
     }
 }
 
 async fn repeat(
-    reader: &Reader,
+    reader: &ListReader,
     client: &mut Client,
-    form: Form,
+    form: ListForm,
     end: Instant,
 ) -> anyhow::Result<(Latencies, usize)> {
     let (mut latencies, mut bytes) = (Latencies::default(), 0);
@@ -150,7 +152,7 @@ async fn repeat(
 }
 
 /// Reads one list with all its pages, and returns its number of bytes.
-async fn one(reader: &Reader, client: &mut Client, form: Form) -> anyhow::Result<usize> {
+async fn one(reader: &ListReader, client: &mut Client, form: ListForm) -> anyhow::Result<usize> {
     let (mut bytes, mut token) = (0, String::new());
     loop {
         let mut path = format!("{}?{}", reader.path, form.query());
@@ -158,7 +160,7 @@ async fn one(reader: &Reader, client: &mut Client, form: Form) -> anyhow::Result
             path = format!("{path}&continue={token}");
         }
         let mut request = request(&reader.target, Method::GET, &path, None, form.accept())?;
-        if matches!(form, Form::Compressed) {
+        if matches!(form, ListForm::Compressed) {
             request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
         let response = client.send(request).await?;
@@ -175,7 +177,7 @@ async fn one(reader: &Reader, client: &mut Client, form: Form) -> anyhow::Result
         ensure!(status.is_success(), "list {path}: {status} {}", String::from_utf8_lossy(&first));
         match form {
             // Typed API servers write the list's metadata first, those of custom resources write it last.
-            Form::Chunked => match next(&first).or_else(|| next(&last)) {
+            ListForm::Chunked => match next(&first).or_else(|| next(&last)) {
                 Some(next) => token = next,
                 None => return Ok(bytes),
             },

@@ -10,10 +10,10 @@ use futures::future::try_join_all;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::{Client, Target, request};
+use crate::client::{Client, LoadTarget, request};
 use crate::latencies::Latencies;
 use crate::process::Processes;
-use bench_kinds::Kind;
+use bench_kinds::BenchKind;
 
 /// Requests in flight on one connection, as many as watchers and writers of one program share.
 const PER_CONNECTION: usize = 16;
@@ -21,12 +21,12 @@ const PER_CONNECTION: usize = 16;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    target: Target,
+    target: LoadTarget,
     #[command(flatten)]
     processes: Processes,
     /// Kind of the objects that are created, read and changed
     #[arg(long, default_value = "machine")]
-    kind: Kind,
+    kind: BenchKind,
     /// Namespace of the objects; it is created if it is absent
     #[arg(long, default_value = "bench")]
     namespace: String,
@@ -41,11 +41,11 @@ pub(crate) struct Arguments {
     seconds: f64,
     /// Only these operations, of create, get, status, patch, apply, delete [default: all]
     #[arg(long, value_delimiter = ',')]
-    only: Vec<Operation>,
+    only: Vec<MeasuredOperation>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Operation {
+enum MeasuredOperation {
     Create,
     Get,
     Status,
@@ -54,16 +54,16 @@ enum Operation {
     Delete,
 }
 
-const ALL: [Operation; 6] = [
-    Operation::Create,
-    Operation::Get,
-    Operation::Status,
-    Operation::Patch,
-    Operation::Apply,
-    Operation::Delete,
+const ALL: [MeasuredOperation; 6] = [
+    MeasuredOperation::Create,
+    MeasuredOperation::Get,
+    MeasuredOperation::Status,
+    MeasuredOperation::Patch,
+    MeasuredOperation::Apply,
+    MeasuredOperation::Delete,
 ];
 
-impl Operation {
+impl MeasuredOperation {
     fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -77,7 +77,7 @@ impl Operation {
 }
 
 /// One of the concurrent workers, with the objects that it created.
-struct Worker<'a> {
+struct RequestWorker<'a> {
     arguments: &'a Arguments,
     client: Client,
     number: usize,
@@ -94,8 +94,8 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     }
     let Some(first) = connections.first_mut() else { bail!("--in-flight must be at least 1") };
     make_namespace(first, &arguments.target, &arguments.namespace).await?;
-    let mut workers: Vec<Worker<'_>> = (0..arguments.in_flight)
-        .map(|number| Worker {
+    let mut workers: Vec<RequestWorker<'_>> = (0..arguments.in_flight)
+        .map(|number| RequestWorker {
             arguments,
             client: connections[number % connections.len()].clone(),
             number,
@@ -107,7 +107,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     for operation in ALL {
         let is_selected = arguments.only.is_empty() || arguments.only.contains(&operation);
         // The other operations need objects.
-        if is_selected || operation == Operation::Create {
+        if is_selected || operation == MeasuredOperation::Create {
             rows.push(phase(arguments, &mut workers, operation).await?);
         }
     }
@@ -116,7 +116,11 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
 }
 
 /// Creates the namespace, if it is absent.
-pub(crate) async fn make_namespace(client: &mut Client, target: &Target, name: &str) -> anyhow::Result<()> {
+pub(crate) async fn make_namespace(
+    client: &mut Client,
+    target: &LoadTarget,
+    name: &str,
+) -> anyhow::Result<()> {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string();
     let content = Some(("application/json", Bytes::from(body)));
     let create = request(target, Method::POST, "/api/v1/namespaces", content, "application/json")?;
@@ -131,8 +135,8 @@ pub(crate) async fn make_namespace(client: &mut Client, target: &Target, name: &
 /// Lets all workers repeat one operation until the time is over.
 async fn phase(
     arguments: &Arguments,
-    workers: &mut [Worker<'_>],
-    operation: Operation,
+    workers: &mut [RequestWorker<'_>],
+    operation: MeasuredOperation,
 ) -> anyhow::Result<Value> {
     let before = arguments.processes.read()?;
     let started = Instant::now();
@@ -149,26 +153,26 @@ async fn phase(
 }
 
 /// Deletes the objects that the measured time did not suffice to delete.
-async fn clear(workers: &mut [Worker<'_>]) -> anyhow::Result<()> {
+async fn clear(workers: &mut [RequestWorker<'_>]) -> anyhow::Result<()> {
     let end = Instant::now() + Duration::from_secs(600);
-    try_join_all(workers.iter_mut().map(|worker| worker.repeat(Operation::Delete, end))).await?;
+    try_join_all(workers.iter_mut().map(|worker| worker.repeat(MeasuredOperation::Delete, end))).await?;
     Ok(())
 }
 
-impl Worker<'_> {
-    async fn repeat(&mut self, operation: Operation, end: Instant) -> anyhow::Result<Latencies> {
+impl RequestWorker<'_> {
+    async fn repeat(&mut self, operation: MeasuredOperation, end: Instant) -> anyhow::Result<Latencies> {
         let mut latencies = Latencies::default();
         let mut next = 0;
         while Instant::now() < end {
             let index = match operation {
-                Operation::Create => {
+                MeasuredOperation::Create => {
                     let Arguments { run, .. } = self.arguments;
                     self.objects
                         .push((format!("{run}-{}-{}", self.number, self.objects.len()), String::new()));
                     self.objects.len() - 1
                 }
-                Operation::Delete if self.objects.is_empty() => break,
-                Operation::Delete => self.objects.len() - 1,
+                MeasuredOperation::Delete if self.objects.is_empty() => break,
+                MeasuredOperation::Delete => self.objects.len() - 1,
                 _ => next % self.objects.len().max(1),
             };
             next += 1;
@@ -177,7 +181,7 @@ impl Worker<'_> {
             let started = Instant::now();
             let response = self.client.expect(request).await?;
             latencies.add(started.elapsed());
-            if operation == Operation::Delete {
+            if operation == MeasuredOperation::Delete {
                 self.objects.pop();
             } else if let Some(object) = self.objects.get_mut(index) {
                 object.1 = revision(&response).context("a response without resourceVersion")?.to_owned();
@@ -188,7 +192,7 @@ impl Worker<'_> {
 
     fn request(
         &self,
-        operation: Operation,
+        operation: MeasuredOperation,
         index: usize,
     ) -> anyhow::Result<http::Request<http_body_util::Full<Bytes>>> {
         let Arguments { target, kind, namespace, .. } = self.arguments;
@@ -197,21 +201,25 @@ impl Worker<'_> {
         let object = format!("{collection}/{name}");
         let json = "application/json";
         let (method, path, content) = match operation {
-            Operation::Create => (Method::POST, collection, Some((json, kind.object(namespace, name)))),
-            Operation::Get => (Method::GET, object, None),
-            Operation::Status => {
+            MeasuredOperation::Create => {
+                (Method::POST, collection, Some((json, kind.object(namespace, name))))
+            }
+            MeasuredOperation::Get => (Method::GET, object, None),
+            MeasuredOperation::Status => {
                 let body = kind.with_status(namespace, name, revision, self.iteration);
                 (Method::PUT, kind.status(namespace, name), Some((json, body)))
             }
-            Operation::Patch => {
-                (Method::PATCH, object, Some(("application/merge-patch+json", Kind::patch(self.iteration))))
-            }
-            Operation::Apply => (
+            MeasuredOperation::Patch => (
+                Method::PATCH,
+                object,
+                Some(("application/merge-patch+json", BenchKind::patch(self.iteration))),
+            ),
+            MeasuredOperation::Apply => (
                 Method::PATCH,
                 format!("{object}?fieldManager=delivery&force=true"),
                 Some(("application/apply-patch+yaml", kind.configuration(namespace, name, self.iteration))),
             ),
-            Operation::Delete => (Method::DELETE, object, None),
+            MeasuredOperation::Delete => (Method::DELETE, object, None),
         };
         request(target, method, &path, content, json)
     }

@@ -9,10 +9,10 @@ use futures::future::try_join_all;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::{Client, Target, request};
+use crate::client::{Client, LoadTarget, request};
 use crate::copy;
 use crate::operations::{make_namespace, revision};
-use bench_kinds::Kind;
+use bench_kinds::BenchKind;
 
 /// Longest time until a server has observed the writes to its etcd.
 const OBSERVATION_TIMEOUT: Duration = Duration::from_secs(120);
@@ -20,10 +20,10 @@ const OBSERVATION_TIMEOUT: Duration = Duration::from_secs(120);
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    target: Target,
+    target: LoadTarget,
     /// Kind of the objects
     #[arg(long, default_value = "machine")]
-    kind: Kind,
+    kind: BenchKind,
     /// Namespace of the objects; it is created if it is absent
     #[arg(long)]
     namespace: String,

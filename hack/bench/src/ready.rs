@@ -7,7 +7,7 @@ use clap::Args;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::{Client, Target, request};
+use crate::client::{Client, LoadTarget, request};
 
 /// Interval between two attempts: the measured time is too long by this at most.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -15,7 +15,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    target: Target,
+    target: LoadTarget,
     /// Path that must return success
     #[arg(long, default_value = "/readyz")]
     path: String,

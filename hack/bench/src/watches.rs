@@ -1,5 +1,7 @@
 //! Watch benchmark: one writer, many watches. It measures the time from a write until the last watch has it.
 
+#![allow(clippy::disallowed_methods, reason = "a program for tests and measurements awaits its tasks, or ends with them")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,11 +14,11 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::client::{Client, Target, request};
+use crate::client::{Client, LoadTarget, request};
 use crate::latencies::Latencies;
 use crate::operations::{make_namespace, revision};
 use crate::process::Processes;
-use bench_kinds::Kind;
+use bench_kinds::BenchKind;
 
 /// Watches on one connection: fewer than the streams that servers permit on one.
 const PER_CONNECTION: usize = 50;
@@ -27,12 +29,12 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    target: Target,
+    target: LoadTarget,
     #[command(flatten)]
     processes: Processes,
     /// Kind of the objects
     #[arg(long, default_value = "machine")]
-    kind: Kind,
+    kind: BenchKind,
     /// Namespace of the object; it must have no other writer
     #[arg(long, default_value = "watched")]
     namespace: String,

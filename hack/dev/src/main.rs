@@ -16,7 +16,7 @@ use clap::Parser;
 use tests_openstack_simulator::{Simulator, SimulatorOptions};
 
 use home::Home;
-use server::Server;
+use server::CapstanProcess;
 
 /// Address of the simulated OpenStack, which the credentials of the example name.
 const CLOUD: &str = "127.0.0.1:15000";
@@ -76,7 +76,7 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         ..SimulatorOptions::default()
     };
     let cloud = Simulator::start(options).await.context("the simulated OpenStack cannot be started")?;
-    let mut server = Server::start(&arguments.binary, &home, &address)?;
+    let mut server = CapstanProcess::start(&arguments.binary, &home, &address)?;
     let result = tokio::select! {
         result = session(arguments, &home, &mut server, &cloud) => result,
         interrupted = tokio::signal::ctrl_c() => interrupted.map_err(anyhow::Error::from),
@@ -88,7 +88,7 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
 async fn session(
     arguments: &Arguments,
     home: &Home,
-    server: &mut Server,
+    server: &mut CapstanProcess,
     cloud: &Simulator,
 ) -> anyhow::Result<()> {
     let client = server.ready(home).await?;

@@ -22,14 +22,14 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 const SHOWN_LOG_LINES: usize = 10;
 
 /// A running server.
-pub(crate) struct Server {
+pub(crate) struct CapstanProcess {
     child: Child,
     binary: PathBuf,
     address: String,
     log: PathBuf,
 }
 
-impl Server {
+impl CapstanProcess {
     /// Starts the server.
     pub(crate) fn start(binary: &Path, home: &Home, address: &str) -> anyhow::Result<Self> {
         let log = home.path("capstan.log");

@@ -8,7 +8,7 @@ use apiserver_types::{Cluster, Machine, MachinePhase, OpenStackCluster, OpenStac
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-use crate::server::Server;
+use crate::server::CapstanProcess;
 
 /// The namespace of the example.
 pub(crate) const NAMESPACE: &str = "quickstart";
@@ -27,7 +27,7 @@ struct TreeLine {
 
 /// Shows the tree until the cluster is ready. With `live`, the tree is redrawn in place; otherwise each
 /// changed line is printed.
-pub(crate) async fn follow(client: &Client, server: &mut Server, live: bool) -> anyhow::Result<()> {
+pub(crate) async fn follow(client: &Client, server: &mut CapstanProcess, live: bool) -> anyhow::Result<()> {
     let end = Instant::now() + READY_TIMEOUT;
     let mut shown: Vec<String> = Vec::new();
     loop {

@@ -1,5 +1,6 @@
 //! Tests of freshness: the store's cost of a linearizable read, and the cache's requests.
 
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;

@@ -19,13 +19,13 @@ pub struct Area {
     #[serde(default)]
     pub direct: bool,
     /// The cases.
-    pub cases: Vec<Case>,
+    pub cases: Vec<SuiteCase>,
 }
 
 /// Sequence of requests in a namespace that no other case uses.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Case {
+pub struct SuiteCase {
     /// Unique name of the case and of its namespace, so a DNS label.
     #[serde(rename = "case")]
     pub name: String,
@@ -39,7 +39,7 @@ pub struct Case {
     #[serde(default)]
     pub given: Vec<Value>,
     /// The requests.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RequestStep>,
 }
 
 /// One request, and the selection of its response that is compared.
@@ -49,7 +49,7 @@ pub struct Case {
 /// `{repeat:x:9}` by nine x.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Step {
+pub struct RequestStep {
     /// Method and path with query, as in an HTTP request line.
     #[serde(rename = "do")]
     pub request: String,

@@ -49,9 +49,9 @@ fn shown(exchange: &Exchange) -> Value {
     serde_json::to_value(exchange).unwrap_or_default()
 }
 
-type Field = (String, Option<Value>, Option<Value>);
+type FieldDifference = (String, Option<Value>, Option<Value>);
 
-fn walk(path: &str, expected: Option<&Value>, got: Option<&Value>, into: &mut Vec<Field>) {
+fn walk(path: &str, expected: Option<&Value>, got: Option<&Value>, into: &mut Vec<FieldDifference>) {
     match (expected, got) {
         (Some(Value::Object(expected)), Some(Value::Object(got))) => {
             let keys: BTreeSet<&String> = expected.keys().chain(got.keys()).collect();

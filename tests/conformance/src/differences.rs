@@ -10,17 +10,17 @@ use crate::compare::Difference;
 /// The committed list.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Differences {
+pub struct KnownDifferences {
     /// Number of entries. It is lowered with every difference that is fixed, and never raised.
     pub ceiling: usize,
     /// The entries.
-    pub differences: Vec<Entry>,
+    pub differences: Vec<KnownDifference>,
 }
 
 /// One known difference: one field of one case, in all its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Entry {
+pub struct KnownDifference {
     /// `area/case`.
     pub case: String,
     /// The field, or a field above it.
@@ -32,7 +32,7 @@ pub struct Entry {
     pub reason: String,
 }
 
-impl Differences {
+impl KnownDifferences {
     /// Reads the list.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Differences {
             if entry.reason.trim().len() < SHORTEST_REASON {
                 bail!("{}: {} {}: give a reason", path.display(), entry.case, entry.field);
             }
-            let covers = |other: &Entry| {
+            let covers = |other: &KnownDifference| {
                 other.case == entry.case
                     && other.through_host == entry.through_host
                     && other.covers(&entry.field)
@@ -70,11 +70,11 @@ impl Differences {
     ///
     /// # Errors
     /// Returns an error if the file cannot be written, or does not have one line per entry.
-    pub fn prune(path: &Path, stale: &[Entry]) -> anyhow::Result<()> {
+    pub fn prune(path: &Path, stale: &[KnownDifference]) -> anyhow::Result<()> {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
         let mut kept = Vec::new();
         for line in text.lines().filter(|line| !line.starts_with("ceiling: ")) {
-            let one: Option<Vec<Entry>> = serde_saphyr::from_str(line).ok();
+            let one: Option<Vec<KnownDifference>> = serde_saphyr::from_str(line).ok();
             if !one.is_some_and(|one| one.iter().any(|entry| stale.contains(entry))) {
                 kept.push(line);
             }
@@ -85,13 +85,18 @@ impl Differences {
     }
 
     /// Removes the listed differences. Returns the unlisted ones, and the stale entries, which match nothing.
-    pub fn partition(&self, found: Vec<Difference>, through_host: bool) -> (Vec<Difference>, Vec<Entry>) {
-        let applicable: Vec<&Entry> =
+    pub fn partition(
+        &self,
+        found: Vec<Difference>,
+        through_host: bool,
+    ) -> (Vec<Difference>, Vec<KnownDifference>) {
+        let applicable: Vec<&KnownDifference> =
             self.differences.iter().filter(|entry| through_host || !entry.through_host).collect();
-        let covers = |entry: &Entry, one: &Difference| entry.case == one.case && entry.covers(&one.field);
+        let covers =
+            |entry: &KnownDifference, one: &Difference| entry.case == one.case && entry.covers(&one.field);
         let stale = applicable.iter().filter(|entry| entry.through_host == through_host);
         let stale = stale.filter(|entry| !found.iter().any(|one| covers(entry, one)));
-        let stale = stale.map(|entry| Entry::clone(entry)).collect();
+        let stale = stale.map(|entry| KnownDifference::clone(entry)).collect();
         let unlisted = found.into_iter().filter(|one| !applicable.iter().any(|entry| covers(entry, one)));
         (unlisted.collect(), stale)
     }
@@ -100,7 +105,7 @@ impl Differences {
 /// Shortest reason, in bytes; a shorter one explains nothing.
 const SHORTEST_REASON: usize = 10;
 
-impl Entry {
+impl KnownDifference {
     fn covers(&self, field: &str) -> bool {
         field.strip_prefix(&self.field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }

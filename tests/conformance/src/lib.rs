@@ -13,11 +13,11 @@ mod runner;
 mod serve;
 mod transcript;
 
-pub use case::{Area, Case, Step};
+pub use case::{Area, RequestStep, SuiteCase};
 pub use client::{Client, ReceivedResponse};
 pub use compare::{Difference, compare, report};
 pub use crds::establish;
-pub use differences::{Differences, Entry};
-pub use runner::Target;
+pub use differences::{KnownDifference, KnownDifferences};
+pub use runner::ServerUnderTest;
 pub use serve::{ServeArguments, capstan, mint, serve};
 pub use transcript::{Exchange, Transcript, Transcripts, load, store};

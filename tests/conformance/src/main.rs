@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
-use tests_conformance::{Area, Client, Differences, ServeArguments, Target, Transcripts};
+use tests_conformance::{Area, Client, KnownDifferences, ServeArguments, ServerUnderTest, Transcripts};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask conformance")]
@@ -121,7 +121,7 @@ impl TargetArguments {
 impl RunArguments {
     async fn run_cases(&self, real: bool) -> anyhow::Result<Transcripts> {
         let areas = Area::load(&self.suite.join("cases"))?;
-        let target = Target {
+        let target = ServerUnderTest {
             client: self.target.client()?,
             prefix: self.prefix.clone(),
             through_host: self.through_host,
@@ -160,7 +160,7 @@ async fn compare(arguments: &RunArguments) -> anyhow::Result<()> {
     let (mut unlisted, stale) = if arguments.real {
         (found, Vec::new())
     } else {
-        let list = Differences::load(&arguments.suite.join("differences.yaml"))?;
+        let list = KnownDifferences::load(&arguments.suite.join("differences.yaml"))?;
         let found_all = arguments.all.then(|| found.clone());
         let (unlisted, stale) = list.partition(found, arguments.through_host);
         (found_all.unwrap_or(unlisted), stale)
@@ -172,7 +172,7 @@ async fn compare(arguments: &RunArguments) -> anyhow::Result<()> {
     }
     say(&tests_conformance::report(&unlisted))?;
     if arguments.prune {
-        Differences::prune(&arguments.suite.join("differences.yaml"), &stale)?;
+        KnownDifferences::prune(&arguments.suite.join("differences.yaml"), &stale)?;
         return say(&format!("{} entries were not needed any more", stale.len()));
     }
     for entry in &stale {

@@ -11,7 +11,7 @@ use http::HeaderMap;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 
-use crate::case::Step;
+use crate::case::RequestStep;
 use crate::client::ReceivedResponse;
 use crate::transcript::Exchange;
 
@@ -83,7 +83,7 @@ impl Normalizer {
     }
 
     /// Returns the parts of a response that are compared, normalized.
-    pub(crate) fn normalized(&mut self, step: &Step, response: &ReceivedResponse) -> Exchange {
+    pub(crate) fn normalized(&mut self, step: &RequestStep, response: &ReceivedResponse) -> Exchange {
         let request = step.request.clone();
         if step.setup {
             let status = if response.status < 300 { 0 } else { response.status };
@@ -265,7 +265,7 @@ fn label(what: &str, seen: &mut Vec<String>, value: &str) -> String {
 }
 
 /// Parses a body to a value.
-fn parsed(step: &Step, body: &[u8]) -> Value {
+fn parsed(step: &RequestStep, body: &[u8]) -> Value {
     let Ok(text) = std::str::from_utf8(body) else { return binary(body) };
     if body.starts_with(b"k8s\0") {
         return binary(body);

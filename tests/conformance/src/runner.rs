@@ -13,7 +13,7 @@ use http_body_util::Full;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::case::{Area, Case, Step, widget};
+use crate::case::{Area, RequestStep, SuiteCase, widget};
 use crate::client::{Client, ReceivedResponse};
 use crate::normalizer::Normalizer;
 use crate::transcript::{Transcript, Transcripts};
@@ -26,7 +26,7 @@ const DEFAULT_USER_AGENT: &str = "conformance/1";
 
 /// Server under test.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct ServerUnderTest {
     /// Client of the server.
     pub client: Client,
     /// Prefix of the names of namespaces, so that one server can run the suite more than once.
@@ -38,7 +38,7 @@ pub struct Target {
     pub real: bool,
 }
 
-impl Target {
+impl ServerUnderTest {
     /// Runs every case whose `area/name` contains `filter`.
     ///
     /// # Errors
@@ -57,12 +57,15 @@ impl Target {
         results.buffer_unordered(CONCURRENT_CASES).try_collect().await
     }
 
-    async fn case(&self, case: &Case) -> anyhow::Result<Transcript> {
+    async fn case(&self, case: &SuiteCase) -> anyhow::Result<Transcript> {
         let namespace = format!("{}{}", self.prefix, case.name);
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         let mut variables = Variables::new(&namespace);
-        let create =
-            Step { request: "POST /api/v1/namespaces".to_owned(), body: Some(object), ..Step::default() };
+        let create = RequestStep {
+            request: "POST /api/v1/namespaces".to_owned(),
+            body: Some(object),
+            ..RequestStep::default()
+        };
         let made = self.send(&create, &variables).await?;
         if made.status != 201 {
             bail!("namespace {namespace}: {}", String::from_utf8_lossy(&made.body));
@@ -70,8 +73,11 @@ impl Target {
         let mut normalizer = Normalizer::new(&namespace, case.managed, self.through_host);
         let mut transcript = Transcript::new();
         for object in &case.given {
-            let step =
-                Step { request: "POST {w}".to_owned(), widget: Some(object.clone()), ..Step::default() };
+            let step = RequestStep {
+                request: "POST {w}".to_owned(),
+                widget: Some(object.clone()),
+                ..RequestStep::default()
+            };
             let made = self.send(&step, &variables).await?;
             if made.status != 201 {
                 bail!("given {object}: {}", String::from_utf8_lossy(&made.body));
@@ -92,7 +98,7 @@ impl Target {
         Ok(transcript)
     }
 
-    async fn send(&self, step: &Step, variables: &Variables) -> anyhow::Result<ReceivedResponse> {
+    async fn send(&self, step: &RequestStep, variables: &Variables) -> anyhow::Result<ReceivedResponse> {
         let line = variables.fill(&step.request)?;
         let (method, path) = line.split_once(' ').context("a request is a method and a path")?;
         let body = body(step, variables)?;
@@ -111,7 +117,7 @@ impl Target {
     }
 }
 
-fn body(step: &Step, variables: &Variables) -> anyhow::Result<Vec<u8>> {
+fn body(step: &RequestStep, variables: &Variables) -> anyhow::Result<Vec<u8>> {
     if let Some(value) = &step.body {
         return Ok(variables.fill(&value.to_string())?.into_bytes());
     }
@@ -153,7 +159,7 @@ impl Variables {
         Ok(filled)
     }
 
-    fn save(&mut self, step: &Step, response: &ReceivedResponse) -> anyhow::Result<()> {
+    fn save(&mut self, step: &RequestStep, response: &ReceivedResponse) -> anyhow::Result<()> {
         for (name, pointer) in &step.save {
             if let Some(header) = pointer.strip_prefix("header:") {
                 let value = response.headers.get(header).and_then(|value| value.to_str().ok());

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tests_conformance::{Area, Client, Differences, Target};
+use tests_conformance::{Area, Client, KnownDifferences, ServerUnderTest};
 
 /// Server of the suite; it is killed when dropped.
-struct Server {
+struct SuiteServer {
     child: Child,
     address: String,
     home: tempfile::TempDir,
 }
 
-impl Server {
+impl SuiteServer {
     fn start() -> Self {
         let home = tempfile::tempdir().unwrap();
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
@@ -31,14 +31,14 @@ impl Server {
         server
     }
 
-    fn target(&self) -> Target {
+    fn target(&self) -> ServerUnderTest {
         let file = |name: &str| self.home.path().join(name);
         let client = Client::new(&self.address, &file("ca.crt"), &file("client.crt"), &file("client.key"));
-        Target { client: client.unwrap(), prefix: String::new(), through_host: false, real: false }
+        ServerUnderTest { client: client.unwrap(), prefix: String::new(), through_host: false, real: false }
     }
 }
 
-impl Drop for Server {
+impl Drop for SuiteServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -51,8 +51,8 @@ async fn capstan_answers_as_the_real_one_did_but_for_what_is_listed() {
     let suite = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
     let areas = Area::load(&suite.join("cases")).unwrap();
     let goldens = tests_conformance::load(&suite.join("goldens")).unwrap();
-    let listed = Differences::load(&suite.join("differences.yaml")).unwrap();
-    let server = Server::start();
+    let listed = KnownDifferences::load(&suite.join("differences.yaml")).unwrap();
+    let server = SuiteServer::start();
     let responses = server.target().run(&areas, "").await.unwrap();
     let cases =
         |transcripts: &tests_conformance::Transcripts| transcripts.keys().cloned().collect::<Vec<_>>();

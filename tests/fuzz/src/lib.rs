@@ -16,7 +16,7 @@ mod targets;
 
 pub use finding::Finding;
 pub use planted::planted;
-pub use target::Target;
+pub use target::FuzzTarget;
 pub use targets::targets;
 
 use peak_alloc::PeakAlloc;
@@ -26,6 +26,6 @@ use peak_alloc::PeakAlloc;
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Returns the target of this name, among the real and the planted ones.
-pub fn find(name: &str) -> Option<&'static Target> {
+pub fn find(name: &str) -> Option<&'static FuzzTarget> {
     targets().iter().chain(planted()).find(|target| target.name == name)
 }

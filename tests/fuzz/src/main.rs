@@ -4,10 +4,10 @@
 //! Without the feature, each argument is a file with an input.
 #![cfg_attr(feature = "engine", no_main)]
 
-use tests_fuzz::{Finding, Target};
+use tests_fuzz::{Finding, FuzzTarget};
 
 /// Returns the requested target.
-fn target() -> Result<&'static Target, Finding> {
+fn target() -> Result<&'static FuzzTarget, Finding> {
     let name = std::env::var("CAPSTAN_FUZZ_TARGET").unwrap_or_default();
     tests_fuzz::find(&name)
         .ok_or_else(|| Finding(format!("CAPSTAN_FUZZ_TARGET: there is no target {name:?}")))

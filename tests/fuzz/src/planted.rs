@@ -8,15 +8,15 @@ use http::{HeaderMap, HeaderValue, header};
 
 use crate::finding::Verdict;
 use crate::response::{self, ReceivedResponse};
-use crate::target::Target;
+use crate::target::FuzzTarget;
 
 /// Returns the targets that have a planted error.
-pub fn planted() -> &'static [Target] {
-    const PLANTED: [Target; 4] = [
-        Target::alone("planted-panic", panic),
-        Target::alone("planted-memory", memory),
-        Target::alone("planted-time", time),
-        Target::alone("planted-answer", silent),
+pub fn planted() -> &'static [FuzzTarget] {
+    const PLANTED: [FuzzTarget; 4] = [
+        FuzzTarget::alone("planted-panic", panic),
+        FuzzTarget::alone("planted-memory", memory),
+        FuzzTarget::alone("planted-time", time),
+        FuzzTarget::alone("planted-answer", silent),
     ];
     const { &PLANTED }
 }

@@ -9,7 +9,7 @@ use crate::server::FuzzServer;
 
 /// One decoder of client input, with the check of its results.
 #[derive(Debug)]
-pub struct Target {
+pub struct FuzzTarget {
     /// Name of the target: of its corpus, and on the command line.
     pub name: &'static str,
     pub(crate) check: InputCheck,
@@ -24,7 +24,7 @@ pub(crate) enum InputCheck {
     WithServer(fn(&FuzzServer, &[u8]) -> Verdict),
 }
 
-impl Target {
+impl FuzzTarget {
     pub(crate) const fn alone(name: &'static str, check: fn(&[u8]) -> Verdict) -> Self {
         Self { name, check: InputCheck::Alone(check) }
     }

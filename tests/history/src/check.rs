@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::record::{Content, Delivery, Outcome, Read, ReadResult, Records, Watcher};
+use crate::record::{Content, Delivery, ReadRecord, ReadResult, Records, Watcher, WriteOutcome};
 use crate::reference_history::ReferenceHistory;
 use crate::violation::Violation;
 
@@ -132,7 +132,7 @@ fn check_updates(history: &ReferenceHistory, violations: &mut Vec<Violation>) {
 /// Checks that every acknowledged write is in the history.
 fn check_writes(history: &ReferenceHistory, records: &Records, violations: &mut Vec<Violation>) {
     for write in &records.writes {
-        if let Outcome::Deleted(uid) = &write.outcome
+        if let WriteOutcome::Deleted(uid) = &write.outcome
             && history.deletion(uid).is_none()
         {
             // The response had no revision: the deletion is in the history, or was lost.
@@ -184,9 +184,9 @@ struct KnownRevisions(BTreeMap<Duration, u64>);
 impl KnownRevisions {
     fn of(history: &ReferenceHistory, records: &Records) -> Self {
         let writes = records.writes.iter().filter_map(|write| match &write.outcome {
-            Outcome::Stored(revision, _) => Some((write.ended, *revision)),
-            Outcome::Deleted(uid) => history.deletion(uid).map(|revision| (write.ended, revision)),
-            Outcome::Refused | Outcome::Unknown => None,
+            WriteOutcome::Stored(revision, _) => Some((write.ended, *revision)),
+            WriteOutcome::Deleted(uid) => history.deletion(uid).map(|revision| (write.ended, revision)),
+            WriteOutcome::Refused | WriteOutcome::Unknown => None,
         });
         let reads = records.reads.iter().map(|read| (read.ended, newest(read)));
         let mut all: Vec<(Duration, u64)> = writes.chain(reads).collect();
@@ -206,7 +206,7 @@ impl KnownRevisions {
 }
 
 /// Returns the newest revision that a read observed for certain.
-fn newest(read: &Read) -> u64 {
+fn newest(read: &ReadRecord) -> u64 {
     match &read.result {
         ReadResult::All(revision, _) | ReadResult::One(_, Some((revision, _))) => *revision,
         ReadResult::One(_, None) => 0,

@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use crate::client;
-use crate::etcd::Etcd;
+use crate::etcd::EtcdCluster;
 use crate::replica::Replica;
 use crate::writers::{GADGETS, gadget};
 
@@ -16,7 +16,7 @@ const OBJECTS: (usize, usize) = (20, 100_000);
 
 /// Result of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cost {
+pub struct ReadCost {
     /// Bytes of the server's responses.
     pub response_bytes: usize,
     /// Bytes that etcd sent to all clients at the same time.
@@ -27,8 +27,8 @@ pub struct Cost {
 ///
 /// # Errors
 /// Returns an error if the test environment does not work.
-pub async fn sent_for_reads(server: &Path, reads: usize) -> anyhow::Result<Cost> {
-    let etcd = Etcd::start(1).await?;
+pub async fn sent_for_reads(server: &Path, reads: usize) -> anyhow::Result<ReadCost> {
+    let etcd = EtcdCluster::start(1).await?;
     let logs = tempfile::tempdir()?;
     let replica = Replica::start(server, &etcd.endpoints(), None, logs.path().join("log")).await?;
     let port = replica.port();
@@ -54,5 +54,5 @@ pub async fn sent_for_reads(server: &Path, reads: usize) -> anyhow::Result<Cost>
         }
     }
     let etcd_bytes = etcd.sent_bytes().await?.checked_sub(before).context("etcd counts backwards")?;
-    Ok(Cost { response_bytes, etcd_bytes })
+    Ok(ReadCost { response_bytes, etcd_bytes })
 }

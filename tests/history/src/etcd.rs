@@ -13,16 +13,16 @@ use crate::client;
 /// Longest time of a start on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-struct Member {
+struct EtcdMember {
     child: Child,
     arguments: Vec<String>,
     port: u16,
 }
 
 /// All members of the etcd.
-pub(crate) struct Etcd {
+pub(crate) struct EtcdCluster {
     binary: PathBuf,
-    members: Vec<Member>,
+    members: Vec<EtcdMember>,
     _data: tempfile::TempDir,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-impl Etcd {
+impl EtcdCluster {
     pub(crate) async fn start(count: usize) -> anyhow::Result<Self> {
         let binary = std::env::var_os("CAPSTAN_ETCD_CURRENT").map(PathBuf::from);
         let binary = binary
@@ -55,7 +55,7 @@ impl Etcd {
                 format!("--initial-advertise-peer-urls={peer_url}"),
                 format!("--initial-cluster={}", cluster.join(",")),
             ];
-            members.push(Member { child: spawn(&binary, &arguments)?, arguments, port });
+            members.push(EtcdMember { child: spawn(&binary, &arguments)?, arguments, port });
         }
         let etcd = Self { binary, members, _data: data };
         etcd.wait_for_leader().await?;
@@ -148,7 +148,7 @@ fn spawn(binary: &PathBuf, arguments: &[String]) -> anyhow::Result<Child> {
     command.spawn().with_context(|| format!("{} cannot be started", binary.display()))
 }
 
-impl Drop for Etcd {
+impl Drop for EtcdCluster {
     fn drop(&mut self) {
         for member in &mut self.members {
             let _ = member.child.kill();

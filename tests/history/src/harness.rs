@@ -10,16 +10,16 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::etcd::Etcd;
+use crate::etcd::EtcdCluster;
 use crate::random::Random;
-use crate::record::{Outcome, Records, Selection, Write};
+use crate::record::{Records, Selection, WriteOutcome, WriteRecord};
 use crate::replica::Replica;
 use crate::writers::{GADGETS, RunContext};
 use crate::{InjectedBug, client, observer, readers, watchers, writers};
 
 /// Parameters of a run.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct RunPlan {
     /// Path of the server program `history-replica`.
     pub server: PathBuf,
     /// Seed that repeats the random choices, but not the moments at which they are made.
@@ -44,10 +44,10 @@ const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// Returns an error if the test environment does not work.
-pub async fn run(plan: &Plan) -> anyhow::Result<Records> {
+pub async fn run(plan: &RunPlan) -> anyhow::Result<Records> {
     let mut random = Random::new(plan.seed);
     let logs = tempfile::tempdir()?;
-    let etcd = Etcd::start(if plan.disruptions { 3 } else { 1 }).await?;
+    let etcd = EtcdCluster::start(if plan.disruptions { 3 } else { 1 }).await?;
     let servers = servers(plan, &etcd, logs.path()).await?;
     let ports = [servers[0].port(), servers[1].port()];
     let stop = CancellationToken::new();
@@ -83,7 +83,7 @@ async fn take_records<T>(records: &Arc<Mutex<Vec<T>>>) -> Vec<T> {
     std::mem::take(&mut *records.lock().await)
 }
 
-async fn servers(plan: &Plan, etcd: &Etcd, logs: &Path) -> anyhow::Result<[Replica; 2]> {
+async fn servers(plan: &RunPlan, etcd: &EtcdCluster, logs: &Path) -> anyhow::Result<[Replica; 2]> {
     let endpoints = etcd.endpoints();
     let first = Replica::start(&plan.server, &endpoints, plan.bug, logs.join("first")).await?;
     let second = Replica::start(&plan.server, &endpoints, None, logs.join("second")).await?;
@@ -91,7 +91,7 @@ async fn servers(plan: &Plan, etcd: &Etcd, logs: &Path) -> anyhow::Result<[Repli
 }
 
 /// Writes the last object, which all watchers select, and after which nothing changes.
-async fn finish(context: &RunContext, writes: &Arc<Mutex<Vec<Write>>>) -> anyhow::Result<u64> {
+async fn finish(context: &RunContext, writes: &Arc<Mutex<Vec<WriteRecord>>>) -> anyhow::Result<u64> {
     let last = writers::gadget("last", "last");
     let begun = Instant::now();
     loop {
@@ -99,8 +99,8 @@ async fn finish(context: &RunContext, writes: &Arc<Mutex<Vec<Write>>>) -> anyhow
             if let Ok((201, object)) = client::send(port, "POST", GADGETS, Some(&last)).await {
                 let (revision, content) =
                     writers::content(&object).context("the object of the last write is incomplete")?;
-                let outcome = Outcome::Stored(revision, content);
-                let write = Write { key: "last".to_owned(), ended: context.begun.elapsed(), outcome };
+                let outcome = WriteOutcome::Stored(revision, content);
+                let write = WriteRecord { key: "last".to_owned(), ended: context.begun.elapsed(), outcome };
                 writes.lock().await.push(write);
                 return Ok(revision);
             }
@@ -119,7 +119,7 @@ async fn finish(context: &RunContext, writes: &Arc<Mutex<Vec<Write>>>) -> anyhow
 
 /// Disruptions during the run.
 struct Disruptions {
-    etcd: Etcd,
+    etcd: EtcdCluster,
     servers: [Replica; 2],
     progress: observer::Progress,
     random: Random,

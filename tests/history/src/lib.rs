@@ -24,8 +24,10 @@ mod watchers;
 mod writers;
 
 pub use check::check;
-pub use cost::{Cost, sent_for_reads};
-pub use harness::{Plan, run};
+pub use cost::{ReadCost, sent_for_reads};
+pub use harness::{RunPlan, run};
 pub use injected_bug::{BuggyStore, InjectedBug};
-pub use record::{Content, Delivery, Outcome, Read, ReadResult, Records, Selection, Watcher, Write};
+pub use record::{
+    Content, Delivery, ReadRecord, ReadResult, Records, Selection, Watcher, WriteOutcome, WriteRecord,
+};
 pub use violation::Violation;

@@ -8,11 +8,16 @@ use tokio::sync::Mutex;
 
 use crate::client;
 use crate::random::Random;
-use crate::record::{Content, Read, ReadResult};
+use crate::record::{Content, ReadRecord, ReadResult};
 use crate::writers::{GADGETS, RunContext, content, name};
 
 /// Reads until the run stops.
-pub(crate) async fn run(context: RunContext, mut random: Random, me: usize, records: Arc<Mutex<Vec<Read>>>) {
+pub(crate) async fn run(
+    context: RunContext,
+    mut random: Random,
+    me: usize,
+    records: Arc<Mutex<Vec<ReadRecord>>>,
+) {
     while !context.stop.is_cancelled() {
         tokio::time::sleep(random.between(5, 40)).await;
         let server = usize::try_from(random.below(2)).unwrap_or_default();
@@ -25,7 +30,7 @@ pub(crate) async fn run(context: RunContext, mut random: Random, me: usize, reco
         };
         let Some(result) = result else { continue };
         let reader = format!("reader {me} of server {server}");
-        let read = Read { reader, begun, ended: context.begun.elapsed(), result };
+        let read = ReadRecord { reader, begun, ended: context.begun.elapsed(), result };
         records.lock().await.push(read);
     }
 }

@@ -24,7 +24,7 @@ impl Content {
 
 /// Outcome of a write, as reported to its writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// This content was stored at this revision.
     Stored(u64, Content),
     /// The object with this uid was deleted.
@@ -37,13 +37,13 @@ pub enum Outcome {
 
 /// One write. Times count from the beginning of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Write {
+pub struct WriteRecord {
     /// The object's name.
     pub key: String,
     /// Time at which it was acknowledged.
     pub ended: Duration,
     /// Its outcome.
-    pub outcome: Outcome,
+    pub outcome: WriteOutcome,
 }
 
 /// Result of a consistent read.
@@ -57,7 +57,7 @@ pub enum ReadResult {
 
 /// One read without a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Read {
+pub struct ReadRecord {
     /// Name of the reader and its server.
     pub reader: String,
     /// Time of the request.
@@ -105,9 +105,9 @@ pub struct Watcher {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Records {
     /// Writes of all writers.
-    pub writes: Vec<Write>,
+    pub writes: Vec<WriteRecord>,
     /// Reads of all readers.
-    pub reads: Vec<Read>,
+    pub reads: Vec<ReadRecord>,
     /// The watchers.
     pub watchers: Vec<Watcher>,
     /// Revision of the last write, which every watcher must receive.

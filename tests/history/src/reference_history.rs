@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Content, Delivery, Outcome, Records, Selection};
+use crate::record::{Content, Delivery, Records, Selection, WriteOutcome};
 use crate::violation::Violation;
 
 /// Change of one object. A `None` content is the deletion of the object with this uid.
@@ -41,7 +41,7 @@ impl ReferenceHistory {
             }
         }
         for write in &records.writes {
-            if let Outcome::Stored(revision, content) = &write.outcome {
+            if let WriteOutcome::Stored(revision, content) = &write.outcome {
                 if !history.changes.contains_key(revision) {
                     violations.push(Violation::LostEvent { watcher: String::new(), revision: *revision });
                 }

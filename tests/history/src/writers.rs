@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client;
 use crate::random::Random;
-use crate::record::{Content, Outcome, Write};
+use crate::record::{Content, WriteOutcome, WriteRecord};
 
 /// Path of the objects.
 pub(crate) const GADGETS: &str = "/apis/toys.example.com/v1/gadgets";
@@ -59,7 +59,12 @@ pub(crate) fn gadget(name: &str, token: &str) -> Value {
 }
 
 /// Writes until the run stops.
-pub(crate) async fn run(context: RunContext, mut random: Random, me: usize, records: Arc<Mutex<Vec<Write>>>) {
+pub(crate) async fn run(
+    context: RunContext,
+    mut random: Random,
+    me: usize,
+    records: Arc<Mutex<Vec<WriteRecord>>>,
+) {
     for number in 0_u64.. {
         if context.stop.is_cancelled() {
             return;
@@ -69,13 +74,13 @@ pub(crate) async fn run(context: RunContext, mut random: Random, me: usize, reco
         let token = format!("w{me}-{number}");
         if let Some(outcome) = write(&context, &mut random, &key, &token).await {
             let ended = context.begun.elapsed();
-            records.lock().await.push(Write { key, ended, outcome });
+            records.lock().await.push(WriteRecord { key, ended, outcome });
         }
     }
 }
 
 /// Makes one write that depends on the object's current state; `None` if it could not be read.
-async fn write(context: &RunContext, random: &mut Random, key: &str, token: &str) -> Option<Outcome> {
+async fn write(context: &RunContext, random: &mut Random, key: &str, token: &str) -> Option<WriteOutcome> {
     let path = format!("{GADGETS}/{key}");
     // It reads from one server and writes to another, so that only the revision protects the update.
     let (code, found) = client::send(context.port(random), "GET", &path, None).await.ok()?;
@@ -99,14 +104,16 @@ async fn write(context: &RunContext, random: &mut Random, key: &str, token: &str
     Some(outcome(response, &found))
 }
 
-fn outcome(response: anyhow::Result<(u16, Value)>, found: &Value) -> Outcome {
+fn outcome(response: anyhow::Result<(u16, Value)>, found: &Value) -> WriteOutcome {
     match response {
         Ok((200 | 201, object)) if object["kind"] == "Gadget" => match content(&object) {
-            Some((revision, content)) => Outcome::Stored(revision, content),
-            None => Outcome::Unknown,
+            Some((revision, content)) => WriteOutcome::Stored(revision, content),
+            None => WriteOutcome::Unknown,
         },
-        Ok((200, _)) => Outcome::Deleted(found["metadata"]["uid"].as_str().unwrap_or_default().to_owned()),
-        Ok((400..=499, _)) => Outcome::Refused,
-        Ok(_) | Err(_) => Outcome::Unknown,
+        Ok((200, _)) => {
+            WriteOutcome::Deleted(found["metadata"]["uid"].as_str().unwrap_or_default().to_owned())
+        }
+        Ok((400..=499, _)) => WriteOutcome::Refused,
+        Ok(_) | Err(_) => WriteOutcome::Unknown,
     }
 }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tests_history::{
-    Content, Delivery, Outcome, Read, ReadResult, Records, Selection, Violation, Watcher, Write, check,
+    Content, Delivery, ReadRecord, ReadResult, Records, Selection, Violation, Watcher, WriteOutcome,
+    WriteRecord, check,
 };
 
 fn content(count: u64) -> Content {
@@ -17,13 +18,13 @@ const fn at(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-fn write(revision: u64) -> Write {
-    let outcome = Outcome::Stored(revision, content(revision));
-    Write { key: "a".to_owned(), ended: at(revision * 10), outcome }
+fn write(revision: u64) -> WriteRecord {
+    let outcome = WriteOutcome::Stored(revision, content(revision));
+    WriteRecord { key: "a".to_owned(), ended: at(revision * 10), outcome }
 }
 
-fn read(begun: u64, result: ReadResult) -> Read {
-    Read { reader: "r".to_owned(), begun: at(begun), ended: at(begun + 1), result }
+fn read(begun: u64, result: ReadResult) -> ReadRecord {
+    ReadRecord { reader: "r".to_owned(), begun: at(begun), ended: at(begun + 1), result }
 }
 
 /// Returns a valid history: `a` is created at revision 1, updated at 2, 3 and 4, and deleted at 5.
@@ -35,9 +36,9 @@ fn good() -> Records {
     let odd = vec![none, put(1), gone(2, 1), put(3), gone(4, 3), Delivery::Bookmark(5)];
     let watcher =
         |name: &str, selection, deliveries| Watcher { name: name.to_owned(), selection, deliveries };
-    let deleted = Outcome::Deleted("u".to_owned());
-    let mut writes: Vec<Write> = (1..=4).map(write).collect();
-    writes.push(Write { key: "a".to_owned(), ended: at(50), outcome: deleted });
+    let deleted = WriteOutcome::Deleted("u".to_owned());
+    let mut writes: Vec<WriteRecord> = (1..=4).map(write).collect();
+    writes.push(WriteRecord { key: "a".to_owned(), ended: at(50), outcome: deleted });
     let one = |revision| ReadResult::One("a".to_owned(), Some((revision, content(revision))));
     let items = BTreeMap::from([("a".to_owned(), (3, content(3)))]);
     let reads = vec![
@@ -109,13 +110,13 @@ fn every_corruption_of_it_is_found() {
             |r| {
                 let same = Content { count: 3, ..content(4) };
                 r.watchers[0].deliveries[5] = Delivery::Put(4, "a".to_owned(), same.clone());
-                r.writes[3].outcome = Outcome::Stored(4, same);
+                r.writes[3].outcome = WriteOutcome::Stored(4, same);
             },
             |v| matches!(v, Violation::LostUpdate { revision: 4, .. }),
         ),
         (
             "an acknowledged write is in no watch",
-            |r| r.writes.push(Write { key: "b".to_owned(), ..write(6) }),
+            |r| r.writes.push(WriteRecord { key: "b".to_owned(), ..write(6) }),
             |v| matches!(v, Violation::LostEvent { watcher, revision: 6 } if watcher.is_empty()),
         ),
         (

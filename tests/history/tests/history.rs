@@ -8,7 +8,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tests_history::{InjectedBug, Outcome, Plan, Records, Violation, check, run};
+use tests_history::{InjectedBug, Records, RunPlan, Violation, WriteOutcome, check, run};
 
 /// Duration of the run in seconds, if `CAPSTAN_HISTORY_SECONDS` is not set.
 const RUN_SECONDS: u64 = 40;
@@ -20,16 +20,17 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-fn plan(seconds: u64, bug: Option<InjectedBug>) -> Plan {
+fn plan(seconds: u64, bug: Option<InjectedBug>) -> RunPlan {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let seed = number("CAPSTAN_HISTORY_SEED").unwrap_or_else(|| now.subsec_nanos().into());
     println!("CAPSTAN_HISTORY_SEED={seed}");
     let server = env!("CARGO_BIN_EXE_history-replica").into();
-    Plan { server, seed, lasts: Duration::from_secs(seconds), disruptions: bug.is_none(), bug }
+    RunPlan { server, seed, lasts: Duration::from_secs(seconds), disruptions: bug.is_none(), bug }
 }
 
 fn show(records: &Records, violations: &[Violation]) -> String {
-    let count = |matches: fn(&Outcome) -> bool| records.writes.iter().filter(|w| matches(&w.outcome)).count();
+    let count =
+        |matches: fn(&WriteOutcome) -> bool| records.writes.iter().filter(|w| matches(&w.outcome)).count();
     let deliveries: Vec<String> = records
         .watchers
         .iter()
@@ -39,10 +40,10 @@ fn show(records: &Records, violations: &[Violation]) -> String {
     format!(
         "{} writes ({} stored, {} deleted, {} refused, {} unknown), {} reads; deliveries: {}\n{}",
         records.writes.len(),
-        count(|outcome| matches!(outcome, Outcome::Stored(..))),
-        count(|outcome| matches!(outcome, Outcome::Deleted(_))),
-        count(|outcome| matches!(outcome, Outcome::Refused)),
-        count(|outcome| matches!(outcome, Outcome::Unknown)),
+        count(|outcome| matches!(outcome, WriteOutcome::Stored(..))),
+        count(|outcome| matches!(outcome, WriteOutcome::Deleted(_))),
+        count(|outcome| matches!(outcome, WriteOutcome::Refused)),
+        count(|outcome| matches!(outcome, WriteOutcome::Unknown)),
         records.reads.len(),
         deliveries.join("; "),
         violations.join("\n")

@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 

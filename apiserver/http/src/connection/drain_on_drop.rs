@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use apiserver_executor::spawn_detached;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -27,16 +28,21 @@ impl Drop for DrainOnDrop {
     fn drop(&mut self) {
         let Some(mut body) = self.0.take().filter(|body| !body.is_end_stream()) else { return };
         // None at the end of the process, when there is nobody left to tell.
-        let Ok(runtime) = Handle::try_current() else { return };
-        runtime.spawn(tokio::time::timeout(PATIENCE, async move {
-            let mut taken = 0;
-            while let Some(Ok(frame)) = body.frame().await {
-                taken += frame.data_ref().map_or(0, Bytes::len);
-                if taken > MOST {
-                    return;
+        if Handle::try_current().is_err() {
+            return;
+        }
+        spawn_detached("rest of a request body", async move {
+            let rest = async {
+                let mut taken = 0;
+                while let Some(Ok(frame)) = body.frame().await {
+                    taken += frame.data_ref().map_or(0, Bytes::len);
+                    if taken > MOST {
+                        return;
+                    }
                 }
-            }
-        }));
+            };
+            let _ = tokio::time::timeout(PATIENCE, rest).await;
+        });
     }
 }
 

@@ -43,11 +43,11 @@ pub(crate) struct Arguments {
 /// Writes keys until the time is over, and deletes them.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
     let client = Client::connect([&arguments.endpoint], None).await?;
-    let mut workers: Vec<Worker<'_>> = (0..arguments.in_flight)
-        .map(|number| Worker { arguments, kv: client.kv_client(), number, revisions: Vec::new() })
+    let mut workers: Vec<StoreWriter<'_>> = (0..arguments.in_flight)
+        .map(|number| StoreWriter { arguments, kv: client.kv_client(), number, revisions: Vec::new() })
         .collect();
     if arguments.operation == StoreWrite::Update {
-        try_join_all(workers.iter_mut().map(Worker::fill)).await?;
+        try_join_all(workers.iter_mut().map(StoreWriter::fill)).await?;
     }
     let before = arguments.processes.read()?;
     let started = Instant::now();
@@ -65,7 +65,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Value> {
 }
 
 /// One of the concurrent writers.
-struct Worker<'a> {
+struct StoreWriter<'a> {
     arguments: &'a Arguments,
     kv: KvClient,
     number: usize,
@@ -73,7 +73,7 @@ struct Worker<'a> {
     revisions: Vec<i64>,
 }
 
-impl Worker<'_> {
+impl StoreWriter<'_> {
     async fn fill(&mut self) -> anyhow::Result<()> {
         for _ in 0..KEYS {
             self.create().await?;

@@ -1,5 +1,7 @@
 //! Writes that go to etcd together, and what becomes of them when it refuses, is silent, or dies.
 
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! A network between the store and its etcd that can be cut, or swallow one direction.
 
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
+
 use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

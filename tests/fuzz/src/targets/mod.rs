@@ -11,27 +11,27 @@ mod requests;
 mod selectors;
 mod tokens;
 
-use crate::target::Target;
+use crate::target::FuzzTarget;
 
 /// Returns all targets, those without a server first.
-pub fn targets() -> &'static [Target] {
-    const TARGETS: [Target; 16] = [
-        Target::alone("label-selector", selectors::labels),
-        Target::alone("field-selector", selectors::fields),
-        Target::alone("continue-token", tokens::check_token),
-        Target::alone("fields-v1", fields::check),
-        Target::alone("path", paths::check_path),
-        Target::alone("json-patch", patches::json),
-        Target::alone("merge-patch", patches::merge),
-        Target::with_server("protobuf", protobuf::check),
-        Target::with_server("query", forms::query),
-        Target::with_server("accept", forms::accept),
-        Target::with_server("json", bodies::json),
-        Target::with_server("yaml", bodies::yaml),
-        Target::with_server("patch", bodies::patch),
-        Target::with_server("apply", bodies::apply),
-        Target::with_server("request", requests::check_request),
-        Target::with_server("life", life::check),
+pub fn targets() -> &'static [FuzzTarget] {
+    const TARGETS: [FuzzTarget; 16] = [
+        FuzzTarget::alone("label-selector", selectors::labels),
+        FuzzTarget::alone("field-selector", selectors::fields),
+        FuzzTarget::alone("continue-token", tokens::check_token),
+        FuzzTarget::alone("fields-v1", fields::check),
+        FuzzTarget::alone("path", paths::check_path),
+        FuzzTarget::alone("json-patch", patches::json),
+        FuzzTarget::alone("merge-patch", patches::merge),
+        FuzzTarget::with_server("protobuf", protobuf::check),
+        FuzzTarget::with_server("query", forms::query),
+        FuzzTarget::with_server("accept", forms::accept),
+        FuzzTarget::with_server("json", bodies::json),
+        FuzzTarget::with_server("yaml", bodies::yaml),
+        FuzzTarget::with_server("patch", bodies::patch),
+        FuzzTarget::with_server("apply", bodies::apply),
+        FuzzTarget::with_server("request", requests::check_request),
+        FuzzTarget::with_server("life", life::check),
     ];
     const { &TARGETS }
 }

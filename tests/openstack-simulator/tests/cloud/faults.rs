@@ -1,5 +1,7 @@
 //! Tests of error injection, of the log, and of the simulator's own endpoints.
 
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
+
 use std::time::Duration;
 
 use serde_json::json;
