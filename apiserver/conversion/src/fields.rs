@@ -1,6 +1,7 @@
 //! Moving fields about in a JSON object. Paths are dotted names; a field that is not there, or whose
 //! parent is no object, is left out silently: validation judges shapes, conversion does not.
 
+use crate::references::CONTRACT;
 use serde_json::{Map, Value, json};
 
 /// The value at `path`, if any.
@@ -145,14 +146,13 @@ pub(crate) fn contract_reference(reference: Value) -> Option<Value> {
     Some(Value::Object(found))
 }
 
-/// A stored reference as an `ObjectReference` in `namespace`. Cluster API's own groups are named in
-/// `version`, as a client of that version wrote them.
-pub(crate) fn object_reference(reference: &Value, namespace: &str, version: &str) -> Option<Value> {
+/// A stored reference as an `ObjectReference` in `namespace`, with the version of the current contract.
+pub(crate) fn object_reference(reference: &Value, namespace: &str) -> Option<Value> {
     let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
     let mut found = Map::new();
     let group = text("apiGroup");
     if !group.is_empty() {
-        found.insert("apiVersion".to_owned(), format!("{group}/{version}").into());
+        found.insert("apiVersion".to_owned(), format!("{group}/{CONTRACT}").into());
     }
     for (field, value) in [("kind", text("kind")), ("name", text("name")), ("namespace", namespace)] {
         if !value.is_empty() {
@@ -211,9 +211,9 @@ mod tests {
 
     #[test]
     fn references_lose_their_version_and_get_it_back() {
-        let old = json!({"apiVersion": "g.x-k8s.io/v1beta1", "kind": "K", "name": "n", "namespace": "ns"});
+        let old = json!({"apiVersion": "g.x-k8s.io/v1beta2", "kind": "K", "name": "n", "namespace": "ns"});
         let new = contract_reference(old.clone()).unwrap();
         assert_eq!(new, json!({"apiGroup": "g.x-k8s.io", "kind": "K", "name": "n"}));
-        assert_eq!(object_reference(&new, "ns", "v1beta1"), Some(old));
+        assert_eq!(object_reference(&new, "ns"), Some(old));
     }
 }

@@ -7,8 +7,7 @@ use crate::fields::{
     contract_reference, duration, get, namespace, object_reference, put, rename, rename_as, seconds, take,
     with,
 };
-use crate::references::default_namespace;
-use crate::{Rules, empty, kubeadm};
+use crate::{Rules, empty, kubeadm, references};
 
 /// v1beta1.
 pub(crate) const V1BETA1: Rules = Rules {
@@ -35,7 +34,7 @@ const STATUS: Words = Words {
 };
 
 fn default(object: &mut Value) {
-    default_namespace(object, "spec.machineTemplate.infrastructureRef");
+    references::default(object, "spec.machineTemplate.infrastructureRef");
     with(object, "spec", |spec| {
         empty::drop_each(spec, &["kubeadmConfigSpec.format"]);
         default_strategy(spec);
@@ -82,7 +81,7 @@ fn from_stored(object: &mut Value) {
             spec,
             "machineTemplate.spec.infrastructureRef",
             "machineTemplate.infrastructureRef",
-            |reference| object_reference(&reference, &namespace, "v1beta1"),
+            |reference| object_reference(&reference, &namespace),
         );
         rename(spec, "machineTemplate.spec.readinessGates", "machineTemplate.readinessGates");
         settings_from_stored(spec);

@@ -28,7 +28,7 @@ pub(crate) fn from_stored(object: &mut Value, path: &str) {
     let namespace = crate::fields::namespace(object);
     with(object, path, |spec| {
         for field in REFERENCES {
-            rename_as(spec, field, field, |reference| object_reference(&reference, &namespace, "v1beta1"));
+            rename_as(spec, field, field, |reference| object_reference(&reference, &namespace));
         }
         timeouts::from_stored(spec);
     });
@@ -43,6 +43,6 @@ pub(crate) fn default(object: &mut Value, path: &str) {
         drop_each(spec, &["failureDomain", "providerID", "version", "taints"]);
     });
     for field in REFERENCES {
-        references::default_namespace(object, &format!("{path}.{field}"));
+        references::default(object, &format!("{path}.{field}"));
     }
 }

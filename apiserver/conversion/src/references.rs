@@ -4,6 +4,17 @@ use serde_json::{Map, Value, json};
 
 use crate::fields::{get, namespace, put, rename_as};
 
+/// Version of the current contract: the one in which v1beta1 shows every reference, as upstream does.
+pub(crate) const CONTRACT: &str = "v1beta2";
+
+/// Groups whose kinds the server serves. References to other groups keep the version that a client wrote.
+const SERVED_GROUPS: [&str; 4] = [
+    "cluster.x-k8s.io",
+    "bootstrap.cluster.x-k8s.io",
+    "controlplane.cluster.x-k8s.io",
+    "infrastructure.cluster.x-k8s.io",
+];
+
 /// Of a Machine's spec.
 const OF_MACHINE: &[&str] = &["spec.bootstrap.configRef.apiVersion", "spec.infrastructureRef.apiVersion"];
 
@@ -30,6 +41,22 @@ pub(crate) fn error(text: &str) -> Option<String> {
 /// Whether a value is more than an empty object.
 pub(crate) fn says_something(value: &Value) -> bool {
     value.as_object().is_none_or(|fields| !fields.is_empty())
+}
+
+/// Fills in the namespace of a reference of v1beta1, and gives it the version of the current contract. The stored
+/// version keeps neither.
+pub(crate) fn default(object: &mut Value, path: &str) {
+    default_namespace(object, path);
+    let field = format!("{path}.apiVersion");
+    let group = get(object, &field).and_then(Value::as_str).and_then(|text| text.split_once('/'));
+    if let Some((group, version)) = group
+        && SERVED_GROUPS.contains(&group)
+        && !version.contains('/')
+        && version != CONTRACT
+    {
+        let current = format!("{group}/{CONTRACT}");
+        put(object, &field, current.into());
+    }
 }
 
 /// In v1beta1 a reference that says no namespace means the object's own.
@@ -67,4 +94,25 @@ fn some_fields(value: &Value, names: &[&str]) -> Option<Value> {
     let found: Map<String, Value> =
         names.iter().filter_map(|name| Some(((*name).to_owned(), value.get(name)?.clone()))).collect();
     (!found.is_empty()).then_some(Value::Object(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_to_a_served_group_has_the_version_of_the_contract() {
+        for (written, expected) in [
+            ("infrastructure.cluster.x-k8s.io/v1beta1", "infrastructure.cluster.x-k8s.io/v1beta2"),
+            ("infrastructure.cluster.x-k8s.io/v1alpha7", "infrastructure.cluster.x-k8s.io/v1beta2"),
+            ("bootstrap.cluster.x-k8s.io/v1beta2", "bootstrap.cluster.x-k8s.io/v1beta2"),
+            ("example.com/v1", "example.com/v1"),
+            ("infrastructure.cluster.x-k8s.io/a/b", "infrastructure.cluster.x-k8s.io/a/b"),
+            ("v1", "v1"),
+        ] {
+            let mut machine = json!({"spec": {"infrastructureRef": {"apiVersion": written, "name": "a"}}});
+            default(&mut machine, "spec.infrastructureRef");
+            assert_eq!(machine["spec"]["infrastructureRef"]["apiVersion"], expected, "{written}");
+        }
+    }
 }

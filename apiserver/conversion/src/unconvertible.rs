@@ -26,7 +26,37 @@ pub(crate) fn unconvertible(kind: &str, object: &Value) -> Vec<Unconvertible> {
     for path in references::paths(kind) {
         collect(object, path, "", references::error, &mut found);
     }
+    if WIDE.contains(&kind)
+        && let Some(spec) = object.get("spec")
+    {
+        wide_integers(spec, "spec".to_owned(), &mut found);
+    }
     found
+}
+
+/// Kinds whose integers have 64 bits in v1beta1, and 32 bits since.
+const WIDE: [&str; 4] =
+    ["OpenStackCluster", "OpenStackClusterTemplate", "OpenStackMachine", "OpenStackMachineTemplate"];
+
+/// Adds the integers below `value` that need more than 32 bits. `path` is the path of `value`.
+fn wide_integers(value: &Value, path: String, found: &mut Vec<Unconvertible>) {
+    match value {
+        Value::Number(number) if !number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) => {
+            let problem = "must be an integer of 32 bits".to_owned();
+            found.push(Unconvertible { field: path, value: value.clone(), problem });
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                wide_integers(item, format!("{path}[{index}]"), found);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                wide_integers(field, format!("{path}.{name}"), found);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Adds the texts at `path` that have an error; `[]` behind a name is each item of a list. `taken` is
@@ -72,6 +102,15 @@ mod tests {
             {"timeout": "5m"}, {"timeout": "soon"}]}});
         assert_eq!(fields("MachineHealthCheck", &check), ["spec.unhealthyConditions[1].timeout"]);
         assert_eq!(fields("OpenStackCluster", &check), Vec::<String>::new());
+    }
+
+    #[test]
+    fn integers_that_the_stored_version_cannot_hold_are_found() {
+        let cluster = json!({"spec": {"networkMTU": 2_147_483_648_i64, "apiServerPort": 6443,
+            "subnets": [{"filter": {"ipVersion": 4}}, {"filter": {"ipVersion": -3_000_000_000_i64}}]}});
+        let expected = ["spec.networkMTU", "spec.subnets[1].filter.ipVersion"];
+        assert_eq!(fields("OpenStackCluster", &cluster), expected);
+        assert_eq!(fields("MachineSet", &cluster), Vec::<String>::new());
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn assert_both(kind: &str, older: Value, stored: Value) {
 }
 
 fn reference(group: &str, kind: &str) -> Value {
-    json!({"apiVersion": format!("{group}.cluster.x-k8s.io/v1beta1"), "kind": kind, "name": "a", "namespace": "team-a"})
+    json!({"apiVersion": format!("{group}.cluster.x-k8s.io/v1beta2"), "kind": kind, "name": "a", "namespace": "team-a"})
 }
 
 fn contract(group: &str, kind: &str) -> Value {
@@ -42,7 +42,7 @@ fn contract(group: &str, kind: &str) -> Value {
 }
 
 fn template(group: &str, kind: &str) -> Value {
-    json!({"apiVersion": format!("{group}.cluster.x-k8s.io/v1beta1"), "kind": kind, "name": "a"})
+    json!({"apiVersion": format!("{group}.cluster.x-k8s.io/v1beta2"), "kind": kind, "name": "a"})
 }
 
 /// A condition of v1beta1 and one of v1beta2.

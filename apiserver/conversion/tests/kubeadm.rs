@@ -121,7 +121,7 @@ fn control_planes_are_grouped_otherwise() {
             "machineNamingStrategy": {"template": "{{ .kubeadmControlPlane.name }}-{{ .random }}"},
             "machineTemplate": {
                 "metadata": {"labels": {"a": "b"}},
-                "infrastructureRef": {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+                "infrastructureRef": {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
                     "kind": "OpenStackMachineTemplate", "name": "cp", "namespace": "ns"},
                 "nodeDrainTimeout": "1m30s", "nodeVolumeDetachTimeout": "5m0s", "nodeDeletionTimeout": "10s",
                 "readinessGates": [{"conditionType": "Checked"}],

@@ -41,7 +41,7 @@ fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Resource {
         kind: column.kind.to_owned(),
         json_path: column.json_path.to_owned(),
         priority: column.priority,
-        description: column.json_path.trim_start_matches('.').to_owned(),
+        description: column.description.to_owned(),
     });
     Resource {
         group: descriptor.group.to_owned(),

@@ -1,4 +1,4 @@
-//! ClusterResourceSet: what is applied to clusters.
+//! ClusterResourceSet: resources that are applied to the Clusters with certain labels.
 
 use serde_json::Value;
 
@@ -10,8 +10,18 @@ use crate::schema::{object, structural};
 use crate::shared::{Condition, words};
 
 const COLUMNS: &[Column] = &[
-    column("Applied", "string", ".status.conditions[?(@.type==\"ResourcesApplied\")].status"),
-    wide("Paused", "string", ".status.conditions[?(@.type==\"Paused\")].status"),
+    column(
+        "Applied",
+        "string",
+        ".status.conditions[?(@.type==\"ResourcesApplied\")].status",
+        "Whether all resources of the set have been applied to every matching Cluster.",
+    ),
+    wide(
+        "Paused",
+        "string",
+        ".status.conditions[?(@.type==\"Paused\")].status",
+        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+    ),
     AGE,
 ];
 
@@ -27,7 +37,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What is applied to every cluster of a kind.
+    /// Set of resources that are applied to the Clusters with certain labels.
     ClusterResourceSet, ClusterResourceSetSpec, ClusterResourceSetStatus, schema, Descriptor {
         group: "addons.cluster.x-k8s.io", version: "v1beta2", kind: "ClusterResourceSet", plural: "clusterresourcesets", singular: "clusterresourceset",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
@@ -37,41 +47,41 @@ kind! {
 }
 
 wire! {
-    /// What is applied, and to which clusters.
+    /// Resources of the set, and the selection of Clusters.
     ClusterResourceSetSpec {
         required {
-            /// Clusters the set applies to.
+            /// Label selector of the Clusters that receive the resources. It selects in the same namespace.
             cluster_selector: LabelSelector,
-            /// ConfigMaps and Secrets whose contents are applied.
+            /// ConfigMaps and Secrets that contain the manifests to apply.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             resources: Vec<ResourceRef>,
         }
         optional {
-            /// ApplyOnce or Reconcile.
+            /// Frequency of applying: ApplyOnce or Reconcile. Default: ApplyOnce.
             strategy: ClusterResourceSetStrategy,
         }
     }
 
-    /// A ConfigMap or Secret of the same namespace.
+    /// Reference to a ConfigMap or Secret in the same namespace.
     ResourceRef {
         required {
-            /// Secret or ConfigMap.
+            /// Kind of the resource: Secret or ConfigMap.
             kind: ResourceSetKind,
-            /// Name.
+            /// Name of the Secret or ConfigMap.
             #[schemars(length(min = 1, max = 253))]
             name: String,
         }
     }
 
-    /// What was observed of a ClusterResourceSet.
+    /// Observed state of a ClusterResourceSet.
     ClusterResourceSetStatus {
         optional {
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<DeprecatedConditions>,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             #[schemars(range(min = 1))]
             observed_generation: i64,
         }
@@ -79,21 +89,21 @@ wire! {
 }
 
 words! {
-    /// Kind of a resource.
+    /// Kind of a resource of a set.
     ResourceSetKind {
-        /// A Secret.
+        /// Secret of type `addons.cluster.x-k8s.io/resource-set`.
         Secret,
         /// A ConfigMap.
         #[default]
         ConfigMap,
     }
 
-    /// How often resources are applied.
+    /// Frequency of applying resources.
     ClusterResourceSetStrategy {
-        /// Once.
+        /// Resources are applied once per Cluster. Later changes have no effect.
         #[default]
         ApplyOnce,
-        /// Whenever they change.
+        /// Resources are applied again after each change.
         Reconcile,
     }
 }

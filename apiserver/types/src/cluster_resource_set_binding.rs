@@ -1,4 +1,4 @@
-//! ClusterResourceSetBinding: what was applied to a cluster.
+//! ClusterResourceSetBinding: record of the resources that were applied to a Cluster.
 
 use serde_json::Value;
 
@@ -8,7 +8,8 @@ use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::shared::Time;
 
-const COLUMNS: &[Column] = &[column("Cluster", "string", ".spec.clusterName"), AGE];
+const COLUMNS: &[Column] =
+    &[column("Cluster", "string", ".spec.clusterName", "Cluster to which the resources are applied."), AGE];
 
 fn schema() -> Value {
     object(
@@ -20,7 +21,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What was applied to a cluster.
+    /// Record of the resources that ClusterResourceSets applied to a Cluster.
     without status ClusterResourceSetBinding, ClusterResourceSetBindingSpec, schema, Descriptor {
         group: "addons.cluster.x-k8s.io", version: "v1beta2", kind: "ClusterResourceSetBinding", plural: "clusterresourcesetbindings", singular: "clusterresourcesetbinding",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
@@ -30,50 +31,50 @@ kind! {
 }
 
 wire! {
-    /// What was applied to one cluster.
+    /// Record of the resources that were applied to one Cluster.
     ClusterResourceSetBindingSpec {
         required {
-            /// Owning Cluster.
+            /// Name of the Cluster.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
         }
         optional {
-            /// Applied sets of this cluster.
+            /// ClusterResourceSets that select the Cluster, with the state of their resources.
             #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             bindings: Vec<ResourceSetBinding>,
         }
     }
 
-    /// One set, and what of it was applied.
+    /// State of one ClusterResourceSet on a Cluster.
     ResourceSetBinding {
         required {
-            /// Set name.
+            /// Name of the ClusterResourceSet.
             #[schemars(length(min = 1, max = 253))]
             cluster_resource_set_name: String,
         }
         optional {
-            /// Applied resources.
+            /// State of each resource of the set.
             #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             resources: Vec<ResourceBinding>,
         }
     }
 
-    /// One resource, and when it was applied.
+    /// State of one resource on a Cluster.
     ResourceBinding {
         required {
-            /// Applied successfully.
+            /// Result of the last attempt. True if the resource was applied.
             applied: bool,
-            /// Secret or ConfigMap.
+            /// Kind of the resource: Secret or ConfigMap.
             kind: ResourceSetKind,
-            /// Name.
+            /// Name of the Secret or ConfigMap.
             #[schemars(length(min = 1, max = 253))]
             name: String,
         }
         optional {
-            /// Hash of the applied data.
+            /// Hash of the applied data. A different hash triggers a new attempt with the Reconcile strategy.
             #[schemars(length(min = 1, max = 256))]
             hash: String,
-            /// When it happened.
+            /// Time of the last attempt to apply the resource.
             last_applied_time: Time,
         }
     }

@@ -1,13 +1,14 @@
-//! Reading and setting conditions.
+//! Conditions of an object: reading, setting and removing.
 
 use crate::shared::{Condition, ConditionStatus, Time};
 
-/// Longest message that is kept. The schema allows more; a cloud that answers with a page of HTML
-/// should not fill every object with it.
+/// Maximum length of a condition's message. The schema allows more. This limit keeps long cloud responses,
+/// e.g. pages of HTML, out of objects.
 const LONGEST_MESSAGE: usize = 10_240;
 
 impl Condition {
-    /// A condition seen `now`. A message of more than 10,240 characters is cut.
+    /// Creates a condition with `now` as its transition time. A message of more than 10,240 characters is
+    /// truncated.
     pub fn new(kind: &str, status: ConditionStatus, reason: &str, message: &str, now: Time) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -19,26 +20,26 @@ impl Condition {
         }
     }
 
-    /// The same, said of this generation of its object.
+    /// Returns the condition with this observed generation.
     #[must_use]
     pub fn at_generation(mut self, generation: Option<i64>) -> Self {
         self.observed_generation = generation;
         self
     }
 
-    /// Whether it holds.
+    /// Returns true if the status is True.
     pub fn holds(&self) -> bool {
         self.status == ConditionStatus::True
     }
 }
 
-/// The condition of this type, or `None` when nothing is said of it.
+/// Returns the condition of this type, or `None` if there is none.
 pub fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
-/// Puts `new` where its type's condition is, or at the end. While the status stays what it was, so
-/// does `lastTransitionTime`. Returns whether anything changed.
+/// Replaces the condition of the same type, or appends `new`. While the status is unchanged,
+/// `lastTransitionTime` is unchanged too. Returns true if a field changed.
 pub fn set_condition(conditions: &mut Vec<Condition>, mut new: Condition) -> bool {
     let Some(found) = conditions.iter_mut().find(|condition| condition.kind == new.kind) else {
         conditions.push(new);
@@ -54,7 +55,7 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut new: Condition) -> boo
     true
 }
 
-/// Takes the condition of this type away. Returns whether there was one.
+/// Removes the condition of this type. Returns true if it existed.
 pub fn remove_condition(conditions: &mut Vec<Condition>, kind: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.kind != kind);

@@ -29,7 +29,7 @@ core_kind! {
     Namespace, namespace, Descriptor {
         group: "", version: "v1", kind: "Namespace", plural: "namespaces", singular: "namespace",
         short_names: &["ns"], categories: &[], namespaced: false, status_subresource: true, scale: None,
-        deprecation: None, columns: &[column("Status", "string", ".status.phase"), AGE],
+        deprecation: None, columns: &[column("Status", "string", ".status.phase", "Active, or Terminating while its objects are being deleted."), AGE],
     }
 }
 
@@ -54,7 +54,7 @@ core_kind! {
     Lease, lease, Descriptor {
         group: "coordination.k8s.io", version: "v1", kind: "Lease", plural: "leases", singular: "lease",
         short_names: &[], categories: &[], namespaced: true, status_subresource: false, scale: None,
-        deprecation: None, columns: &[column("Holder", "string", ".spec.holderIdentity"), AGE],
+        deprecation: None, columns: &[column("Holder", "string", ".spec.holderIdentity", "Identity that holds the lease."), AGE],
     }
 }
 

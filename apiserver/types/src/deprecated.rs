@@ -1,4 +1,4 @@
-//! What `status.deprecated` has: status in the words of v1beta1, for clients of that version.
+//! Structures of `status.deprecated`: status in the form of v1beta1, for clients of that version.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,57 +6,57 @@ use serde::{Deserialize, Serialize};
 use crate::object::wire;
 use crate::shared::Time;
 
-/// Status in the words of older versions.
+/// Status in the form of older API versions.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Deprecated<T> {
-    /// Of v1beta1.
+    /// Status in the form of v1beta1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub v1beta1: Option<T>,
 }
 
 wire! {
-    /// A condition of v1beta1, which has a severity and need not give reasons.
+    /// Condition in the form of v1beta1. It has a severity, and its reason is optional.
     DeprecatedCondition {
         required {
-            /// When the status last changed.
+            /// Time of the last change of `status`.
             last_transition_time: Time,
-            /// `True`, `False` or `Unknown`.
+            /// Status of the condition: `True`, `False` or `Unknown`.
             status: String,
-            /// What this is about.
+            /// Type of the condition, in CamelCase.
             #[serde(rename = "type")]
             #[schemars(length(min = 1, max = 256))]
             kind: String,
         }
         optional {
-            /// For people.
+            /// Human-readable details of the last transition.
             #[schemars(length(min = 1, max = 10240))]
             message: String,
-            /// For machines, CamelCase.
+            /// Machine-readable reason of the last transition, in CamelCase.
             #[schemars(length(min = 1, max = 256))]
             reason: String,
-            /// How bad `False` is: `Error`, `Warning` or `Info`.
+            /// Severity of a `False` status: `Error`, `Warning` or `Info`. Empty for `True`.
             #[schemars(length(max = 32))]
             severity: String,
         }
     }
 
-    /// Conditions of v1beta1.
+    /// Conditions in the form of v1beta1.
     DeprecatedConditions {
         optional {
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
         }
     }
 
-    /// Conditions of v1beta1, and a failure nothing can mend.
+    /// Conditions and terminal error in the form of v1beta1.
     DeprecatedFailure {
         optional {
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// The failure, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             #[schemars(length(min = 1, max = 10240))]
             failure_message: String,
-            /// The failure, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             failure_reason: String,
         }
     }

@@ -1,79 +1,107 @@
-//! What the server is told of a kind.
+//! Descriptor of a kind: names, scope, subresources and columns.
 
 use serde_json::Value;
 
-/// One column of `kubectl get` after the name.
+/// One column of `kubectl get`, after the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Heading.
+    /// Heading of the column.
     pub name: &'static str,
-    /// `string`, `integer`, `boolean` or `date`.
+    /// Type of the cells: `string`, `integer`, `boolean` or `date`.
     pub kind: &'static str,
-    /// Where the cell comes from.
+    /// JSON path of the cell's value in the object.
     pub json_path: &'static str,
-    /// 0 is always shown; larger only with `-o wide`.
+    /// Priority of the column. 0 means always visible. Greater values are visible only with `-o wide`.
     pub priority: i32,
+    /// Meaning of the cells, as a sentence.
+    pub description: &'static str,
 }
 
-/// Where `autoscaling/v1` Scale finds its numbers in a kind.
+/// JSON paths of the values that `autoscaling/v1` Scale reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale {
-    /// Path of the wanted number, e.g. `.spec.replicas`.
+    /// JSON path of the desired number, e.g. `.spec.replicas`.
     pub spec_replicas: &'static str,
-    /// Path of the observed number, e.g. `.status.replicas`.
+    /// JSON path of the observed number, e.g. `.status.replicas`.
     pub status_replicas: &'static str,
-    /// Path of the selector in its text form, when the kind has one.
+    /// JSON path of the label selector in its text form, if the kind has one.
     pub selector: Option<&'static str>,
 }
 
-/// Names and columns of a kind in one version.
+/// Names, scope, subresources and columns of a kind in one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptor {
-    /// API group; empty for core.
+    /// API group. Empty for the core group.
     pub group: &'static str,
-    /// Version.
+    /// API version, e.g. `v1beta2`.
     pub version: &'static str,
-    /// Kind.
+    /// Kind, in CamelCase.
     pub kind: &'static str,
-    /// Plural.
+    /// Plural name, which is the path segment of the resource.
     pub plural: &'static str,
-    /// Singular.
+    /// Singular name.
     pub singular: &'static str,
-    /// Short names.
+    /// Short names for `kubectl`.
     pub short_names: &'static [&'static str],
-    /// Categories.
+    /// Categories for `kubectl`, e.g. `cluster-api`.
     pub categories: &'static [&'static str],
-    /// Whether its objects live in namespaces.
+    /// Scope of the kind. True if its objects are in namespaces.
     pub namespaced: bool,
-    /// Whether `status` is a subresource.
+    /// Presence of the `status` subresource.
     pub status_subresource: bool,
-    /// Where the subresource `scale` finds its numbers, when there is one.
+    /// JSON paths for the `scale` subresource, if the kind has one.
     pub scale: Option<Scale>,
-    /// What a client of this version is warned of, when it should move on.
+    /// Warning for clients of a deprecated version, or `None`.
     pub deprecation: Option<&'static str>,
-    /// Columns after the name.
+    /// Columns of `kubectl get`, after the name.
     pub columns: &'static [Column],
 }
 
-/// A kind that describes itself.
+/// Kind with a descriptor and a schema.
 pub trait Described {
-    /// The description.
+    /// Descriptor of the kind.
     const DESCRIPTOR: Descriptor;
 
-    /// The structural OpenAPI v3 schema of the whole object. Programs that only serve the kind have it from
-    /// when they were built: no description leads here.
+    /// Returns the structural OpenAPI v3 schema of the whole object. Programs that only serve the kind use
+    /// the schema that was packed at build time, so no descriptor refers to this function.
     fn schema() -> Value;
 }
 
-/// A column that is always shown.
-pub(crate) const fn column(name: &'static str, kind: &'static str, json_path: &'static str) -> Column {
-    Column { name, kind, json_path, priority: 0 }
+/// Creates a column that is always visible.
+pub(crate) const fn column(
+    name: &'static str,
+    kind: &'static str,
+    json_path: &'static str,
+    description: &'static str,
+) -> Column {
+    Column { name, kind, json_path, priority: 0, description }
 }
 
-/// A column that is shown with `-o wide`.
-pub(crate) const fn wide(name: &'static str, kind: &'static str, json_path: &'static str) -> Column {
-    Column { name, kind, json_path, priority: 10 }
+/// Creates a column that is visible only with `-o wide`.
+pub(crate) const fn wide(
+    name: &'static str,
+    kind: &'static str,
+    json_path: &'static str,
+    description: &'static str,
+) -> Column {
+    Column { name, kind, json_path, priority: 10, description }
 }
 
-/// The column every kind ends with.
-pub(crate) const AGE: Column = column("Age", "date", ".metadata.creationTimestamp");
+/// Age column, the last column of most kinds.
+pub(crate) const AGE: Column =
+    column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.");
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_column_is_described_by_a_sentence() {
+        for descriptor in crate::DESCRIPTORS {
+            for column in descriptor.columns {
+                let text = column.description;
+                let is_sentence = text.starts_with(|first: char| first.is_uppercase()) && text.ends_with('.');
+                assert!(is_sentence, "{} {}: {text:?}", descriptor.kind, column.name);
+                assert!(!text.contains(column.json_path), "{} {}: {text:?}", descriptor.kind, column.name);
+            }
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! ExtensionConfig: a server that takes part in what happens to clusters.
+//! ExtensionConfig: registration of a runtime extension server.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,18 @@ use crate::schema::{object, structural};
 use crate::shared::{Condition, words};
 
 const COLUMNS: &[Column] = &[
-    wide("Paused", "string", ".status.conditions[?(@.type==\"Paused\")].status"),
-    column("Discovered", "string", ".status.conditions[?(@.type==\"Discovered\")].status"),
+    wide(
+        "Paused",
+        "string",
+        ".status.conditions[?(@.type==\"Paused\")].status",
+        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+    ),
+    column(
+        "Discovered",
+        "string",
+        ".status.conditions[?(@.type==\"Discovered\")].status",
+        "Whether the extension has answered with its list of handlers.",
+    ),
     AGE,
 ];
 
@@ -30,7 +40,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A server that takes part in what happens to clusters.
+    /// Registration of a runtime extension server, which is called at certain steps of a cluster's life.
     across namespaces ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, schema, Descriptor {
         group: "runtime.cluster.x-k8s.io", version: "v1beta2", kind: "ExtensionConfig", plural: "extensionconfigs", singular: "extensionconfig",
         short_names: &["ext"], categories: &["cluster-api"], namespaced: false, status_subresource: true, scale: None,
@@ -40,93 +50,94 @@ kind! {
 }
 
 wire! {
-    /// Where an extension answers, and for whom.
+    /// Address and scope of a runtime extension.
     ExtensionConfigSpec {
         required {
-            /// How to reach the extension server.
+            /// Connection settings of the extension server.
             #[schemars(extend("minProperties" = 1))]
             client_config: ClientConfig,
         }
         optional {
-            /// Namespaces the extension covers.
+            /// Label selector of the namespaces in which the extension is called. Default: all namespaces.
             namespace_selector: LabelSelector,
-            /// Settings passed on each call.
+            /// Settings that are sent with each call of the extension, as key-value pairs.
             settings: BTreeMap<String, String>,
         }
     }
 
-    /// How an extension server is reached: by address or by Service.
+    /// Connection settings of an extension server. Exactly one of `url` and `service` is set.
     ClientConfig {
         optional {
-            /// Certificates of the authority, PEM in base64.
+            /// CA certificates that verify the extension server, as PEM in base64.
             #[schemars(length(min = 1, max = 51200))]
             ca_bundle: Bytes,
-            /// In-cluster service.
+            /// Service of the extension server in the management cluster. Mutually exclusive with `url`.
             service: ServiceReference,
-            /// Direct URL.
+            /// URL of the extension server, in the form `https://host:port/path`. Mutually exclusive with
+            /// `service`.
             #[schemars(length(min = 1, max = 512))]
             url: String,
         }
     }
 
-    /// A Service of the management cluster.
+    /// Reference to a Service in the management cluster.
     ServiceReference {
         required {
-            /// Name.
+            /// Name of the Service.
             #[schemars(length(min = 1, max = 63))]
             name: String,
-            /// Object namespace.
+            /// Namespace of the Service.
             #[schemars(length(min = 1, max = 63))]
             namespace: String,
         }
         optional {
-            /// Path.
+            /// URL path that is used in requests to the Service.
             #[schemars(length(min = 1, max = 512))]
             path: String,
-            /// Port.
+            /// Port of the Service. Default: 443.
             port: i32,
         }
     }
 
-    /// What was observed of an extension.
+    /// Observed state of a runtime extension.
     ExtensionConfigStatus {
         optional {
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<DeprecatedConditions>,
-            /// Handlers discovered.
+            /// Handlers that the extension server reports on discovery.
             #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             handlers: Vec<ExtensionHandler>,
         }
     }
 
-    /// One handler of an extension.
+    /// One handler of a runtime extension.
     ExtensionHandler {
         required {
-            /// Handler name.
+            /// Unique name of the handler.
             #[schemars(length(min = 1, max = 512))]
             name: String,
-            /// Hook and API version.
+            /// Hook that the handler serves, with its API version.
             request_hook: GroupVersionHook,
         }
         optional {
-            /// Ignore or Fail.
+            /// Effect of a failed call: Ignore or Fail. Default: Fail.
             failure_policy: FailurePolicy,
-            /// Call timeout.
+            /// Timeout of one call. Unit: seconds. Minimum: 1. Default: 10.
             #[schemars(range(min = 1))]
             timeout_seconds: i32,
         }
     }
 
-    /// A hook in one version of its API.
+    /// Hook in one version of the runtime hook API.
     GroupVersionHook {
         required {
-            /// API version.
+            /// API group and version of the hook.
             #[schemars(length(min = 1, max = 512))]
             api_version: String,
-            /// Hook name.
+            /// Name of the hook.
             #[schemars(length(min = 1, max = 256))]
             hook: String,
         }
@@ -134,9 +145,9 @@ wire! {
 }
 
 words! {
-    /// What a failed call to a handler means.
+    /// Effect of a failed call of a handler.
     FailurePolicy {
-        /// Nothing.
+        /// The failure is ignored, and the operation continues.
         Ignore,
         /// The operation fails.
         #[default]

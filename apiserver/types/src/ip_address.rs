@@ -1,4 +1,4 @@
-//! IPAddress: an address that was given.
+//! IPAddress: address that a pool allocated for a claim.
 
 use serde_json::Value;
 
@@ -9,9 +9,9 @@ use crate::schema::{object, structural};
 use crate::shared::ContractVersionedObjectReference;
 
 const COLUMNS: &[Column] = &[
-    column("Address", "string", ".spec.address"),
-    column("Pool Name", "string", ".spec.poolRef.name"),
-    column("Pool Kind", "string", ".spec.poolRef.kind"),
+    column("Address", "string", ".spec.address", "Address that was handed out, without the prefix length."),
+    column("Pool Name", "string", ".spec.poolRef.name", "Pool that hands out the address."),
+    column("Pool Kind", "string", ".spec.poolRef.kind", "Kind of the pool that hands out the address."),
     AGE,
 ];
 
@@ -25,7 +25,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// An address that was given.
+    /// Address that a pool allocated for a claim.
     without status IPAddress, IPAddressSpec, schema, Descriptor {
         group: "ipam.cluster.x-k8s.io", version: "v1beta2", kind: "IPAddress", plural: "ipaddresses", singular: "ipaddress",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
@@ -35,22 +35,22 @@ kind! {
 }
 
 wire! {
-    /// An address that was given, and for what.
+    /// Allocated address, with its claim and its pool.
     IPAddressSpec {
         required {
-            /// The address.
+            /// Allocated IP address, IPv4 or IPv6.
             #[schemars(length(min = 1, max = 39))]
             address: String,
-            /// The claim it satisfies.
+            /// Reference to the IPAddressClaim that the address was allocated for.
             claim_ref: IPAddressNameReference,
-            /// IPAM pool object.
+            /// Reference to the pool that the address belongs to.
             pool_ref: ContractVersionedObjectReference,
-            /// Prefix length.
+            /// Prefix length of the network. Range: 0 to 128.
             #[schemars(range(min = 0, max = 128))]
             prefix: i32,
         }
         optional {
-            /// Gateway address.
+            /// IP address of the default gateway of the network.
             #[schemars(length(min = 1, max = 39))]
             gateway: String,
         }

@@ -1,4 +1,4 @@
-//! IPAddressClaim: a wish for an address.
+//! IPAddressClaim: request for an address from a pool.
 
 use serde_json::Value;
 
@@ -9,8 +9,8 @@ use crate::schema::{object, structural};
 use crate::shared::{Condition, ContractVersionedObjectReference};
 
 const COLUMNS: &[Column] = &[
-    column("Pool Name", "string", ".spec.poolRef.name"),
-    column("Pool Kind", "string", ".spec.poolRef.kind"),
+    column("Pool Name", "string", ".spec.poolRef.name", "Pool that hands out the address."),
+    column("Pool Kind", "string", ".spec.poolRef.kind", "Kind of the pool that hands out the address."),
     AGE,
 ];
 
@@ -21,7 +21,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A wish for an address.
+    /// Request for an address from a pool.
     IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus, schema, Descriptor {
         group: "ipam.cluster.x-k8s.io", version: "v1beta2", kind: "IPAddressClaim", plural: "ipaddressclaims", singular: "ipaddressclaim",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
@@ -31,36 +31,36 @@ kind! {
 }
 
 wire! {
-    /// From which pool an address is wanted.
+    /// Pool of the requested address.
     IPAddressClaimSpec {
         required {
-            /// IPAM pool object.
+            /// Reference to the pool that allocates the address.
             pool_ref: ContractVersionedObjectReference,
         }
         optional {
-            /// Owning Cluster.
+            /// Name of the Cluster that the claim belongs to.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
         }
     }
 
-    /// What became of a claim.
+    /// Observed state of an IPAddressClaim.
     IPAddressClaimStatus {
         optional {
-            /// Allocated IPAddress.
+            /// Reference to the IPAddress that was allocated for the claim.
             address_ref: IPAddressNameReference,
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<DeprecatedConditions>,
         }
     }
 
-    /// An object of the same namespace, whose kind is known.
+    /// Reference to an object in the same namespace. The field that holds it fixes the kind.
     IPAddressNameReference {
         required {
-            /// Name.
+            /// Name of the object.
             #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             name: String,
         }

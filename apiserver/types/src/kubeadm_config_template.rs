@@ -1,4 +1,4 @@
-//! KubeadmConfigTemplate: what KubeadmConfigs are made from.
+//! KubeadmConfigTemplate: template of KubeadmConfigs.
 
 use serde_json::Value;
 
@@ -9,8 +9,18 @@ use crate::schema::{object, structural};
 use crate::shared::TemplateMeta;
 
 const COLUMNS: &[Column] = &[
-    column("ClusterClass", "string", ".metadata.ownerReferences[?(@.kind==\"ClusterClass\")].name"),
-    column("Cluster", "string", ".metadata.ownerReferences[?(@.kind==\"Cluster\")].name"),
+    column(
+        "ClusterClass",
+        "string",
+        ".metadata.ownerReferences[?(@.kind==\"ClusterClass\")].name",
+        "ClusterClass that owns this template, if any.",
+    ),
+    column(
+        "Cluster",
+        "string",
+        ".metadata.ownerReferences[?(@.kind==\"Cluster\")].name",
+        "Cluster that owns this template, if any.",
+    ),
     AGE,
 ];
 
@@ -24,7 +34,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What KubeadmConfigs are made from.
+    /// Template of KubeadmConfigs.
     without status KubeadmConfigTemplate, KubeadmConfigTemplateSpec, schema, Descriptor {
         group: "bootstrap.cluster.x-k8s.io", version: "v1beta2", kind: "KubeadmConfigTemplate", plural: "kubeadmconfigtemplates", singular: "kubeadmconfigtemplate",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
@@ -34,22 +44,22 @@ kind! {
 }
 
 wire! {
-    /// What KubeadmConfigs are made from.
+    /// Content of a KubeadmConfigTemplate.
     KubeadmConfigTemplateSpec {
         required {
-            /// Template for created objects.
+            /// Template of the created KubeadmConfigs.
             #[schemars(extend("minProperties" = 1))]
             template: KubeadmConfigTemplateResource,
         }
     }
 
-    /// A KubeadmConfig to be.
+    /// Metadata and spec of the created KubeadmConfigs.
     KubeadmConfigTemplateResource {
         optional {
-            /// Labels and annotations for created objects.
+            /// Labels and annotations of the created objects.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
-            /// Spec for created objects.
+            /// Spec of the created objects.
             #[schemars(extend("minProperties" = 1))]
             spec: KubeadmConfigSpec,
         }

@@ -1,4 +1,4 @@
-//! KubeadmControlPlane: the control plane machines of a cluster.
+//! KubeadmControlPlane: control plane Machines of a cluster, created by kubeadm.
 
 use serde_json::Value;
 
@@ -14,17 +14,47 @@ use crate::shared::{
 };
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']"),
-    column("Available", "string", ".status.conditions[?(@.type==\"Available\")].status"),
-    column("Desired", "integer", ".spec.replicas"),
-    column("Current", "integer", ".status.replicas"),
-    column("Ready", "integer", ".status.readyReplicas"),
-    column("Available", "integer", ".status.availableReplicas"),
-    column("Up-to-date", "integer", ".status.upToDateReplicas"),
-    wide("Paused", "string", ".status.conditions[?(@.type==\"Paused\")].status"),
-    column("Initialized", "boolean", ".status.initialization.controlPlaneInitialized"),
+    column(
+        "Cluster",
+        "string",
+        ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",
+        "Cluster that the control plane belongs to.",
+    ),
+    column(
+        "Available",
+        "string",
+        ".status.conditions[?(@.type==\"Available\")].status",
+        "Whether the control plane passes every availability check.",
+    ),
+    column("Desired", "integer", ".spec.replicas", "Machines of the control plane that are wanted."),
+    column("Current", "integer", ".status.replicas", "Machines of the control plane that exist."),
+    column("Ready", "integer", ".status.readyReplicas", "Machines of the control plane that are ready."),
+    column(
+        "Available",
+        "integer",
+        ".status.availableReplicas",
+        "Machines of the control plane that are available.",
+    ),
+    column(
+        "Up-to-date",
+        "integer",
+        ".status.upToDateReplicas",
+        "Machines of the control plane that are as their owner wants them now.",
+    ),
+    wide(
+        "Paused",
+        "string",
+        ".status.conditions[?(@.type==\"Paused\")].status",
+        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+    ),
+    column(
+        "Initialized",
+        "boolean",
+        ".status.initialization.controlPlaneInitialized",
+        "Whether the first control plane machine has been initialized.",
+    ),
     AGE,
-    column("Version", "string", ".spec.version"),
+    column("Version", "string", ".spec.version", "Kubernetes version of the control plane."),
 ];
 
 fn schema() -> Value {
@@ -39,7 +69,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A control plane that kubeadm makes.
+    /// Control plane of a cluster that kubeadm sets up.
     KubeadmControlPlane, KubeadmControlPlaneSpec, KubeadmControlPlaneStatus, schema, Descriptor {
         group: "controlplane.cluster.x-k8s.io", version: "v1beta2", kind: "KubeadmControlPlane", plural: "kubeadmcontrolplanes", singular: "kubeadmcontrolplane",
         short_names: &["kcp"], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: Some(Scale {
@@ -51,85 +81,87 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a control plane.
+    /// Desired state of a control plane.
     KubeadmControlPlaneSpec {
         required {
-            /// Template for control plane machines.
+            /// Template of the control plane Machines.
             machine_template: KubeadmControlPlaneMachineTemplate,
-            /// Kubernetes version, vX.Y.Z.
+            /// Kubernetes version of the control plane, in the form `vX.Y.Z`.
             #[schemars(length(min = 1, max = 256))]
             version: String,
         }
         optional {
-            /// Kubeadm settings for control plane machines.
+            /// kubeadm settings of the control plane Machines.
             #[schemars(extend("minProperties" = 1))]
             kubeadm_config_spec: KubeadmConfigSpec,
-            /// Name template for machines.
+            /// Naming rule of the control plane Machines.
             #[schemars(extend("minProperties" = 1))]
             machine_naming: MachineNaming,
-            /// Remediation settings.
+            /// Limits on the remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             remediation: KubeadmControlPlaneRemediation,
-            /// Desired count.
+            /// Desired number of control plane Machines. The number is odd unless etcd is external. Default:
+            /// 1.
             replicas: i32,
-            /// Rollout settings.
+            /// Rollout triggers and rollout strategy.
             #[schemars(extend("minProperties" = 1))]
             rollout: KubeadmControlPlaneRollout,
         }
     }
 
-    /// What control plane machines are made from.
+    /// Template of the control plane Machines.
     KubeadmControlPlaneMachineTemplate {
         required {
-            /// Machine settings.
+            /// Settings of the control plane Machines.
             spec: KubeadmControlPlaneMachineSpec,
         }
         optional {
-            /// Labels and annotations for machines.
+            /// Labels and annotations of the control plane Machines.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
         }
     }
 
-    /// What is wanted of every control plane machine.
+    /// Settings of the control plane Machines.
     KubeadmControlPlaneMachineSpec {
         required {
-            /// Infra machine template.
+            /// Reference to the template of the infrastructure objects, e.g. an OpenStackMachineTemplate.
             infrastructure_ref: ContractVersionedObjectReference,
         }
         optional {
-            /// Deletion settings.
+            /// Time limits for the steps of a Machine's deletion.
             #[schemars(extend("minProperties" = 1))]
             deletion: MachineDeletionSpec,
-            /// Extra Machine conditions required for Ready.
+            /// Additional Machine conditions that the Ready condition of a Machine depends on.
             #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// Taints propagated to the Node.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
         }
     }
 
-    /// How often, and how soon again, an unhealthy machine is replaced.
+    /// Limits on the remediation of unhealthy control plane Machines.
     KubeadmControlPlaneRemediation {
         optional {
-            /// Try so often; without limit when absent.
+            /// Maximum number of retries if the replacement is unhealthy too. Default: no limit.
             max_retry: i32,
-            /// A machine that was well for so long counts as mended. Unit: seconds.
+            /// Healthy time after which the retry count of a Machine is reset. Unit: seconds. Default: 3600.
             #[schemars(range(min = 0))]
             min_healthy_period_seconds: i32,
-            /// Wait for so long before the next attempt. Unit: seconds.
+            /// Minimum time between two retries. Unit: seconds. Default: 0.
             #[schemars(range(min = 0))]
             retry_period_seconds: i32,
         }
     }
 
-    /// When and how machines are replaced.
+    /// Rollout triggers and rollout strategy of a control plane.
     KubeadmControlPlaneRollout {
         optional {
-            /// Roll out machines created before this time (rollout restart sets it).
+            /// Time of a requested rollout. Machines that were created before this time are replaced after it
+            /// passes. `clusterctl alpha rollout restart` sets it.
             after: Time,
-            /// Roll out ahead of a deadline.
+            /// Deadlines that trigger a rollout in advance.
             #[schemars(extend("minProperties" = 1))]
             before: KubeadmControlPlaneRolloutBefore,
             /// Rollout strategy.
@@ -138,119 +170,120 @@ wire! {
         }
     }
 
-    /// What machines are replaced ahead of.
+    /// Deadlines that trigger a rollout in advance.
     KubeadmControlPlaneRolloutBefore {
         optional {
-            /// So long before its certificates expire. Unit: days.
+            /// Remaining validity of a Machine's certificates that triggers its replacement. Unit: days.
+            /// Minimum: 7.
             #[schemars(range(min = 7))]
             certificates_expiry_days: i32,
         }
     }
 
-    /// How machines are replaced.
+    /// Rollout strategy of a control plane.
     KubeadmControlPlaneRolloutStrategy {
         required {
-            /// Which way.
+            /// Type of rollout. The only type is RollingUpdate.
             #[serde(rename = "type")]
             kind: KubeadmControlPlaneRolloutStrategyType,
         }
         optional {
-            /// Bounds of a rolling update.
+            /// Limits of a rolling update.
             #[schemars(extend("minProperties" = 1))]
             rolling_update: KubeadmControlPlaneRollingUpdate,
         }
     }
 
-    /// Bounds of a rolling update.
+    /// Limits of a rolling update.
     KubeadmControlPlaneRollingUpdate {
         optional {
-            /// How many machines there may be beyond those wanted: 0 or 1.
+            /// Maximum number of Machines above the desired number: 0 or 1. Default: 1.
             max_surge: IntOrString,
         }
     }
 
-    /// What was observed of a control plane.
+    /// Observed state of a control plane.
     KubeadmControlPlaneStatus {
         optional {
-            /// Machines with Available=True.
+            /// Number of Machines whose Available condition is True.
             available_replicas: i32,
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<KubeadmControlPlaneDeprecated>,
-            /// Milestones that are passed once.
+            /// Provisioning milestones. A milestone stays true after it is reached.
             #[schemars(extend("minProperties" = 1))]
             initialization: KubeadmControlPlaneInitialization,
-            /// Last remediation performed.
+            /// Last remediation that replaced a Machine.
             last_remediation: LastRemediationStatus,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             #[schemars(range(min = 1))]
             observed_generation: i64,
-            /// Machines with Ready=True.
+            /// Number of Machines whose Ready condition is True.
             ready_replicas: i32,
-            /// Machine count (scale subresource).
+            /// Number of Machines, in any state.
             replicas: i32,
-            /// String form of the selector (scale subresource).
+            /// Label selector in its text form, for the `scale` subresource and for autoscalers.
             #[schemars(length(min = 1, max = 4096))]
             selector: String,
-            /// Machines with UpToDate=True.
+            /// Number of Machines whose UpToDate condition is True.
             up_to_date_replicas: i32,
-            /// Lowest version of all machines.
+            /// Lowest Kubernetes version of all control plane Machines.
             #[schemars(length(min = 1, max = 256))]
             version: String,
-            /// Machines per Kubernetes version.
+            /// Number of Machines per Kubernetes version.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"]))]
             versions: Vec<StatusVersion>,
         }
     }
 
-    /// The last machine that was replaced because it was unhealthy.
+    /// Last remediation that replaced a Machine.
     LastRemediationStatus {
         required {
-            /// Which machine.
+            /// Name of the Machine that was replaced.
             #[schemars(length(min = 1, max = 253))]
             machine: String,
-            /// How often it was tried before.
+            /// Number of retries of the same remediation. 0 for the first attempt.
             #[schemars(range(min = 0))]
             retry_count: i32,
-            /// When it happened.
+            /// Time of the remediation.
             time: Time,
         }
     }
 
-    /// Milestones that are passed once.
+    /// Provisioning milestones of a control plane.
     KubeadmControlPlaneInitialization {
         optional {
-            /// Control plane answered for the first time.
+            /// True after the API server of the control plane answered for the first time.
             control_plane_initialized: bool,
         }
     }
 
-    /// What `v1beta1` showed of a control plane.
+    /// Status of a control plane in the form of v1beta1.
     KubeadmControlPlaneDeprecated {
         optional {
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// Why it cannot be mended, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             #[schemars(length(min = 1, max = 10240))]
             failure_message: String,
-            /// Why it cannot be mended, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             failure_reason: String,
-            /// Machines whose Node is ready.
+            /// Number of Machines whose Node is ready.
             ready_replicas: i32,
-            /// Machines that are wanted and do not serve.
+            /// Number of desired Machines that are not available.
             unavailable_replicas: i32,
-            /// Machines as they are wanted now.
+            /// Number of Machines that match the current spec.
             updated_replicas: i32,
         }
     }
 }
 
 words! {
-    /// How machines are replaced.
+    /// Type of rollout.
     KubeadmControlPlaneRolloutStrategyType {
-        /// One after the other.
+        /// Machines are replaced one after the other.
         #[default]
         RollingUpdate,
     }

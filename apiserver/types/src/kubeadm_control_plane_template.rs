@@ -1,4 +1,4 @@
-//! KubeadmControlPlaneTemplate: what KubeadmControlPlanes are made from.
+//! KubeadmControlPlaneTemplate: template of KubeadmControlPlanes.
 
 use serde_json::Value;
 
@@ -10,8 +10,15 @@ use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::shared::{MachineDeletionSpec, MachineTaint, TemplateMeta};
 
-const COLUMNS: &[Column] =
-    &[column("ClusterClass", "string", ".metadata.ownerReferences[?(@.kind==\"ClusterClass\")].name"), AGE];
+const COLUMNS: &[Column] = &[
+    column(
+        "ClusterClass",
+        "string",
+        ".metadata.ownerReferences[?(@.kind==\"ClusterClass\")].name",
+        "ClusterClass that owns this template, if any.",
+    ),
+    AGE,
+];
 
 fn schema() -> Value {
     object(
@@ -23,7 +30,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What KubeadmControlPlanes are made from.
+    /// Template of KubeadmControlPlanes.
     without status KubeadmControlPlaneTemplate, KubeadmControlPlaneTemplateSpec, schema, Descriptor {
         group: "controlplane.cluster.x-k8s.io", version: "v1beta2", kind: "KubeadmControlPlaneTemplate", plural: "kubeadmcontrolplanetemplates", singular: "kubeadmcontrolplanetemplate",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
@@ -33,67 +40,67 @@ kind! {
 }
 
 wire! {
-    /// What KubeadmControlPlanes are made from.
+    /// Content of a KubeadmControlPlaneTemplate.
     KubeadmControlPlaneTemplateSpec {
         required {
-            /// Template for created objects.
+            /// Template of the created KubeadmControlPlanes.
             #[schemars(extend("minProperties" = 1))]
             template: KubeadmControlPlaneTemplateResource,
         }
     }
 
-    /// A KubeadmControlPlane to be.
+    /// Metadata and spec of the created KubeadmControlPlanes.
     KubeadmControlPlaneTemplateResource {
         optional {
-            /// Labels and annotations for created objects.
+            /// Labels and annotations of the created objects.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
-            /// Spec for created objects.
+            /// Spec of the created objects.
             #[schemars(extend("minProperties" = 1))]
             spec: KubeadmControlPlaneTemplateResourceSpec,
         }
     }
 
-    /// A control plane but for what the topology decides: replicas, version, infrastructure.
+    /// Spec of the created KubeadmControlPlanes. The topology supplies replicas, version and infrastructure.
     KubeadmControlPlaneTemplateResourceSpec {
         optional {
-            /// Kubeadm settings for control plane machines.
+            /// kubeadm settings of the control plane Machines.
             #[schemars(extend("minProperties" = 1))]
             kubeadm_config_spec: KubeadmConfigSpec,
-            /// Name template for machines.
+            /// Naming rule of the control plane Machines.
             #[schemars(extend("minProperties" = 1))]
             machine_naming: MachineNaming,
-            /// Template for control plane machines.
+            /// Template of the control plane Machines.
             #[schemars(extend("minProperties" = 1))]
             machine_template: KubeadmControlPlaneTemplateMachineTemplate,
-            /// Remediation settings.
+            /// Limits on the remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             remediation: KubeadmControlPlaneRemediation,
-            /// Rollout settings.
+            /// Rollout triggers and rollout strategy.
             #[schemars(extend("minProperties" = 1))]
             rollout: KubeadmControlPlaneRollout,
         }
     }
 
-    /// What a ClusterClass says of control plane machines.
+    /// Template of the control plane Machines of a ClusterClass.
     KubeadmControlPlaneTemplateMachineTemplate {
         optional {
-            /// Labels and annotations for machines.
+            /// Labels and annotations of the control plane Machines.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
-            /// Machine settings.
+            /// Settings of the control plane Machines.
             #[schemars(extend("minProperties" = 1))]
             spec: KubeadmControlPlaneTemplateMachineSpec,
         }
     }
 
-    /// What a ClusterClass says of every control plane machine.
+    /// Settings of the control plane Machines of a ClusterClass.
     KubeadmControlPlaneTemplateMachineSpec {
         optional {
-            /// Deletion settings.
+            /// Time limits for the steps of a Machine's deletion.
             #[schemars(extend("minProperties" = 1))]
             deletion: MachineDeletionSpec,
-            /// Taints propagated to the Node.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
         }

@@ -1,32 +1,33 @@
-//! Choosing objects by their labels.
+//! Label selector: selection of objects by their labels.
 
 use std::collections::BTreeMap;
 
 use crate::object::wire;
 
 wire! {
-    /// Chooses objects by their labels: all of it must hold. Empty chooses everything.
+    /// Selection of objects by their labels. An object matches if all terms match. An empty selector matches
+    /// all objects.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     LabelSelector {
         optional {
-            /// Terms about sets of values.
+            /// Terms that compare a label with a set of values.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             match_expressions: Vec<LabelSelectorRequirement>,
-            /// Labels that must have just this value.
+            /// Labels that an object has with exactly these values.
             match_labels: BTreeMap<String, String>,
         }
     }
 
-    /// A term about a set of values.
+    /// Term that compares a label with a set of values.
     LabelSelectorRequirement {
         required {
-            /// The label.
+            /// Key of the label.
             key: String,
-            /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+            /// Operator: `In`, `NotIn`, `Exists` or `DoesNotExist`.
             operator: String,
         }
         optional {
-            /// The set; none for the last two.
+            /// Set of values. Required for `In` and `NotIn`, empty for `Exists` and `DoesNotExist`.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             values: Vec<String>,
         }

@@ -1,4 +1,4 @@
-//! What a Cluster and a Machine are: the wire types, one file per kind.
+//! Wire types of all kinds, one file per kind.
 //!
 //! Shapes, defaults and constraints are Cluster API's and its OpenStack provider's own; see
 //! `docs/decisions/0006-wire-types-from-rust-structs.md`. No async, no I/O: clients link this crate.

@@ -1,4 +1,4 @@
-//! Machine: one server of a cluster.
+//! Machine: one server of a cluster and its Node.
 
 use serde_json::Value;
 
@@ -11,20 +11,55 @@ use crate::shared::{
 };
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".spec.clusterName"),
-    column("Node Name", "string", ".status.nodeRef.name"),
-    wide("Provider ID", "string", ".spec.providerID"),
-    column("Failure domain", "string", ".status.failureDomain"),
-    column("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
-    column("Available", "string", ".status.conditions[?(@.type==\"Available\")].status"),
-    column("Up-to-date", "string", ".status.conditions[?(@.type==\"UpToDate\")].status"),
-    wide("Internal-IP", "string", ".status.addresses[?(@.type==\"InternalIP\")].address"),
-    wide("External-IP", "string", ".status.addresses[?(@.type==\"ExternalIP\")].address"),
-    wide("OS-Image", "string", ".status.nodeInfo.osImage"),
-    wide("Paused", "string", ".status.conditions[?(@.type==\"Paused\")].status"),
-    column("Phase", "string", ".status.phase"),
+    column("Cluster", "string", ".spec.clusterName", "Cluster that the Machine is part of."),
+    column("Node Name", "string", ".status.nodeRef.name", "Name of the Node that runs on the Machine."),
+    wide("Provider ID", "string", ".spec.providerID", "Id of the server at the infrastructure provider."),
+    column("Failure domain", "string", ".status.failureDomain", "Failure domain in which the server runs."),
+    column(
+        "Ready",
+        "string",
+        ".status.conditions[?(@.type==\"Ready\")].status",
+        "Whether the Machine passes every readiness check.",
+    ),
+    column(
+        "Available",
+        "string",
+        ".status.conditions[?(@.type==\"Available\")].status",
+        "Whether the Machine has been ready without a break for its minReadySeconds.",
+    ),
+    column(
+        "Up-to-date",
+        "string",
+        ".status.conditions[?(@.type==\"UpToDate\")].status",
+        "Whether the Machine is as its owner wants it now.",
+    ),
+    wide(
+        "Internal-IP",
+        "string",
+        ".status.addresses[?(@.type==\"InternalIP\")].address",
+        "Address of the server inside the cloud.",
+    ),
+    wide(
+        "External-IP",
+        "string",
+        ".status.addresses[?(@.type==\"ExternalIP\")].address",
+        "Address of the server that is reachable from outside.",
+    ),
+    wide("OS-Image", "string", ".status.nodeInfo.osImage", "Operating system, as the Node reports it."),
+    wide(
+        "Paused",
+        "string",
+        ".status.conditions[?(@.type==\"Paused\")].status",
+        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+    ),
+    column(
+        "Phase",
+        "string",
+        ".status.phase",
+        "Stage in the life of the Machine, from Pending to Running to Deleted.",
+    ),
     AGE,
-    column("Version", "string", ".spec.version"),
+    column("Version", "string", ".spec.version", "Kubernetes version that the Machine is to run."),
 ];
 
 fn schema() -> Value {
@@ -35,7 +70,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// One server of a cluster.
+    /// One server of a cluster, from its bootstrap to its deletion.
     Machine, MachineSpec, MachineStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "Machine", plural: "machines", singular: "machine",
         short_names: &["ma"], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None,
@@ -44,212 +79,213 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a Machine.
+    /// Desired state of a Machine.
     MachineSpec {
         required {
-            /// Where the data comes from that makes a server a node.
+            /// Source of the bootstrap data, which turns the server into a Node.
             bootstrap: Bootstrap,
-            /// The Cluster it belongs to. Immutable.
+            /// Name of the Cluster that the object belongs to, in the same namespace. Immutable.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
-            /// The object that stands for the server.
+            /// Reference to the object that manages the server, e.g. an OpenStackMachine.
             infrastructure_ref: ContractVersionedObjectReference,
         }
         optional {
-            /// How long the steps of its deletion may take.
+            /// Time limits for the steps of the Machine's deletion.
             #[schemars(extend("minProperties" = 1))]
             deletion: MachineDeletionSpec,
-            /// Where it is to be.
+            /// Name of the failure domain in which the server is created.
             #[schemars(length(min = 1, max = 256))]
             failure_domain: String,
-            /// Ready for so long before it counts as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             #[schemars(range(min = 0))]
             min_ready_seconds: i32,
-            /// The cloud's id of the server; the Node has the same.
+            /// Id of the server at the cloud provider. The Node has the same id. The infrastructure provider
+            /// sets it.
             #[serde(rename = "providerID")]
             #[schemars(length(min = 1, max = 512))]
             provider_id: String,
-            /// Conditions that Ready needs beside the standard ones.
+            /// Additional Machine conditions that the Ready condition depends on.
             #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// Taints of its Node.
+            /// Taints that are added to the Node of the Machine.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
-            /// Kubernetes version, with a leading v.
+            /// Kubernetes version of the Machine, with a leading v.
             #[schemars(length(min = 1, max = 256))]
             version: String,
         }
     }
 
-    /// Where bootstrap data comes from: one of the two.
+    /// Source of the bootstrap data: a bootstrap object or a Secret.
     Bootstrap {
         optional {
-            /// An object that makes it.
+            /// Reference to a bootstrap object that generates the data, e.g. a KubeadmConfig.
             config_ref: ContractVersionedObjectReference,
-            /// A Secret that has it ready.
+            /// Name of the Secret with the bootstrap data. If unset, the bootstrap object supplies it.
             #[schemars(length(min = 0, max = 253))]
             data_secret_name: String,
         }
     }
 
-    /// What was observed of a Machine.
+    /// Observed state of a Machine.
     MachineStatus {
         optional {
-            /// Addresses of the server.
+            /// IP addresses and host names of the server.
             #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
             addresses: Vec<MachineAddress>,
-            /// When the control plane's certificates expire.
+            /// Expiry time of the certificates on the Machine. Set only for control plane Machines.
             certificates_expiry_date: Time,
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// How far its deletion is.
+            /// Progress of the Machine's deletion.
             deletion: MachineDeletionStatus,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<DeprecatedFailure>,
-            /// Where it landed.
+            /// Name of the failure domain in which the server runs.
             #[schemars(length(min = 1, max = 256))]
             failure_domain: String,
-            /// Milestones that are passed once.
+            /// Provisioning milestones. A milestone stays true after it is reached.
             #[schemars(extend("minProperties" = 1))]
             initialization: MachineInitialization,
-            /// When the phase last changed.
+            /// Time of the last change of the phase.
             last_updated: Time,
-            /// What its Node says of itself.
+            /// System information that the Node reports.
             node_info: NodeSystemInfo,
-            /// Its Node.
+            /// Reference to the Node of the Machine.
             node_ref: NodeReference,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             #[schemars(range(min = 1))]
             observed_generation: i64,
-            /// Where it is in its life.
+            /// Phase of the Machine's life, from Pending to Running to Deleted.
             phase: MachinePhase,
         }
     }
 
-    /// An address.
+    /// Address of a server.
     MachineAddress {
         required {
-            /// The address.
+            /// IP address, host name or DNS name.
             #[schemars(length(min = 1, max = 256))]
             address: String,
-            /// What kind of address.
+            /// Type of the address: Hostname, ExternalIP, InternalIP, ExternalDNS or InternalDNS.
             #[serde(rename = "type")]
             kind: MachineAddressType,
         }
     }
 
-    /// How far a deletion is.
+    /// Progress of a Machine's deletion.
     MachineDeletionStatus {
         optional {
-            /// The drain began.
+            /// Start time of the drain. The drain timeout counts from it.
             node_drain_start_time: Time,
-            /// The wait for volumes began.
+            /// Start time of the wait for volumes to detach.
             wait_for_node_volume_detach_start_time: Time,
-            /// The wait for pre-drain hooks began.
+            /// Start time of the wait for pre-drain hooks.
             wait_for_pre_drain_hook_start_time: Time,
-            /// The wait for pre-terminate hooks began.
+            /// Start time of the wait for pre-terminate hooks.
             wait_for_pre_terminate_hook_start_time: Time,
         }
     }
 
-    /// Milestones that are passed once.
+    /// Provisioning milestones of a Machine.
     MachineInitialization {
         optional {
-            /// The bootstrap Secret exists.
+            /// True after the Secret with the bootstrap data was created.
             bootstrap_data_secret_created: bool,
-            /// The server exists.
+            /// True after the server was provisioned.
             infrastructure_provisioned: bool,
         }
     }
 
-    /// A Node of the workload cluster.
+    /// Reference to a Node of the workload cluster.
     NodeReference {
         required {
-            /// Its name.
+            /// Name of the Node.
             #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             name: String,
         }
     }
 
-    /// What a Node says of itself.
+    /// System information that a Node reports.
     NodeSystemInfo {
         required {
-            /// CPU architecture.
+            /// CPU architecture, e.g. `amd64`.
             architecture: String,
-            /// Boot id.
+            /// Id of the current boot.
             #[serde(rename = "bootID")]
             boot_id: String,
-            /// Container runtime.
+            /// Name and version of the container runtime, e.g. `containerd://2.1.4`.
             container_runtime_version: String,
-            /// Kernel.
+            /// Version of the kernel.
             kernel_version: String,
-            /// kube-proxy.
+            /// Version of kube-proxy. Deprecated in Kubernetes.
             kube_proxy_version: String,
-            /// kubelet.
+            /// Version of the kubelet.
             kubelet_version: String,
-            /// Machine id.
+            /// Machine id of the operating system.
             #[serde(rename = "machineID")]
             machine_id: String,
-            /// Operating system.
+            /// Operating system, e.g. `linux`.
             operating_system: String,
-            /// Operating system, for people.
+            /// Name and version of the operating system image.
             os_image: String,
-            /// System UUID.
+            /// UUID of the system, as the firmware reports it.
             #[serde(rename = "systemUUID")]
             system_uuid: String,
         }
         optional {
-            /// Swap.
+            /// Swap space of the Node.
             swap: NodeSwap,
         }
     }
 
-    /// Swap of a Node.
+    /// Swap space of a Node.
     NodeSwap {
         optional {
-            /// Size. Unit: bytes.
+            /// Size of the swap space. Unit: bytes.
             capacity: i64,
         }
     }
 }
 
 words! {
-    /// What kind of address.
+    /// Type of an address.
     MachineAddressType {
         /// Host name.
         Hostname,
-        /// Reachable from outside.
+        /// IP address that is reachable from outside the cluster network.
         ExternalIP,
-        /// Reachable from inside.
+        /// IP address that is reachable from inside the cluster network.
         #[default]
         InternalIP,
-        /// DNS name, outside.
+        /// DNS name that resolves to external addresses.
         ExternalDNS,
-        /// DNS name, inside.
+        /// DNS name that resolves to internal addresses.
         InternalDNS,
     }
 
-    /// Where a Machine is in its life.
+    /// Phase of a Machine's life.
     MachinePhase {
-        /// Waiting for what it needs.
+        /// A prerequisite is missing.
         #[default]
         Pending,
-        /// The server is being made.
+        /// The server is being created.
         Provisioning,
         /// The server exists.
         Provisioned,
-        /// It serves.
+        /// The server runs and its Node is known.
         Running,
-        /// It is being changed in place.
+        /// The Machine is being updated in place.
         Updating,
-        /// It is being deleted.
+        /// The deletion is in progress.
         Deleting,
-        /// It is gone.
+        /// The server is deleted.
         Deleted,
-        /// It cannot be mended.
+        /// A terminal error occurred. It needs a manual change.
         Failed,
-        /// Not known.
+        /// The phase cannot be determined.
         Unknown,
     }
 }

@@ -1,4 +1,4 @@
-//! MachineDeployment: Machines all alike, exchanged little by little when what is wanted changes.
+//! MachineDeployment: group of equal Machines with rolling updates.
 
 use serde_json::Value;
 
@@ -12,17 +12,42 @@ use crate::schema::{object, structural};
 use crate::shared::{Condition, IntOrString, StatusVersion, words};
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".spec.clusterName"),
-    column("Available", "string", ".status.conditions[?(@.type==\"Available\")].status"),
-    column("Desired", "integer", ".spec.replicas"),
-    column("Current", "integer", ".status.replicas"),
-    column("Ready", "integer", ".status.readyReplicas"),
-    column("Available", "integer", ".status.availableReplicas"),
-    column("Up-to-date", "integer", ".status.upToDateReplicas"),
-    wide("Paused", "string", ".status.conditions[?(@.type==\"Paused\")].status"),
-    column("Phase", "string", ".status.phase"),
+    column("Cluster", "string", ".spec.clusterName", "Cluster that the deployment belongs to."),
+    column(
+        "Available",
+        "string",
+        ".status.conditions[?(@.type==\"Available\")].status",
+        "Whether the deployment has as many available Machines as it needs.",
+    ),
+    column("Desired", "integer", ".spec.replicas", "Machines of the deployment that are wanted."),
+    column("Current", "integer", ".status.replicas", "Machines of the deployment that exist."),
+    column("Ready", "integer", ".status.readyReplicas", "Machines of the deployment that are ready."),
+    column(
+        "Available",
+        "integer",
+        ".status.availableReplicas",
+        "Machines of the deployment that are available.",
+    ),
+    column(
+        "Up-to-date",
+        "integer",
+        ".status.upToDateReplicas",
+        "Machines of the deployment that are as their owner wants them now.",
+    ),
+    wide(
+        "Paused",
+        "string",
+        ".status.conditions[?(@.type==\"Paused\")].status",
+        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+    ),
+    column("Phase", "string", ".status.phase", "Running, ScalingUp, ScalingDown, Failed or Unknown."),
     AGE,
-    column("Version", "string", ".spec.template.spec.version"),
+    column(
+        "Version",
+        "string",
+        ".spec.template.spec.version",
+        "Kubernetes version that the Machines of the deployment are to run.",
+    ),
 ];
 
 fn schema() -> Value {
@@ -34,7 +59,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A number of Machines made from one template, exchanged little by little when it changes.
+    /// Group of equal Machines that are replaced step by step after a change of the template.
     MachineDeployment, MachineDeploymentSpec, MachineDeploymentStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "MachineDeployment", plural: "machinedeployments", singular: "machinedeployment",
         short_names: &["md"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
@@ -45,105 +70,106 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a MachineDeployment.
+    /// Desired state of a MachineDeployment.
     MachineDeploymentSpec {
         required {
-            /// The Cluster it belongs to. Immutable.
+            /// Name of the Cluster that the object belongs to, in the same namespace. Immutable.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
-            /// Which Machines are its own; the template's labels must match.
+            /// Label selector of the Machines. It matches the labels of the template.
             selector: LabelSelector,
-            /// What Machines are made from.
+            /// Template of the Machines.
             template: MachineTemplateSpec,
         }
         optional {
-            /// Who goes when there are too many.
+            /// Order in which Machines are deleted at scale-down.
             #[schemars(extend("minProperties" = 1))]
             deletion: ReplicaDeletion,
-            /// What Machines are called.
+            /// Naming rule of the Machines.
             #[schemars(extend("minProperties" = 1))]
             machine_naming: MachineNaming,
-            /// Leave it alone.
+            /// Pauses the MachineDeployment. If true, its controller leaves it unchanged. Default: false.
             paused: bool,
-            /// How unhealthy Machines are replaced.
+            /// Limits on the remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             remediation: ReplicaRemediation,
-            /// How many.
+            /// Desired number of Machines. Default: 1, or within the limits of the autoscaler annotations.
             replicas: i32,
-            /// How to roll out.
+            /// Rollout settings.
             #[schemars(extend("minProperties" = 1))]
             rollout: MachineDeploymentRollout,
         }
     }
 
-    /// How unhealthy Machines are replaced.
+    /// Limits on the remediation of unhealthy Machines.
     ReplicaRemediation {
         optional {
-            /// At most so many at once.
+            /// Maximum number of remediations in flight, as a number or a percentage of the replicas.
+            /// Default: no limit.
             max_in_flight: IntOrString,
         }
     }
 
-    /// What was observed of a MachineDeployment.
+    /// Observed state of a MachineDeployment.
     MachineDeploymentStatus {
         optional {
-            /// Available ones.
+            /// Number of Machines whose Available condition is True.
             available_replicas: i32,
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<MachineDeploymentDeprecatedStatus>,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             #[schemars(range(min = 1))]
             observed_generation: i64,
-            /// Where it is in its life.
+            /// Phase of the MachineDeployment: ScalingUp, ScalingDown, Running, Failed or Unknown.
             phase: MachineDeploymentPhase,
-            /// Ready ones.
+            /// Number of Machines whose Ready condition is True.
             ready_replicas: i32,
-            /// All.
+            /// Number of Machines, in any state.
             replicas: i32,
-            /// The selector in its text form, for the subresource `scale`.
+            /// Label selector in its text form, for the `scale` subresource and for autoscalers.
             #[schemars(length(min = 1, max = 4096))]
             selector: String,
-            /// Those that are as wanted.
+            /// Number of Machines whose UpToDate condition is True.
             up_to_date_replicas: i32,
-            /// How many run which version.
+            /// Number of Machines per Kubernetes version.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"]))]
             versions: Vec<StatusVersion>,
         }
     }
 
-    /// Status in the words of v1beta1.
+    /// Status of a MachineDeployment in the form of v1beta1.
     MachineDeploymentDeprecatedStatus {
         optional {
-            /// Available ones, as v1beta1 counts.
+            /// Number of available Machines, by the counting rules of v1beta1.
             available_replicas: i32,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// Ready ones, as v1beta1 counts.
+            /// Number of ready Machines, by the counting rules of v1beta1.
             ready_replicas: i32,
-            /// Those still missing.
+            /// Number of desired Machines that are not available.
             unavailable_replicas: i32,
-            /// Those made from the current template.
+            /// Number of Machines that match the current template.
             updated_replicas: i32,
         }
     }
 }
 
 words! {
-    /// Where a MachineDeployment is in its life.
+    /// Phase of a MachineDeployment.
     MachineDeploymentPhase {
-        /// Becoming more.
+        /// The number of Machines is below the desired number.
         #[default]
         ScalingUp,
-        /// Becoming fewer.
+        /// The number of Machines is above the desired number.
         ScalingDown,
-        /// As many as wanted.
+        /// The number of Machines equals the desired number.
         Running,
-        /// It cannot be mended.
+        /// A terminal error occurred. It needs a manual change.
         Failed,
-        /// Not known.
+        /// The phase cannot be determined.
         Unknown,
     }
 }

@@ -1,4 +1,4 @@
-//! MachineDrainRule: how pods leave a Machine before it goes.
+//! MachineDrainRule: drain behavior of selected pods on selected Machines.
 
 use serde_json::Value;
 
@@ -9,8 +9,18 @@ use crate::schema::{object, structural};
 use crate::shared::words;
 
 pub(crate) const COLUMNS: &[Column] = &[
-    column("Behavior", "string", ".spec.drain.behavior"),
-    column("Order", "string", ".spec.drain.order"),
+    column(
+        "Behavior",
+        "string",
+        ".spec.drain.behavior",
+        "Treatment of the matching Pods when a Node is drained: Drain, Skip or WaitCompleted.",
+    ),
+    column(
+        "Order",
+        "string",
+        ".spec.drain.order",
+        "Position in the order of draining. Smaller numbers are drained first.",
+    ),
     AGE,
 ];
 
@@ -22,7 +32,7 @@ pub(crate) fn schema() -> Value {
 }
 
 kind! {
-    /// How some pods leave some Machines before these are deleted.
+    /// Drain behavior of selected pods on selected Machines, which applies before a Machine is deleted.
     without status MachineDrainRule, MachineDrainRuleSpec, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "MachineDrainRule", plural: "machinedrainrules", singular: "machinedrainrule",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false,
@@ -32,18 +42,18 @@ kind! {
     }
 }
 
-/// No entry says what another says already.
+/// CEL rule: the entries of a list are unique.
 const UNIQUE: &str = "self.all(x, self.exists_one(y, x == y))";
 
 wire! {
-    /// What is wanted of a MachineDrainRule.
+    /// Desired state of a MachineDrainRule.
     MachineDrainRuleSpec {
         required {
-            /// How the pods leave.
+            /// Drain behavior of the selected pods.
             drain: MachineDrain,
         }
         optional {
-            /// Which Machines it is about: those of any entry; all when unset.
+            /// Selection of Machines. A Machine that matches one entry is selected. Default: all Machines.
             #[schemars(
                 length(min = 1, max = 32),
                 extend(
@@ -52,7 +62,7 @@ wire! {
                 )
             )]
             machines: Vec<DrainedMachines>,
-            /// Which pods it is about: those of any entry; all when unset.
+            /// Selection of pods. A pod that matches one entry is selected. Default: all pods.
             #[schemars(
                 length(min = 1, max = 32),
                 extend(
@@ -64,50 +74,51 @@ wire! {
         }
     }
 
-    /// How pods leave.
+    /// Drain behavior of pods.
     MachineDrain {
         required {
-            /// In which way.
+            /// Behavior: Drain, Skip or WaitCompleted.
             behavior: DrainBehavior,
         }
         optional {
-            /// When: lower ones first. Absent when the pods stay.
+            /// Position in the drain order. Pods with lower values are drained first. Must be unset if the
+            /// behavior is Skip.
             order: i32,
         }
     }
 
-    /// Some Machines: both must hold.
+    /// Selection of Machines. Both selectors match.
     #[schemars(extend("minProperties" = 1))]
     DrainedMachines {
         optional {
-            /// By labels of their Cluster.
+            /// Label selector of the Clusters of the Machines.
             cluster_selector: LabelSelector,
-            /// By their own labels.
+            /// Label selector of the Machines.
             selector: LabelSelector,
         }
     }
 
-    /// Some pods: both must hold.
+    /// Selection of pods. Both selectors match.
     #[schemars(extend("minProperties" = 1))]
     DrainedPods {
         optional {
-            /// By labels of their namespace.
+            /// Label selector of the namespaces of the pods.
             namespace_selector: LabelSelector,
-            /// By their own labels.
+            /// Label selector of the pods.
             selector: LabelSelector,
         }
     }
 }
 
 words! {
-    /// In which way pods leave.
+    /// Drain behavior of pods.
     DrainBehavior {
-        /// They are evicted.
+        /// The pods are evicted.
         #[default]
         Drain,
-        /// They stay.
+        /// The pods are not evicted, and the drain does not wait for them.
         Skip,
-        /// They end by themselves.
+        /// The pods are not evicted, and the drain waits until they complete.
         WaitCompleted,
     }
 }

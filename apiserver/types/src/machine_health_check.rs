@@ -1,4 +1,4 @@
-//! MachineHealthCheck: when Machines are unhealthy, and what then.
+//! MachineHealthCheck: health criteria of Machines, and the remediation of unhealthy Machines.
 
 use serde_json::Value;
 
@@ -11,10 +11,15 @@ use crate::schema::{object, structural};
 use crate::shared::{Condition, HealthChecks};
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".spec.clusterName"),
-    column("Replicas", "integer", ".status.expectedMachines"),
-    column("Healthy", "integer", ".status.currentHealthy"),
-    wide("Paused", "string", ".status.conditions[?(@.type==\"Paused\")].status"),
+    column("Cluster", "string", ".spec.clusterName", "Cluster whose Machines are checked."),
+    column("Replicas", "integer", ".status.expectedMachines", "Machines that the selector matches."),
+    column("Healthy", "integer", ".status.currentHealthy", "Matched Machines that pass the checks."),
+    wide(
+        "Paused",
+        "string",
+        ".status.conditions[?(@.type==\"Paused\")].status",
+        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+    ),
     AGE,
 ];
 
@@ -26,7 +31,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// When Machines of a Cluster are unhealthy, and how far they are replaced.
+    /// Health criteria of the Machines of a Cluster, and limits of their remediation.
     MachineHealthCheck, MachineHealthCheckSpec, MachineHealthCheckStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "MachineHealthCheck", plural: "machinehealthchecks", singular: "machinehealthcheck",
         short_names: &["mhc", "mhcs"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
@@ -37,46 +42,46 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a MachineHealthCheck.
+    /// Desired state of a MachineHealthCheck.
     MachineHealthCheckSpec {
         required {
-            /// The Cluster it belongs to. Immutable.
+            /// Name of the Cluster that the object belongs to, in the same namespace. Immutable.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
-            /// Which Machines it looks after.
+            /// Label selector of the Machines that are checked. Empty selects no Machines.
             selector: LabelSelector,
         }
         optional {
-            /// What counts as unhealthy.
+            /// Criteria for an unhealthy Machine.
             #[schemars(extend("minProperties" = 1))]
             checks: HealthChecks,
-            /// What then.
+            /// Remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             remediation: ControlPlaneRemediation,
         }
     }
 
-    /// What was observed of a MachineHealthCheck.
+    /// Observed state of a MachineHealthCheck.
     MachineHealthCheckStatus {
         optional {
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Healthy Machines.
+            /// Number of selected Machines that are healthy.
             #[schemars(range(min = 0))]
             current_healthy: i32,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<DeprecatedConditions>,
-            /// Machines it looks after.
+            /// Number of selected Machines.
             #[schemars(range(min = 0))]
             expected_machines: i32,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             #[schemars(range(min = 1))]
             observed_generation: i64,
-            /// How many more may be remediated now.
+            /// Number of further remediations that the limits allow now.
             #[schemars(range(min = 0))]
             remediations_allowed: i32,
-            /// Names of the Machines it looks after.
+            /// Names of the selected Machines.
             #[schemars(length(max = 10000), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "atomic"))]
             targets: Vec<String>,
         }

@@ -9,11 +9,11 @@ use crate::schema::{object, structural};
 use crate::shared::{Condition, Time, words};
 
 const COLUMNS: &[Column] = &[
-    column("Machine", "string", ".spec.machineName"),
-    column("Action", "string", ".spec.action"),
-    column("Phase", "string", ".status.phase"),
-    column("Step", "string", ".status.currentStep"),
-    column("Requested-By", "string", ".spec.requestedBy.username"),
+    column("Machine", "string", ".spec.machineName", "Machine on which the action is performed."),
+    column("Action", "string", ".spec.action", "Action, for example Reboot."),
+    column("Phase", "string", ".status.phase", "Pending, Running, Complete, Failed or Cancelled."),
+    column("Step", "string", ".status.currentStep", "Step in progress."),
+    column("Requested-By", "string", ".spec.requestedBy.username", "User who requested the operation."),
     AGE,
 ];
 
@@ -28,7 +28,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// Something done to a Machine, once.
+    /// One action on a Machine, which runs once.
     MachineOperation, MachineOperationSpec, MachineOperationStatus, schema, Descriptor {
         group: "capstan.dev", version: "v1alpha1", kind: "MachineOperation", plural: "machineoperations",
         singular: "machineoperation", short_names: &["mop"], categories: &["cluster-api"], namespaced: true,
@@ -37,100 +37,100 @@ kind! {
 }
 
 wire! {
-    /// How an operation goes.
+    /// Progress of an operation.
     MachineOperationStatus {
         optional {
-            /// When it ended.
+            /// Time at which the operation finished.
             completion_time: Time,
-            /// Progressing, Complete, Failed, Cancelled.
+            /// Conditions: Progressing, Complete, Failed and Cancelled.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// The step under way.
+            /// Name of the step in flight.
             current_step: String,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             observed_generation: i64,
-            /// Where it is.
+            /// Phase of the operation: Pending, Running, Complete, Failed or Cancelled.
             phase: OperationPhase,
-            /// What came of it.
+            /// Result of the operation.
             result: OperationResult,
-            /// When it began.
+            /// Time at which the operation started.
             start_time: Time,
-            /// Its steps, in order.
+            /// Steps of the operation, in order.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             steps: Vec<OperationStep>,
         }
     }
 
-    /// A step.
+    /// One step of an operation.
     OperationStep {
         required {
-            /// Its name.
+            /// Name of the step.
             #[schemars(length(min = 1))]
             name: String,
-            /// How far it is.
+            /// State of the step: Pending, Running, Done, Skipped or Failed.
             state: StepState,
         }
         optional {
-            /// When it ended.
+            /// Time at which the step finished.
             finish_time: Time,
-            /// What was observed.
+            /// Human-readable observation, e.g. the reason of a failure.
             message: String,
-            /// The cloud's request id of the call it made.
+            /// Request id that the cloud assigned to the call of this step.
             #[serde(rename = "requestID")]
             request_id: String,
-            /// When it began.
+            /// Time at which the step started.
             start_time: Time,
         }
     }
 
-    /// What came of an operation.
+    /// Result of an operation.
     OperationResult {
         optional {
-            /// The image now.
+            /// Id of the server's image after the operation.
             #[serde(rename = "imageID")]
             image_id: String,
-            /// For people.
+            /// Human-readable summary of the result.
             message: String,
-            /// The server before, when it was replaced.
+            /// Id of the former server, if the operation replaced the server.
             #[serde(rename = "previousServerID")]
             previous_server_id: String,
-            /// The server now.
+            /// Id of the server after the operation.
             #[serde(rename = "serverID")]
             server_id: String,
-            /// The way that was taken.
+            /// Strategy that the operation used.
             strategy: String,
         }
     }
 }
 
 words! {
-    /// Where an operation is.
+    /// Phase of an operation.
     OperationPhase {
-        /// Waiting.
+        /// The operation waits for its start.
         #[default]
         Pending,
-        /// Under way.
+        /// The operation is in flight.
         Running,
-        /// Done.
+        /// The operation succeeded.
         Complete,
-        /// Not done, and it will not be.
+        /// The operation failed and is not retried.
         Failed,
-        /// Stopped by request.
+        /// The operation was stopped by request.
         Cancelled,
     }
 
-    /// How far a step is.
+    /// State of a step.
     StepState {
-        /// To come.
+        /// The step has not started.
         #[default]
         Pending,
-        /// Under way.
+        /// The step is in flight.
         Running,
-        /// Done.
+        /// The step succeeded.
         Done,
-        /// Not needed.
+        /// The step is not needed.
         Skipped,
-        /// Failed.
+        /// The step failed.
         Failed,
     }
 }

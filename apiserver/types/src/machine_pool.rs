@@ -1,4 +1,4 @@
-//! MachinePool: Machines that the cloud keeps a number of by itself.
+//! MachinePool: group of servers whose number the cloud maintains.
 
 use serde_json::Value;
 
@@ -12,16 +12,36 @@ use crate::shared::{Condition, StatusVersion, words};
 use crate::v1beta1::ObjectReference;
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".spec.clusterName"),
-    column("Desired", "integer", ".spec.replicas"),
-    column("Current", "integer", ".status.replicas"),
-    column("Ready", "integer", ".status.readyReplicas"),
-    column("Available", "integer", ".status.availableReplicas"),
-    column("Up-to-date", "integer", ".status.upToDateReplicas"),
-    wide("Paused", "string", ".status.conditions[?(@.type==\"Paused\")].status"),
-    column("Phase", "string", ".status.phase"),
+    column("Cluster", "string", ".spec.clusterName", "Cluster that the pool belongs to."),
+    column("Desired", "integer", ".spec.replicas", "Machines of the pool that are wanted."),
+    column("Current", "integer", ".status.replicas", "Machines of the pool that exist."),
+    column("Ready", "integer", ".status.readyReplicas", "Machines of the pool that are ready."),
+    column("Available", "integer", ".status.availableReplicas", "Machines of the pool that are available."),
+    column(
+        "Up-to-date",
+        "integer",
+        ".status.upToDateReplicas",
+        "Machines of the pool that are as their owner wants them now.",
+    ),
+    wide(
+        "Paused",
+        "string",
+        ".status.conditions[?(@.type==\"Paused\")].status",
+        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+    ),
+    column(
+        "Phase",
+        "string",
+        ".status.phase",
+        "Stage in the life of the pool, for example Provisioning or Running.",
+    ),
     AGE,
-    column("Version", "string", ".spec.template.spec.version"),
+    column(
+        "Version",
+        "string",
+        ".spec.template.spec.version",
+        "Kubernetes version that the Machines of the pool are to run.",
+    ),
 ];
 
 fn schema() -> Value {
@@ -32,7 +52,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// Machines that the cloud keeps a number of by itself.
+    /// Group of servers whose number the cloud maintains.
     MachinePool, MachinePoolSpec, MachinePoolStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "MachinePool", plural: "machinepools", singular: "machinepool",
         short_names: &["mp"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
@@ -43,104 +63,104 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a MachinePool.
+    /// Desired state of a MachinePool.
     MachinePoolSpec {
         required {
-            /// The Cluster it belongs to. Immutable.
+            /// Name of the Cluster that the object belongs to, in the same namespace. Immutable.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
-            /// What Machines are made from.
+            /// Template of the Machines.
             template: MachineTemplateSpec,
         }
         optional {
-            /// Where they may be.
+            /// Names of the failure domains in which the servers can be created.
             #[schemars(length(max = 100), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             failure_domains: Vec<String>,
-            /// The cloud's ids of the servers.
+            /// Ids of the servers at the cloud provider. The infrastructure provider sets them.
             #[serde(rename = "providerIDList")]
             #[schemars(length(max = 10000), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "atomic"))]
             provider_id_list: Vec<String>,
-            /// How many.
+            /// Desired number of servers. Default: 1, or within the limits of the autoscaler annotations.
             replicas: i32,
         }
     }
 
-    /// What was observed of a MachinePool.
+    /// Observed state of a MachinePool.
     MachinePoolStatus {
         optional {
-            /// Available ones.
+            /// Number of Machines whose Available condition is True.
             available_replicas: i32,
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<MachinePoolDeprecatedStatus>,
-            /// Milestones that are passed once.
+            /// Provisioning milestones. A milestone stays true after it is reached.
             #[schemars(extend("minProperties" = 1))]
             initialization: MachineInitialization,
-            /// Its Nodes.
+            /// References to the Nodes of the pool.
             #[schemars(length(max = 10000), extend("x-kubernetes-list-type" = "atomic"))]
             node_refs: Vec<ObjectReference>,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             #[schemars(range(min = 1))]
             observed_generation: i64,
-            /// Where it is in its life.
+            /// Phase of the MachinePool's life, e.g. Provisioning, Running or Deleting.
             phase: MachinePoolPhase,
-            /// Ready ones.
+            /// Number of Machines whose Ready condition is True.
             ready_replicas: i32,
-            /// All.
+            /// Number of Machines, in any state.
             replicas: i32,
-            /// Those that are as wanted.
+            /// Number of Machines whose UpToDate condition is True.
             up_to_date_replicas: i32,
-            /// How many run which version.
+            /// Number of Machines per Kubernetes version.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"]))]
             versions: Vec<StatusVersion>,
         }
     }
 
-    /// Status in the words of v1beta1.
+    /// Status of a MachinePool in the form of v1beta1.
     MachinePoolDeprecatedStatus {
         optional {
-            /// Available ones, as v1beta1 counts.
+            /// Number of available Machines, by the counting rules of v1beta1.
             available_replicas: i32,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// The failure, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             #[schemars(length(min = 1, max = 10240))]
             failure_message: String,
-            /// The failure, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             failure_reason: String,
-            /// Ready ones, as v1beta1 counts.
+            /// Number of ready Machines, by the counting rules of v1beta1.
             ready_replicas: i32,
-            /// Those still missing.
+            /// Number of desired Machines that are not available.
             unavailable_replicas: i32,
         }
     }
 }
 
 words! {
-    /// Where a MachinePool is in its life.
+    /// Phase of a MachinePool's life.
     MachinePoolPhase {
-        /// Waiting for what it needs.
+        /// A prerequisite is missing.
         #[default]
         Pending,
-        /// The servers are being made.
+        /// The servers are being created.
         Provisioning,
         /// The servers exist.
         Provisioned,
-        /// As many as wanted.
+        /// The number of Machines equals the desired number.
         Running,
-        /// Becoming more.
+        /// The number of Machines is below the desired number.
         ScalingUp,
-        /// Becoming fewer.
+        /// The number of Machines is above the desired number.
         ScalingDown,
-        /// Becoming another number, by the cloud's own decision.
+        /// The cloud changes the number of servers by its own decision.
         Scaling,
-        /// It is being deleted.
+        /// The deletion is in progress.
         Deleting,
-        /// It cannot be mended.
+        /// A terminal error occurred. It needs a manual change.
         Failed,
-        /// Not known.
+        /// The phase cannot be determined.
         Unknown,
     }
 }

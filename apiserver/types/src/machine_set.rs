@@ -1,4 +1,4 @@
-//! MachineSet: Machines all alike, a number of them.
+//! MachineSet: fixed number of equal Machines.
 
 use serde_json::Value;
 
@@ -12,15 +12,30 @@ use crate::schema::{object, structural};
 use crate::shared::{Condition, StatusVersion, TemplateMeta};
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".spec.clusterName"),
-    column("Desired", "integer", ".spec.replicas"),
-    column("Current", "integer", ".status.replicas"),
-    column("Ready", "integer", ".status.readyReplicas"),
-    column("Available", "integer", ".status.availableReplicas"),
-    column("Up-to-date", "integer", ".status.upToDateReplicas"),
-    wide("Paused", "string", ".status.conditions[?(@.type==\"Paused\")].status"),
+    column("Cluster", "string", ".spec.clusterName", "Cluster that the set belongs to."),
+    column("Desired", "integer", ".spec.replicas", "Machines of the set that are wanted."),
+    column("Current", "integer", ".status.replicas", "Machines of the set that exist."),
+    column("Ready", "integer", ".status.readyReplicas", "Machines of the set that are ready."),
+    column("Available", "integer", ".status.availableReplicas", "Machines of the set that are available."),
+    column(
+        "Up-to-date",
+        "integer",
+        ".status.upToDateReplicas",
+        "Machines of the set that are as their owner wants them now.",
+    ),
+    wide(
+        "Paused",
+        "string",
+        ".status.conditions[?(@.type==\"Paused\")].status",
+        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+    ),
     AGE,
-    column("Version", "string", ".spec.template.spec.version"),
+    column(
+        "Version",
+        "string",
+        ".spec.template.spec.version",
+        "Kubernetes version that the Machines of the set are to run.",
+    ),
 ];
 
 fn schema() -> Value {
@@ -31,7 +46,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A number of Machines made from one template.
+    /// Fixed number of equal Machines, created from one template.
     MachineSet, MachineSetSpec, MachineSetStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "MachineSet", plural: "machinesets", singular: "machineset",
         short_names: &["ms"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
@@ -42,102 +57,102 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a MachineSet.
+    /// Desired state of a MachineSet.
     MachineSetSpec {
         required {
-            /// The Cluster it belongs to. Immutable.
+            /// Name of the Cluster that the object belongs to, in the same namespace. Immutable.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
-            /// Which Machines are its own; the template's labels must match.
+            /// Label selector of the Machines. It matches the labels of the template.
             selector: LabelSelector,
-            /// What Machines are made from.
+            /// Template of the Machines.
             template: MachineTemplateSpec,
         }
         optional {
-            /// Who goes when there are too many.
+            /// Order in which Machines are deleted at scale-down.
             #[schemars(extend("minProperties" = 1))]
             deletion: ReplicaDeletion,
-            /// What Machines are called.
+            /// Naming rule of the Machines.
             #[schemars(extend("minProperties" = 1))]
             machine_naming: MachineNaming,
-            /// How many.
+            /// Desired number of Machines. Default: 1, or within the limits of the autoscaler annotations.
             replicas: i32,
         }
     }
 
-    /// What Machines are made from.
+    /// Template of Machines.
     MachineTemplateSpec {
         required {
-            /// What is wanted of them.
+            /// Spec of the created Machines.
             spec: MachineSpec,
         }
         optional {
-            /// Their labels and annotations.
+            /// Labels and annotations of the created Machines.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
         }
     }
 
-    /// Who goes when there are too many.
+    /// Order in which Machines are deleted at scale-down.
     ReplicaDeletion {
         optional {
-            /// Who goes first.
+            /// Order in which Machines are deleted at scale-down: Random, Newest or Oldest. Default: Random.
             order: DeletionOrder,
         }
     }
 
-    /// What Machines are called.
+    /// Naming rule of Machines.
     MachineNaming {
         optional {
-            /// Go template of the name.
+            /// Go template that generates the names. It contains `{{ .random }}` to make names unique.
             #[schemars(length(min = 1, max = 256))]
             template: String,
         }
     }
 
-    /// What was observed of a MachineSet.
+    /// Observed state of a MachineSet.
     MachineSetStatus {
         optional {
-            /// Available ones.
+            /// Number of Machines whose Available condition is True.
             available_replicas: i32,
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<MachineSetDeprecatedStatus>,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             #[schemars(range(min = 1))]
             observed_generation: i64,
-            /// Ready ones.
+            /// Number of Machines whose Ready condition is True.
             ready_replicas: i32,
-            /// All.
+            /// Number of Machines, in any state.
             replicas: i32,
-            /// The selector in its text form, for the subresource `scale`.
+            /// Label selector in its text form, for the `scale` subresource and for autoscalers.
             #[schemars(length(min = 1, max = 4096))]
             selector: String,
-            /// Those that are as wanted.
+            /// Number of Machines whose UpToDate condition is True.
             up_to_date_replicas: i32,
-            /// How many run which version.
+            /// Number of Machines per Kubernetes version.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"]))]
             versions: Vec<StatusVersion>,
         }
     }
 
-    /// Status in the words of v1beta1.
+    /// Status of a MachineSet in the form of v1beta1.
     MachineSetDeprecatedStatus {
         optional {
-            /// Available ones, as v1beta1 counts.
+            /// Number of available Machines, by the counting rules of v1beta1.
             available_replicas: i32,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// The failure, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             #[schemars(length(min = 1, max = 10240))]
             failure_message: String,
-            /// The failure, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             failure_reason: String,
-            /// Those that have all labels of the template.
+            /// Number of Machines that have all labels of the template.
             fully_labeled_replicas: i32,
-            /// Ready ones, as v1beta1 counts.
+            /// Number of ready Machines, by the counting rules of v1beta1.
             ready_replicas: i32,
         }
     }

@@ -1,260 +1,262 @@
-//! Neutron's things, as several kinds name them: networks, subnets, ports.
+//! Neutron parameters of several kinds: networks, subnets, ports and filters.
 
 use crate::object::wire;
 
-/// What a filter's tag may be: Neutron separates tags by commas.
+/// Pattern of a tag in a filter. Neutron separates tags by commas, so a tag contains no comma.
 pub(crate) const NEUTRON_TAG: &str = "^[^,]+$";
 
 wire! {
-    /// A Neutron port to make.
+    /// Neutron port that is created.
     PortOpts {
         optional {
-            /// Whether it is up.
+            /// Administrative state of the port. If false, the port passes no traffic. Default: true.
             admin_state_up: bool,
-            /// Addresses it may use beside its own.
+            /// Additional addresses that the port can send from.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             allowed_address_pairs: Vec<AddressPair>,
-            /// Free text.
+            /// Description of the resource in Neutron.
             description: String,
-            /// Port security.
+            /// Port security. If false, Neutron does not check addresses and applies no security groups.
             enable_port_security: bool,
-            /// Its addresses.
+            /// Fixed IP addresses or subnets of the port. Default: chosen by Neutron.
             #[serde(rename = "fixedIPs")]
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             fixed_ips: Vec<FixedIp>,
-            /// Host to bind to.
+            /// Id of the hypervisor host that the port is bound to.
             #[serde(rename = "hostID")]
             host_id: String,
-            /// MAC address.
+            /// MAC address. Default: assigned by Neutron.
             mac_address: String,
-            /// End of its name.
+            /// Suffix of the port's name, after the name of the server. Default: the index of the port.
             name_suffix: String,
-            /// Its network.
+            /// Network of the port. Default: the network of the Cluster.
             network: NetworkOrSGParam,
-            /// Binding profile.
+            /// Binding profile of the port.
             profile: BindingProfile,
-            /// Uplink status propagation.
+            /// Uplink status propagation of the port. If true, a virtual function follows the state of its
+            /// physical link.
             propagate_uplink_status: bool,
-            /// Security groups of this port.
+            /// Security groups of the port. They replace those of the server.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             security_groups: Vec<NetworkOrSGParam>,
-            /// Tags.
+            /// Neutron tags of the port.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Make it a trunk.
+            /// Trunk mode. If true, the port is the parent of a trunk. Default: the setting of the server.
             trunk: bool,
-            /// Further Neutron parameters.
+            /// Additional parameters that are sent to Neutron unchanged.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             value_specs: Vec<ValueSpec>,
-            /// vNIC type.
+            /// Type of the virtual network interface, e.g. `normal` or `direct`. Default: `normal`.
             vnic_type: String,
         }
     }
 
-    /// An address of a port.
+    /// Fixed IP address of a port. At least one field is set.
     FixedIp {
         optional {
-            /// The address.
+            /// IP address. Default: chosen by Neutron from the subnet.
             ip_address: String,
-            /// Its subnet.
+            /// Subnet of the address.
             subnet: SubnetParam,
         }
     }
 
-    /// A pair of addresses a port may use.
+    /// Address that a port can send from, with an optional MAC address.
     AddressPair {
         required {
-            /// Address or CIDR.
+            /// IP address, or address range in CIDR notation.
             #[schemars(length(min = 1))]
             ip_address: String,
         }
         optional {
-            /// MAC address.
+            /// MAC address. Default: the MAC address of the port.
             mac_address: String,
         }
     }
 
-    /// Binding profile.
+    /// Binding profile of a port, for hardware offload and virtual functions.
     BindingProfile {
         optional {
-            /// OVS hardware offload.
+            /// Open vSwitch hardware offload. If true, it is requested. Default: false.
             #[serde(rename = "ovsHWOffload")]
             ovs_hw_offload: bool,
-            /// Trusted VF.
+            /// Trust mode of the virtual function. If true, it is trusted. Default: false.
             #[serde(rename = "trustedVF")]
             trusted_vf: bool,
         }
     }
 
-    /// A further Neutron parameter.
+    /// Additional parameter that is sent to Neutron unchanged.
     ValueSpec {
         required {
-            /// Key.
+            /// Key of the parameter in the Neutron request.
             #[schemars(length(min = 1))]
             key: String,
-            /// Name.
+            /// Name of the entry. It is not sent to Neutron.
             #[schemars(length(min = 1))]
             name: String,
-            /// Value.
+            /// Value of the parameter.
             #[schemars(length(min = 1))]
             value: String,
         }
     }
 
-    /// A network, router or security group, by one of these.
+    /// Network, router or security group, by id or by filter. Exactly one field is set.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
     NetworkOrSGParam {
         optional {
-            /// By attributes.
+            /// Selection by attributes.
             #[schemars(extend("minProperties" = 1))]
             filter: NetworkOrSGFilter,
-            /// By id.
+            /// Neutron id, which is a UUID.
             #[schemars(extend("format" = "uuid"))]
             id: String,
         }
     }
 
-    /// By attributes.
+    /// Selection of Neutron resources by attributes. All set attributes match.
     NetworkOrSGFilter {
         optional {
-            /// Description.
+            /// Description of the resource in Neutron. The match is exact.
             description: String,
-            /// Name.
+            /// Name of the resource. The match is exact.
             name: String,
-            /// Not all of these tags.
+            /// Excluded tags. Resources that have all of these tags do not match.
             #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             not_tags: Vec<String>,
-            /// None of these tags.
+            /// Excluded tags. Resources that have any of these tags do not match.
             #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             not_tags_any: Vec<String>,
-            /// Project.
+            /// Id of the project that owns the resource.
             #[serde(rename = "projectID")]
             project_id: String,
-            /// All of these tags.
+            /// Required tags. Resources that have all of these tags match.
             #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Any of these tags.
+            /// Alternative tags. Resources that have at least one of these tags match.
             #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             tags_any: Vec<String>,
         }
     }
 
-    /// A subnet, by one of these.
+    /// Subnet, by id or by filter. Exactly one field is set.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
     SubnetParam {
         optional {
-            /// By attributes.
+            /// Selection by attributes.
             #[schemars(extend("minProperties" = 1))]
             filter: SubnetFilter,
-            /// By id.
+            /// Neutron id, which is a UUID.
             #[schemars(extend("format" = "uuid"))]
             id: String,
         }
     }
 
-    /// By attributes.
+    /// Selection of subnets by attributes. All set attributes match.
     SubnetFilter {
         optional {
-            /// CIDR.
+            /// Address range of the subnet, in CIDR notation.
             cidr: String,
-            /// Description.
+            /// Description of the resource in Neutron. The match is exact.
             description: String,
-            /// Gateway.
+            /// IP address of the subnet's gateway.
             #[serde(rename = "gatewayIP")]
             gateway_ip: String,
-            /// 4 or 6.
+            /// IP version of the subnet: 4 or 6.
             ip_version: i32,
-            /// IPv6 address mode.
+            /// IPv6 address mode of the subnet, e.g. `slaac`.
             #[serde(rename = "ipv6AddressMode")]
             ipv6_address_mode: String,
-            /// IPv6 router advertisement mode.
+            /// IPv6 router advertisement mode of the subnet, e.g. `slaac`.
             #[serde(rename = "ipv6RAMode")]
             ipv6_ra_mode: String,
-            /// Name.
+            /// Name of the subnet. The match is exact.
             name: String,
-            /// Not all of these tags.
+            /// Excluded tags. Resources that have all of these tags do not match.
             #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             not_tags: Vec<String>,
-            /// None of these tags.
+            /// Excluded tags. Resources that have any of these tags do not match.
             #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             not_tags_any: Vec<String>,
-            /// Project.
+            /// Id of the project that owns the resource.
             #[serde(rename = "projectID")]
             project_id: String,
-            /// All of these tags.
+            /// Required tags. Resources that have all of these tags match.
             #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Any of these tags.
+            /// Alternative tags. Resources that have at least one of these tags match.
             #[schemars(inner(length(min = 1), regex(pattern = NEUTRON_TAG)), extend("x-kubernetes-list-type" = "set"))]
             tags_any: Vec<String>,
         }
     }
 
-    /// A port that was made.
+    /// Neutron port that was created.
     PortStatus {
         required {
-            /// Id.
+            /// Neutron id of the port.
             #[schemars(length(min = 1))]
             id: String,
         }
     }
 
-    /// A port with everything resolved.
+    /// Parameters of a port, with all names and filters resolved to ids.
     ResolvedPortSpec {
         required {
-            /// Name.
+            /// Name of the port.
             #[schemars(length(min = 1))]
             name: String,
-            /// Network.
+            /// Neutron id of the port's network.
             #[serde(rename = "networkID")]
             #[schemars(length(min = 1))]
             network_id: String,
         }
         optional {
-            /// Whether it is up.
+            /// Administrative state of the port. If false, the port passes no traffic. Default: true.
             admin_state_up: bool,
-            /// Addresses it may use beside its own.
+            /// Additional addresses that the port can send from.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             allowed_address_pairs: Vec<AddressPair>,
-            /// Free text.
+            /// Description of the resource in Neutron.
             description: String,
-            /// Port security.
+            /// Port security. If false, Neutron does not check addresses and applies no security groups.
             enable_port_security: bool,
-            /// Its addresses.
+            /// Fixed IP addresses or subnets of the port.
             #[serde(rename = "fixedIPs")]
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             fixed_ips: Vec<ResolvedFixedIp>,
-            /// Host to bind to.
+            /// Id of the hypervisor host that the port is bound to.
             #[serde(rename = "hostID")]
             host_id: String,
-            /// MAC address.
+            /// MAC address. Default: assigned by Neutron.
             mac_address: String,
-            /// Binding profile.
+            /// Binding profile of the port.
             profile: BindingProfile,
-            /// Uplink status propagation.
+            /// Uplink status propagation of the port. If true, a virtual function follows the state of its
+            /// physical link.
             propagate_uplink_status: bool,
-            /// Security group ids.
+            /// Neutron ids of the port's security groups.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             security_groups: Vec<String>,
-            /// Tags.
+            /// Neutron tags of the port.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Whether it is a trunk.
+            /// Trunk mode. If true, the port is the parent of a trunk.
             trunk: bool,
-            /// Further Neutron parameters.
+            /// Additional parameters that are sent to Neutron unchanged.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             value_specs: Vec<ValueSpec>,
-            /// vNIC type.
+            /// Type of the virtual network interface, e.g. `normal` or `direct`. Default: `normal`.
             vnic_type: String,
         }
     }
 
-    /// An address with its subnet resolved.
+    /// Fixed IP address of a port, with the subnet resolved to its id.
     ResolvedFixedIp {
         optional {
-            /// The address.
+            /// IP address. Unset if Neutron chooses it.
             ip_address: String,
-            /// Subnet id.
+            /// Neutron id of the subnet.
             subnet: String,
         }
     }

@@ -1,4 +1,4 @@
-//! What every kind's root has in common.
+//! Root object of every kind, and the macros that define kinds and wire structs.
 
 /// Defines a kind's root object and tells `kube` and the server of it: its metadata, spec and status,
 /// in namespaces and with conditions. What differs is said before the name: `bare` is a status whose
@@ -31,7 +31,7 @@ macro_rules! kind {
 macro_rules! conditions {
     ($name:ident) => {
         impl $name {
-            /// What was reported of this condition, if anything.
+            /// Returns the condition of this type, or `None` if it was not reported.
             pub fn condition(&self, kind: &str) -> Option<&$crate::Condition> {
                 $crate::condition(self.status.as_ref()?.conditions.as_deref()?, kind)
             }
@@ -49,17 +49,17 @@ macro_rules! root {
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "camelCase", default, remote = "Self")]
         pub struct $name {
-            /// Group and version. Default: those of this type, also for an object that was sent
-            /// without, so that it can be sent back.
+            /// API group and version. Default: those of this type. The default also applies to an object that
+            /// was received without them, so that it can be sent back.
             pub api_version: String,
-            /// Kind. Default: this type's.
+            /// Kind of the object. Default: the kind of this type.
             pub kind: String,
-            /// Name, labels, owners and the like.
+            /// Metadata of the object: name, namespace, labels, annotations, owner references and finalizers.
             pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-            /// What is wanted.
+            /// Desired state.
             pub spec: $spec,
             $(
-                /// What was observed; absent until a controller has looked.
+                /// Observed state. Unset until a controller writes it.
                 #[serde(skip_serializing_if = "Option::is_none")]
                 pub status: Option<$status>,
             )?
@@ -87,7 +87,7 @@ macro_rules! root {
         }
 
         impl $name {
-            /// A new object with a name (none when empty) and what is wanted.
+            /// Creates an object with this spec. An empty `name` leaves the name unset.
             pub fn new(name: &str, spec: $spec) -> Self {
                 let metadata = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
                     name: (!name.is_empty()).then(|| name.to_owned()),

@@ -1,4 +1,4 @@
-//! OpenStackClusterIdentity: credentials that several namespaces share.
+//! OpenStackClusterIdentity: OpenStack credentials that several namespaces share.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// Credentials that several namespaces share.
+    /// OpenStack credentials that several namespaces share.
     across namespaces without status OpenStackClusterIdentity, OpenStackClusterIdentitySpec, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1alpha1", kind: "OpenStackClusterIdentity",
         plural: "openstackclusteridentities", singular: "openstackclusteridentity", short_names: &["osci"],
@@ -24,24 +24,24 @@ kind! {
 }
 
 wire! {
-    /// Where credentials are and who may use them.
+    /// Location of the credentials, and the namespaces that can use them.
     OpenStackClusterIdentitySpec {
         required {
-            /// The Secret with the `clouds.yaml`.
+            /// Reference to the Secret with the `clouds.yaml`.
             secret_ref: CredentialSecretRef,
         }
         optional {
-            /// The namespaces that may use them; all of them when unset.
+            /// Label selector of the namespaces that can use the credentials. Default: all namespaces.
             namespace_selector: LabelSelector,
         }
     }
 
-    /// A Secret with credentials.
+    /// Reference to a Secret with credentials.
     CredentialSecretRef {
         required {
-            /// Its name.
+            /// Name of the Secret.
             name: String,
-            /// Its namespace.
+            /// Namespace of the Secret.
             namespace: String,
         }
     }

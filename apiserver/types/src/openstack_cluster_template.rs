@@ -1,4 +1,4 @@
-//! OpenStackClusterTemplate: what OpenStackClusters of a ClusterClass are made from.
+//! OpenStackClusterTemplate: template of the OpenStackClusters of a ClusterClass.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::openstack_cluster::OpenStackClusterSpec;
 use crate::schema::{object, structural};
 use crate::shared::TemplateMeta;
 
-/// What either version shows.
+/// Columns of both versions.
 pub(crate) const COLUMNS: &[Column] = &[AGE];
 
 fn schema() -> Value {
@@ -17,7 +17,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What OpenStackClusters are made from.
+    /// Template of OpenStackClusters.
     without status OpenStackClusterTemplate, OpenStackClusterTemplateSpec, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", kind: "OpenStackClusterTemplate",
         plural: "openstackclustertemplates", singular: "openstackclustertemplate", short_names: &["osct"],
@@ -26,22 +26,22 @@ kind! {
 }
 
 wire! {
-    /// What a template has. Immutable.
+    /// Content of an OpenStackClusterTemplate. Immutable.
     OpenStackClusterTemplateSpec {
         required {
-            /// The OpenStackClusters to be.
+            /// Template of the created OpenStackClusters.
             template: OpenStackClusterTemplateResource,
         }
     }
 
-    /// OpenStackClusters to be.
+    /// Metadata and spec of the created OpenStackClusters.
     OpenStackClusterTemplateResource {
         required {
-            /// What is wanted of them.
+            /// Spec of the created objects.
             spec: OpenStackClusterSpec,
         }
         optional {
-            /// Their labels and annotations.
+            /// Labels and annotations of the created objects.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
         }

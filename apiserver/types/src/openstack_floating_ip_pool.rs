@@ -1,4 +1,4 @@
-//! OpenStackFloatingIPPool: floating IPs that IPAddressClaims are answered from.
+//! OpenStackFloatingIPPool: pool of floating IPs that serves IPAddressClaims.
 
 use serde_json::Value;
 
@@ -7,6 +7,7 @@ use crate::network::NetworkOrSGParam;
 use crate::object::{kind, wire};
 use crate::openstack_cluster::NetworkStatus;
 use crate::openstack_machine::OpenStackIdentityReference;
+use crate::scalar::Integer;
 use crate::schema::{object, structural};
 use crate::shared::{Condition, words};
 
@@ -22,7 +23,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// Floating IPs that IPAddressClaims are answered from.
+    /// Pool of floating IPs that serves IPAddressClaims.
     OpenStackFloatingIPPool, OpenStackFloatingIPPoolSpec, OpenStackFloatingIPPoolStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1alpha1", kind: "OpenStackFloatingIPPool",
         plural: "openstackfloatingippools", singular: "openstackfloatingippool", short_names: &[],
@@ -31,44 +32,44 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a pool.
+    /// Desired state of a pool.
     OpenStackFloatingIPPoolSpec {
         required {
-            /// Credentials.
+            /// Reference to the OpenStack credentials.
             identity_ref: OpenStackIdentityReference,
-            /// What becomes of an address that is given back.
+            /// Policy for released addresses: Retain or Delete.
             reclaim_policy: ReclaimPolicy,
         }
         optional {
-            /// The external network of its addresses; the only one there is when unset.
+            /// External network of the addresses. Default: the only external network of the cloud.
             #[serde(rename = "floatingIPNetwork")]
             floating_ip_network: NetworkOrSGParam,
-            /// At most so many addresses in use; without limit when unset.
+            /// Maximum number of addresses in use. Default: no limit.
             #[serde(rename = "maxIPs")]
-            max_ips: i32,
-            /// Addresses that exist already: handed out first, and never deleted.
+            max_ips: Integer,
+            /// Existing floating IP addresses. They are allocated first and are never deleted.
             #[serde(rename = "preAllocatedFloatingIPs")]
             pre_allocated_floating_ips: Vec<String>,
         }
     }
 
-    /// What was observed of a pool.
+    /// Observed state of a pool.
     OpenStackFloatingIPPoolStatus {
         optional {
-            /// Free addresses.
+            /// Addresses that are free.
             #[serde(rename = "availableIPs")]
             #[schemars(extend("default" = []))]
             available_ips: Vec<String>,
-            /// Addresses in use.
+            /// Addresses that are allocated to claims.
             #[serde(rename = "claimedIPs")]
             #[schemars(extend("default" = []))]
             claimed_ips: Vec<String>,
-            /// Conditions.
+            /// Conditions, at most one per type.
             conditions: Vec<Condition>,
-            /// Addresses that could not be used.
+            /// Addresses that cannot be used because of an error.
             #[serde(rename = "failedIPs")]
             failed_ips: Vec<String>,
-            /// The network that was found.
+            /// External network of the addresses.
             #[serde(rename = "floatingIPNetwork")]
             floating_ip_network: NetworkStatus,
         }
@@ -76,12 +77,12 @@ wire! {
 }
 
 words! {
-    /// What becomes of an address that is given back.
+    /// Policy for released addresses.
     ReclaimPolicy {
-        /// It is kept.
+        /// A released floating IP stays in the project.
         #[default]
         Retain,
-        /// It is deleted.
+        /// A released floating IP is deleted.
         Delete,
     }
 }

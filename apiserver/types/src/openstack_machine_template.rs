@@ -1,4 +1,4 @@
-//! OpenStackMachineTemplate: what OpenStackMachines are made from.
+//! OpenStackMachineTemplate: template of OpenStackMachines.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::scalar::Quantity;
 use crate::schema::{object, structural};
 use crate::shared::Condition;
 
-/// What either version shows.
+/// Columns of both versions.
 pub(crate) const COLUMNS: &[Column] = &[AGE];
 
 fn schema() -> Value {
@@ -24,7 +24,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What OpenStackMachines are made from.
+    /// Template of OpenStackMachines.
     OpenStackMachineTemplate, OpenStackMachineTemplateSpec, OpenStackMachineTemplateStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", kind: "OpenStackMachineTemplate",
         plural: "openstackmachinetemplates", singular: "openstackmachinetemplate", short_names: &["osmt"],
@@ -33,40 +33,40 @@ kind! {
 }
 
 wire! {
-    /// What a template has. `template.spec` is immutable.
+    /// Content of an OpenStackMachineTemplate. `template.spec` is immutable.
     OpenStackMachineTemplateSpec {
         required {
-            /// The OpenStackMachines to be.
+            /// Template of the created OpenStackMachines.
             template: OpenStackMachineTemplateResource,
         }
     }
 
-    /// OpenStackMachines to be.
+    /// Metadata and spec of the created OpenStackMachines.
     OpenStackMachineTemplateResource {
         required {
-            /// What is wanted of them.
+            /// Spec of the created objects.
             spec: OpenStackMachineSpec,
         }
     }
 
-    /// What is known of servers made from a template, for an autoscaler that has none to look at.
+    /// Properties of servers that the template creates, for an autoscaler that scales up from zero servers.
     OpenStackMachineTemplateStatus {
         optional {
-            /// Their resources.
+            /// Resources of a server, by resource name, e.g. `cpu` and `memory`.
             capacity: BTreeMap<String, Quantity>,
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Their Nodes.
+            /// Properties of the Nodes.
             #[schemars(extend("minProperties" = 1))]
             node_info: TemplateNodeInfo,
         }
     }
 
-    /// What a Node will say of itself.
+    /// Properties of a Node that the template creates.
     TemplateNodeInfo {
         optional {
-            /// Operating system, e.g. `linux`.
+            /// Operating system of the Node, e.g. `linux`.
             operating_system: String,
         }
     }

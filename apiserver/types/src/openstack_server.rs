@@ -1,4 +1,4 @@
-//! OpenStackServer: one Nova server, without anything of Cluster API.
+//! OpenStackServer: one Nova server without Cluster API objects.
 
 use serde_json::Value;
 
@@ -13,9 +13,14 @@ use crate::schema::{object, structural};
 use crate::shared::Condition;
 
 const COLUMNS: &[Column] = &[
-    column("InstanceState", "string", ".status.instanceState"),
-    column("Ready", "string", ".status.ready"),
-    column("InstanceID", "string", ".status.instanceID"),
+    column(
+        "InstanceState",
+        "string",
+        ".status.instanceState",
+        "State of the server in Nova, for example ACTIVE.",
+    ),
+    column("Ready", "string", ".status.ready", "Whether the server can be used."),
+    column("InstanceID", "string", ".status.instanceID", "Id of the server in Nova."),
     AGE,
 ];
 
@@ -29,7 +34,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// One Nova server.
+    /// One Nova server without Cluster API objects.
     OpenStackServer, OpenStackServerSpec, OpenStackServerStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1alpha1", kind: "OpenStackServer",
         plural: "openstackservers", singular: "openstackserver", short_names: &["oss"],
@@ -38,119 +43,121 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a server. Immutable but for `identityRef`.
+    /// Desired state of a server. Immutable except for `identityRef`.
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "(has(self.flavor) || has(self.flavorID))",
         "message": "at least one of flavor or flavorID must be set",
     }]))]
     OpenStackServerSpec {
         required {
-            /// Credentials.
+            /// Reference to the OpenStack credentials.
             identity_ref: OpenStackIdentityReference,
-            /// Its image.
+            /// Image that the server boots from.
             #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             image: ImageParam,
-            /// Its ports.
+            /// Ports of the server.
             ports: Vec<PortOpts>,
-            /// Key pair.
+            /// Name of the Nova key pair that is authorized for SSH.
             ssh_key_name: String,
         }
         optional {
-            /// More disks.
+            /// Additional block devices of the server.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             additional_block_devices: Vec<AdditionalBlockDevice>,
-            /// Nova's zone to be in.
+            /// Nova availability zone of the server.
             availability_zone: String,
-            /// Metadata by config drive.
+            /// Config drive. If true, Nova attaches a drive with the metadata. Default: the setting of the
+            /// cloud.
             config_drive: bool,
-            /// Its flavor, by name.
+            /// Name of the Nova flavor. Either `flavor` or `flavorID` is required.
             #[schemars(length(min = 1))]
             flavor: String,
-            /// Its flavor, by id; over the name.
+            /// Id of the Nova flavor. It takes precedence over `flavor`.
             #[serde(rename = "flavorID")]
             #[schemars(length(min = 1))]
             flavor_id: String,
-            /// A pool to take a floating IP from.
+            /// Reference to a pool that supplies a floating IP for the server.
             #[serde(rename = "floatingIPPoolRef")]
             floating_ip_pool_ref: TypedLocalRef,
-            /// Boot from a volume.
+            /// Root volume in Cinder. If unset, the server boots from the local disk of its host.
             root_volume: RootVolume,
-            /// More scheduler hints.
+            /// Additional scheduler hints that are sent to Nova.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             scheduler_hint_additional_properties: Vec<SchedulerHintAdditionalProperty>,
-            /// Security groups of all ports.
+            /// Security groups of all ports that have none of their own.
             security_groups: Vec<NetworkOrSGParam>,
-            /// Server group.
+            /// Nova server group of the server, which controls its placement.
             #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             server_group: ServerGroupParam,
-            /// Nova metadata.
+            /// Metadata of the server in Nova, as key-value pairs.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key"]))]
             server_metadata: Vec<ServerMetadata>,
-            /// Tags of the server and its ports.
+            /// Tags of the server and of its ports.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Make its ports trunks.
+            /// Trunk mode of the ports. If true, each port is the parent of a trunk unless it says otherwise.
+            /// Default: false.
             trunk: bool,
-            /// A Secret with its user data.
+            /// Reference to the Secret with the user data of the server.
             user_data_ref: UserDataRef,
         }
     }
 
-    /// A Secret with user data.
+    /// Reference to a Secret with user data.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     UserDataRef {
         optional {
-            /// Its name.
+            /// Name of the Secret.
             #[schemars(extend("default" = ""))]
             name: String,
         }
     }
 
-    /// What was observed of a server.
+    /// Observed state of a server.
     OpenStackServerStatus {
         required {
-            /// Whether it runs.
+            /// Readiness of the server. True if it is active. Default: false.
             #[schemars(extend("default" = false))]
             ready: bool,
         }
         optional {
-            /// Its addresses.
+            /// Addresses of the server.
             addresses: Vec<NodeAddress>,
-            /// Conditions.
+            /// Conditions, at most one per type.
             conditions: Vec<Condition>,
-            /// Nova's id of it.
+            /// Nova id of the server.
             #[serde(rename = "instanceID")]
             instance_id: String,
-            /// Nova's word for its state.
+            /// State of the server in Nova, e.g. `ACTIVE`.
             instance_state: String,
-            /// Names resolved to ids.
+            /// Parameters of the server, with all names and filters resolved to ids.
             resolved: ResolvedServerSpec,
-            /// What was made for it.
+            /// OpenStack resources that were created for the server.
             resources: ServerResources,
         }
     }
 
-    /// Names resolved to ids.
+    /// Parameters of a server, with all names and filters resolved to ids.
     ResolvedServerSpec {
         optional {
-            /// Flavor.
+            /// Nova id of the flavor.
             #[serde(rename = "flavorID")]
             flavor_id: String,
-            /// Image.
+            /// Glance id of the image.
             #[serde(rename = "imageID")]
             image_id: String,
-            /// Ports.
+            /// Ports of the server.
             ports: Vec<ResolvedPortSpec>,
-            /// Server group.
+            /// Nova id of the server group.
             #[serde(rename = "serverGroupID")]
             server_group_id: String,
         }
     }
 
-    /// What was made for a server.
+    /// OpenStack resources that were created for a server.
     ServerResources {
         optional {
-            /// Ports.
+            /// Ports of the server.
             ports: Vec<PortStatus>,
         }
     }

@@ -1,14 +1,14 @@
-//! Values whose form no Rust type says.
+//! Scalar values whose format has no Rust type.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::shared::IntOrString;
 
-/// What a quantity looks like: a decimal number and a unit.
+/// Pattern of a quantity: a decimal number and an optional unit.
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
-/// An amount with a unit, such as `100m` or `1Gi`.
+/// Amount with a unit, such as `100m` or `1Gi`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantity(pub IntOrString);
 
@@ -22,7 +22,7 @@ impl JsonSchema for Quantity {
     }
 }
 
-/// Bytes, in base64.
+/// Binary data, in base64.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Bytes(pub String);
 
@@ -36,7 +36,7 @@ impl JsonSchema for Bytes {
     }
 }
 
-/// A whole number without bounds that its schema would tell.
+/// Integer without limits in its schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Integer(pub i64);
 

@@ -1,11 +1,11 @@
-//! From Rust types to structural schemas.
+//! Structural schemas, generated from Rust types.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-/// The schema of `T` as Kubernetes wants it: nothing referenced, nothing nullable that the wire
-/// does not allow to be null, no keyword that is not structural.
+/// Returns the structural schema of `T`. It has no references and no keywords that are not structural. Only
+/// values that can be null on the wire are nullable.
 pub(crate) fn structural<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::openapi3();
     settings.inline_subschemas = true;
@@ -16,7 +16,7 @@ pub(crate) fn structural<T: JsonSchema>() -> Value {
     value
 }
 
-/// The schema of a whole object of a kind.
+/// Returns the schema of a whole object of a kind.
 pub(crate) fn object(description: &str, spec: Option<Value>, status: Option<Value>, required: bool) -> Value {
     let mut schema = json!({"type": "object", "description": description, "properties": {
         "apiVersion": {"type": "string", "description": "Group and version of this representation."},
@@ -31,6 +31,28 @@ pub(crate) fn object(description: &str, spec: Option<Value>, status: Option<Valu
         schema["required"] = json!(["spec"]);
     }
     schema
+}
+
+/// Removes the format of every 32-bit integer except that of the endpoint's port. In v1beta1 of the OpenStack kinds,
+/// upstream's other integers are Go's `int`, which has no format, while v1beta2 has `int32` and shares our types.
+pub(crate) fn without_int32(mut schema: Value) -> Value {
+    remove_int32(&mut schema);
+    schema
+}
+
+fn remove_int32(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if map.get("format").and_then(Value::as_str) == Some("int32") {
+                map.remove("format");
+            }
+            map.iter_mut()
+                .filter(|(name, _)| *name != "controlPlaneEndpoint")
+                .for_each(|(_, part)| remove_int32(part));
+        }
+        Value::Array(parts) => parts.iter_mut().for_each(remove_int32),
+        _ => {}
+    }
 }
 
 /// Rewrites a schema in place, from the leaves up.
@@ -57,6 +79,7 @@ fn rewrite(value: &mut Value) {
         map.retain(|key, _| {
             matches!(key.as_str(), "x-kubernetes-int-or-string" | "description" | "default" | "pattern")
         });
+        map.insert("anyOf".to_owned(), json!([{"type": "integer"}, {"type": "string"}]));
     }
     for noise in ["title", "$schema", "nullable", "examples", "const"] {
         map.remove(noise);
@@ -78,7 +101,7 @@ fn rewrite(value: &mut Value) {
     }
 }
 
-/// `Option<T>` is written as `T` or null; on the wire an absent field is absent.
+/// Removes null from the schema of an `Option<T>`. On the wire, an unset field is absent.
 fn unwrap_optional(map: &mut Map<String, Value>) {
     if let Some(Value::Array(kinds)) = map.get("type").cloned() {
         let kinds: Vec<Value> = kinds.into_iter().filter(|kind| kind != "null").collect();
@@ -106,7 +129,8 @@ fn unwrap_optional(map: &mut Map<String, Value>) {
     }
 }
 
-/// Documented variants come as one schema each; on the wire they are one list of words.
+/// Folds the schemas of documented variants into one `enum`. On the wire, the variants are one list of
+/// strings.
 fn fold_variants(map: &mut Map<String, Value>) {
     for field in ["oneOf", "anyOf"] {
         let Some(Value::Array(parts)) = map.get(field) else { continue };
@@ -128,7 +152,7 @@ fn fold_variants(map: &mut Map<String, Value>) {
 mod tests {
     use super::*;
 
-    /// Keywords the server's structural schemas know.
+    /// Keywords of the server's structural schemas.
     const KNOWN: [&str; 24] = [
         "type",
         "description",
@@ -160,9 +184,10 @@ mod tests {
         let Some(map) = schema.as_object() else { return errors.push(format!("{path} is no schema")) };
         // Events are written with null times by clients; nothing else may be null.
         let null = |key: &str| key == "nullable" && path.starts_with("Event.");
+        let either = |key: &str| key == "anyOf" && map.contains_key("x-kubernetes-int-or-string");
         errors.extend(
             map.keys()
-                .filter(|key| !KNOWN.contains(&key.as_str()) && !null(key))
+                .filter(|key| !KNOWN.contains(&key.as_str()) && !null(key) && !either(key))
                 .map(|key| format!("{path}: {key}")),
         );
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Structures that several kinds use.
+//! Structures that several kinds share.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use serde_json::Value;
 
 use crate::object::wire;
 
-/// What a condition may be called: a name that may be qualified.
+/// Pattern of a condition's type: a name with an optional prefix.
 pub(crate) const CONDITION_TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
-/// A Machine is not unhealthy for what follows from its being so.
+/// CEL rule: condition types that follow from the health check itself cannot mark a Machine as unhealthy.
 pub(crate) const UNHEALTHY_TYPE_RULE: &str =
     "!(self in ['Ready','Available','HealthCheckSucceeded','OwnerRemediated','ExternallyRemediated'])";
 
-/// What a client is told that breaks this rule.
+/// Error message for a condition type that breaks the rule.
 pub(crate) const UNHEALTHY_TYPE_MESSAGE: &str =
     "type must not be one of: Ready, Available, HealthCheckSucceeded, OwnerRemediated, ExternallyRemediated";
 
-/// An integer, or a text such as `25%`.
+/// Integer, or string such as `25%`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntOrString {
-    /// A number.
+    /// Integer.
     Int(i32),
-    /// A text.
+    /// String.
     String(String),
 }
 
@@ -39,7 +39,7 @@ impl JsonSchema for IntOrString {
     }
 }
 
-/// Any JSON.
+/// Any JSON value.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Any(pub Value);
 
@@ -53,7 +53,7 @@ impl JsonSchema for Any {
     }
 }
 
-/// An object of any fields.
+/// JSON object with any fields.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AnyObject(pub serde_json::Map<String, Value>);
 
@@ -67,9 +67,9 @@ impl JsonSchema for AnyObject {
     }
 }
 
-/// A moment.
+/// Point in time.
 ///
-/// Shape: RFC 3339 in UTC with whole seconds, e.g. `2026-11-21T06:00:00Z`.
+/// Format: RFC 3339 in UTC with whole seconds, e.g. `2026-11-21T06:00:00Z`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Time(pub String);
 
@@ -84,68 +84,72 @@ impl JsonSchema for Time {
 }
 
 wire! {
-    /// A condition that must hold beside the standard ones.
+    /// Additional condition that a summary condition depends on.
     Gate {
         required {
-            /// The condition's type.
+            /// Type of the condition.
             #[schemars(length(min = 1, max = 316), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"))]
             condition_type: String,
         }
         optional {
-            /// Whether True is good (`Positive`) or bad (`Negative`).
+            /// Polarity of the condition: Positive if True is good, Negative if True is bad. Default:
+            /// Positive.
             polarity: Polarity,
         }
     }
 
-    /// An object in the same namespace, whose version is for the server to choose.
+    /// Reference to an object in the same namespace. The server chooses the API version.
     ContractVersionedObjectReference {
         required {
-            /// API group.
+            /// API group of the object.
             #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             api_group: String,
-            /// Kind.
+            /// Kind of the object.
             #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$"))]
             kind: String,
-            /// Name.
+            /// Name of the object.
             #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             name: String,
         }
     }
 
-    /// How long the steps of a Machine's deletion may take.
+    /// Time limits for the steps of a Machine's deletion.
     MachineDeletionSpec {
         optional {
-            /// Retry deleting the Node for so long; 0 is for ever. Unit: seconds.
+            /// Maximum time for deleting the Node after the Machine is marked for deletion. 0 means no limit.
+            /// Unit: seconds. Default: 10.
             #[schemars(range(min = 0))]
             node_deletion_timeout_seconds: i32,
-            /// Drain for at most so long; 0 is without limit. Unit: seconds.
+            /// Maximum time for draining the Node before deletion continues. 0 means no limit. Unit: seconds.
+            /// Default: 0.
             #[schemars(range(min = 0))]
             node_drain_timeout_seconds: i32,
-            /// Wait for volumes to be detached for at most so long; 0 is without limit. Unit: seconds.
+            /// Maximum wait for volumes to detach from the Node. 0 means no limit. Unit: seconds. Default: 0.
             #[schemars(range(min = 0))]
             node_volume_detach_timeout_seconds: i32,
         }
     }
 
-    /// What counts as unhealthy.
+    /// Criteria for an unhealthy Machine.
     HealthChecks {
         optional {
-            /// The Node must appear within so long; 0 switches this off. Unit: seconds.
+            /// Maximum time until the Node of a new Machine appears. 0 disables this check. Unit: seconds.
+            /// Default: 600.
             #[schemars(range(min = 0))]
             node_startup_timeout_seconds: i32,
-            /// Machine conditions that mean unhealthy.
+            /// Machine conditions that mark a Machine as unhealthy. One matching entry is enough.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             unhealthy_machine_conditions: Vec<UnhealthyMachineCondition>,
-            /// Node conditions that mean unhealthy.
+            /// Node conditions that mark a Machine as unhealthy. One matching entry is enough.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             unhealthy_node_conditions: Vec<UnhealthyNodeCondition>,
         }
     }
 
-    /// A Machine condition that, held for long enough, means unhealthy.
+    /// Machine condition that marks a Machine as unhealthy after a timeout.
     UnhealthyMachineCondition {
         required {
-            /// The condition's type.
+            /// Type of the condition.
             #[serde(rename = "type")]
             #[schemars(
                 length(min = 1, max = 316),
@@ -155,156 +159,158 @@ wire! {
                 }])
             )]
             kind: String,
-            /// The status that is bad.
+            /// Status of the condition that marks the Machine as unhealthy: True, False or Unknown.
             status: ConditionStatus,
-            /// For how long. Unit: seconds.
+            /// Time for which the condition has this status before the Machine is unhealthy. Unit: seconds.
             #[schemars(range(min = 0))]
             timeout_seconds: i32,
         }
     }
 
-    /// A Node condition that, held for long enough, means unhealthy. Its words are the Node's own.
+    /// Node condition that marks a Machine as unhealthy after a timeout. Type and status are those of the
+    /// Node.
     UnhealthyNodeCondition {
         required {
-            /// The condition's type.
+            /// Type of the condition.
             #[serde(rename = "type")]
             #[schemars(length(min = 1))]
             kind: String,
-            /// The status that is bad.
+            /// Status of the condition that marks the Machine as unhealthy: True, False or Unknown.
             #[schemars(length(min = 1))]
             status: String,
-            /// For how long. Unit: seconds.
+            /// Time for which the condition has this status before the Machine is unhealthy. Unit: seconds.
             #[schemars(range(min = 0))]
             timeout_seconds: i32,
         }
     }
 
-    /// An object that says how to remediate.
+    /// Reference to a template object.
     RemediationTemplateRef {
         required {
-            /// Group and version.
-            #[schemars(length(min = 1, max = 317), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[a-z]([-a-z0-9]*[a-z0-9])?$"))]
+            /// API group and version of the template, in the form `group/version`.
+            #[schemars(length(min = 1, max = 317), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\\/[a-z]([-a-z0-9]*[a-z0-9])?$"))]
             api_version: String,
-            /// Kind.
+            /// Kind of the template.
             #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$"))]
             kind: String,
-            /// Name.
+            /// Name of the template.
             #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             name: String,
         }
     }
 
-    /// How many may be unhealthy for remediation to go on.
+    /// Limits on the number of unhealthy Machines. Outside these limits, remediation stops.
     RemediationTriggerIf {
         optional {
-            /// A range of unhealthy machines, e.g. `[1-3]`.
+            /// Range of unhealthy Machines in which remediation runs, e.g. `[1-3]`. Both ends are inclusive.
             #[schemars(length(min = 1, max = 32), regex(pattern = "^\\[[0-9]+-[0-9]+\\]$"))]
             unhealthy_in_range: String,
-            /// At most so many, as a number or share.
+            /// Upper limit of unhealthy Machines, as a number or a percentage. If more Machines are
+            /// unhealthy, remediation stops.
             unhealthy_less_than_or_equal_to: IntOrString,
         }
     }
 
-    /// Labels and annotations that are handed down.
+    /// Labels and annotations of created objects.
     TemplateMeta {
         optional {
-            /// Annotations.
+            /// Annotations, as key-value pairs.
             annotations: BTreeMap<String, String>,
-            /// Labels.
+            /// Labels, as key-value pairs.
             labels: BTreeMap<String, String>,
         }
     }
 
-    /// A taint handed down to the Node.
+    /// Taint that is propagated to the Node of a Machine.
     MachineTaint {
         required {
-            /// Effect.
+            /// Effect of the taint: NoSchedule, PreferNoSchedule or NoExecute.
             effect: TaintEffect,
-            /// Key.
-            #[schemars(length(min = 1, max = 317), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"))]
+            /// Key of the taint.
+            #[schemars(length(min = 1, max = 317), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\\/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"))]
             key: String,
-            /// When it is set.
+            /// Propagation mode: Always keeps the taint on the Node, OnInitialization adds it once.
             propagation: TaintPropagation,
         }
         optional {
-            /// Value.
+            /// Value of the taint.
             #[schemars(length(min = 1, max = 63), regex(pattern = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"))]
             value: String,
         }
     }
 
-    /// A value for a variable of a ClusterClass.
+    /// Value of a ClusterClass variable.
     ClusterVariable {
         required {
-            /// The variable.
+            /// Name of the variable.
             #[schemars(length(min = 1, max = 256))]
             name: String,
-            /// Its value.
+            /// Value of the variable. It matches the schema of the variable.
             value: Any,
         }
     }
 
-    /// `metav1.Condition`.
+    /// Condition of an object, in the form of `metav1.Condition`.
     Condition {
         required {
-            /// When the status last changed.
+            /// Time of the last change of `status`.
             last_transition_time: Time,
-            /// For people.
+            /// Human-readable details of the last transition.
             #[schemars(length(max = 32768))]
             message: String,
-            /// For machines, CamelCase.
+            /// Machine-readable reason of the last transition, in CamelCase.
             #[schemars(length(min = 1, max = 1024), regex(pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"))]
             reason: String,
-            /// What is seen.
+            /// Status of the condition: True, False or Unknown.
             status: ConditionStatus,
-            /// What this is about.
+            /// Type of the condition, in CamelCase.
             #[serde(rename = "type")]
             #[schemars(length(max = 316), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"))]
             kind: String,
         }
         optional {
-            /// The generation it refers to.
+            /// Value of `metadata.generation` that the condition refers to.
             #[schemars(range(min = 0))]
             observed_generation: i64,
         }
     }
 
-    /// How many machines run a version.
+    /// Number of Machines with one Kubernetes version.
     StatusVersion {
         required {
-            /// Kubernetes version.
+            /// Kubernetes version, e.g. `v1.33.2`.
             #[schemars(length(min = 1, max = 256))]
             version: String,
         }
         optional {
-            /// Machines.
+            /// Number of Machines with this version.
             #[schemars(range(min = 1))]
             replicas: i32,
         }
     }
 
-    /// A place that fails as one.
+    /// Failure domain: a part of the infrastructure that can fail as one unit, e.g. an availability zone.
     FailureDomain {
         required {
-            /// Name.
+            /// Name of the failure domain.
             #[schemars(length(min = 1, max = 256))]
             name: String,
         }
         optional {
-            /// Whatever else there is to say.
+            /// Further attributes of the failure domain, as the infrastructure provider defines them.
             attributes: BTreeMap<String, String>,
-            /// Whether control planes may be there.
+            /// Suitability for control plane Machines. If false, the failure domain holds only workers.
             control_plane: bool,
         }
     }
 
-    /// Where an API answers.
+    /// Endpoint of an API server.
     ApiEndpoint {
         optional {
-            /// Host name or address.
+            /// Host name or IP address of the API server.
             #[schemars(length(min = 1, max = 512))]
             host: String,
-            /// TCP port.
+            /// TCP port of the API server. Range: 1 to 65535.
             #[schemars(range(min = 1, max = 65535))]
             port: i32,
         }
@@ -324,43 +330,43 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// Which status of a condition is good.
+    /// Polarity of a condition.
     Polarity {
-        /// True is good.
+        /// Status True is good.
         #[default]
         Positive,
-        /// True is bad.
+        /// Status True is bad.
         Negative,
     }
 
-    /// What is known of a condition.
+    /// Status of a condition.
     ConditionStatus {
-        /// It holds.
+        /// The condition applies.
         True,
-        /// It does not.
+        /// The condition does not apply.
         False,
-        /// It is not known.
+        /// The state is not known.
         #[default]
         Unknown,
     }
 
-    /// What a taint does.
+    /// Effect of a taint.
     TaintEffect {
-        /// Nothing new is scheduled.
+        /// New pods are not scheduled on the Node.
         #[default]
         NoSchedule,
-        /// Nothing new is scheduled if it can be avoided.
+        /// New pods are scheduled on the Node only if no other Node fits.
         PreferNoSchedule,
-        /// What is there is evicted.
+        /// New pods are not scheduled, and running pods are evicted.
         NoExecute,
     }
 
-    /// When a taint is set.
+    /// Propagation mode of a taint.
     TaintPropagation {
-        /// Kept in step.
+        /// The taint is kept on the Node.
         #[default]
         Always,
-        /// Once.
+        /// The taint is added once, when the Node is initialized.
         OnInitialization,
     }
 }

@@ -1,21 +1,22 @@
-//! Kubernetes versions, as far as an upgrade needs them.
+//! Kubernetes versions: parsing, comparison and the limits of an upgrade.
 
 use std::cmp::Ordering;
 
-/// A version; what follows a `+` says nothing of which is newer.
+/// Kubernetes version without build metadata. The part after `+` does not affect the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Version<'a> {
-    /// Major, minor, patch.
+    /// Major, minor and patch number.
     core: (u64, u64, u64),
-    /// What follows a `-`; empty for a release.
+    /// Pre-release part, which follows `-`. Empty for a release.
     pre_release: &'a str,
 }
 
-/// Why a machine of version `current` must not be brought to `wanted`; `None` when it may be.
+/// Returns the reason that forbids an upgrade of a machine from `current` to `wanted`, or `None` if it is
+/// allowed.
 ///
-/// A machine goes up by at most one minor version, and never down or nowhere: that is as far as
-/// the kubelet and the API server are promised to work together. A machine whose version is not
-/// known may go anywhere, and with `another_image` it may be brought to its version once more.
+/// A machine goes up by at most one minor version, and never down or to the same version. Kubernetes
+/// guarantees no more for the kubelet and the API server. A machine with an unknown version can go to any
+/// version. With `another_image`, it can go to its current version again.
 pub fn skew(current: Option<&str>, wanted: &str, another_image: bool) -> Option<String> {
     let Some(to) = parse(wanted) else {
         return Some(format!("version {wanted:?} is not a semantic version with a leading v, e.g. v1.30.2"));
@@ -47,7 +48,7 @@ fn parse(text: &str) -> Option<Version<'_>> {
     numbers.next().is_none().then_some(Version { core, pre_release })
 }
 
-/// Which is newer, by the rules of semantic versioning.
+/// Compares two versions by the rules of semantic versioning.
 fn order(one: Version<'_>, other: Version<'_>) -> Ordering {
     one.core.cmp(&other.core).then_with(|| match (one.pre_release, other.pre_release) {
         ("", "") => Ordering::Equal,
@@ -57,7 +58,7 @@ fn order(one: Version<'_>, other: Version<'_>) -> Ordering {
     })
 }
 
-/// Parts of a pre-release, in a form that compares as they do: numbers below words.
+/// Returns the parts of a pre-release in a form that compares correctly: numbers come before words.
 fn identifiers(pre_release: &str) -> impl Iterator<Item = (bool, u64, &str)> {
     pre_release.split('.').map(|part| match part.parse::<u64>() {
         Ok(number) => (false, number, ""),

@@ -93,7 +93,6 @@ fn normal(line: &str) -> String {
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     words[1] = match words[1].as_str() {
         "[]object" => "array".to_owned(),
-        "integer" => "int32".to_owned(),
         other => other.to_owned(),
     };
     if words[2] == "-" {

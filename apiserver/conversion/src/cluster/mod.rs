@@ -8,7 +8,7 @@ use crate::Rules;
 use crate::core_status::Words;
 use crate::empty::drop_each;
 use crate::fields::{contract_reference, get, namespace, object_reference, rename_as, take, with};
-use crate::references::{default_namespace, says_something};
+use crate::references::{self, says_something};
 
 pub(crate) const V1BETA1: Rules = Rules {
     group: "cluster.x-k8s.io",
@@ -34,7 +34,7 @@ const REFERENCES: [&str; 2] = ["spec.controlPlaneRef", "spec.infrastructureRef"]
 
 fn default(cluster: &mut Value) {
     for field in REFERENCES {
-        default_namespace(cluster, field);
+        references::default(cluster, field);
     }
     let own = namespace(cluster);
     with(cluster, "spec.topology", |topology| topology::default(topology, &own));
@@ -75,7 +75,7 @@ fn to_stored(cluster: &mut Value) {
 fn from_stored(cluster: &mut Value) {
     let namespace = namespace(cluster);
     for field in REFERENCES {
-        rename_as(cluster, field, field, |reference| object_reference(&reference, &namespace, "v1beta1"));
+        rename_as(cluster, field, field, |reference| object_reference(&reference, &namespace));
     }
     with(cluster, "spec.topology", |topology| topology::from_stored(topology, &namespace));
     drop_each(cluster, &["spec"]);

@@ -17,22 +17,72 @@ use crate::shared::{
 };
 
 const COLUMNS: &[Column] = &[
-    column("ClusterClass", "string", ".spec.topology.classRef.name"),
-    column("Available", "string", ".status.conditions[?(@.type==\"Available\")].status"),
-    column("CP Desired", "integer", ".status.controlPlane.desiredReplicas"),
-    wide("CP Current", "integer", ".status.controlPlane.replicas"),
-    wide("CP Ready", "integer", ".status.controlPlane.readyReplicas"),
-    column("CP Available", "integer", ".status.controlPlane.availableReplicas"),
-    column("CP Up-to-date", "integer", ".status.controlPlane.upToDateReplicas"),
-    column("W Desired", "integer", ".status.workers.desiredReplicas"),
-    wide("W Current", "integer", ".status.workers.replicas"),
-    wide("W Ready", "integer", ".status.workers.readyReplicas"),
-    column("W Available", "integer", ".status.workers.availableReplicas"),
-    column("W Up-to-date", "integer", ".status.workers.upToDateReplicas"),
-    wide("Paused", "string", ".status.conditions[?(@.type==\"Paused\")].status"),
-    column("Phase", "string", ".status.phase"),
+    column(
+        "ClusterClass",
+        "string",
+        ".spec.topology.classRef.name",
+        "ClusterClass that the Cluster is built from. Empty without a managed topology.",
+    ),
+    column(
+        "Available",
+        "string",
+        ".status.conditions[?(@.type==\"Available\")].status",
+        "Whether the Cluster passes every availability check.",
+    ),
+    column(
+        "CP Desired",
+        "integer",
+        ".status.controlPlane.desiredReplicas",
+        "Control plane machines that are wanted.",
+    ),
+    wide("CP Current", "integer", ".status.controlPlane.replicas", "Control plane machines that exist."),
+    wide(
+        "CP Ready",
+        "integer",
+        ".status.controlPlane.readyReplicas",
+        "Control plane machines that are ready.",
+    ),
+    column(
+        "CP Available",
+        "integer",
+        ".status.controlPlane.availableReplicas",
+        "Control plane machines that are available.",
+    ),
+    column(
+        "CP Up-to-date",
+        "integer",
+        ".status.controlPlane.upToDateReplicas",
+        "Control plane machines that are as their owner wants them now.",
+    ),
+    column("W Desired", "integer", ".status.workers.desiredReplicas", "Worker machines that are wanted."),
+    wide("W Current", "integer", ".status.workers.replicas", "Worker machines that exist."),
+    wide("W Ready", "integer", ".status.workers.readyReplicas", "Worker machines that are ready."),
+    column(
+        "W Available",
+        "integer",
+        ".status.workers.availableReplicas",
+        "Worker machines that are available.",
+    ),
+    column(
+        "W Up-to-date",
+        "integer",
+        ".status.workers.upToDateReplicas",
+        "Worker machines that are as their owner wants them now.",
+    ),
+    wide(
+        "Paused",
+        "string",
+        ".status.conditions[?(@.type==\"Paused\")].status",
+        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+    ),
+    column(
+        "Phase",
+        "string",
+        ".status.phase",
+        "Stage in the life of the Cluster: Pending, Provisioning, Provisioned, Deleting or Failed.",
+    ),
     AGE,
-    column("Version", "string", ".spec.topology.version"),
+    column("Version", "string", ".spec.topology.version", "Kubernetes version of the managed topology."),
 ];
 
 fn schema() -> Value {
@@ -46,7 +96,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A Kubernetes cluster as a whole.
+    /// Kubernetes cluster as a whole: its networks, its endpoint, its control plane and its workers.
     Cluster, ClusterSpec, ClusterStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "Cluster", plural: "clusters", singular: "cluster",
         short_names: &["cl"], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None, deprecation: None,
@@ -55,137 +105,140 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a Cluster.
+    /// Desired state of a Cluster.
     ClusterSpec {
         optional {
-            /// Conditions that Available needs beside the standard ones.
+            /// Additional Cluster conditions that the Available condition depends on.
             #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             availability_gates: Vec<Gate>,
-            /// Networks inside the cluster.
+            /// Network settings of the workload cluster.
             #[schemars(extend("minProperties" = 1))]
             cluster_network: ClusterNetwork,
-            /// Where its API answers; set once by whoever makes it.
+            /// Endpoint of the workload cluster's API server. The infrastructure provider or the user sets it
+            /// once.
             #[schemars(extend("minProperties" = 1))]
             control_plane_endpoint: ApiEndpoint,
-            /// The object that runs its control plane.
+            /// Reference to the object that manages the control plane, e.g. a KubeadmControlPlane.
             control_plane_ref: ContractVersionedObjectReference,
-            /// The object that stands for its infrastructure.
+            /// Reference to the object that manages the cluster infrastructure, e.g. an OpenStackCluster.
             infrastructure_ref: ContractVersionedObjectReference,
-            /// Leave this Cluster and everything of it alone.
+            /// Pauses the Cluster and all objects of the Cluster. If true, controllers leave them unchanged.
+            /// Default: false.
             paused: bool,
-            /// A shape taken from a ClusterClass.
+            /// Topology that is generated from a ClusterClass. If unset, the objects of the cluster are
+            /// managed one by one.
             topology: Topology,
         }
     }
 
-    /// Networks inside a cluster.
+    /// Network settings of a workload cluster.
     ClusterNetwork {
         optional {
-            /// Port the API server binds.
+            /// TCP port that the API server binds to. Range: 1 to 65535. Default: 6443.
             #[schemars(range(min = 1, max = 65535))]
             api_server_port: i32,
-            /// Where pods are.
+            /// Address ranges of pods.
             pods: NetworkRanges,
-            /// DNS domain of services.
+            /// DNS domain of Services, e.g. `cluster.local`.
             #[schemars(length(min = 1, max = 253))]
             service_domain: String,
-            /// Where services are.
+            /// Address ranges of Services.
             services: NetworkRanges,
         }
     }
 
-    /// Ranges of addresses.
+    /// List of network address ranges.
     NetworkRanges {
         required {
-            /// CIDRs.
+            /// Address ranges in CIDR notation, IPv4 or IPv6.
             #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
             cidr_blocks: Vec<String>,
         }
     }
 
-    /// What was observed of a Cluster.
+    /// Observed state of a Cluster.
     ClusterStatus {
         optional {
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Control plane machines, counted.
+            /// Numbers of control plane Machines.
             control_plane: ReplicaCounts,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<DeprecatedFailure>,
-            /// Places that fail as one.
+            /// Failure domains that the infrastructure provider reports.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             failure_domains: Vec<FailureDomain>,
-            /// Milestones that are passed once.
+            /// Provisioning milestones. A milestone stays true after it is reached.
             #[schemars(extend("minProperties" = 1))]
             initialization: ClusterInitialization,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             #[schemars(range(min = 1))]
             observed_generation: i64,
-            /// Where it is in its life.
+            /// Phase of the Cluster's life: Pending, Provisioning, Provisioned, Deleting, Failed or Unknown.
             phase: ClusterPhase,
-            /// Worker machines, counted.
+            /// Numbers of worker Machines.
             workers: ReplicaCounts,
         }
     }
 
-    /// Machines, counted.
+    /// Numbers of Machines by state.
     ReplicaCounts {
         optional {
-            /// Available ones.
+            /// Number of Machines whose Available condition is True.
             available_replicas: i32,
-            /// Wanted ones.
+            /// Desired number of Machines.
             desired_replicas: i32,
-            /// Ready ones.
+            /// Number of Machines whose Ready condition is True.
             ready_replicas: i32,
-            /// All.
+            /// Number of Machines, in any state.
             replicas: i32,
-            /// Those that are as wanted.
+            /// Number of Machines whose UpToDate condition is True.
             up_to_date_replicas: i32,
-            /// Versions still to come in an upgrade.
+            /// Kubernetes versions that remain in a multi-step upgrade, in order.
             #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "atomic"))]
             upgrade_plan: Vec<UpgradePlanVersion>,
-            /// How many run which version.
+            /// Number of Machines per Kubernetes version.
             #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "atomic"))]
             versions: Vec<StatusVersion>,
         }
     }
 
-    /// A version to come.
+    /// Kubernetes version in an upgrade plan.
     UpgradePlanVersion {
         required {
-            /// The version.
+            /// Kubernetes version, e.g. `v1.33.2`.
             #[schemars(length(min = 1, max = 256))]
             version: String,
         }
     }
 
-    /// Milestones that are passed once.
+    /// Provisioning milestones of a Cluster.
     ClusterInitialization {
         optional {
-            /// The control plane answered.
+            /// True after the API server of the control plane answered for the first time.
             control_plane_initialized: bool,
-            /// The infrastructure is there.
+            /// True after the cluster infrastructure was provisioned.
             infrastructure_provisioned: bool,
         }
     }
 }
 
 words! {
-    /// Where a Cluster is in its life.
+    /// Phase of a Cluster's life.
     ClusterPhase {
-        /// Waiting for what it needs.
+        /// A prerequisite is missing.
         #[default]
         Pending,
-        /// Its infrastructure is being made.
+        /// The cluster infrastructure is being created.
         Provisioning,
-        /// Its infrastructure is there.
+        /// The cluster infrastructure exists.
         Provisioned,
-        /// It is being deleted.
+        /// The deletion is in progress.
         Deleting,
-        /// It cannot be mended.
+        /// A terminal error occurred. It needs a manual change.
         Failed,
-        /// Not known.
+        /// The phase cannot be determined.
         Unknown,
     }
 }

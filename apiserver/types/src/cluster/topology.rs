@@ -1,4 +1,4 @@
-//! What a Cluster is made of by its class.
+//! Cluster topology: the parts of a Cluster that its ClusterClass generates.
 
 use super::MachineDeploymentTopology;
 use crate::object::wire;
@@ -8,154 +8,157 @@ use crate::shared::{
 };
 
 wire! {
-    /// A shape taken from a ClusterClass.
+    /// Topology that is generated from a ClusterClass.
     Topology {
         required {
-            /// The class.
+            /// Reference to the ClusterClass.
             class_ref: ClassRef,
-            /// Kubernetes version of the whole cluster.
+            /// Kubernetes version of the control plane and the workers, with a leading v.
             #[schemars(length(min = 1, max = 256))]
             version: String,
         }
         optional {
-            /// The control plane.
+            /// Topology of the control plane.
             #[schemars(extend("minProperties" = 1))]
             control_plane: ControlPlaneTopology,
-            /// Values for the class's variables.
+            /// Values of the variables that the ClusterClass defines.
             #[schemars(length(min = 1, max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             variables: Vec<ClusterVariable>,
-            /// The workers.
+            /// Topology of the workers.
             #[schemars(extend("minProperties" = 1))]
             workers: WorkersTopology,
         }
     }
 
-    /// A ClusterClass.
+    /// Reference to a ClusterClass.
     ClassRef {
         required {
-            /// Its name.
+            /// Name of the ClusterClass.
             #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             name: String,
         }
         optional {
-            /// Its namespace; the Cluster's own when unset.
+            /// Namespace of the ClusterClass. Default: the namespace of the Cluster.
             #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
             namespace: String,
         }
     }
 
-    /// The control plane of a topology.
+    /// Topology of the control plane.
     ControlPlaneTopology {
         optional {
-            /// How long deletions may take.
+            /// Time limits for the steps of a Machine's deletion.
             #[schemars(extend("minProperties" = 1))]
             deletion: MachineDeletionSpec,
-            /// When its machines are unhealthy, and what then.
+            /// Health checks of the Machines, and the remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             health_check: ControlPlaneHealthCheck,
-            /// Labels and annotations handed down.
+            /// Labels and annotations that are propagated to the objects and to their Machines.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
-            /// Conditions that Ready needs of its Machines.
+            /// Additional Machine conditions that the Ready condition of a Machine depends on.
             #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// Machines.
+            /// Desired number of control plane Machines. If unset, the topology does not manage the number.
             replicas: i32,
-            /// When to roll out.
+            /// Time of a requested rollout.
             #[schemars(extend("minProperties" = 1))]
             rollout: ControlPlaneRollout,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
-            /// Values for variables.
+            /// Values of variables for this part of the topology. They override the values of the Cluster.
             #[schemars(extend("minProperties" = 1))]
             variables: VariableOverrides,
         }
     }
 
-    /// Values that override the cluster's.
+    /// Values of variables that override the values of the Cluster.
     VariableOverrides {
         optional {
-            /// The values.
+            /// Values of variables. Each value overrides the Cluster's value of the same variable.
             #[schemars(length(min = 1, max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             overrides: Vec<ClusterVariable>,
         }
     }
 
-    /// When to roll out a control plane.
+    /// Time of a requested rollout.
     ControlPlaneRollout {
         optional {
-            /// Replace machines made before this.
+            /// Time of a requested rollout. Machines that were created before this time are replaced after it
+            /// passes.
             after: Time,
         }
     }
 
-    /// When control plane machines are unhealthy, and what then.
+    /// Health checks of control plane Machines, and the remediation of unhealthy Machines.
     ControlPlaneHealthCheck {
         optional {
-            /// What counts.
+            /// Criteria for an unhealthy Machine.
             #[schemars(extend("minProperties" = 1))]
             checks: HealthChecks,
-            /// Force it on or off.
+            /// Switch of the health check. If unset, it runs if the topology or the ClusterClass defines
+            /// checks.
             enabled: bool,
-            /// What then.
+            /// Remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             remediation: ControlPlaneRemediation,
         }
     }
 
-    /// How control plane machines are remediated.
+    /// Remediation of unhealthy Machines.
     ControlPlaneRemediation {
         optional {
-            /// Who does it; unset is delete and make anew.
+            /// Template of an external remediation request. If unset, the unhealthy Machine is deleted and its
+            /// owner creates a new one.
             template_ref: RemediationTemplateRef,
-            /// When it may be done.
+            /// Limits on the number of unhealthy Machines. Outside these limits, remediation stops.
             #[schemars(extend("minProperties" = 1))]
             trigger_if: RemediationTriggerIf,
         }
     }
 
-    /// The workers of a topology.
+    /// Topology of the workers.
     WorkersTopology {
         optional {
-            /// Pools of Machines.
+            /// Worker groups that are managed as MachineDeployments.
             #[schemars(length(min = 1, max = 2000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             machine_deployments: Vec<MachineDeploymentTopology>,
-            /// Pools that the cloud manages.
+            /// Worker groups that are managed as MachinePools, whose servers the cloud manages.
             #[schemars(length(min = 1, max = 2000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             machine_pools: Vec<MachinePoolTopology>,
         }
     }
 
-    /// A pool that the cloud manages.
+    /// Worker group that is managed as a MachinePool.
     MachinePoolTopology {
         required {
-            /// Its class in the ClusterClass.
+            /// Name of the worker class in the ClusterClass.
             #[schemars(length(min = 1, max = 256))]
             class: String,
-            /// Its name, unique in the topology.
+            /// Name of the worker group. It is unique within the topology.
             #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             name: String,
         }
         optional {
-            /// How long deletions may take.
+            /// Time limits for the steps of a Machine's deletion.
             #[schemars(extend("minProperties" = 1))]
             deletion: MachineDeletionSpec,
-            /// Where it may be.
+            /// Names of the failure domains in which the servers can be created.
             #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             failure_domains: Vec<String>,
-            /// Labels and annotations handed down.
+            /// Labels and annotations that are propagated to the objects and to their Machines.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
-            /// Ready for so long before counted as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             #[schemars(range(min = 0))]
             min_ready_seconds: i32,
-            /// Machines.
+            /// Desired number of servers. If unset, the topology does not manage the number.
             replicas: i32,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
-            /// Values for variables.
+            /// Values of variables for this part of the topology. They override the values of the Cluster.
             #[schemars(extend("minProperties" = 1))]
             variables: VariableOverrides,
         }

@@ -1,4 +1,4 @@
-//! A Cluster's workers, by their class: how many, and how they are replaced.
+//! Worker groups of a Cluster topology: their numbers, health checks and rollout settings.
 
 use super::VariableOverrides;
 use crate::object::wire;
@@ -8,147 +8,154 @@ use crate::shared::{
 };
 
 wire! {
-    /// A pool of Machines.
+    /// Worker group that is managed as a MachineDeployment.
     MachineDeploymentTopology {
         required {
-            /// Its class in the ClusterClass.
+            /// Name of the worker class in the ClusterClass.
             #[schemars(length(min = 1, max = 256))]
             class: String,
-            /// Its name, unique in the topology.
+            /// Name of the worker group. It is unique within the topology.
             #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
             name: String,
         }
         optional {
-            /// How deletions go.
+            /// Time limits for the steps of a Machine's deletion, and the order of scale-down.
             #[schemars(extend("minProperties" = 1))]
             deletion: MachineDeploymentDeletion,
-            /// Where it is to be.
+            /// Name of the failure domain in which the Machines are created.
             #[schemars(length(min = 1, max = 256))]
             failure_domain: String,
-            /// When its machines are unhealthy, and what then.
+            /// Health checks of the Machines, and the remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             health_check: MachineDeploymentHealthCheck,
-            /// Labels and annotations handed down.
+            /// Labels and annotations that are propagated to the objects and to their Machines.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
-            /// Ready for so long before counted as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             #[schemars(range(min = 0))]
             min_ready_seconds: i32,
-            /// Conditions that Ready needs of its Machines.
+            /// Additional Machine conditions that the Ready condition of a Machine depends on.
             #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// Machines; unset when an autoscaler decides.
+            /// Desired number of Machines. Leave it unset if an autoscaler manages the number.
             replicas: i32,
-            /// How to roll out.
+            /// Rollout settings.
             #[schemars(extend("minProperties" = 1))]
             rollout: MachineDeploymentRollout,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
-            /// Values for variables.
+            /// Values of variables for this part of the topology. They override the values of the Cluster.
             #[schemars(extend("minProperties" = 1))]
             variables: VariableOverrides,
         }
     }
 
-    /// How a pool's deletions go.
+    /// Time limits for the steps of a Machine's deletion, and the order of scale-down.
     MachineDeploymentDeletion {
         optional {
-            /// Retry deleting the Node for so long. Unit: seconds.
+            /// Maximum time for deleting the Node after the Machine is marked for deletion. 0 means no limit.
+            /// Unit: seconds. Default: 10.
             #[schemars(range(min = 0))]
             node_deletion_timeout_seconds: i32,
-            /// Drain for at most so long; 0 is without limit. Unit: seconds.
+            /// Maximum time for draining the Node before deletion continues. 0 means no limit. Unit: seconds.
+            /// Default: 0.
             #[schemars(range(min = 0))]
             node_drain_timeout_seconds: i32,
-            /// Wait for volumes for at most so long; 0 is without limit. Unit: seconds.
+            /// Maximum wait for volumes to detach from the Node. 0 means no limit. Unit: seconds. Default: 0.
             #[schemars(range(min = 0))]
             node_volume_detach_timeout_seconds: i32,
-            /// Who goes first.
+            /// Order in which Machines are deleted at scale-down: Random, Newest or Oldest. Default: Random.
             order: DeletionOrder,
         }
     }
 
-    /// When a pool's machines are unhealthy, and what then.
+    /// Health checks of a worker group, and the remediation of unhealthy Machines.
     MachineDeploymentHealthCheck {
         optional {
-            /// What counts.
+            /// Criteria for an unhealthy Machine.
             #[schemars(extend("minProperties" = 1))]
             checks: HealthChecks,
-            /// Force it on or off.
+            /// Switch of the health check. If unset, it runs if the topology or the ClusterClass defines
+            /// checks.
             enabled: bool,
-            /// What then.
+            /// Remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             remediation: MachineDeploymentRemediation,
         }
     }
 
-    /// How a pool's machines are remediated.
+    /// Remediation of the unhealthy Machines of a worker group.
     MachineDeploymentRemediation {
         optional {
-            /// At most so many at once.
+            /// Maximum number of remediations in flight, as a number or a percentage of the replicas.
+            /// Default: no limit.
             max_in_flight: IntOrString,
-            /// Who does it; unset is delete and make anew.
+            /// Template of an external remediation request. If unset, the unhealthy Machine is deleted and its
+            /// owner creates a new one.
             template_ref: RemediationTemplateRef,
-            /// When it may be done.
+            /// Limits on the number of unhealthy Machines. Outside these limits, remediation stops.
             #[schemars(extend("minProperties" = 1))]
             trigger_if: RemediationTriggerIf,
         }
     }
 
-    /// How to roll out a pool.
+    /// Rollout settings of a worker group.
     MachineDeploymentRollout {
         optional {
-            /// Replace machines made before this.
+            /// Time of a requested rollout. Machines that were created before this time are replaced after it
+            /// passes.
             after: Time,
-            /// In which way.
+            /// Rollout strategy.
             #[schemars(extend("minProperties" = 1))]
             strategy: RolloutStrategy,
         }
     }
 
-    /// In which way to roll out.
+    /// Rollout strategy of a worker group.
     RolloutStrategy {
         required {
-            /// The way.
+            /// Type of rollout: RollingUpdate or OnDelete. Default: RollingUpdate.
             #[serde(rename = "type")]
             kind: RolloutStrategyType,
         }
         optional {
-            /// For a rolling update.
+            /// Limits of a rolling update. Used only if the type is RollingUpdate.
             #[schemars(extend("minProperties" = 1))]
             rolling_update: RollingUpdate,
         }
     }
 
-    /// Bounds of a rolling update.
+    /// Limits of a rolling update.
     RollingUpdate {
         optional {
-            /// So many more than wanted.
+            /// Maximum number of Machines above the desired number, as a number or a percentage. Default: 1.
             max_surge: IntOrString,
-            /// So many fewer than wanted.
+            /// Maximum number of unavailable Machines during the update, as a number or a percentage.
+            /// Default: 0.
             max_unavailable: IntOrString,
         }
     }
 }
 
 words! {
-    /// Who goes first when there are too many.
+    /// Order in which Machines are deleted at scale-down.
     DeletionOrder {
-        /// Anyone.
+        /// Machines are deleted in random order.
         #[default]
         Random,
-        /// The newest.
+        /// The newest Machine is deleted first.
         Newest,
-        /// The oldest.
+        /// The oldest Machine is deleted first.
         Oldest,
     }
 
-    /// In which way to roll out.
+    /// Type of rollout.
     RolloutStrategyType {
-        /// A few at a time.
+        /// New Machines replace old ones step by step.
         #[default]
         RollingUpdate,
-        /// When somebody deletes.
+        /// An old Machine is replaced after a user deletes it.
         OnDelete,
     }
 }

@@ -1,4 +1,4 @@
-//! What a ClusterClass makes control planes, workers and infrastructure from.
+//! Classes of a ClusterClass: templates of control planes, workers and infrastructure.
 
 use crate::cluster::{
     ControlPlaneRemediation, MachineDeploymentDeletion, MachineDeploymentRemediation, RolloutStrategy,
@@ -9,181 +9,182 @@ use crate::shared::{
 };
 
 wire! {
-    /// What infrastructure is made from.
+    /// Template of the cluster infrastructure.
     InfrastructureClass {
         required {
-            /// The template.
+            /// Reference to the template of the infrastructure object, e.g. an OpenStackClusterTemplate.
             template_ref: RemediationTemplateRef,
         }
         optional {
-            /// What it is called.
+            /// Naming rule of the generated infrastructure object.
             #[schemars(extend("minProperties" = 1))]
             naming: ClassNaming,
         }
     }
 
-    /// What something of a cluster is called.
+    /// Naming rule of generated objects.
     ClassNaming {
         optional {
-            /// Go template of the name.
+            /// Go template that generates the name.
             #[schemars(length(min = 1, max = 1024))]
             template: String,
         }
     }
 
-    /// A template.
+    /// Reference to a template.
     TemplateHolder {
         required {
-            /// The template.
+            /// Reference to the template object.
             template_ref: RemediationTemplateRef,
         }
     }
 
-    /// What control planes are made from.
+    /// Template of control planes.
     ControlPlaneClass {
         required {
-            /// The template.
+            /// Reference to the template of the control plane object, e.g. a KubeadmControlPlaneTemplate.
             template_ref: RemediationTemplateRef,
         }
         optional {
-            /// How long deletions may take.
+            /// Time limits for the steps of a Machine's deletion.
             #[schemars(extend("minProperties" = 1))]
             deletion: MachineDeletionSpec,
-            /// When its machines are unhealthy, and what then.
+            /// Health checks of the Machines, and the remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             health_check: ControlPlaneClassHealthCheck,
-            /// What its servers are made from.
+            /// Template of the infrastructure objects of control plane Machines, e.g. an
+            /// OpenStackMachineTemplate.
             machine_infrastructure: TemplateHolder,
-            /// Labels and annotations handed down.
+            /// Labels and annotations that are propagated to the objects and to their Machines.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
-            /// What it is called.
+            /// Naming rule of the generated control plane object.
             #[schemars(extend("minProperties" = 1))]
             naming: ClassNaming,
-            /// Conditions that Ready needs of its Machines.
+            /// Additional Machine conditions that the Ready condition of a Machine depends on.
             #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
         }
     }
 
-    /// When control plane machines are unhealthy, and what then.
+    /// Health checks of control plane Machines, and the remediation of unhealthy Machines.
     ControlPlaneClassHealthCheck {
         optional {
-            /// What counts.
+            /// Criteria for an unhealthy Machine.
             #[schemars(extend("minProperties" = 1))]
             checks: HealthChecks,
-            /// What then.
+            /// Remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             remediation: ControlPlaneRemediation,
         }
     }
 
-    /// What workers are made from.
+    /// Worker classes of a ClusterClass.
     WorkersClass {
         optional {
-            /// Pools of Machines.
+            /// Classes of worker groups that are managed as MachineDeployments.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["class"]))]
             machine_deployments: Vec<MachineDeploymentClass>,
-            /// Pools that the cloud manages.
+            /// Classes of worker groups that are managed as MachinePools.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["class"]))]
             machine_pools: Vec<MachinePoolClass>,
         }
     }
 
-    /// What a pool of Machines is made from.
+    /// Class of worker groups that are managed as MachineDeployments.
     MachineDeploymentClass {
         required {
-            /// What makes a server a node.
+            /// Template of the bootstrap objects, e.g. a KubeadmConfigTemplate.
             bootstrap: TemplateHolder,
-            /// Its name.
+            /// Name of the class. It is unique within the ClusterClass.
             #[schemars(length(min = 1, max = 256))]
             class: String,
-            /// The servers.
+            /// Template of the infrastructure objects, e.g. an OpenStackMachineTemplate.
             infrastructure: TemplateHolder,
         }
         optional {
-            /// How deletions go.
+            /// Time limits for the steps of a Machine's deletion, and the order of scale-down.
             #[schemars(extend("minProperties" = 1))]
             deletion: MachineDeploymentDeletion,
-            /// Where they are to be.
+            /// Name of the failure domain in which the Machines are created.
             #[schemars(length(min = 1, max = 256))]
             failure_domain: String,
-            /// When its machines are unhealthy, and what then.
+            /// Health checks of the Machines, and the remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             health_check: MachineDeploymentClassHealthCheck,
-            /// Labels and annotations handed down.
+            /// Labels and annotations that are propagated to the objects and to their Machines.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
-            /// Ready for so long before counted as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             #[schemars(range(min = 0))]
             min_ready_seconds: i32,
-            /// What it is called.
+            /// Naming rule of the generated MachineDeployments.
             #[schemars(extend("minProperties" = 1))]
             naming: ClassNaming,
-            /// Conditions that Ready needs of its Machines.
+            /// Additional Machine conditions that the Ready condition of a Machine depends on.
             #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// How to roll out.
+            /// Rollout settings.
             #[schemars(extend("minProperties" = 1))]
             rollout: MachineDeploymentClassRollout,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
         }
     }
 
-    /// When a pool's machines are unhealthy, and what then.
+    /// Health checks of a worker class, and the remediation of unhealthy Machines.
     MachineDeploymentClassHealthCheck {
         optional {
-            /// What counts.
+            /// Criteria for an unhealthy Machine.
             #[schemars(extend("minProperties" = 1))]
             checks: HealthChecks,
-            /// What then.
+            /// Remediation of unhealthy Machines.
             #[schemars(extend("minProperties" = 1))]
             remediation: MachineDeploymentRemediation,
         }
     }
 
-    /// How to roll out a pool.
+    /// Rollout settings of a worker class.
     MachineDeploymentClassRollout {
         optional {
-            /// In which way.
+            /// Rollout strategy.
             #[schemars(extend("minProperties" = 1))]
             strategy: RolloutStrategy,
         }
     }
 
-    /// What a pool that the cloud manages is made from.
+    /// Class of worker groups that are managed as MachinePools.
     MachinePoolClass {
         required {
-            /// What makes a server a node.
+            /// Template of the bootstrap objects, e.g. a KubeadmConfigTemplate.
             bootstrap: TemplateHolder,
-            /// Its name.
+            /// Name of the class. It is unique within the ClusterClass.
             #[schemars(length(min = 1, max = 256))]
             class: String,
-            /// The servers.
+            /// Template of the infrastructure objects.
             infrastructure: TemplateHolder,
         }
         optional {
-            /// How long deletions may take.
+            /// Time limits for the steps of a Machine's deletion.
             #[schemars(extend("minProperties" = 1))]
             deletion: MachineDeletionSpec,
-            /// Where they may be.
+            /// Names of the failure domains in which the servers can be created.
             #[schemars(length(max = 100), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             failure_domains: Vec<String>,
-            /// Labels and annotations handed down.
+            /// Labels and annotations that are propagated to the objects and to their Machines.
             #[schemars(extend("minProperties" = 1))]
             metadata: TemplateMeta,
-            /// Ready for so long before counted as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             #[schemars(range(min = 0))]
             min_ready_seconds: i32,
-            /// What it is called.
+            /// Naming rule of the generated MachinePools.
             #[schemars(extend("minProperties" = 1))]
             naming: ClassNaming,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
         }

@@ -1,4 +1,4 @@
-//! ClusterClass: what Clusters of one shape are made from.
+//! ClusterClass: template of Clusters of one shape.
 
 mod classes;
 mod patches;
@@ -17,8 +17,18 @@ use crate::schema::{object, structural};
 use crate::shared::{Condition, Gate};
 
 const COLUMNS: &[Column] = &[
-    wide("Paused", "string", ".status.conditions[?(@.type==\"Paused\")].status"),
-    column("Variables Ready", "string", ".status.conditions[?(@.type==\"VariablesReady\")].status"),
+    wide(
+        "Paused",
+        "string",
+        ".status.conditions[?(@.type==\"Paused\")].status",
+        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+    ),
+    column(
+        "Variables Ready",
+        "string",
+        ".status.conditions[?(@.type==\"VariablesReady\")].status",
+        "Whether all variables of the class are known and consistent.",
+    ),
     AGE,
 ];
 
@@ -30,7 +40,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What Clusters of one shape are made from.
+    /// Template of Clusters of one shape: templates of all objects, variables and patches.
     ClusterClass, ClusterClassSpec, ClusterClassStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta2", kind: "ClusterClass", plural: "clusterclasses", singular: "clusterclass",
         short_names: &["cc"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
@@ -41,66 +51,67 @@ kind! {
 }
 
 wire! {
-    /// What a ClusterClass offers.
+    /// Templates, variables and patches of a ClusterClass.
     ClusterClassSpec {
         required {
-            /// The control plane.
+            /// Template of the control plane.
             control_plane: ControlPlaneClass,
-            /// The infrastructure.
+            /// Template of the cluster infrastructure.
             infrastructure: InfrastructureClass,
         }
         optional {
-            /// Conditions that Available needs beside the standard ones.
+            /// Additional Cluster conditions that the Available condition depends on.
             #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             availability_gates: Vec<Gate>,
-            /// Kubernetes versions an upgrade may go by, in order.
+            /// Kubernetes versions that Clusters of this class can use, in ascending order. An upgrade across
+            /// several versions passes through them.
             #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             kubernetes_versions: Vec<String>,
-            /// What variables change in the templates, in order.
+            /// Patches that customise the templates by variables. They are applied in order.
             #[schemars(length(min = 1, max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
             patches: Vec<ClusterClassPatch>,
-            /// How clusters are upgraded.
+            /// Upgrade settings of Clusters of this class.
             #[schemars(extend("minProperties" = 1))]
             upgrade: ClusterClassUpgrade,
-            /// What may differ between clusters.
+            /// Variables that a Cluster of this class can set.
             #[schemars(length(min = 1, max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
             variables: Vec<ClusterClassVariable>,
-            /// The workers.
+            /// Worker classes.
             #[schemars(extend("minProperties" = 1))]
             workers: WorkersClass,
         }
     }
 
-    /// How clusters are upgraded.
+    /// Upgrade settings of a ClusterClass.
     ClusterClassUpgrade {
         optional {
-            /// By whom, beside the server.
+            /// Runtime extension that takes part in upgrades.
             #[schemars(extend("minProperties" = 1))]
             external: ExternalUpgrade,
         }
     }
 
-    /// Who plans upgrades.
+    /// Runtime extension that plans upgrades.
     ExternalUpgrade {
         optional {
-            /// The extension that says by which versions to go.
+            /// Name of the runtime extension that generates the upgrade plan.
             #[schemars(length(min = 1, max = 512))]
             generate_upgrade_plan_extension: String,
         }
     }
 
-    /// What was observed of a ClusterClass.
+    /// Observed state of a ClusterClass.
     ClusterClassStatus {
         optional {
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<DeprecatedConditions>,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             #[schemars(range(min = 1))]
             observed_generation: i64,
-            /// Variables, those of extensions included.
+            /// Variables of the ClusterClass, including those that runtime extensions declare.
             #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
             variables: Vec<ClusterClassStatusVariable>,
         }

@@ -1,152 +1,153 @@
-//! What may differ between clusters of a ClusterClass.
+//! Variables of a ClusterClass: names, schemas and validation rules of the values that Clusters set.
 
 use crate::object::wire;
 use crate::shared::{Any, TemplateMeta, words};
 
 wire! {
-    /// Something that may differ between clusters of a class.
+    /// Variable that a Cluster of the class can set.
     ClusterClassVariable {
         required {
-            /// Its name.
+            /// Name of the variable. It is unique within the ClusterClass.
             #[schemars(length(min = 1, max = 256))]
             name: String,
-            /// Whether each cluster must give it a value.
+            /// Requirement for a value. If true, each Cluster of the class sets a value.
             required: bool,
-            /// What its values look like.
+            /// Schema of the values.
             schema: VariableSchema,
         }
         optional {
-            /// Labels and annotations that v1beta1 can give it.
+            /// Labels and annotations of the variable, as v1beta1 defines them. Deprecated, without effect.
             #[schemars(extend("minProperties" = 1))]
             #[serde(rename = "deprecatedV1Beta1Metadata")]
             deprecated_v1_beta1_metadata: TemplateMeta,
         }
     }
 
-    /// What values of a variable look like.
+    /// Schema of the values of a variable.
     VariableSchema {
         required {
-            /// A part of OpenAPI v3.
+            /// Schema in a subset of OpenAPI v3.
             #[schemars(extend("minProperties" = 1))]
             #[serde(rename = "openAPIV3Schema")]
             open_api_v3_schema: JsonSchemaProps,
         }
     }
 
-    /// A schema in a part of OpenAPI v3.
+    /// Schema in a subset of OpenAPI v3.
     JsonSchemaProps {
         optional {
-            /// Schema of the values of a map.
+            /// Schema of the values of a map. Mutually exclusive with `properties`.
             additional_properties: Any,
-            /// Schemas that must all hold.
+            /// Schemas that the value matches all of.
             all_of: Any,
-            /// Schemas of which one or more must hold.
+            /// Schemas that the value matches at least one of.
             any_of: Any,
-            /// What it is when unset.
+            /// Value that is used if the field is unset.
             default: Any,
-            /// For people.
+            /// Human-readable description of the field.
             #[schemars(length(min = 1, max = 4096))]
             description: String,
-            /// The values there are.
+            /// List of the allowed values.
             #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             #[serde(rename = "enum")]
             allowed: Vec<Any>,
-            /// A value, for people.
+            /// Example of a value, for documentation.
             example: Any,
-            /// `maximum` itself is too much.
+            /// Exclusive upper limit. If true, the value is less than `maximum`. Default: false.
             exclusive_maximum: bool,
-            /// `minimum` itself is too little.
+            /// Exclusive lower limit. If true, the value is greater than `minimum`. Default: false.
             exclusive_minimum: bool,
-            /// What kind of text or number, e.g. `ipv4`.
+            /// Format of a string or number, e.g. `ipv4`.
             #[schemars(length(min = 1, max = 32))]
             format: String,
-            /// Schema of the items of a list.
+            /// Schema of the items of an array.
             items: Any,
-            /// At most so many items.
+            /// Maximum number of items of an array.
             max_items: i64,
-            /// At most so many characters.
+            /// Maximum length of a string. Unit: characters.
             max_length: i64,
-            /// At most so many fields.
+            /// Maximum number of fields of an object or a map.
             max_properties: i64,
-            /// At most this.
+            /// Maximum of a number. Inclusive unless `exclusiveMaximum` is true.
             maximum: i64,
-            /// At least so many items.
+            /// Minimum number of items of an array.
             min_items: i64,
-            /// At least so many characters.
+            /// Minimum length of a string. Unit: characters.
             min_length: i64,
-            /// At least so many fields.
+            /// Minimum number of fields of an object or a map.
             min_properties: i64,
-            /// At least this.
+            /// Minimum of a number. Inclusive unless `exclusiveMinimum` is true.
             minimum: i64,
-            /// A schema that must not hold.
+            /// Schema that the value does not match.
             not: Any,
-            /// Schemas of which exactly one must hold.
+            /// Schemas that the value matches exactly one of.
             one_of: Any,
-            /// Regular expression that a text must match.
+            /// Regular expression that a string matches.
             #[schemars(length(min = 1, max = 512))]
             pattern: String,
-            /// Schemas of the fields of an object.
+            /// Schemas of the fields of an object, by field name. Mutually exclusive with
+            /// `additionalProperties`.
             properties: Any,
-            /// Fields an object must have.
+            /// Names of the required fields of an object.
             #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             required: Vec<String>,
-            /// What kind of value.
+            /// Type of the value: `object`, `array`, `string`, `integer`, `number` or `boolean`.
             #[serde(rename = "type")]
             kind: VariableType,
-            /// No item twice.
+            /// Uniqueness of array items. If true, the items differ from each other.
             unique_items: bool,
-            /// An integer or a text.
+            /// Integer-or-string value. If true, the value is an integer or a string.
             #[serde(rename = "x-kubernetes-int-or-string")]
             int_or_string: bool,
-            /// Fields that no schema names are kept.
+            /// Handling of fields that the schema does not define. If true, these fields are kept.
             #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
             preserve_unknown_fields: bool,
-            /// CEL rules.
+            /// Validation rules in CEL.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["rule"]))]
             #[serde(rename = "x-kubernetes-validations")]
             validations: Vec<ValidationRule>,
-            /// Labels and annotations.
+            /// Labels and annotations of the field.
             #[schemars(extend("minProperties" = 1))]
             #[serde(rename = "x-metadata")]
             metadata: TemplateMeta,
         }
     }
 
-    /// A rule in CEL.
+    /// Validation rule in CEL.
     ValidationRule {
         required {
-            /// The rule.
+            /// CEL expression. The value is valid if the result is true. `self` is the value.
             #[schemars(length(min = 1, max = 4096))]
             rule: String,
         }
         optional {
-            /// The field to name when it does not hold.
+            /// JSON path of the field that a validation error reports.
             #[schemars(length(min = 1, max = 512))]
             field_path: String,
-            /// What to say then.
+            /// Message of the validation error.
             #[schemars(length(min = 1, max = 512))]
             message: String,
-            /// What to say then, in CEL.
+            /// CEL expression that generates the message. It takes precedence over `message`.
             #[schemars(length(min = 1, max = 1024))]
             message_expression: String,
-            /// What kind of error it is.
+            /// Machine-readable reason of the validation error. Default: FieldValueInvalid.
             #[schemars(extend("default" = "FieldValueInvalid"))]
             reason: ValidationReason,
         }
     }
 
-    /// A variable, from wherever it is defined.
+    /// Variable of a ClusterClass with all of its definitions.
     ClusterClassStatusVariable {
         required {
-            /// Each definition.
+            /// Definitions of the variable, one per source.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             definitions: Vec<ClusterClassVariableDefinition>,
-            /// Its name.
+            /// Name of the variable.
             #[schemars(length(min = 1, max = 256))]
             name: String,
         }
         optional {
-            /// Whether definitions contradict each other.
+            /// Conflict of definitions. True if the definitions of the variable differ.
             definitions_conflict: bool,
         }
     }
@@ -154,16 +155,16 @@ wire! {
     /// One definition of a variable.
     ClusterClassVariableDefinition {
         required {
-            /// Where it is: `inline`, or a patch's name.
+            /// Source of the definition: `inline` for the ClusterClass itself, otherwise the name of a patch.
             #[schemars(length(min = 1, max = 256))]
             from: String,
-            /// Whether each cluster must give it a value.
+            /// Requirement for a value. If true, each Cluster of the class sets a value.
             required: bool,
-            /// What its values look like.
+            /// Schema of the values.
             schema: VariableSchema,
         }
         optional {
-            /// Labels and annotations that v1beta1 can give it.
+            /// Labels and annotations of the variable, as v1beta1 defines them. Deprecated, without effect.
             #[schemars(extend("minProperties" = 1))]
             #[serde(rename = "deprecatedV1Beta1Metadata")]
             deprecated_v1_beta1_metadata: TemplateMeta,
@@ -172,39 +173,39 @@ wire! {
 }
 
 words! {
-    /// What kind of value.
+    /// Type of a variable's value.
     VariableType {
-        /// An object or a map.
+        /// Object with fields, or map.
         #[default]
         #[serde(rename = "object")]
         Object,
-        /// A list.
+        /// Array.
         #[serde(rename = "array")]
         Array,
-        /// A text.
+        /// String.
         #[serde(rename = "string")]
         String,
-        /// A whole number.
+        /// Integer.
         #[serde(rename = "integer")]
         Integer,
-        /// A number.
+        /// Number, with or without a fraction.
         #[serde(rename = "number")]
         Number,
-        /// True or false.
+        /// Boolean: true or false.
         #[serde(rename = "boolean")]
         Boolean,
     }
 
-    /// What kind of error a broken rule is.
+    /// Machine-readable reason of a validation error.
     ValidationReason {
-        /// A bad value.
+        /// The value is invalid.
         #[default]
         FieldValueInvalid,
-        /// A value where there may be none.
+        /// The field must be unset.
         FieldValueForbidden,
-        /// No value where there must be one.
+        /// A required value is missing.
         FieldValueRequired,
-        /// A value that is there already.
+        /// The value already exists.
         FieldValueDuplicate,
     }
 }

@@ -1,4 +1,4 @@
-//! kubeadm: how a joining node finds its cluster.
+//! kubeadm discovery: settings by which a joining node finds and verifies its cluster.
 
 use std::collections::BTreeMap;
 
@@ -6,39 +6,42 @@ use crate::object::wire;
 use crate::scalar::Bytes;
 
 wire! {
-    /// How a node finds the cluster it joins.
+    /// Settings by which a joining node finds and verifies its cluster.
     Discovery {
         optional {
-            /// Token discovery.
+            /// Discovery by a bootstrap token. Mutually exclusive with `file`.
             #[schemars(extend("minProperties" = 1))]
             bootstrap_token: BootstrapTokenDiscovery,
-            /// File discovery.
+            /// Discovery by a kubeconfig file. Mutually exclusive with `bootstrapToken`.
             file: FileDiscovery,
-            /// Token for TLS bootstrap.
+            /// Token of the kubelet's TLS bootstrap. Default: the discovery token.
             #[schemars(length(min = 1, max = 512))]
             tls_bootstrap_token: String,
         }
     }
 
-    /// Finding the cluster by a bootstrap token.
+    /// Discovery by a bootstrap token.
     BootstrapTokenDiscovery {
         optional {
-            /// Endpoint to join.
+            /// Address of the API server, as `host:port`. Default: the control plane endpoint of the Cluster.
             #[schemars(length(min = 1, max = 512))]
             api_server_endpoint: String,
-            /// CA pins.
+            /// Hashes of accepted CA public keys, in the form `sha256:<hex>`. Default: the hashes of the
+            /// cluster's CA.
             #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "atomic"))]
             ca_cert_hashes: Vec<String>,
-            /// Join token; generated when empty.
+            /// Bootstrap token, in the form `id.secret`. If empty, the bootstrap controller generates a
+            /// token.
             #[schemars(length(min = 1, max = 512))]
             token: String,
-            /// Skip CA pinning.
+            /// Verification of the CA by `caCertHashes`. If true, the verification is skipped, which is
+            /// insecure. Default: false.
             #[serde(rename = "unsafeSkipCAVerification")]
             unsafe_skip_ca_verification: bool,
         }
     }
 
-    /// Finding the cluster by a kubeconfig on the node.
+    /// Discovery by a kubeconfig file on the node.
     FileDiscovery {
         required {
             /// Path of the kubeconfig on the node.
@@ -46,99 +49,102 @@ wire! {
             kube_config_path: String,
         }
         optional {
-            /// Kubeconfig contents to write.
+            /// Kubeconfig that is generated and written to `kubeConfigPath`.
             kube_config: FileDiscoveryKubeConfig,
         }
     }
 
-    /// A kubeconfig that is written for discovery.
+    /// Kubeconfig that is generated for discovery.
     FileDiscoveryKubeConfig {
         required {
-            /// User entry.
+            /// Credentials of the node during discovery.
             #[schemars(extend("minProperties" = 1))]
             user: KubeConfigUser,
         }
         optional {
-            /// Cluster entry.
+            /// API server of the cluster. Default: the endpoint and the CA of the Cluster.
             #[schemars(extend("minProperties" = 1))]
             cluster: KubeConfigCluster,
         }
     }
 
-    /// The cluster as the kubeconfig names it.
+    /// Cluster entry of the generated kubeconfig.
     KubeConfigCluster {
         optional {
-            /// Certificates of the authority, PEM in base64.
+            /// CA certificates that verify the API server, as PEM in base64. Default: the CA of the cluster.
             #[schemars(length(min = 1, max = 51200))]
             certificate_authority_data: Bytes,
-            /// Skip TLS verification.
+            /// Verification of the API server's certificate. If true, it is skipped, which is insecure.
+            /// Default: false.
             #[serde(rename = "insecureSkipTLSVerify")]
             insecure_skip_tls_verify: bool,
-            /// Proxy.
+            /// URL of the proxy for all requests to the API server.
             #[serde(rename = "proxyURL")]
             #[schemars(length(min = 1, max = 512))]
             proxy_url: String,
-            /// API server URL.
+            /// URL of the API server. Default: the control plane endpoint of the Cluster.
             #[schemars(length(min = 1, max = 512))]
             server: String,
-            /// SNI name.
+            /// Host name that the API server's certificate is verified against. Default: the host of
+            /// `server`.
             #[schemars(length(min = 1, max = 512))]
             tls_server_name: String,
         }
     }
 
-    /// Who the node is while it looks for the cluster.
+    /// Credentials of the node during discovery. `authProvider` and `exec` are mutually exclusive.
     KubeConfigUser {
         optional {
-            /// Legacy auth provider.
+            /// Authentication provider plugin that is built into the client. Deprecated in Kubernetes.
             auth_provider: KubeConfigAuthProvider,
-            /// Exec credential plugin.
+            /// Program that supplies credentials.
             exec: KubeConfigAuthExec,
         }
     }
 
-    /// An old style plugin that gets credentials.
+    /// Authentication provider plugin that is built into the client.
     KubeConfigAuthProvider {
         required {
-            /// Name.
+            /// Name of the plugin.
             #[schemars(length(min = 1, max = 256))]
             name: String,
         }
         optional {
-            /// Provider settings.
+            /// Settings of the plugin, as key-value pairs.
             config: BTreeMap<String, String>,
         }
     }
 
-    /// A program that gets credentials.
+    /// Program that supplies credentials.
     KubeConfigAuthExec {
         required {
-            /// Command.
+            /// Command to run.
             #[schemars(length(min = 1, max = 1024))]
             command: String,
         }
         optional {
-            /// API version.
+            /// API version of the ExecCredential object. Default: `client.authentication.k8s.io/v1`.
             #[schemars(length(min = 1, max = 512))]
             api_version: String,
-            /// Arguments.
+            /// Arguments of the command.
             #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "atomic"))]
             args: Vec<String>,
-            /// Environment.
+            /// Additional environment variables of the command.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             env: Vec<KubeConfigAuthExecEnv>,
-            /// Pass cluster info.
+            /// Cluster information for the command. If true, the environment variable `KUBERNETES_EXEC_INFO`
+            /// contains it. Default: false.
             provide_cluster_info: bool,
         }
     }
 
-    /// An environment variable of that program.
+    /// Environment variable of a credential program.
     KubeConfigAuthExecEnv {
         required {
-            /// Name.
+            /// Name of the variable.
             #[schemars(length(min = 1, max = 512))]
             name: String,
-            /// Value.
+            /// Value of the variable.
             #[schemars(length(min = 1, max = 512))]
             value: String,
         }

@@ -1,98 +1,98 @@
-//! kubeadm: environment variables of the components.
+//! Environment variables of control plane components, as kubeadm sets them.
 
 use crate::object::wire;
 use crate::scalar::Quantity;
 
 wire! {
-    /// An environment variable of a component.
+    /// Environment variable of a component.
     EnvVar {
         required {
             /// Name of the variable.
             name: String,
         }
         optional {
-            /// Its value.
+            /// Value of the variable. Mutually exclusive with `valueFrom`. Default: empty.
             value: String,
-            /// Where its value comes from.
+            /// Source of the value. Mutually exclusive with `value`.
             value_from: EnvVarSource,
         }
     }
 
-    /// Where a value comes from.
+    /// Source of an environment variable's value. Exactly one field is set.
     EnvVarSource {
         optional {
-            /// ConfigMap key.
+            /// Key of a ConfigMap.
             #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
             config_map_key_ref: SecretOrConfigMapKeySelector,
-            /// Downward API field.
+            /// Field of the pod.
             #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
             field_ref: ObjectFieldSelector,
-            /// Key in a file.
+            /// Key in a file of variables in a volume.
             #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
             file_key_ref: FileKeySelector,
-            /// Resource field.
+            /// Resource request or limit of a container.
             #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
             resource_field_ref: ResourceFieldSelector,
-            /// Secret key.
+            /// Key of a Secret.
             #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
             secret_key_ref: SecretOrConfigMapKeySelector,
         }
     }
 
-    /// A key of a ConfigMap or Secret.
+    /// Key of a ConfigMap or Secret.
     SecretOrConfigMapKeySelector {
         required {
-            /// The key.
+            /// Key in the ConfigMap or Secret.
             key: String,
         }
         optional {
-            /// The object.
+            /// Name of the ConfigMap or Secret. Default: empty.
             #[schemars(extend("default" = ""))]
             name: String,
-            /// Whether the object or the key may be missing.
+            /// Handling of a missing object or key. If true, the variable stays unset. Default: false.
             optional: bool,
         }
     }
 
-    /// A field of the pod.
+    /// Field of the pod.
     ObjectFieldSelector {
         required {
-            /// Path of the field.
+            /// Path of the field, e.g. `metadata.name`.
             field_path: String,
         }
         optional {
-            /// Version that the path is written in.
+            /// API version of the pod schema that the path refers to. Default: `v1`.
             api_version: String,
         }
     }
 
-    /// A key in a file of variables.
+    /// Key in a file of variables in a volume.
     FileKeySelector {
         required {
             /// Name of the variable in the file.
             key: String,
-            /// Path of the file in the volume.
+            /// Path of the file, relative to the root of the volume.
             path: String,
-            /// Volume with the file.
+            /// Name of the volume that contains the file.
             volume_name: String,
         }
         optional {
-            /// Whether the file or the variable may be missing.
+            /// Handling of a missing file or key. If true, the variable stays unset. Default: false.
             #[schemars(extend("default" = false))]
             optional: bool,
         }
     }
 
-    /// A resource of a container.
+    /// Resource request or limit of a container.
     ResourceFieldSelector {
         required {
-            /// The resource.
+            /// Resource, e.g. `limits.cpu`.
             resource: String,
         }
         optional {
-            /// The container.
+            /// Name of the container. Default: the container with the variable.
             container_name: String,
-            /// Unit of the value.
+            /// Quantity that the value is divided by. Default: 1.
             divisor: Quantity,
         }
     }

@@ -1,99 +1,101 @@
-//! What is done to a machine before kubeadm runs.
+//! Machine setup before kubeadm: files, users, disks and time servers.
 
 use crate::object::wire;
 use crate::shared::words;
 
 wire! {
-    /// A file that is written before kubeadm runs.
+    /// File that is written to the machine before kubeadm runs.
     BootstrapFile {
         required {
-            /// Path on disk.
+            /// Absolute path of the file on the machine.
             #[schemars(length(min = 1, max = 512))]
             path: String,
         }
         optional {
-            /// Append instead of overwrite.
+            /// Write mode. If true, the content is appended to an existing file. Default: false, which
+            /// overwrites the file.
             append: bool,
-            /// Inline content.
+            /// Inline content. Mutually exclusive with `contentFrom`.
             #[schemars(length(min = 1, max = 10240))]
             content: String,
-            /// How content is interpreted (plain or Go template).
+            /// Format of the content: plain text or a Go template.
             content_format: FileContentFormat,
-            /// Content from a Secret.
+            /// Source of the content. Mutually exclusive with `content`.
             content_from: SecretSource,
-            /// Base64, gzip or gzip+base64.
+            /// Encoding of the content: `base64`, `gzip` or `gzip+base64`. If unset, the content is plain
+            /// text.
             encoding: FileEncoding,
-            /// Owner:group.
+            /// Owner of the file, in the form `user:group`. Default: `root:root`.
             #[schemars(length(min = 1, max = 256))]
             owner: String,
-            /// Octal mode.
+            /// Permissions of the file in octal notation, e.g. `0640`.
             #[schemars(length(min = 1, max = 16))]
             permissions: String,
         }
     }
 
-    /// A user of the operating system.
+    /// User account of the operating system.
     BootstrapUser {
         required {
-            /// Name.
+            /// User name.
             #[schemars(length(min = 1, max = 256))]
             name: String,
         }
         optional {
-            /// Full name and the like.
+            /// Comment field of the account, e.g. the full name.
             #[schemars(length(min = 1, max = 256))]
             gecos: String,
-            /// Groups.
+            /// Additional groups of the user, separated by commas.
             #[schemars(length(min = 1, max = 256))]
             groups: String,
-            /// Home directory.
+            /// Home directory of the user.
             #[schemars(length(min = 1, max = 256))]
             home_dir: String,
-            /// Inactive account.
+            /// State of the account. If true, it is marked as inactive. Default: false.
             inactive: bool,
-            /// Lock the password.
+            /// Password login. If true, it is disabled.
             lock_password: bool,
-            /// Password hash.
+            /// Hash of the password. Mutually exclusive with `passwdFrom`.
             #[schemars(length(min = 1, max = 256))]
             passwd: String,
-            /// Password hash from a Secret.
+            /// Source of the password hash. Mutually exclusive with `passwd`.
             passwd_from: SecretSource,
-            /// Primary group.
+            /// Primary group of the user.
             #[schemars(length(min = 1, max = 256))]
             primary_group: String,
-            /// Shell.
+            /// Login shell of the user.
             #[schemars(length(min = 1, max = 256))]
             shell: String,
-            /// SSH keys.
+            /// Public SSH keys that are authorized to log in as the user.
             #[schemars(length(max = 100), inner(length(min = 1, max = 2048)), extend("x-kubernetes-list-type" = "atomic"))]
             ssh_authorized_keys: Vec<String>,
-            /// Sudo rule.
+            /// Rule of the user in the sudoers file, e.g. `ALL=(ALL) NOPASSWD:ALL`.
             #[schemars(length(min = 1, max = 256))]
             sudo: String,
         }
     }
 
-    /// Where secret content comes from.
+    /// Secret as a source of content.
     SecretSource {
         required {
-            /// Secret key reference.
+            /// Key of a Secret in the same namespace.
             secret: SecretKeySource,
         }
     }
 
-    /// A key of a Secret of the same namespace.
+    /// Key of a Secret in the same namespace.
     SecretKeySource {
         required {
             /// Key in the Secret.
             #[schemars(length(min = 1, max = 256))]
             key: String,
-            /// The Secret.
+            /// Name of the Secret.
             #[schemars(length(min = 1, max = 253))]
             name: String,
         }
     }
 
-    /// Partitions and filesystems that are made.
+    /// Partition tables and filesystems that are created before kubeadm runs.
     DiskSetup {
         optional {
             /// Filesystems to create.
@@ -105,99 +107,102 @@ wire! {
         }
     }
 
-    /// A partition table that is made.
+    /// Partition table of one disk.
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "[has(self.layout),has(self.diskLayout)].filter(x,x==true).size() == 1",
         "message": "exactly one of the fields in [layout diskLayout] must be set",
     }]))]
     Partition {
         required {
-            /// Block device.
+            /// Block device, e.g. `/dev/vdb`.
             #[schemars(length(min = 1, max = 256))]
             device: String,
         }
         optional {
-            /// Partition list.
+            /// Partitions of the disk, in order. Mutually exclusive with `layout`.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             disk_layout: Vec<PartitionSpec>,
-            /// Create one partition over the disk.
+            /// Single-partition layout. If true, one partition covers the whole disk. Mutually exclusive with
+            /// `diskLayout`.
             layout: bool,
-            /// Overwrite existing.
+            /// Handling of an existing partition table. If true, it is overwritten and its data is lost.
+            /// Default: false.
             overwrite: bool,
-            /// Mbr or gpt.
+            /// Type of the partition table: `mbr` or `gpt`. Default: `mbr`.
             table_type: PartitionTableType,
         }
     }
 
-    /// One partition.
+    /// One partition of a disk.
     PartitionSpec {
         required {
-            /// Share of the disk.
+            /// Size of the partition, as a percentage of the disk. Range: 1 to 100.
             #[schemars(range(min = 1, max = 100))]
             percentage: i32,
         }
         optional {
-            /// Partition type.
+            /// Type of the partition: a name such as Linux or LVM, or a GPT partition GUID.
             #[schemars(length(min = 1, max = 36), extend("x-kubernetes-validations" = [{"message": "partitionType must be one of Linux, LinuxSwap, LinuxRAID, LVM, Fat32, NTFS, LinuxExtended or a full GPT partition GUID", "rule": "self.matches('^(Linux|LinuxSwap|LinuxRAID|LVM|Fat32|NTFS|LinuxExtended|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$')"}]))]
             partition_type: String,
         }
     }
 
-    /// A filesystem that is made.
+    /// Filesystem that is created.
     Filesystem {
         required {
-            /// Block device.
+            /// Block device, e.g. `/dev/vdb`.
             #[schemars(length(min = 1, max = 256))]
             device: String,
-            /// Filesystem type.
+            /// Type of the filesystem, e.g. `ext4`.
             #[schemars(length(min = 1, max = 128))]
             filesystem: String,
         }
         optional {
-            /// Mkfs options.
+            /// Additional options of the mkfs command.
             #[schemars(length(max = 100), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             extra_opts: Vec<String>,
-            /// Filesystem label.
+            /// Label of the filesystem.
             #[schemars(length(min = 1, max = 512))]
             label: String,
-            /// Overwrite existing.
+            /// Handling of an existing filesystem. If true, it is overwritten and its data is lost. Default:
+            /// false.
             overwrite: bool,
-            /// Partition selector.
+            /// Partition of the device: a number, `auto`, `any` or `none`.
             #[schemars(length(min = 1, max = 128))]
             partition: String,
-            /// Replace this filesystem type.
+            /// Type of an existing filesystem that is replaced.
             #[serde(rename = "replaceFS")]
             #[schemars(length(min = 1, max = 128))]
             replace_fs: String,
         }
     }
 
-    /// Settings for machines that read Ignition.
+    /// Settings of machines that boot with Ignition.
     IgnitionSpec {
         optional {
-            /// Container Linux Config extras.
+            /// Additional Container Linux Config.
             #[schemars(extend("minProperties" = 1))]
             container_linux_config: ContainerLinuxConfig,
         }
     }
 
-    /// What is added to the Ignition data.
+    /// Additional Container Linux Config that is merged into the generated Ignition data.
     ContainerLinuxConfig {
         optional {
-            /// Extra config merged in.
+            /// Container Linux Config in YAML that is merged into the generated Ignition data.
             #[schemars(length(min = 1, max = 32768))]
             additional_config: String,
-            /// Fail on warnings.
+            /// Strictness of parsing. If true, warnings count as errors. Default: false.
             strict: bool,
         }
     }
 
-    /// Time servers.
+    /// Time synchronisation settings.
     Ntp {
         optional {
-            /// On or off.
+            /// Switch of the NTP client. If true, it is set up.
             enabled: bool,
-            /// Servers.
+            /// Host names or addresses of the NTP servers.
             #[schemars(length(max = 100), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "atomic"))]
             servers: Vec<String>,
         }
@@ -205,36 +210,36 @@ wire! {
 }
 
 words! {
-    /// How the content of a file is meant.
+    /// Format of a file's content.
     FileContentFormat {
-        /// As it stands.
+        /// Plain text, which is written unchanged.
         #[default]
         Raw,
-        /// A template of Go.
+        /// Go template, which is rendered before the file is written.
         Template,
     }
 
-    /// How the content of a file is encoded.
+    /// Encoding of a file's content.
     FileEncoding {
-        /// base64.
+        /// Content in base64.
         #[serde(rename = "base64")]
         #[default]
         Base64,
-        /// gzip.
+        /// Content compressed by gzip.
         #[serde(rename = "gzip")]
         Gzip,
-        /// gzip, then base64.
+        /// Content compressed by gzip, then encoded in base64.
         #[serde(rename = "gzip+base64")]
         GzipBase64,
     }
 
-    /// Kind of partition table.
+    /// Type of partition table.
     PartitionTableType {
-        /// MBR.
+        /// Master boot record.
         #[serde(rename = "mbr")]
         #[default]
         Mbr,
-        /// GPT.
+        /// GUID partition table.
         #[serde(rename = "gpt")]
         Gpt,
     }

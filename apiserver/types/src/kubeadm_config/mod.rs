@@ -1,4 +1,4 @@
-//! KubeadmConfig: how a machine becomes a node.
+//! KubeadmConfig: bootstrap settings that turn a machine into a node.
 
 mod cluster_configuration;
 mod discovery;
@@ -21,9 +21,24 @@ use crate::schema::{object, structural};
 use crate::shared::{Condition, words};
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']"),
-    wide("Paused", "string", ".status.conditions[?(@.type==\"Paused\")].status"),
-    column("Data secret created", "string", ".status.initialization.dataSecretCreated"),
+    column(
+        "Cluster",
+        "string",
+        ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",
+        "Cluster that the machine joins.",
+    ),
+    wide(
+        "Paused",
+        "string",
+        ".status.conditions[?(@.type==\"Paused\")].status",
+        "Whether controllers leave this object alone: True while it or its Cluster is paused.",
+    ),
+    column(
+        "Data secret created",
+        "string",
+        ".status.initialization.dataSecretCreated",
+        "Whether the Secret with the bootstrap data exists.",
+    ),
     AGE,
 ];
 
@@ -41,7 +56,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// How a machine becomes a node by kubeadm.
+    /// Bootstrap settings that turn a machine into a node by kubeadm.
     KubeadmConfig, KubeadmConfigSpec, KubeadmConfigStatus, schema, Descriptor {
         group: "bootstrap.cluster.x-k8s.io", version: "v1beta2", kind: "KubeadmConfig", plural: "kubeadmconfigs", singular: "kubeadmconfig",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
@@ -51,89 +66,89 @@ kind! {
 }
 
 wire! {
-    /// Everything that a machine does to become a node.
+    /// kubeadm settings, and the setup of the machine before and after kubeadm.
     KubeadmConfigSpec {
         optional {
-            /// Commands that run early in every boot.
+            /// Shell commands that run early in every boot.
             #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)), extend("x-kubernetes-list-type" = "atomic"))]
             boot_commands: Vec<String>,
-            /// Kubeadm ClusterConfiguration.
+            /// kubeadm ClusterConfiguration: settings of the whole workload cluster.
             #[schemars(extend("minProperties" = 1))]
             cluster_configuration: ClusterConfiguration,
-            /// Partitions and filesystems.
+            /// Partition tables and filesystems that are created before kubeadm runs.
             #[schemars(extend("minProperties" = 1))]
             disk_setup: DiskSetup,
-            /// Files that are written.
+            /// Files that are written to the machine before kubeadm runs.
             #[schemars(length(min = 1, max = 200), extend("x-kubernetes-list-type" = "atomic"))]
             files: Vec<BootstrapFile>,
-            /// Which program reads the data on the machine.
+            /// Format of the bootstrap data: `cloud-config` or `ignition`. Default: `cloud-config`.
             format: BootstrapFormat,
-            /// Ignition extras.
+            /// Settings of machines that boot with Ignition. Used only if `format` is `ignition`.
             #[schemars(extend("minProperties" = 1))]
             ignition: IgnitionSpec,
-            /// Kubeadm InitConfiguration.
+            /// kubeadm InitConfiguration: settings of the first control plane node.
             #[schemars(extend("minProperties" = 1))]
             init_configuration: InitConfiguration,
-            /// Kubeadm JoinConfiguration.
+            /// kubeadm JoinConfiguration: settings of every node that joins.
             #[schemars(extend("minProperties" = 1))]
             join_configuration: JoinConfiguration,
-            /// What is mounted: fields of fstab.
+            /// Mounts of the machine. Each entry is a list of the fields of a line in fstab.
             #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 100), inner(length(min = 1, max = 512))), extend("x-kubernetes-list-type" = "atomic"))]
             mounts: Vec<Vec<String>>,
-            /// Time servers.
+            /// Time synchronisation settings.
             #[schemars(extend("minProperties" = 1))]
             ntp: Ntp,
-            /// Commands after kubeadm.
+            /// Shell commands that run after kubeadm.
             #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)), extend("x-kubernetes-list-type" = "atomic"))]
             post_kubeadm_commands: Vec<String>,
-            /// Commands before kubeadm.
+            /// Shell commands that run before kubeadm.
             #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)), extend("x-kubernetes-list-type" = "atomic"))]
             pre_kubeadm_commands: Vec<String>,
-            /// Users of the operating system.
+            /// User accounts of the operating system that are created.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             users: Vec<BootstrapUser>,
-            /// How much kubeadm logs.
+            /// Log level of kubeadm. Greater values log more.
             verbosity: i32,
         }
     }
 
-    /// What was observed of a KubeadmConfig.
+    /// Observed state of a KubeadmConfig.
     KubeadmConfigStatus {
         optional {
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// The Secret with the data, under the key `value`.
+            /// Name of the Secret with the bootstrap data, under the key `value`.
             #[schemars(length(min = 1, max = 253))]
             data_secret_name: String,
-            /// Data that older clients read.
+            /// Status in the form of v1beta1, for clients of that version.
             deprecated: Deprecated<KubeadmConfigDeprecated>,
-            /// Milestones that are passed once.
+            /// Provisioning milestones. A milestone stays true after it is reached.
             #[schemars(extend("minProperties" = 1))]
             initialization: KubeadmConfigInitialization,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             #[schemars(range(min = 1))]
             observed_generation: i64,
         }
     }
 
-    /// Milestones that are passed once.
+    /// Provisioning milestones of a KubeadmConfig.
     KubeadmConfigInitialization {
         optional {
-            /// Bootstrap secret exists.
+            /// True after the Secret with the bootstrap data was created.
             data_secret_created: bool,
         }
     }
 
-    /// What `v1beta1` showed of a KubeadmConfig.
+    /// Status of a KubeadmConfig in the form of v1beta1.
     KubeadmConfigDeprecated {
         optional {
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// Why it cannot be mended, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             #[schemars(length(min = 1, max = 10240))]
             failure_message: String,
-            /// Why it cannot be mended, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             #[schemars(length(min = 1, max = 256))]
             failure_reason: String,
         }
@@ -141,13 +156,13 @@ wire! {
 }
 
 words! {
-    /// Which program reads the data on the machine.
+    /// Format of the bootstrap data.
     BootstrapFormat {
-        /// cloud-init.
+        /// Data for cloud-init.
         #[serde(rename = "cloud-config")]
         #[default]
         CloudConfig,
-        /// Ignition.
+        /// Data for Ignition.
         #[serde(rename = "ignition")]
         Ignition,
     }

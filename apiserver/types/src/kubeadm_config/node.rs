@@ -1,178 +1,183 @@
-//! kubeadm: the first node, and those that join it.
+//! kubeadm InitConfiguration and JoinConfiguration: settings of the first node and of joining nodes.
 
 use crate::kubeadm_config::{Arg, Discovery};
 use crate::object::wire;
 use crate::shared::{Time, words};
 
 wire! {
-    /// Settings of the first control plane.
+    /// kubeadm settings of the first control plane node.
     InitConfiguration {
         optional {
-            /// Bootstrap tokens.
+            /// Bootstrap tokens that kubeadm creates in the new cluster.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             bootstrap_tokens: Vec<BootstrapToken>,
-            /// Advertised API endpoint.
+            /// Endpoint of the API server instance on this node. Default: the address of the default network
+            /// interface and the API server port.
             #[serde(rename = "localAPIEndpoint")]
             #[schemars(extend("minProperties" = 1))]
             local_api_endpoint: LocalApiEndpoint,
-            /// Node registration.
+            /// Registration of the node in the cluster.
             #[schemars(extend("minProperties" = 1))]
             node_registration: NodeRegistrationOptions,
-            /// Kubeadm patches.
+            /// Patches that kubeadm applies to the manifests that it deploys.
             #[schemars(extend("minProperties" = 1))]
             patches: KubeadmPatches,
-            /// Kubeadm phases to skip.
+            /// Names of the kubeadm phases to skip.
             #[schemars(length(min = 1, max = 50), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             skip_phases: Vec<String>,
-            /// Kubeadm timeouts.
+            /// Timeouts of kubeadm.
             #[schemars(extend("minProperties" = 1))]
             timeouts: KubeadmTimeouts,
         }
     }
 
-    /// A bootstrap token that is made in the new cluster.
+    /// Bootstrap token that kubeadm creates in the new cluster.
     BootstrapToken {
         required {
-            /// The token: id, a dot, secret.
+            /// Token, in the form `id.secret`.
             #[schemars(length(min = 1, max = 23))]
             token: String,
         }
         optional {
-            /// For people.
+            /// Human-readable purpose of the token.
             #[schemars(length(min = 1, max = 512))]
             description: String,
-            /// When it dies.
+            /// Time at which the token expires. Mutually exclusive with the time to live.
             expires: Time,
-            /// Groups of who uses it.
+            /// Groups of clients that authenticate with the token.
             #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             groups: Vec<String>,
-            /// How long it lives. Unit: seconds.
+            /// Time to live of the token. 0 means no limit. Unit: seconds. Default: 86400. Mutually exclusive
+            /// with `expires`.
             #[schemars(range(min = 0))]
             ttl_seconds: i32,
-            /// What it may be used for.
+            /// Permitted uses of the token: `signing` and `authentication`.
             #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             usages: Vec<String>,
         }
     }
 
-    /// Where the API server of this node answers.
+    /// Endpoint of the API server instance on a node.
     LocalApiEndpoint {
         optional {
-            /// Address that others are told.
+            /// IP address that the API server advertises. Default: the address of the default network
+            /// interface.
             #[schemars(length(min = 1, max = 39))]
             advertise_address: String,
-            /// TCP port.
+            /// TCP port that the API server binds to. Default: 6443.
             #[schemars(range(min = 1))]
             bind_port: i32,
         }
     }
 
-    /// How a node enters the cluster.
+    /// Registration of a node in the cluster.
     NodeRegistrationOptions {
         optional {
-            /// CRI socket.
+            /// Socket of the container runtime (CRI). Default: detected by kubeadm.
             #[schemars(length(min = 1, max = 512))]
             cri_socket: String,
-            /// Preflight errors to ignore.
+            /// Preflight checks whose errors are ignored. `all` ignores the errors of all checks.
             #[schemars(length(min = 1, max = 50), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "atomic"))]
             ignore_preflight_errors: Vec<String>,
-            /// Pull policy.
+            /// Pull policy of kubeadm for images: Always, IfNotPresent or Never. Default: IfNotPresent.
             image_pull_policy: ImagePullPolicy,
-            /// Pull one by one.
+            /// Order of image pulls. If true, images are pulled one after the other. Default: true.
             image_pull_serial: bool,
-            /// Kubelet flags.
+            /// Additional flags of the kubelet.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name", "value"], "x-kubernetes-validations" = [{"message": "kubeletExtraArgs name must be unique", "rule": "self.all(x, self.exists_one(y, x.name == y.name))"}]))]
             kubelet_extra_args: Vec<Arg>,
-            /// Node name (may be a cloud-init template).
+            /// Name of the Node. It can be a cloud-init template. Default: the host name.
             #[schemars(length(min = 1, max = 253))]
             name: String,
-            /// Taints that the node is born with; none is not the same as an empty list.
+            /// Taints of the new Node. If unset, control plane nodes get the standard taint. An empty list
+            /// sets no taint.
             #[schemars(length(min = 0, max = 100))]
             taints: Vec<NodeTaint>,
         }
     }
 
-    /// A taint that the node is born with.
+    /// Taint of a new Node.
     NodeTaint {
         required {
-            /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+            /// Effect of the taint: `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
             effect: String,
-            /// Key.
+            /// Key of the taint.
             key: String,
         }
         optional {
-            /// When it was set.
+            /// Time at which the taint was added.
             time_added: Time,
-            /// Value.
+            /// Value of the taint.
             value: String,
         }
     }
 
-    /// Patches of what kubeadm deploys.
+    /// Patches that kubeadm applies to the manifests that it deploys.
     KubeadmPatches {
         optional {
-            /// Directory of the node with the patches.
+            /// Directory of the patch files on the node.
             #[schemars(length(min = 1, max = 512))]
             directory: String,
         }
     }
 
-    /// How long kubeadm waits for what.
+    /// Timeouts of kubeadm.
     KubeadmTimeouts {
         optional {
-            /// For a component of the control plane to be well. Unit: seconds.
+            /// Maximum wait for a control plane component to become healthy. Unit: seconds. Default: 240.
             #[schemars(range(min = 0))]
             control_plane_component_health_check_seconds: i32,
-            /// For the cluster to be found. Unit: seconds.
+            /// Maximum time for discovery of the cluster. Unit: seconds. Default: 300.
             #[schemars(range(min = 0))]
             discovery_seconds: i32,
-            /// For a call to etcd. Unit: seconds.
+            /// Timeout of one call of the etcd API. Unit: seconds. Default: 120.
             #[serde(rename = "etcdAPICallSeconds")]
             #[schemars(range(min = 0))]
             etcd_api_call_seconds: i32,
-            /// For the kubelet to be well. Unit: seconds.
+            /// Maximum wait for the kubelet to become healthy. Unit: seconds. Default: 240.
             #[schemars(range(min = 0))]
             kubelet_health_check_seconds: i32,
-            /// For a call to the API server. Unit: seconds.
+            /// Timeout of one call of the Kubernetes API. Unit: seconds. Default: 60.
             #[serde(rename = "kubernetesAPICallSeconds")]
             #[schemars(range(min = 0))]
             kubernetes_api_call_seconds: i32,
-            /// For the kubelet to get its certificate. Unit: seconds.
+            /// Maximum time for the kubelet's TLS bootstrap. Unit: seconds. Default: 300.
             #[schemars(range(min = 0))]
             tls_bootstrap_seconds: i32,
         }
     }
 
-    /// Settings of every node after the first.
+    /// kubeadm settings of every node that joins.
     JoinConfiguration {
         optional {
-            /// Cluster CA path on the node.
+            /// Path of the cluster's CA certificate on the node. Default: `/etc/kubernetes/pki/ca.crt`.
             #[schemars(length(min = 1, max = 512))]
             ca_cert_path: String,
-            /// Control plane part.
+            /// Settings of a joining control plane node. Unset for workers.
             control_plane: JoinControlPlane,
-            /// Cluster discovery.
+            /// Settings by which the node finds and verifies its cluster.
             #[schemars(extend("minProperties" = 1))]
             discovery: Discovery,
-            /// Node registration.
+            /// Registration of the node in the cluster.
             #[schemars(extend("minProperties" = 1))]
             node_registration: NodeRegistrationOptions,
-            /// Kubeadm patches.
+            /// Patches that kubeadm applies to the manifests that it deploys.
             #[schemars(extend("minProperties" = 1))]
             patches: KubeadmPatches,
-            /// Kubeadm phases to skip.
+            /// Names of the kubeadm phases to skip.
             #[schemars(length(min = 1, max = 50), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             skip_phases: Vec<String>,
-            /// Kubeadm timeouts.
+            /// Timeouts of kubeadm.
             #[schemars(extend("minProperties" = 1))]
             timeouts: KubeadmTimeouts,
         }
     }
 
-    /// What a joining node needs to become a control plane.
+    /// Settings of a joining control plane node.
     JoinControlPlane {
         optional {
-            /// Advertised API endpoint.
+            /// Endpoint of the API server instance on this node. Default: the address of the default network
+            /// interface and the API server port.
             #[serde(rename = "localAPIEndpoint")]
             #[schemars(extend("minProperties" = 1))]
             local_api_endpoint: LocalApiEndpoint,
@@ -181,14 +186,14 @@ wire! {
 }
 
 words! {
-    /// When images are pulled.
+    /// Pull policy of kubeadm for images.
     ImagePullPolicy {
-        /// Always.
+        /// Images are always pulled.
         Always,
-        /// When they are not there.
+        /// Only missing images are pulled.
         #[default]
         IfNotPresent,
-        /// Never.
+        /// Images are never pulled.
         Never,
     }
 }

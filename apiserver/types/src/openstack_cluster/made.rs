@@ -1,95 +1,97 @@
-//! What is made for a cluster in OpenStack, and how.
+//! OpenStack resources that are created for a cluster: network, router, subnets and security groups.
 
 use crate::network::SubnetParam;
 use crate::object::wire;
 use crate::shared::words;
 
 wire! {
-    /// How to make a network.
+    /// Settings of the network that is created for the cluster.
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "self == null || has(self.mtu) || has(self.enablePortSecurity)",
         "message": "managedNetwork must not be empty if set",
     }]))]
     ManagedNetwork {
         optional {
-            /// Port security.
+            /// Port security of the network. If false, new ports have no address checks and no security
+            /// groups.
             enable_port_security: bool,
-            /// MTU. Unit: bytes.
+            /// Maximum transmission unit of the network. Unit: bytes. Default: chosen by Neutron.
             mtu: i32,
         }
     }
 
-    /// How to make a router.
+    /// Settings of the router that is created for the cluster.
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "has(self.externalIPs)", "message": "managedRouter must not be empty if set",
     }]))]
     ManagedRouter {
         optional {
-            /// Its external addresses.
+            /// External addresses of the router.
             #[serde(rename = "externalIPs")]
             #[schemars(length(min = 1), extend("x-kubernetes-list-type" = "atomic"))]
             external_ips: Vec<ExternalRouterIp>,
         }
     }
 
-    /// An external address of a router.
+    /// External address of a router.
     ExternalRouterIp {
         required {
-            /// Its subnet.
+            /// Subnet of the external network that contains the address.
             subnet: SubnetParam,
         }
         optional {
-            /// The address.
+            /// IP address. Default: chosen by Neutron from the subnet.
             #[serde(rename = "fixedIP")]
             fixed_ip: String,
         }
     }
 
-    /// Security groups to make.
+    /// Security groups that are created for the cluster, and their additional rules.
     ManagedSecurityGroups {
         optional {
-            /// Let nodes talk to each other without bounds.
+            /// Traffic between nodes. If true, all of it is allowed. Default: false, which allows only the
+            /// ports that Kubernetes needs.
             #[schemars(extend("default" = false))]
             allow_all_in_cluster_traffic: bool,
-            /// Rules for all nodes.
+            /// Additional rules of the security groups of all nodes.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             cluster_nodes_security_group_rules: Vec<SecurityGroupRuleSpec>,
-            /// Rules for control planes.
+            /// Additional rules of the security group of control plane nodes.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             control_plane_nodes_security_group_rules: Vec<SecurityGroupRuleSpec>,
-            /// Rules for workers.
+            /// Additional rules of the security group of worker nodes.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             worker_nodes_security_group_rules: Vec<SecurityGroupRuleSpec>,
         }
     }
 
-    /// A rule.
+    /// Rule of a security group. It allows traffic.
     SecurityGroupRuleSpec {
         required {
-            /// Which way.
+            /// Direction of the traffic: `ingress` or `egress`.
             direction: RuleDirection,
-            /// Name.
+            /// Name of the rule, for identification in the spec.
             #[schemars(length(min = 1))]
             name: String,
         }
         optional {
-            /// Free text.
+            /// Description of the rule in Neutron.
             description: String,
-            /// IP version.
+            /// IP version of the traffic: IPv4 or IPv6.
             ether_type: EtherType,
-            /// Last port.
+            /// Last port of the range. For ICMP, the ICMP code.
             port_range_max: i32,
-            /// First port.
+            /// First port of the range. For ICMP, the ICMP type.
             port_range_min: i32,
-            /// Protocol.
+            /// IP protocol, e.g. `tcp`. Default: any protocol.
             protocol: String,
-            /// Peers in this group.
+            /// Neutron id of the security group of the peers.
             #[serde(rename = "remoteGroupID")]
             remote_group_id: String,
-            /// Peers in this CIDR.
+            /// Address range of the peers, in CIDR notation.
             #[serde(rename = "remoteIPPrefix")]
             remote_ip_prefix: String,
-            /// Peers in the groups made here.
+            /// Managed security groups of the peers: `bastion`, `controlplane` or `worker`.
             #[schemars(
                 with = "Option<Vec<ManagedGroup>>",
                 extend("x-kubernetes-list-type" = "set")
@@ -98,30 +100,31 @@ wire! {
         }
     }
 
-    /// A subnet to make.
+    /// Subnet that is created for the cluster.
     ManagedSubnet {
         required {
-            /// CIDR.
+            /// Address range of the subnet, in CIDR notation.
             #[schemars(length(min = 1))]
             cidr: String,
         }
         optional {
-            /// Ranges of addresses to hand out.
+            /// Address ranges from which Neutron allocates addresses. Default: the whole subnet without the
+            /// gateway.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             allocation_pools: Vec<AllocationPool>,
-            /// DNS servers.
+            /// IP addresses of the DNS servers that DHCP announces.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             dns_nameservers: Vec<String>,
         }
     }
 
-    /// A range of addresses.
+    /// Address range from which Neutron allocates addresses.
     AllocationPool {
         required {
-            /// Last.
+            /// Last IP address of the range.
             #[schemars(length(min = 1))]
             end: String,
-            /// First.
+            /// First IP address of the range.
             #[schemars(length(min = 1))]
             start: String,
         }
@@ -129,37 +132,37 @@ wire! {
 }
 
 words! {
-    /// Which way traffic goes.
+    /// Direction of traffic.
     RuleDirection {
-        /// In.
+        /// Traffic to the server.
         #[default]
         #[serde(rename = "ingress")]
         Ingress,
-        /// Out.
+        /// Traffic from the server.
         #[serde(rename = "egress")]
         Egress,
     }
 
-    /// A security group that is made.
+    /// Security group that is created for the cluster.
     ManagedGroup {
-        /// The bastion's.
+        /// Security group of the bastion.
         #[serde(rename = "bastion")]
         Bastion,
-        /// The control planes'.
+        /// Security group of control plane nodes.
         #[default]
         #[serde(rename = "controlplane")]
         ControlPlane,
-        /// The workers'.
+        /// Security group of worker nodes.
         #[serde(rename = "worker")]
         Worker,
     }
 
-    /// IP version.
+    /// IP version of traffic.
     EtherType {
-        /// 4.
+        /// IP version 4.
         #[default]
         IPv4,
-        /// 6.
+        /// IP version 6.
         IPv6,
     }
 }

@@ -1,4 +1,4 @@
-//! OpenStackCluster: the networks, groups and endpoint of a cluster in OpenStack.
+//! OpenStackCluster: networks, security groups and API endpoint of a cluster in OpenStack.
 
 mod made;
 mod status;
@@ -12,14 +12,28 @@ use crate::descriptor::{AGE, Column, Descriptor, column};
 use crate::network::{NetworkOrSGParam, SubnetParam};
 use crate::object::{kind, wire};
 use crate::openstack_machine::{OpenStackIdentityReference, OpenStackMachineSpec};
+use crate::scalar::Integer;
 use crate::schema::{object, structural};
 use crate::shared::ApiEndpoint;
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name"),
-    column("Network", "string", ".status.network.id"),
-    Column { priority: 1, ..column("Endpoint", "string", ".spec.controlPlaneEndpoint.host") },
-    column("Bastion IP", "string", ".status.bastion.floatingIP"),
+    column(
+        "Cluster",
+        "string",
+        ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",
+        "Cluster that this infrastructure belongs to.",
+    ),
+    column("Network", "string", ".status.network.id", "Neutron id of the network of the nodes."),
+    Column {
+        priority: 1,
+        ..column(
+            "Endpoint",
+            "string",
+            ".spec.controlPlaneEndpoint.host",
+            "Host of the API server of the workload cluster.",
+        )
+    },
+    column("Bastion IP", "string", ".status.bastion.floatingIP", "Floating IP address of the bastion host."),
     AGE,
 ];
 
@@ -29,12 +43,12 @@ fn schema() -> Value {
         description,
         Some(structural::<OpenStackClusterSpec>()),
         Some(structural::<OpenStackClusterStatus>()),
-        true,
+        false,
     )
 }
 
 kind! {
-    /// The networks, groups and endpoint of a cluster in OpenStack.
+    /// Networks, security groups and API endpoint of a cluster in OpenStack.
     OpenStackCluster, OpenStackClusterSpec, OpenStackClusterStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", kind: "OpenStackCluster",
         plural: "openstackclusters", singular: "openstackcluster", short_names: &["osc"],
@@ -43,7 +57,7 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a cluster in OpenStack. Immutable, with exceptions.
+    /// Desired state of a cluster in OpenStack. Most fields are immutable.
     #[schemars(extend("x-kubernetes-validations" = [
         {
             "rule": "has(self.enableExternalNetwork) && !self.enableExternalNetwork ? !has(self.bastion) || !has(self.bastion.floatingIP) : true",
@@ -56,66 +70,72 @@ wire! {
     ]))]
     OpenStackClusterSpec {
         required {
-            /// Credentials.
+            /// Reference to the OpenStack credentials.
             identity_ref: OpenStackIdentityReference,
         }
         optional {
-            /// How its API is reached.
+            /// Access to the API server: floating IP, fixed IP or load balancer, and the port.
             api_server: ApiServer,
-            /// A host to get in by.
+            /// Bastion host, which gives SSH access to the nodes.
             bastion: Bastion,
-            /// Zones offered as failure domains of control planes.
+            /// Nova availability zones that are offered as failure domains of control plane nodes. Default:
+            /// all zones.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             control_plane_availability_zones: Vec<String>,
-            /// Where its API answers; set once.
+            /// Endpoint of the workload cluster's API server. It is set once, by the user or by Capstan.
             #[schemars(extend("minProperties" = 1))]
             control_plane_endpoint: ApiEndpoint,
-            /// Let Nova place control plane servers.
+            /// Placement of control plane servers. If true, no availability zone is requested and Nova
+            /// chooses the zone. Default: false.
             control_plane_omit_availability_zone: bool,
-            /// Connect to an external network; on when unset.
+            /// Connection to an external network. If false, the cluster has no router gateway and no floating
+            /// IPs. Default: true.
             enable_external_network: bool,
-            /// The external network.
+            /// External network of the router and the floating IPs. Required if the cloud has several
+            /// external networks.
             external_network: NetworkOrSGParam,
-            /// How to make the network.
+            /// Settings of the network that is created. Used only if `managedSubnets` is set.
             managed_network: ManagedNetwork,
-            /// How to make the router.
+            /// Settings of the router that is created. Used only if `managedSubnets` is set.
             managed_router: ManagedRouter,
-            /// Make security groups.
+            /// Security groups that are created for the cluster. If unset, none are created.
             managed_security_groups: ManagedSecurityGroups,
-            /// Subnets to make.
+            /// Subnets that are created for the cluster. At most one. Mutually exclusive with existing
+            /// networks.
             #[schemars(length(max = 1), extend("x-kubernetes-list-type" = "atomic"))]
             managed_subnets: Vec<ManagedSubnet>,
-            /// An existing network.
+            /// Existing network of the cluster. If unset, it is derived from `subnets`, or created.
             network: NetworkOrSGParam,
-            /// Where new nodes are, when there are several subnets.
+            /// Subnet in which new nodes get their primary address, if the cluster has several subnets.
             primary_subnet: SubnetParam,
-            /// An existing router.
+            /// Existing router of the cluster. If unset, a router is created with the managed network.
             router: NetworkOrSGParam,
-            /// Existing subnets.
+            /// Existing subnets of the cluster, at most one per IP version.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             subnets: Vec<SubnetParam>,
-            /// Tags of everything made.
+            /// Tags of all OpenStack resources that are created for the cluster.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
         }
     }
 
-    /// How an API is reached.
+    /// Access to the API server of a workload cluster.
     ApiServer {
         optional {
-            /// By a floating IP; on when unset.
+            /// Floating IP of the API server. If false, it is reachable only at a fixed IP address. Default:
+            /// true.
             #[serde(rename = "enableFloatingIP")]
             enable_floating_ip: bool,
-            /// By this address, without a floating IP.
+            /// Fixed IP address of the API server, used without a floating IP.
             #[serde(rename = "fixedIP")]
             fixed_ip: String,
-            /// By this floating IP.
+            /// Floating IP address of the API server. Default: a new floating IP.
             #[serde(rename = "floatingIP")]
             floating_ip: String,
-            /// By a load balancer.
+            /// Octavia load balancer in front of the API servers.
             managed_load_balancer: ManagedLoadBalancer,
-            /// At this port; 6443 when unset.
-            #[schemars(range(min = 0, max = 65535), extend("format" = "int32"))]
+            /// TCP port of the API server. Default: 6443.
+            #[schemars(with = "Option<Integer>", range(min = 0, max = 65535))]
             port: i32,
         }
     }
@@ -123,66 +143,67 @@ wire! {
     /// An Octavia load balancer.
     ManagedLoadBalancer {
         optional {
-            /// More ports.
+            /// Additional TCP ports that the load balancer forwards.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             additional_ports: Vec<i32>,
-            /// Who may connect.
+            /// Address ranges that can connect to the load balancer, in CIDR notation. Default: all
+            /// addresses.
             #[serde(rename = "allowedCIDRs")]
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             allowed_cidrs: Vec<String>,
-            /// Its zone.
+            /// Octavia availability zone of the load balancer.
             availability_zone: String,
-            /// Make it.
+            /// Switch of the load balancer. If true, it is created. Default: true.
             #[schemars(extend("default" = true))]
             enabled: bool,
-            /// Its flavor.
+            /// Flavor of the load balancer.
             flavor: String,
-            /// How members are checked.
+            /// Health checks of the load balancer's members.
             monitor: LoadBalancerMonitor,
-            /// The network of its address.
+            /// Network of the load balancer's address.
             network: NetworkOrSGParam,
-            /// Its provider.
+            /// Octavia provider, e.g. `amphora` or `ovn`. Default: chosen by Octavia.
             provider: String,
-            /// The subnets of its address.
+            /// Subnets of the load balancer's address.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             subnets: Vec<SubnetParam>,
         }
     }
 
-    /// How members are checked.
+    /// Health checks of the load balancer's members.
     LoadBalancerMonitor {
         optional {
-            /// Between checks. Unit: seconds.
+            /// Interval between two checks. Unit: seconds.
             #[schemars(range(min = 0))]
             delay: i32,
-            /// Successes until up.
+            /// Number of successful checks until a member counts as online. Range: 0 to 10.
             #[schemars(range(min = 0, max = 10))]
             max_retries: i32,
-            /// Failures until down.
+            /// Number of failed checks until a member counts as offline. Range: 1 to 10.
             #[schemars(range(min = 1, max = 10))]
             max_retries_down: i32,
-            /// Of a check. Unit: seconds.
+            /// Timeout of one check. Unit: seconds.
             #[schemars(range(min = 0))]
             timeout: i32,
         }
     }
 
-    /// A host to get in by.
+    /// Bastion host, which gives SSH access to the nodes.
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "!self.enabled || has(self.spec)", "message": "spec is required if bastion is enabled",
     }]))]
     Bastion {
         optional {
-            /// Its zone.
+            /// Nova availability zone of the bastion host.
             availability_zone: String,
-            /// Make it.
+            /// Switch of the bastion host. If true, it is created. Default: true.
             #[schemars(extend("default" = true))]
             enabled: bool,
-            /// Its floating IP.
+            /// Floating IP address of the bastion host. Default: a new floating IP.
             #[serde(rename = "floatingIP")]
             #[schemars(extend("format" = "ipv4"))]
             floating_ip: String,
-            /// Its server.
+            /// Server of the bastion host. Required if the bastion is enabled.
             spec: OpenStackMachineSpec,
         }
     }

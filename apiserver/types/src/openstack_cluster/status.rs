@@ -1,177 +1,177 @@
-//! What is observed of a cluster in OpenStack.
+//! Observed state of a cluster in OpenStack.
 
 use crate::object::wire;
 use crate::openstack_machine::{Initialization, MachineResources, ResolvedMachineSpec};
 use crate::shared::{Condition, FailureDomain};
 
 wire! {
-    /// What was observed of a cluster in OpenStack.
+    /// Observed state of a cluster in OpenStack.
     OpenStackClusterStatus {
         optional {
-            /// Its load balancer.
+            /// Load balancer of the API server.
             api_server_managed_load_balancer: LoadBalancer,
-            /// Its bastion.
+            /// Bastion host of the cluster.
             bastion: BastionStatus,
-            /// The bastion's group.
+            /// Security group of the bastion host.
             bastion_security_group: SecurityGroupStatus,
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// The control planes' group.
+            /// Security group of control plane nodes.
             control_plane_security_group: SecurityGroupStatus,
-            /// The external network.
+            /// External network of the cluster.
             external_network: NetworkStatus,
-            /// Places that fail as one.
+            /// Failure domains of the cluster, which are Nova availability zones.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             failure_domains: Vec<FailureDomain>,
-            /// Milestones that are passed once.
+            /// Provisioning milestones. A milestone stays true after it is reached.
             initialization: Initialization,
-            /// The network.
+            /// Network of the cluster, with its subnets.
             network: NetworkStatusWithSubnets,
-            /// The router.
+            /// Router of the cluster.
             router: RouterStatus,
-            /// The workers' group.
+            /// Security group of worker nodes.
             worker_security_group: SecurityGroupStatus,
         }
     }
 
-    /// A load balancer.
+    /// Load balancer of the API server.
     LoadBalancer {
         required {
-            /// Id.
+            /// Octavia id of the load balancer.
             #[schemars(length(min = 1))]
             id: String,
-            /// Internal address.
+            /// IP address of the load balancer in the cluster network.
             #[serde(rename = "internalIP")]
             #[schemars(length(min = 1))]
             internal_ip: String,
-            /// Address.
+            /// IP address at which clients reach the API server.
             #[schemars(length(min = 1))]
             ip: String,
-            /// Name.
+            /// Name of the load balancer.
             #[schemars(length(min = 1))]
             name: String,
         }
         optional {
-            /// Who may connect.
+            /// Address ranges that can connect to the load balancer, in CIDR notation.
             #[serde(rename = "allowedCIDRs")]
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             allowed_cidrs: Vec<String>,
-            /// The network of its address.
+            /// Network of the load balancer's address.
             load_balancer_network: NetworkStatusWithSubnets,
-            /// Tags.
+            /// Octavia tags of the load balancer.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
         }
     }
 
-    /// A bastion.
+    /// Observed state of the bastion host.
     BastionStatus {
         optional {
-            /// Its floating IP.
+            /// Floating IP address of the bastion host.
             #[serde(rename = "floatingIP")]
             floating_ip: String,
-            /// Id.
+            /// Nova id of the server.
             id: String,
-            /// Address.
+            /// Fixed IP address of the server.
             ip: String,
-            /// Name.
+            /// Name of the server.
             name: String,
-            /// Names resolved to ids.
+            /// Parameters of the server, with all names and filters resolved to ids.
             resolved: ResolvedMachineSpec,
-            /// What was made for it.
+            /// OpenStack resources that were created for the server.
             resources: MachineResources,
-            /// Key pair.
+            /// Name of the Nova key pair.
             ssh_key_name: String,
-            /// Nova's word for its state.
+            /// State of the server in Nova, e.g. `ACTIVE`.
             state: String,
         }
     }
 
-    /// A security group.
+    /// Security group of the cluster.
     SecurityGroupStatus {
         required {
-            /// Id.
+            /// Neutron id of the security group.
             #[schemars(length(min = 1))]
             id: String,
-            /// Name.
+            /// Name of the security group.
             #[schemars(length(min = 1))]
             name: String,
         }
     }
 
-    /// A network.
+    /// Network of the cluster.
     NetworkStatus {
         required {
-            /// Id.
+            /// Neutron id of the network.
             #[schemars(length(min = 1))]
             id: String,
-            /// Name.
+            /// Name of the network.
             #[schemars(length(min = 1))]
             name: String,
         }
         optional {
-            /// Tags.
+            /// Neutron tags of the network.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
         }
     }
 
-    /// A network with its subnets.
+    /// Network of the cluster, with its subnets.
     NetworkStatusWithSubnets {
         required {
-            /// Id.
+            /// Neutron id of the network.
             #[schemars(length(min = 1))]
             id: String,
-            /// Name.
+            /// Name of the network.
             #[schemars(length(min = 1))]
             name: String,
         }
         optional {
-            /// Subnets.
+            /// Subnets of the network that the cluster uses.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             subnets: Vec<SubnetStatus>,
-            /// Tags.
+            /// Neutron tags of the network.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
         }
     }
 
-    /// A subnet.
+    /// Subnet of the cluster.
     SubnetStatus {
         required {
-            /// CIDR.
+            /// Address range of the subnet, in CIDR notation.
             #[schemars(length(min = 1))]
             cidr: String,
-            /// Id.
+            /// Neutron id of the subnet.
             #[schemars(length(min = 1))]
             id: String,
-            /// Name.
+            /// Name of the subnet.
             #[schemars(length(min = 1))]
             name: String,
         }
         optional {
-            /// Tags.
+            /// Neutron tags of the subnet.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
         }
     }
 
-    /// A router.
+    /// Router of the cluster.
     RouterStatus {
         required {
-            /// Id.
+            /// Neutron id of the router.
             #[schemars(length(min = 1))]
             id: String,
-            /// Name.
+            /// Name of the router.
             #[schemars(length(min = 1))]
             name: String,
         }
         optional {
-            /// Addresses.
+            /// External IP addresses of the router.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             ips: Vec<String>,
-            /// Tags.
+            /// Neutron tags of the router.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
         }

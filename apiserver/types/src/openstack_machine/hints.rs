@@ -1,21 +1,21 @@
-//! What Nova's scheduler is told beside what a server needs.
+//! Scheduler hints: additional input of Nova's scheduler.
 
 use crate::object::wire;
 use crate::shared::words;
 
 wire! {
-    /// A scheduler hint.
+    /// Scheduler hint that is sent to Nova.
     SchedulerHintAdditionalProperty {
         required {
-            /// Its name.
+            /// Name of the hint.
             #[schemars(length(min = 1))]
             name: String,
-            /// Its value.
+            /// Value of the hint.
             value: SchedulerHintValue,
         }
     }
 
-    /// A scheduler hint's value: the one that `type` names.
+    /// Value of a scheduler hint. `type` selects the field that is set.
     #[schemars(extend("x-kubernetes-validations" = [
         {
             "rule": "has(self.type) && self.type == 'Bool' ? has(self.bool) : !has(self.bool)",
@@ -32,16 +32,16 @@ wire! {
     ]))]
     SchedulerHintValue {
         required {
-            /// Which of the others.
+            /// Type of the value: Bool, Number or String.
             #[serde(rename = "type")]
             kind: SchedulerHintType,
         }
         optional {
-            /// For `Bool`.
+            /// Boolean value. Required if the type is Bool, and forbidden otherwise.
             bool: bool,
-            /// For `Number`.
+            /// Integer value. Required if the type is Number, and forbidden otherwise.
             number: i32,
-            /// For `String`.
+            /// String value. Required if the type is String, and forbidden otherwise.
             #[schemars(length(min = 1, max = 255))]
             string: String,
         }
@@ -49,14 +49,14 @@ wire! {
 }
 
 words! {
-    /// The type of a scheduler hint.
+    /// Type of a scheduler hint's value.
     SchedulerHintType {
-        /// True or false.
+        /// Boolean value.
         #[default]
         Bool,
-        /// A text.
+        /// String value.
         String,
-        /// A number.
+        /// Integer value.
         Number,
     }
 }

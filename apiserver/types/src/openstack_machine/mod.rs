@@ -1,4 +1,4 @@
-//! OpenStackMachine: a Nova server and what belongs to it.
+//! OpenStackMachine: Nova server with its ports and volumes.
 
 mod hints;
 mod status;
@@ -16,14 +16,29 @@ use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::shared::words;
 
-/// Credentials may change, but not to another region: what was made is in the old one.
+/// CEL rule: the region is immutable. Credentials can change, but existing resources stay in the old region.
 pub(crate) const REGION_RULE: &str =
     "(!has(self.region) && !has(oldSelf.region)) || self.region == oldSelf.region";
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name"),
-    column("ProviderID", "string", ".spec.providerID"),
-    column("Machine", "string", ".metadata.ownerReferences[?(@.kind==\"Machine\")].name"),
+    column(
+        "Cluster",
+        "string",
+        ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",
+        "Cluster that the server is part of.",
+    ),
+    column(
+        "ProviderID",
+        "string",
+        ".spec.providerID",
+        "Provider id, which contains the id of the Nova server.",
+    ),
+    column(
+        "Machine",
+        "string",
+        ".metadata.ownerReferences[?(@.kind==\"Machine\")].name",
+        "Machine that owns this object.",
+    ),
     AGE,
 ];
 
@@ -33,12 +48,12 @@ fn schema() -> Value {
         description,
         Some(structural::<OpenStackMachineSpec>()),
         Some(structural::<OpenStackMachineStatus>()),
-        true,
+        false,
     )
 }
 
 kind! {
-    /// A Nova server and what belongs to it.
+    /// Nova server with its ports and volumes.
     OpenStackMachine, OpenStackMachineSpec, OpenStackMachineStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta2", kind: "OpenStackMachine",
         plural: "openstackmachines", singular: "openstackmachine", short_names: &["osm"],
@@ -47,166 +62,168 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a server. Immutable but for `providerID`, `identityRef` and the ports'
+    /// Desired state of a server. Immutable except for `providerID`, `identityRef` and the ports'
     /// `allowedAddressPairs`.
     OpenStackMachineSpec {
         required {
-            /// Its flavor.
+            /// Nova flavor of the server.
             #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             flavor: FlavorParam,
-            /// Its image.
+            /// Image that the server boots from.
             #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             image: ImageParam,
         }
         optional {
-            /// More disks.
+            /// Additional block devices of the server.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             additional_block_devices: Vec<AdditionalBlockDevice>,
-            /// Metadata by config drive.
+            /// Config drive. If true, Nova attaches a drive with the metadata. Default: the setting of the
+            /// cloud.
             config_drive: bool,
-            /// A pool to take a floating IP from.
+            /// Reference to a pool that supplies a floating IP for the server.
             #[serde(rename = "floatingIPPoolRef")]
             floating_ip_pool_ref: TypedLocalRef,
-            /// Credentials; the cluster's when unset.
+            /// Reference to the OpenStack credentials. Default: the credentials of the OpenStackCluster.
             identity_ref: OpenStackIdentityReference,
-            /// Its ports; one on the cluster's network when unset.
+            /// Ports of the server. Default: one port on the network of the cluster.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             ports: Vec<PortOpts>,
-            /// `openstack://<region>/<server id>`; set by the controller.
+            /// Provider id of the server: `openstack://<region>/<server id>`. The controller sets it.
             #[serde(rename = "providerID")]
             provider_id: String,
-            /// Boot from a volume.
+            /// Root volume in Cinder. If unset, the server boots from the local disk of its host.
             root_volume: RootVolume,
-            /// More scheduler hints.
+            /// Additional scheduler hints that are sent to Nova.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             scheduler_hint_additional_properties: Vec<SchedulerHintAdditionalProperty>,
-            /// Security groups of all ports.
+            /// Security groups of all ports that have none of their own.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             security_groups: Vec<NetworkOrSGParam>,
-            /// Server group.
+            /// Nova server group of the server, which controls its placement.
             #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             server_group: ServerGroupParam,
-            /// Nova metadata.
+            /// Metadata of the server in Nova, as key-value pairs.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key"]))]
             server_metadata: Vec<ServerMetadata>,
-            /// Key pair.
+            /// Name of the Nova key pair that is authorized for SSH.
             ssh_key_name: String,
-            /// Tags of the server and its ports.
+            /// Tags of the server and of its ports.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Make its ports trunks.
+            /// Trunk mode of the ports. If true, each port is the parent of a trunk unless it says otherwise.
+            /// Default: false.
             trunk: bool,
         }
     }
 
-    /// An object in the same namespace.
+    /// Reference to an object in the same namespace.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     TypedLocalRef {
         required {
-            /// Kind.
+            /// Kind of the object.
             kind: String,
-            /// Name.
+            /// Name of the object.
             name: String,
         }
         optional {
-            /// API group.
+            /// API group of the object. Unset for the core group.
             api_group: String,
         }
     }
 
-    /// Where credentials are.
+    /// Reference to OpenStack credentials.
     #[schemars(extend("x-kubernetes-validations" = [{"rule": REGION_RULE, "message": "region is immutable"}]))]
     OpenStackIdentityReference {
         required {
-            /// Entry of the `clouds.yaml`.
+            /// Name of the entry in the `clouds.yaml`.
             #[schemars(length(min = 1))]
             cloud_name: String,
-            /// The Secret or OpenStackClusterIdentity.
+            /// Name of the Secret or of the OpenStackClusterIdentity.
             #[schemars(length(min = 1))]
             name: String,
         }
         optional {
-            /// Region, over the entry's. Immutable.
+            /// OpenStack region. It overrides the region of the `clouds.yaml`. Immutable.
             region: String,
-            /// What `name` names.
+            /// Type of the reference: Secret or ClusterIdentity. Default: Secret.
             #[serde(rename = "type")]
             #[schemars(extend("default" = "Secret"))]
             kind: IdentityType,
         }
     }
 
-    /// An image, by one of these.
+    /// Image, by id, by filter or by reference. Exactly one field is set.
     ImageParam {
         optional {
-            /// By name or tags.
+            /// Selection by name or tags. It must match exactly one image.
             #[schemars(extend("minProperties" = 1))]
             filter: ImageFilter,
-            /// By id.
+            /// Glance id, which is a UUID.
             #[schemars(extend("format" = "uuid"))]
             id: String,
-            /// By an Image object.
+            /// Reference to an Image object in the same namespace.
             image_ref: ImageRef,
         }
     }
 
-    /// By name or tags.
+    /// Selection of an image by name or tags. All set attributes match.
     ImageFilter {
         optional {
-            /// Name.
+            /// Name of the image. The match is exact.
             name: String,
-            /// All of these tags.
+            /// Required tags. Resources that have all of these tags match.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
         }
     }
 
-    /// An Image object.
+    /// Reference to an Image object in the same namespace.
     ImageRef {
         required {
-            /// Its name.
+            /// Name of the Image object.
             #[schemars(length(min = 1))]
             name: String,
         }
     }
 
-    /// A flavor, by one of these.
+    /// Flavor, by id or by name. Exactly one field is set.
     FlavorParam {
         optional {
-            /// By name.
+            /// Selection by name.
             #[schemars(extend("minProperties" = 1))]
             filter: NameFilter,
-            /// By id.
+            /// Nova id of the flavor.
             id: String,
         }
     }
 
-    /// By name.
+    /// Selection by name.
     NameFilter {
         optional {
-            /// Name.
+            /// Name of the resource. The match is exact.
             name: String,
         }
     }
 
-    /// A server group, by one of these.
+    /// Server group, by id or by name. Exactly one field is set.
     ServerGroupParam {
         optional {
-            /// By name.
+            /// Selection by name.
             #[schemars(extend("minProperties" = 1))]
             filter: NameFilter,
-            /// By id.
+            /// Nova id of the server group, which is a UUID.
             #[schemars(extend("format" = "uuid"))]
             id: String,
         }
     }
 
-    /// A pair of Nova metadata.
+    /// Key-value pair of a server's metadata.
     ServerMetadata {
         required {
-            /// Key.
+            /// Key of the pair.
             #[schemars(length(min = 1, max = 255))]
             key: String,
-            /// Value.
+            /// Value of the pair.
             #[schemars(length(min = 1, max = 255))]
             value: String,
         }
@@ -214,12 +231,12 @@ wire! {
 }
 
 words! {
-    /// What an identity reference names.
+    /// Type of a credential reference.
     IdentityType {
-        /// A Secret.
+        /// Secret in the same namespace.
         #[default]
         Secret,
-        /// An OpenStackClusterIdentity.
+        /// OpenStackClusterIdentity, which several namespaces share.
         ClusterIdentity,
     }
 }

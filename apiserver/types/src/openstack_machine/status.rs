@@ -1,74 +1,74 @@
-//! What is observed of a server.
+//! Observed state of a server.
 
 use crate::network::{PortStatus, ResolvedPortSpec};
 use crate::object::wire;
 use crate::shared::Condition;
 
 wire! {
-    /// What was observed of a server.
+    /// Observed state of a server.
     OpenStackMachineStatus {
         optional {
-            /// Its addresses.
+            /// Addresses of the server.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             addresses: Vec<NodeAddress>,
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Milestones that are passed once.
+            /// Provisioning milestones. A milestone stays true after it is reached.
             initialization: Initialization,
-            /// Nova's id of it.
+            /// Nova id of the server.
             #[serde(rename = "instanceID")]
             instance_id: String,
-            /// Nova's word for its state.
+            /// State of the server in Nova, e.g. `ACTIVE`.
             instance_state: String,
-            /// Names resolved to ids.
+            /// Parameters of the server, with all names and filters resolved to ids.
             resolved: ResolvedMachineSpec,
-            /// What was made for it.
+            /// OpenStack resources that were created for the server.
             resources: MachineResources,
         }
     }
 
-    /// An address.
+    /// Address of a server.
     NodeAddress {
         required {
-            /// The address.
+            /// IP address or host name.
             address: String,
-            /// What kind of address.
+            /// Type of the address: Hostname, InternalIP, ExternalIP, InternalDNS or ExternalDNS.
             #[serde(rename = "type")]
             kind: String,
         }
     }
 
-    /// Milestones that are passed once.
+    /// Provisioning milestones.
     Initialization {
         optional {
-            /// It was made.
+            /// True after the infrastructure was provisioned.
             provisioned: bool,
         }
     }
 
-    /// What was made for a server.
+    /// OpenStack resources that were created for a server.
     MachineResources {
         optional {
-            /// Ports.
+            /// Ports of the server.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             ports: Vec<PortStatus>,
         }
     }
 
-    /// Names resolved to ids.
+    /// Parameters of a server, with all names and filters resolved to ids.
     ResolvedMachineSpec {
         optional {
-            /// Flavor.
+            /// Nova id of the flavor.
             #[serde(rename = "flavorID")]
             flavor_id: String,
-            /// Image.
+            /// Glance id of the image.
             #[serde(rename = "imageID")]
             image_id: String,
-            /// Ports.
+            /// Ports of the server.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             ports: Vec<ResolvedPortSpec>,
-            /// Server group.
+            /// Nova id of the server group.
             #[serde(rename = "serverGroupID")]
             server_group_id: String,
         }

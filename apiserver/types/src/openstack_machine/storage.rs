@@ -1,78 +1,78 @@
-//! What a server boots from and writes to.
+//! Storage of a server: root volume and additional block devices.
 
 use crate::object::wire;
 use crate::shared::words;
 
-/// A zone comes from a name or from the Machine, and has a name in just the first case.
+/// CEL rule: an availability zone has a name if, and only if, its source is a name.
 const ZONE_RULE: &str = "!has(self.from) || self.from == 'Name' ? has(self.name) : !has(self.name)";
 
 wire! {
-    /// A further disk.
+    /// Additional block device of a server.
     AdditionalBlockDevice {
         required {
-            /// Name, unique on the server.
+            /// Name of the block device, unique on the server. It is also the device's tag in Nova.
             #[schemars(length(min = 1))]
             name: String,
-            /// Size. Unit: GiB.
+            /// Size of the volume or disk. Unit: GiB. Minimum: 1.
             #[serde(rename = "sizeGiB")]
             #[schemars(range(min = 1))]
             size_gib: i32,
-            /// Where its bytes are.
+            /// Storage of the block device: local disk or Cinder volume.
             storage: BlockDeviceStorage,
         }
     }
 
-    /// Where a disk's bytes are.
+    /// Storage of a block device.
     BlockDeviceStorage {
         required {
-            /// On the host or in Cinder.
+            /// Type of storage: Local or Volume.
             #[serde(rename = "type")]
             kind: BlockDeviceType,
         }
         optional {
-            /// For Cinder.
+            /// Settings of the Cinder volume. Used only if the type is Volume.
             volume: BlockDeviceVolume,
         }
     }
 
-    /// A Cinder volume.
+    /// Settings of a Cinder volume.
     BlockDeviceVolume {
         optional {
-            /// Its zone.
+            /// Cinder availability zone of the volume.
             availability_zone: VolumeAvailabilityZone,
-            /// Its type.
+            /// Cinder type of the volume. Default: chosen by Cinder.
             #[serde(rename = "type")]
             kind: String,
         }
     }
 
-    /// A volume to boot from.
+    /// Root volume in Cinder.
     RootVolume {
         required {
-            /// Size. Unit: GiB.
+            /// Size of the volume or disk. Unit: GiB. Minimum: 1.
             #[serde(rename = "sizeGiB")]
             #[schemars(range(min = 1))]
             size_gib: i32,
         }
         optional {
-            /// Its zone.
+            /// Cinder availability zone of the volume.
             availability_zone: VolumeAvailabilityZone,
-            /// Its type.
+            /// Cinder type of the volume. Default: chosen by Cinder.
             #[serde(rename = "type")]
             kind: String,
         }
     }
 
-    /// Where a volume is.
+    /// Cinder availability zone of a volume.
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": ZONE_RULE, "message": "name is required when from is 'Name' or default",
     }]))]
     VolumeAvailabilityZone {
         optional {
-            /// From a name, or the Machine's failure domain.
+            /// Source of the zone: Name, or Machine for the failure domain of the Machine. Default: Name.
             #[schemars(extend("default" = "Name"))]
             from: VolumeAvailabilityZoneSource,
-            /// The name.
+            /// Name of the zone. Required if `from` is Name, and forbidden otherwise.
             #[schemars(length(min = 1), regex(pattern = "^[^ ]+$"))]
             name: String,
         }
@@ -80,21 +80,21 @@ wire! {
 }
 
 words! {
-    /// Where a disk's bytes are.
+    /// Type of storage of a block device.
     BlockDeviceType {
-        /// On the host.
+        /// Disk on the hypervisor host.
         #[default]
         Local,
-        /// In Cinder.
+        /// Volume in Cinder.
         Volume,
     }
 
-    /// Where a volume's zone comes from.
+    /// Source of a volume's availability zone.
     VolumeAvailabilityZoneSource {
-        /// From a name.
+        /// Explicit name.
         #[default]
         Name,
-        /// From the Machine's failure domain.
+        /// Failure domain of the Machine.
         Machine,
     }
 }

@@ -1,4 +1,4 @@
-//! ExtensionConfig: a server that takes part in what happens to clusters, in v1alpha1.
+//! ExtensionConfig in v1alpha1: registration of a runtime extension server.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A server that takes part in what happens to clusters.
+    /// Registration of a runtime extension server, which is called at certain steps of a cluster's life.
     across namespaces bare ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, schema, Descriptor {
         group: "runtime.cluster.x-k8s.io", version: "v1alpha1", kind: "ExtensionConfig", plural: "extensionconfigs", singular: "extensionconfig",
         short_names: &["ext"], categories: &["cluster-api"], namespaced: false, status_subresource: true, scale: None,
@@ -36,46 +36,46 @@ kind! {
 }
 
 wire! {
-    /// Where an extension answers, and for whom.
+    /// Address and scope of a runtime extension.
     ExtensionConfigSpec {
         required {
-            /// How to reach the extension server.
+            /// Connection settings of the extension server.
             client_config: ClientConfig,
         }
         optional {
-            /// Namespaces the extension covers.
+            /// Label selector of the namespaces in which the extension is called. Default: all namespaces.
             namespace_selector: LabelSelector,
-            /// Settings passed on each call.
+            /// Settings that are sent with each call of the extension, as key-value pairs.
             settings: BTreeMap<String, String>,
         }
     }
 
-    /// What was observed of an extension.
+    /// Observed state of a runtime extension.
     ExtensionConfigStatus {
         optional {
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// Handlers discovered.
+            /// Handlers that the extension server reports on discovery.
             #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             handlers: Vec<ExtensionHandler>,
-            /// What `v1beta2` shows under other names.
+            /// Status in the form of v1beta2.
             v1beta2: V1Beta2Conditions,
         }
     }
 
-    /// One handler of an extension.
+    /// One handler of a runtime extension.
     ExtensionHandler {
         required {
-            /// Handler name.
+            /// Unique name of the handler.
             #[schemars(length(min = 1, max = 512))]
             name: String,
-            /// Hook and API version.
+            /// Hook that the handler serves, with its API version.
             request_hook: GroupVersionHook,
         }
         optional {
-            /// Ignore or Fail.
+            /// Effect of a failed call: Ignore or Fail. Default: Fail.
             failure_policy: FailurePolicy,
-            /// Call timeout.
+            /// Timeout of one call. Unit: seconds. Default: 10.
             timeout_seconds: i32,
         }
     }

@@ -1,4 +1,4 @@
-//! IPAddressClaim: a wish for an address, in v1alpha1.
+//! IPAddressClaim in v1alpha1: request for an address from a pool.
 
 use serde_json::Value;
 
@@ -9,8 +9,8 @@ use crate::schema::{object, structural};
 use crate::v1beta1::{LocalObjectReference, TypedLocalObjectReference};
 
 const COLUMNS: &[Column] = &[
-    column("Pool Name", "string", ".spec.poolRef.name"),
-    column("Pool Kind", "string", ".spec.poolRef.kind"),
+    column("Pool Name", "string", ".spec.poolRef.name", "Pool that hands out the address."),
+    column("Pool Kind", "string", ".spec.poolRef.kind", "Kind of the pool that hands out the address."),
     AGE,
 ];
 
@@ -24,7 +24,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A wish for an address.
+    /// Request for an address from a pool.
     bare IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus, schema, Descriptor {
         group: "ipam.cluster.x-k8s.io", version: "v1alpha1", kind: "IPAddressClaim", plural: "ipaddressclaims", singular: "ipaddressclaim",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
@@ -34,22 +34,22 @@ kind! {
 }
 
 wire! {
-    /// From which pool an address is wanted.
+    /// Pool of the requested address.
     IPAddressClaimSpec {
         required {
-            /// IPAM pool object.
+            /// Reference to the pool that allocates the address.
             #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
             pool_ref: TypedLocalObjectReference,
         }
     }
 
-    /// What became of a claim.
+    /// Observed state of an IPAddressClaim.
     IPAddressClaimStatus {
         optional {
-            /// Allocated IPAddress.
+            /// Reference to the IPAddress that was allocated for the claim.
             #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
             address_ref: LocalObjectReference,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
         }
     }

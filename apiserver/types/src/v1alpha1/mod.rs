@@ -1,4 +1,4 @@
-//! The kinds in v1alpha1, as far as it is still served.
+//! Kinds in v1alpha1 that are still served.
 
 mod extension_config;
 mod ip_address;

@@ -1,4 +1,4 @@
-//! ClusterResourceSet: what is applied to clusters, in v1beta1.
+//! ClusterResourceSet in v1beta1: resources that are applied to the Clusters with certain labels.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What is applied to every cluster of a kind.
+    /// Set of resources that are applied to the Clusters with certain labels.
     bare ClusterResourceSet, ClusterResourceSetSpec, ClusterResourceSetStatus, schema, Descriptor {
         group: "addons.cluster.x-k8s.io", version: "v1beta1", kind: "ClusterResourceSet", plural: "clusterresourcesets", singular: "clusterresourceset",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
@@ -34,29 +34,29 @@ kind! {
 }
 
 wire! {
-    /// What is applied, and to which clusters.
+    /// Resources of the set, and the selection of Clusters.
     ClusterResourceSetSpec {
         required {
-            /// Clusters the set applies to.
+            /// Label selector of the Clusters that receive the resources. It selects in the same namespace.
             cluster_selector: LabelSelector,
         }
         optional {
-            /// ConfigMaps and Secrets whose contents are applied.
+            /// ConfigMaps and Secrets that contain the manifests to apply.
             #[schemars(length(max = 100))]
             resources: Vec<ResourceRef>,
-            /// ApplyOnce or Reconcile.
+            /// Frequency of applying: ApplyOnce or Reconcile. Default: ApplyOnce.
             strategy: ClusterResourceSetStrategy,
         }
     }
 
-    /// What was observed of a ClusterResourceSet.
+    /// Observed state of a ClusterResourceSet.
     ClusterResourceSetStatus {
         optional {
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             observed_generation: i64,
-            /// What `v1beta2` shows under other names.
+            /// Status in the form of v1beta2.
             v1beta2: V1Beta2Conditions,
         }
     }

@@ -1,4 +1,4 @@
-//! ClusterResourceSetBinding: what was applied to a cluster, in v1beta1.
+//! ClusterResourceSetBinding in v1beta1: record of the resources that were applied to a Cluster.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What was applied to a cluster.
+    /// Record of the resources that ClusterResourceSets applied to a Cluster.
     without status ClusterResourceSetBinding, ClusterResourceSetBindingSpec, schema, Descriptor {
         group: "addons.cluster.x-k8s.io", version: "v1beta1", kind: "ClusterResourceSetBinding", plural: "clusterresourcesetbindings", singular: "clusterresourcesetbinding",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
@@ -31,27 +31,27 @@ kind! {
 }
 
 wire! {
-    /// What was applied to one cluster.
+    /// Record of the resources that were applied to one Cluster.
     ClusterResourceSetBindingSpec {
         optional {
-            /// Applied sets of this cluster.
+            /// ClusterResourceSets that select the Cluster, with the state of their resources.
             #[schemars(length(max = 100))]
             bindings: Vec<ResourceSetBinding>,
-            /// Owning Cluster.
+            /// Name of the Cluster.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
         }
     }
 
-    /// One set, and what of it was applied.
+    /// State of one ClusterResourceSet on a Cluster.
     ResourceSetBinding {
         required {
-            /// Set name.
+            /// Name of the ClusterResourceSet.
             #[schemars(length(min = 1, max = 253))]
             cluster_resource_set_name: String,
         }
         optional {
-            /// Applied resources.
+            /// State of each resource of the set.
             #[schemars(length(max = 100))]
             resources: Vec<ResourceBinding>,
         }

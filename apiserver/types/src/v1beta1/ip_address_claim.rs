@@ -1,4 +1,4 @@
-//! IPAddressClaim: a wish for an address, in v1beta1.
+//! IPAddressClaim in v1beta1: request for an address from a pool.
 
 use serde_json::Value;
 
@@ -9,8 +9,8 @@ use crate::schema::{object, structural};
 use crate::v1beta1::shared::V1Beta2Conditions;
 
 const COLUMNS: &[Column] = &[
-    column("Pool Name", "string", ".spec.poolRef.name"),
-    column("Pool Kind", "string", ".spec.poolRef.kind"),
+    column("Pool Name", "string", ".spec.poolRef.name", "Pool that hands out the address."),
+    column("Pool Kind", "string", ".spec.poolRef.kind", "Kind of the pool that hands out the address."),
     AGE,
 ];
 
@@ -24,7 +24,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A wish for an address.
+    /// Request for an address from a pool.
     bare IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus, schema, Descriptor {
         group: "ipam.cluster.x-k8s.io", version: "v1beta1", kind: "IPAddressClaim", plural: "ipaddressclaims", singular: "ipaddressclaim",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
@@ -36,51 +36,51 @@ kind! {
 }
 
 wire! {
-    /// From which pool an address is wanted.
+    /// Pool of the requested address.
     IPAddressClaimSpec {
         required {
-            /// IPAM pool object.
+            /// Reference to the pool that allocates the address.
             #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
             pool_ref: TypedLocalObjectReference,
         }
         optional {
-            /// Owning Cluster.
+            /// Name of the Cluster that the claim belongs to.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
         }
     }
 
-    /// What became of a claim.
+    /// Observed state of an IPAddressClaim.
     IPAddressClaimStatus {
         optional {
-            /// Allocated IPAddress.
+            /// Reference to the IPAddress that was allocated for the claim.
             #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
             address_ref: LocalObjectReference,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// What `v1beta2` shows under other names.
+            /// Status in the form of v1beta2.
             v1beta2: V1Beta2Conditions,
         }
     }
 
-    /// An object of the same namespace.
+    /// Reference to an object in the same namespace.
     TypedLocalObjectReference {
         required {
-            /// Kind.
+            /// Kind of the object.
             kind: String,
-            /// Name.
+            /// Name of the object.
             name: String,
         }
         optional {
-            /// API group.
+            /// API group of the object. Unset for the core group.
             api_group: String,
         }
     }
 
-    /// An object of the same namespace, whose kind is known.
+    /// Reference to an object in the same namespace. The field that holds it fixes the kind.
     LocalObjectReference {
         optional {
-            /// Name.
+            /// Name of the object.
             #[schemars(extend("default" = ""))]
             name: String,
         }

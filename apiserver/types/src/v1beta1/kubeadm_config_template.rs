@@ -1,4 +1,4 @@
-//! KubeadmConfigTemplate: what KubeadmConfigs are made from, in v1beta1.
+//! KubeadmConfigTemplate in v1beta1: template of KubeadmConfigs.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What KubeadmConfigs are made from.
+    /// Template of KubeadmConfigs.
     without status KubeadmConfigTemplate, KubeadmConfigTemplateSpec, schema, Descriptor {
         group: "bootstrap.cluster.x-k8s.io", version: "v1beta1", kind: "KubeadmConfigTemplate", plural: "kubeadmconfigtemplates", singular: "kubeadmconfigtemplate",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
@@ -32,20 +32,20 @@ kind! {
 }
 
 wire! {
-    /// What KubeadmConfigs are made from.
+    /// Content of a KubeadmConfigTemplate.
     KubeadmConfigTemplateSpec {
         required {
-            /// Template for created objects.
+            /// Template of the created KubeadmConfigs.
             template: KubeadmConfigTemplateResource,
         }
     }
 
-    /// A KubeadmConfig to be.
+    /// Metadata and spec of the created KubeadmConfigs.
     KubeadmConfigTemplateResource {
         optional {
-            /// Labels and annotations for created objects.
+            /// Labels and annotations of the created objects.
             metadata: TemplateMeta,
-            /// Spec for created objects.
+            /// Spec of the created objects.
             spec: KubeadmConfigSpec,
         }
     }

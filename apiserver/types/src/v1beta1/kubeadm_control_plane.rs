@@ -1,4 +1,4 @@
-//! KubeadmControlPlane: the control plane machines of a cluster, in v1beta1.
+//! KubeadmControlPlane in v1beta1: control plane Machines of a cluster, created by kubeadm.
 
 use serde_json::Value;
 
@@ -15,16 +15,41 @@ use crate::v1beta1::kubeadm_config::KubeadmConfigSpec;
 use crate::v1beta1::shared::{ObjectReference, V1Beta2Replicas};
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']"),
-    column("Initialized", "boolean", ".status.initialized"),
-    column("API Server Available", "boolean", ".status.ready"),
-    wide("Desired", "integer", ".spec.replicas"),
-    column("Replicas", "integer", ".status.replicas"),
-    column("Ready", "integer", ".status.readyReplicas"),
-    column("Updated", "integer", ".status.updatedReplicas"),
-    column("Unavailable", "integer", ".status.unavailableReplicas"),
+    column(
+        "Cluster",
+        "string",
+        ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",
+        "Cluster that the control plane belongs to.",
+    ),
+    column(
+        "Initialized",
+        "boolean",
+        ".status.initialized",
+        "Whether the first control plane machine has been initialized.",
+    ),
+    column(
+        "API Server Available",
+        "boolean",
+        ".status.ready",
+        "Whether the API server of the workload cluster answers.",
+    ),
+    wide("Desired", "integer", ".spec.replicas", "Machines of the control plane that are wanted."),
+    column("Replicas", "integer", ".status.replicas", "Machines of the control plane that exist."),
+    column("Ready", "integer", ".status.readyReplicas", "Machines of the control plane that are ready."),
+    column(
+        "Updated",
+        "integer",
+        ".status.updatedReplicas",
+        "Machines of the control plane that are as their owner wants them now.",
+    ),
+    column(
+        "Unavailable",
+        "integer",
+        ".status.unavailableReplicas",
+        "Machines of the control plane that are not available yet, or not any more.",
+    ),
     AGE,
-    column("Version", "string", ".spec.version"),
+    column("Version", "string", ".spec.version", "Kubernetes version of the control plane."),
 ];
 
 fn schema() -> Value {
@@ -37,7 +62,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A control plane that kubeadm makes.
+    /// Control plane of a cluster that kubeadm sets up.
     bare KubeadmControlPlane, KubeadmControlPlaneSpec, KubeadmControlPlaneStatus, schema, Descriptor {
         group: "controlplane.cluster.x-k8s.io", version: "v1beta1", kind: "KubeadmControlPlane", plural: "kubeadmcontrolplanes", singular: "kubeadmcontrolplane",
         short_names: &["kcp"], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: Some(Scale {
@@ -51,138 +76,145 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a control plane.
+    /// Desired state of a control plane.
     KubeadmControlPlaneSpec {
         required {
-            /// Kubeadm settings for control plane machines.
+            /// kubeadm settings of the control plane Machines.
             kubeadm_config_spec: KubeadmConfigSpec,
-            /// Template for control plane machines.
+            /// Template of the control plane Machines.
             machine_template: KubeadmControlPlaneMachineTemplate,
-            /// Kubernetes version, vX.Y.Z.
+            /// Kubernetes version of the control plane, in the form `vX.Y.Z`.
             #[schemars(length(min = 1, max = 256))]
             version: String,
         }
         optional {
-            /// How machines are called.
+            /// Naming rule of the control plane Machines.
             machine_naming_strategy: MachineNaming,
-            /// How unhealthy machines are replaced.
+            /// Limits on the remediation of unhealthy Machines.
             remediation_strategy: KubeadmControlPlaneRemediation,
-            /// Desired count.
+            /// Desired number of control plane Machines. The number is odd unless etcd is external. Default:
+            /// 1.
             replicas: i32,
-            /// Machines from before this moment are replaced.
+            /// Time of a requested rollout. Machines that were created before this time are replaced after it
+            /// passes.
             rollout_after: Time,
-            /// What machines are replaced ahead of.
+            /// Deadlines that trigger a rollout in advance.
             rollout_before: KubeadmControlPlaneRolloutBefore,
-            /// How machines are replaced.
+            /// Rollout strategy.
             #[schemars(extend("default" = {"rollingUpdate": {"maxSurge": 1}, "type": "RollingUpdate"}))]
             rollout_strategy: KubeadmControlPlaneRolloutStrategy,
         }
     }
 
-    /// What control plane machines are made from.
+    /// Template of the control plane Machines.
     KubeadmControlPlaneMachineTemplate {
         required {
-            /// What the servers are made from.
+            /// Reference to the template of the infrastructure objects, e.g. an OpenStackMachineTemplate.
             infrastructure_ref: ObjectReference,
         }
         optional {
-            /// Labels and annotations for machines.
+            /// Labels and annotations of the control plane Machines.
             metadata: TemplateMeta,
-            /// Retry deleting the Node for so long, as a Go duration.
+            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
+            /// `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
-            /// Drain for at most so long, as a Go duration.
+            /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
+            /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Wait for volumes for at most so long, as a Go duration.
+            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Default: `0s`.
             node_volume_detach_timeout: String,
-            /// Conditions that Ready needs beside the standard ones.
+            /// Additional Machine conditions that the Ready condition depends on.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
         }
     }
 
-    /// How often, and how soon again, an unhealthy machine is replaced.
+    /// Limits on the remediation of unhealthy control plane Machines.
     KubeadmControlPlaneRemediation {
         optional {
-            /// Try so often; without limit when absent.
+            /// Maximum number of retries if the replacement is unhealthy too. Default: no limit.
             max_retry: i32,
-            /// A machine that was well for so long counts as mended, as a Go duration.
+            /// Healthy time after which the retry count of a Machine is reset, as a Go duration. Default:
+            /// `1h`.
             min_healthy_period: String,
-            /// Wait for so long before the next attempt, as a Go duration.
+            /// Minimum time between two retries, as a Go duration. Default: `0s`.
             retry_period: String,
         }
     }
 
-    /// What machines are replaced ahead of.
+    /// Deadlines that trigger a rollout in advance.
     KubeadmControlPlaneRolloutBefore {
         optional {
-            /// So long before its certificates expire. Unit: days.
+            /// Remaining validity of a Machine's certificates that triggers its replacement. Unit: days.
+            /// Minimum: 7.
             certificates_expiry_days: i32,
         }
     }
 
-    /// How machines are replaced.
+    /// Rollout strategy of a control plane.
     KubeadmControlPlaneRolloutStrategy {
         optional {
-            /// Bounds of a rolling update.
+            /// Limits of a rolling update.
             rolling_update: KubeadmControlPlaneRollingUpdate,
-            /// Which way.
+            /// Type of rollout. The only type is RollingUpdate.
             #[serde(rename = "type")]
             kind: KubeadmControlPlaneRolloutStrategyType,
         }
     }
 
-    /// What was observed of a control plane.
+    /// Observed state of a control plane.
     KubeadmControlPlaneStatus {
         optional {
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// Why it cannot be mended, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             #[schemars(length(min = 1, max = 10240))]
             failure_message: String,
-            /// Why it cannot be mended, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             failure_reason: String,
-            /// Whether the control plane answered once.
+            /// Initialization of the control plane. True after the API server answered for the first time.
             initialized: bool,
-            /// Last remediation performed.
+            /// Last remediation that replaced a Machine.
             last_remediation: LastRemediationStatus,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             observed_generation: i64,
-            /// Whether the API server answers.
+            /// Availability of the API server. True if it answers.
             ready: bool,
-            /// Machines with Ready=True.
+            /// Number of Machines whose Node is ready.
             ready_replicas: i32,
-            /// Machine count (scale subresource).
+            /// Number of Machines, in any state.
             replicas: i32,
-            /// String form of the selector (scale subresource).
+            /// Label selector in its text form, for the `scale` subresource and for autoscalers.
             #[schemars(length(min = 1, max = 4096))]
             selector: String,
-            /// Machines that are wanted and do not serve.
+            /// Number of desired Machines that are not available.
             unavailable_replicas: i32,
-            /// Machines as they are wanted now.
+            /// Number of Machines that match the current spec.
             updated_replicas: i32,
-            /// What `v1beta2` shows under other names.
+            /// Status in the form of v1beta2.
             v1beta2: V1Beta2Replicas,
-            /// Lowest version of all machines.
+            /// Lowest Kubernetes version of all control plane Machines.
             #[schemars(length(min = 1, max = 256))]
             version: String,
-            /// Machines per Kubernetes version.
+            /// Number of Machines per Kubernetes version.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"]))]
             versions: Vec<StatusVersion>,
         }
     }
 
-    /// The last machine that was replaced because it was unhealthy.
+    /// Last remediation that replaced a Machine.
     LastRemediationStatus {
         required {
-            /// Which machine.
+            /// Name of the Machine that was replaced.
             #[schemars(length(min = 1, max = 253))]
             machine: String,
-            /// How often it was tried before.
+            /// Number of retries of the same remediation. 0 for the first attempt.
             retry_count: i32,
-            /// When it happened.
+            /// Time of the remediation.
             timestamp: Time,
         }
     }

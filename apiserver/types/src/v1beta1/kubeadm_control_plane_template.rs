@@ -1,4 +1,4 @@
-//! KubeadmControlPlaneTemplate: what KubeadmControlPlanes are made from, in v1beta1.
+//! KubeadmControlPlaneTemplate in v1beta1: template of KubeadmControlPlanes.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What KubeadmControlPlanes are made from.
+    /// Template of KubeadmControlPlanes.
     without status KubeadmControlPlaneTemplate, KubeadmControlPlaneTemplateSpec, schema, Descriptor {
         group: "controlplane.cluster.x-k8s.io", version: "v1beta1", kind: "KubeadmControlPlaneTemplate", plural: "kubeadmcontrolplanetemplates", singular: "kubeadmcontrolplanetemplate",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false, scale: None,
@@ -36,61 +36,65 @@ kind! {
 }
 
 wire! {
-    /// What KubeadmControlPlanes are made from.
+    /// Content of a KubeadmControlPlaneTemplate.
     KubeadmControlPlaneTemplateSpec {
         required {
-            /// Template for created objects.
+            /// Template of the created KubeadmControlPlanes.
             template: KubeadmControlPlaneTemplateResource,
         }
     }
 
-    /// A KubeadmControlPlane to be.
+    /// Metadata and spec of the created KubeadmControlPlanes.
     KubeadmControlPlaneTemplateResource {
         required {
-            /// Spec for created objects.
+            /// Spec of the created objects.
             spec: KubeadmControlPlaneTemplateResourceSpec,
         }
         optional {
-            /// Labels and annotations for created objects.
+            /// Labels and annotations of the created objects.
             metadata: TemplateMeta,
         }
     }
 
-    /// A control plane but for what the topology decides: replicas, version, infrastructure.
+    /// Spec of the created KubeadmControlPlanes. The topology supplies replicas, version and infrastructure.
     KubeadmControlPlaneTemplateResourceSpec {
         required {
-            /// Kubeadm settings for control plane machines.
+            /// kubeadm settings of the control plane Machines.
             kubeadm_config_spec: KubeadmConfigSpec,
         }
         optional {
-            /// How machines are called.
+            /// Naming rule of the control plane Machines.
             machine_naming_strategy: MachineNaming,
-            /// Template for control plane machines.
+            /// Template of the control plane Machines.
             machine_template: KubeadmControlPlaneTemplateMachineTemplate,
-            /// How unhealthy machines are replaced.
+            /// Limits on the remediation of unhealthy Machines.
             remediation_strategy: KubeadmControlPlaneRemediation,
-            /// Machines from before this moment are replaced.
+            /// Time of a requested rollout. Machines that were created before this time are replaced after it
+            /// passes.
             rollout_after: Time,
-            /// What machines are replaced ahead of.
+            /// Deadlines that trigger a rollout in advance.
             rollout_before: KubeadmControlPlaneRolloutBefore,
-            /// How machines are replaced.
+            /// Rollout strategy.
             #[schemars(extend("default" = {"rollingUpdate": {"maxSurge": 1}, "type": "RollingUpdate"}))]
             rollout_strategy: KubeadmControlPlaneRolloutStrategy,
         }
     }
 
-    /// What a ClusterClass says of control plane machines.
+    /// Template of the control plane Machines of a ClusterClass.
     KubeadmControlPlaneTemplateMachineTemplate {
         optional {
-            /// Labels and annotations for machines.
+            /// Labels and annotations of the control plane Machines.
             metadata: TemplateMeta,
-            /// Retry deleting the Node for so long, as a Go duration.
+            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
+            /// `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
-            /// Drain for at most so long, as a Go duration.
+            /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
+            /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Wait for volumes for at most so long, as a Go duration.
+            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Default: `0s`.
             node_volume_detach_timeout: String,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
         }

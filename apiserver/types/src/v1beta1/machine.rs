@@ -1,4 +1,4 @@
-//! Machine in v1beta1.
+//! Machine in v1beta1: one server of a cluster and its Node.
 
 use serde_json::Value;
 
@@ -11,12 +11,17 @@ use crate::schema::{object, structural};
 use crate::shared::{Time, words};
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".spec.clusterName"),
-    column("NodeName", "string", ".status.nodeRef.name"),
-    column("ProviderID", "string", ".spec.providerID"),
-    column("Phase", "string", ".status.phase"),
+    column("Cluster", "string", ".spec.clusterName", "Cluster that the Machine is part of."),
+    column("NodeName", "string", ".status.nodeRef.name", "Name of the Node that runs on the Machine."),
+    column("ProviderID", "string", ".spec.providerID", "Id of the server at the infrastructure provider."),
+    column(
+        "Phase",
+        "string",
+        ".status.phase",
+        "Stage in the life of the Machine, from Pending to Running to Deleted.",
+    ),
     AGE,
-    column("Version", "string", ".spec.version"),
+    column("Version", "string", ".spec.version", "Kubernetes version that the Machine is to run."),
 ];
 
 fn schema() -> Value {
@@ -25,7 +30,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// One server of a cluster: what it is booted from, and what became of it.
+    /// One server of a cluster, from its bootstrap to its deletion.
     bare Machine, MachineSpec, MachineStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "Machine", plural: "machines", singular: "machine",
         short_names: &["ma"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
@@ -36,61 +41,61 @@ kind! {
 }
 
 wire! {
-    /// What was observed of a Machine.
+    /// Observed state of a Machine.
     MachineStatus {
         optional {
-            /// Addresses of the server.
+            /// IP addresses and host names of the server.
             addresses: Vec<MachineAddress>,
-            /// The bootstrap data is there.
+            /// Availability of the bootstrap data. True after the bootstrap Secret was created.
             bootstrap_ready: bool,
-            /// When the control plane's certificates expire.
+            /// Expiry time of the certificates on the Machine. Set only for control plane Machines.
             certificates_expiry_date: Time,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// How far its deletion is.
+            /// Progress of the Machine's deletion.
             deletion: MachineDeletionStatus,
-            /// What cannot be mended, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             #[schemars(length(min = 1, max = 10240))]
             failure_message: String,
-            /// What cannot be mended, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             failure_reason: String,
-            /// The server exists.
+            /// Readiness of the infrastructure. True after the server was provisioned.
             infrastructure_ready: bool,
-            /// When the phase last changed.
+            /// Time of the last change of the phase.
             last_updated: Time,
-            /// What its Node says of itself.
+            /// System information that the Node reports.
             node_info: NodeSystemInfo,
-            /// Its Node.
+            /// Reference to the Node of the Machine.
             node_ref: ObjectReference,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             observed_generation: i64,
-            /// Where it is in its life.
+            /// Phase of the Machine's life, from Pending to Running to Deleted.
             phase: MachinePhase,
-            /// What v1beta2 reports.
+            /// Status in the form of v1beta2.
             v1beta2: V1Beta2Conditions,
         }
     }
 }
 
 words! {
-    /// Where a Machine is in its life.
+    /// Phase of a Machine's life.
     MachinePhase {
-        /// Waiting for what it needs.
+        /// A prerequisite is missing.
         #[default]
         Pending,
-        /// The server is being made.
+        /// The server is being created.
         Provisioning,
         /// The server exists.
         Provisioned,
-        /// It serves.
+        /// The server runs and its Node is known.
         Running,
-        /// It is being deleted.
+        /// The deletion is in progress.
         Deleting,
-        /// It is gone.
+        /// The server is deleted.
         Deleted,
-        /// It cannot be mended.
+        /// A terminal error occurred. It needs a manual change.
         Failed,
-        /// Not known.
+        /// The phase cannot be determined.
         Unknown,
     }
 }

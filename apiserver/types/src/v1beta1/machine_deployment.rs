@@ -1,4 +1,4 @@
-//! MachineDeployment in v1beta1.
+//! MachineDeployment in v1beta1: group of equal Machines with rolling updates.
 
 use serde_json::Value;
 
@@ -14,15 +14,30 @@ use crate::schema::{object, structural};
 use crate::shared::{IntOrString, StatusVersion, Time};
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".spec.clusterName"),
-    wide("Desired", "integer", ".spec.replicas"),
-    column("Replicas", "integer", ".status.replicas"),
-    column("Ready", "integer", ".status.readyReplicas"),
-    column("Updated", "integer", ".status.updatedReplicas"),
-    column("Unavailable", "integer", ".status.unavailableReplicas"),
-    column("Phase", "string", ".status.phase"),
+    column("Cluster", "string", ".spec.clusterName", "Cluster that the deployment belongs to."),
+    wide("Desired", "integer", ".spec.replicas", "Machines of the deployment that are wanted."),
+    column("Replicas", "integer", ".status.replicas", "Machines of the deployment that exist."),
+    column("Ready", "integer", ".status.readyReplicas", "Machines of the deployment that are ready."),
+    column(
+        "Updated",
+        "integer",
+        ".status.updatedReplicas",
+        "Machines of the deployment that are as their owner wants them now.",
+    ),
+    column(
+        "Unavailable",
+        "integer",
+        ".status.unavailableReplicas",
+        "Machines of the deployment that are not available yet, or not any more.",
+    ),
+    column("Phase", "string", ".status.phase", "Running, ScalingUp, ScalingDown, Failed or Unknown."),
     AGE,
-    column("Version", "string", ".spec.template.spec.version"),
+    column(
+        "Version",
+        "string",
+        ".spec.template.spec.version",
+        "Kubernetes version that the Machines of the deployment are to run.",
+    ),
 ];
 
 fn schema() -> Value {
@@ -37,7 +52,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A number of Machines made from one template, exchanged little by little when it changes.
+    /// Group of equal Machines that are replaced step by step after a change of the template.
     bare MachineDeployment, MachineDeploymentSpec, MachineDeploymentStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "MachineDeployment", plural: "machinedeployments", singular: "machinedeployment",
         short_names: &["md"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
@@ -48,95 +63,98 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a MachineDeployment.
+    /// Desired state of a MachineDeployment.
     MachineDeploymentSpec {
         required {
-            /// The Cluster it belongs to. Immutable.
+            /// Name of the Cluster that the object belongs to, in the same namespace. Immutable.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
-            /// Which Machines are its own; the template's labels must match.
+            /// Label selector of the Machines. It matches the labels of the template.
             selector: LabelSelector,
-            /// What Machines are made from.
+            /// Template of the Machines.
             template: MachineTemplateSpec,
         }
         optional {
-            /// What Machines are called.
+            /// Naming rule of the Machines.
             machine_naming_strategy: MachineNaming,
-            /// Ready for so long before it counts as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             min_ready_seconds: i32,
-            /// Leave it alone.
+            /// Pauses the MachineDeployment. If true, its controller leaves it unchanged. Default: false.
             paused: bool,
-            /// Nothing reads it. Unit: seconds.
+            /// Deprecated field without effect. Unit: seconds.
             progress_deadline_seconds: i32,
-            /// How many.
+            /// Desired number of Machines. Default: 1, or within the limits of the autoscaler annotations.
             replicas: i32,
-            /// How many old MachineSets are kept; nothing reads it any more.
+            /// Number of old MachineSets that are kept. Deprecated, without effect.
             revision_history_limit: i32,
-            /// Replace Machines made before this.
+            /// Time of a requested rollout. Machines that were created before this time are replaced after it
+            /// passes.
             rollout_after: Time,
-            /// How to roll out.
+            /// Rollout strategy.
             strategy: MachineDeploymentStrategy,
         }
     }
 
-    /// How Machines are exchanged.
+    /// Rollout strategy of a MachineDeployment.
     MachineDeploymentStrategy {
         optional {
-            /// How unhealthy ones are replaced.
+            /// Limits on the remediation of unhealthy Machines.
             remediation: RemediationStrategy,
-            /// For a rolling update.
+            /// Limits of a rolling update. Used only if the type is RollingUpdate.
             rolling_update: RollingUpdate,
-            /// In which way.
+            /// Type of rollout: RollingUpdate or OnDelete. Default: RollingUpdate.
             #[serde(rename = "type")]
             kind: RolloutStrategyType,
         }
     }
 
-    /// How unhealthy Machines are replaced.
+    /// Limits on the remediation of unhealthy Machines.
     RemediationStrategy {
         optional {
-            /// At most so many at once.
+            /// Maximum number of remediations in flight, as a number or a percentage of the replicas.
+            /// Default: no limit.
             max_in_flight: IntOrString,
         }
     }
 
-    /// Bounds of a rolling update.
+    /// Limits of a rolling update.
     RollingUpdate {
         optional {
-            /// Who goes first when there are too many.
+            /// Order in which Machines are deleted at scale-down: Random, Newest or Oldest. Default: Random.
             delete_policy: DeletionOrder,
-            /// So many more than wanted.
+            /// Maximum number of Machines above the desired number, as a number or a percentage. Default: 1.
             max_surge: IntOrString,
-            /// So many fewer than wanted.
+            /// Maximum number of unavailable Machines during the update, as a number or a percentage.
+            /// Default: 0.
             max_unavailable: IntOrString,
         }
     }
 
-    /// What was observed of a MachineDeployment.
+    /// Observed state of a MachineDeployment.
     MachineDeploymentStatus {
         optional {
-            /// Available ones.
+            /// Number of Machines whose Available condition is True.
             available_replicas: i32,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             observed_generation: i64,
-            /// Where it is in its life.
+            /// Phase of the MachineDeployment: ScalingUp, ScalingDown, Running, Failed or Unknown.
             phase: MachineDeploymentPhase,
-            /// Ready ones.
+            /// Number of Machines whose Ready condition is True.
             ready_replicas: i32,
-            /// All.
+            /// Number of Machines, in any state.
             replicas: i32,
-            /// The selector in its text form, for the subresource `scale`.
+            /// Label selector in its text form, for the `scale` subresource and for autoscalers.
             #[schemars(length(min = 1, max = 4096))]
             selector: String,
-            /// Those still missing.
+            /// Number of desired Machines that are not available.
             unavailable_replicas: i32,
-            /// Those made from the current template.
+            /// Number of Machines that match the current template.
             updated_replicas: i32,
-            /// What v1beta2 reports.
+            /// Status in the form of v1beta2.
             v1beta2: V1Beta2Replicas,
-            /// How many run which version.
+            /// Number of Machines per Kubernetes version.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"]))]
             versions: Vec<StatusVersion>,
         }

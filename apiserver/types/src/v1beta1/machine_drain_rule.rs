@@ -1,11 +1,11 @@
-//! MachineDrainRule in v1beta1: in all but name what it is in v1beta2.
+//! MachineDrainRule in v1beta1. It differs from v1beta2 only in its version.
 
 use crate::descriptor::Descriptor;
 use crate::machine_drain_rule::{COLUMNS, MachineDrainRuleSpec, schema};
 use crate::object::kind;
 
 kind! {
-    /// How some pods leave some Machines before these are deleted.
+    /// Drain behavior of selected pods on selected Machines, which applies before a Machine is deleted.
     without status MachineDrainRule, MachineDrainRuleSpec, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "MachineDrainRule", plural: "machinedrainrules", singular: "machinedrainrule",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: false,

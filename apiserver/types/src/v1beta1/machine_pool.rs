@@ -1,4 +1,4 @@
-//! MachinePool in v1beta1.
+//! MachinePool in v1beta1: group of servers whose number the cloud maintains.
 
 use serde_json::Value;
 
@@ -11,12 +11,22 @@ use crate::schema::{object, structural};
 use crate::shared::StatusVersion;
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".spec.clusterName"),
-    wide("Desired", "integer", ".spec.replicas"),
-    column("Replicas", "string", ".status.replicas"),
-    column("Phase", "string", ".status.phase"),
+    column("Cluster", "string", ".spec.clusterName", "Cluster that the pool belongs to."),
+    wide("Desired", "integer", ".spec.replicas", "Machines of the pool that are wanted."),
+    column("Replicas", "string", ".status.replicas", "Machines of the pool that exist."),
+    column(
+        "Phase",
+        "string",
+        ".status.phase",
+        "Stage in the life of the pool, for example Provisioning or Running.",
+    ),
     AGE,
-    column("Version", "string", ".spec.template.spec.version"),
+    column(
+        "Version",
+        "string",
+        ".spec.template.spec.version",
+        "Kubernetes version that the Machines of the pool are to run.",
+    ),
 ];
 
 fn schema() -> Value {
@@ -25,7 +35,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// Machines that the cloud keeps a number of by itself.
+    /// Group of servers whose number the cloud maintains.
     bare MachinePool, MachinePoolSpec, MachinePoolStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "MachinePool", plural: "machinepools", singular: "machinepool",
         short_names: &["mp"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
@@ -36,62 +46,62 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a MachinePool.
+    /// Desired state of a MachinePool.
     MachinePoolSpec {
         required {
-            /// The Cluster it belongs to. Immutable.
+            /// Name of the Cluster that the object belongs to, in the same namespace. Immutable.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
-            /// What Machines are made from.
+            /// Template of the Machines.
             template: MachineTemplateSpec,
         }
         optional {
-            /// Where they may be.
+            /// Names of the failure domains in which the servers can be created.
             #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
             failure_domains: Vec<String>,
-            /// Ready for so long before it counts as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             min_ready_seconds: i32,
-            /// The cloud's ids of the servers.
+            /// Ids of the servers at the cloud provider. The infrastructure provider sets them.
             #[serde(rename = "providerIDList")]
             #[schemars(length(max = 10000), inner(length(min = 1, max = 512)))]
             provider_id_list: Vec<String>,
-            /// How many.
+            /// Desired number of servers. Default: 1, or within the limits of the autoscaler annotations.
             replicas: i32,
         }
     }
 
-    /// What was observed of a MachinePool.
+    /// Observed state of a MachinePool.
     MachinePoolStatus {
         optional {
-            /// Available ones.
+            /// Number of Machines whose Available condition is True.
             available_replicas: i32,
-            /// The bootstrap data is there.
+            /// Availability of the bootstrap data. True after the bootstrap Secret was created.
             bootstrap_ready: bool,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// What cannot be mended, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             #[schemars(length(min = 1, max = 10240))]
             failure_message: String,
-            /// What cannot be mended, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             failure_reason: String,
-            /// The servers exist.
+            /// Readiness of the infrastructure. True after the servers were provisioned.
             infrastructure_ready: bool,
-            /// Its Nodes.
+            /// References to the Nodes of the pool.
             #[schemars(length(max = 10000))]
             node_refs: Vec<ObjectReference>,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             observed_generation: i64,
-            /// Where it is in its life.
+            /// Phase of the MachinePool's life, e.g. Provisioning, Running or Deleting.
             phase: MachinePoolPhase,
-            /// Ready ones.
+            /// Number of Machines whose Ready condition is True.
             ready_replicas: i32,
-            /// All.
+            /// Number of Machines, in any state.
             replicas: i32,
-            /// Those still missing.
+            /// Number of desired Machines that are not available.
             unavailable_replicas: i32,
-            /// What v1beta2 reports.
+            /// Status in the form of v1beta2.
             v1beta2: V1Beta2Replicas,
-            /// How many run which version.
+            /// Number of Machines per Kubernetes version.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"]))]
             versions: Vec<StatusVersion>,
         }

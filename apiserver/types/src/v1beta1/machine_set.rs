@@ -1,4 +1,4 @@
-//! MachineSet in v1beta1.
+//! MachineSet in v1beta1: fixed number of equal Machines.
 
 use serde_json::Value;
 
@@ -13,13 +13,18 @@ use crate::schema::{object, structural};
 use crate::shared::StatusVersion;
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".spec.clusterName"),
-    wide("Desired", "integer", ".spec.replicas"),
-    column("Replicas", "integer", ".status.replicas"),
-    column("Ready", "integer", ".status.readyReplicas"),
-    column("Available", "integer", ".status.availableReplicas"),
+    column("Cluster", "string", ".spec.clusterName", "Cluster that the set belongs to."),
+    wide("Desired", "integer", ".spec.replicas", "Machines of the set that are wanted."),
+    column("Replicas", "integer", ".status.replicas", "Machines of the set that exist."),
+    column("Ready", "integer", ".status.readyReplicas", "Machines of the set that are ready."),
+    column("Available", "integer", ".status.availableReplicas", "Machines of the set that are available."),
     AGE,
-    column("Version", "string", ".spec.template.spec.version"),
+    column(
+        "Version",
+        "string",
+        ".spec.template.spec.version",
+        "Kubernetes version that the Machines of the set are to run.",
+    ),
 ];
 
 fn schema() -> Value {
@@ -28,7 +33,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A number of Machines made from one template.
+    /// Fixed number of equal Machines, created from one template.
     bare MachineSet, MachineSetSpec, MachineSetStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "MachineSet", plural: "machinesets", singular: "machineset",
         short_names: &["ms"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
@@ -39,55 +44,55 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a MachineSet.
+    /// Desired state of a MachineSet.
     MachineSetSpec {
         required {
-            /// The Cluster it belongs to. Immutable.
+            /// Name of the Cluster that the object belongs to, in the same namespace. Immutable.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
-            /// Which Machines are its own; the template's labels must match.
+            /// Label selector of the Machines. It matches the labels of the template.
             selector: LabelSelector,
         }
         optional {
-            /// Who goes first when there are too many.
+            /// Order in which Machines are deleted at scale-down: Random, Newest or Oldest. Default: Random.
             delete_policy: DeletionOrder,
-            /// What Machines are called.
+            /// Naming rule of the Machines.
             machine_naming_strategy: MachineNaming,
-            /// Ready for so long before it counts as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             min_ready_seconds: i32,
-            /// How many.
+            /// Desired number of Machines. Default: 1, or within the limits of the autoscaler annotations.
             replicas: i32,
-            /// What Machines are made from.
+            /// Template of the Machines.
             template: MachineTemplateSpec,
         }
     }
 
-    /// What was observed of a MachineSet.
+    /// Observed state of a MachineSet.
     MachineSetStatus {
         optional {
-            /// Available ones.
+            /// Number of Machines whose Available condition is True.
             available_replicas: i32,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// What cannot be mended, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             #[schemars(length(min = 1, max = 10240))]
             failure_message: String,
-            /// What cannot be mended, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             failure_reason: String,
-            /// Those that have all labels of the template.
+            /// Number of Machines that have all labels of the template.
             fully_labeled_replicas: i32,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             observed_generation: i64,
-            /// Ready ones.
+            /// Number of Machines whose Ready condition is True.
             ready_replicas: i32,
-            /// All.
+            /// Number of Machines, in any state.
             replicas: i32,
-            /// The selector in its text form, for the subresource `scale`.
+            /// Label selector in its text form, for the `scale` subresource and for autoscalers.
             #[schemars(length(min = 1, max = 4096))]
             selector: String,
-            /// What v1beta2 reports.
+            /// Status in the form of v1beta2.
             v1beta2: V1Beta2Replicas,
-            /// How many run which version.
+            /// Number of Machines per Kubernetes version.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"]))]
             versions: Vec<StatusVersion>,
         }

@@ -1,5 +1,5 @@
-//! The kinds in v1beta1, which older clients speak. They are stored in v1beta2; what a structure has
-//! in common with that version is taken from there.
+//! Kinds in v1beta1, for older clients. They are stored in v1beta2. Structures that both versions share are
+//! those of v1beta2.
 
 mod cluster;
 mod cluster_class;

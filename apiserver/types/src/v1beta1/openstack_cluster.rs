@@ -1,4 +1,4 @@
-//! OpenStackCluster and its template in v1beta1.
+//! OpenStackCluster and OpenStackClusterTemplate in v1beta1.
 
 use serde_json::Value;
 
@@ -11,21 +11,39 @@ use crate::openstack_cluster::{
     EtherType, ExternalRouterIp, LoadBalancerMonitor, ManagedGroup, RuleDirection,
 };
 use crate::openstack_cluster_template::COLUMNS as TEMPLATE_COLUMNS;
-use crate::schema::{object, structural};
+use crate::schema::{object, structural, without_int32};
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name"),
-    column("Ready", "string", ".status.ready"),
-    column("Network", "string", ".status.network.id"),
-    Column { priority: 1, ..column("Endpoint", "string", ".spec.controlPlaneEndpoint.host") },
-    column("Bastion IP", "string", ".status.bastion.floatingIP"),
+    column(
+        "Cluster",
+        "string",
+        ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",
+        "Cluster that this infrastructure belongs to.",
+    ),
+    column(
+        "Ready",
+        "string",
+        ".status.ready",
+        "Whether the infrastructure is complete, so that servers can be created in it.",
+    ),
+    column("Network", "string", ".status.network.id", "Neutron id of the network of the nodes."),
+    Column {
+        priority: 1,
+        ..column(
+            "Endpoint",
+            "string",
+            ".spec.controlPlaneEndpoint.host",
+            "Host of the API server of the workload cluster.",
+        )
+    },
+    column("Bastion IP", "string", ".status.bastion.floatingIP", "Floating IP address of the bastion host."),
     AGE,
 ];
 
 fn schema() -> Value {
     object(
         "The networks, security groups and endpoint of a cluster in OpenStack.",
-        Some(structural::<OpenStackClusterSpec>()),
+        Some(without_int32(structural::<OpenStackClusterSpec>())),
         Some(structural::<OpenStackClusterStatus>()),
         false,
     )
@@ -33,11 +51,11 @@ fn schema() -> Value {
 
 fn template_schema() -> Value {
     let description = "What OpenStackClusters are made from.";
-    object(description, Some(structural::<OpenStackClusterTemplateSpec>()), None, false)
+    object(description, Some(without_int32(structural::<OpenStackClusterTemplateSpec>())), None, false)
 }
 
 kind! {
-    /// The networks, groups and endpoint of a cluster in OpenStack.
+    /// Networks, security groups and API endpoint of a cluster in OpenStack.
     bare OpenStackCluster, OpenStackClusterSpec, OpenStackClusterStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta1", kind: "OpenStackCluster",
         plural: "openstackclusters", singular: "openstackcluster", short_names: &["osc"],
@@ -46,7 +64,7 @@ kind! {
 }
 
 kind! {
-    /// What OpenStackClusters are made from.
+    /// Template of OpenStackClusters.
     without status OpenStackClusterTemplate, OpenStackClusterTemplateSpec, template_schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta1", kind: "OpenStackClusterTemplate",
         plural: "openstackclustertemplates", singular: "openstackclustertemplate", short_names: &["osct"],
@@ -55,7 +73,7 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a cluster in OpenStack.
+    /// Desired state of a cluster in OpenStack. Most fields are immutable.
     #[schemars(extend("x-kubernetes-validations" = [
         {
             "rule": "has(self.disableExternalNetwork) && self.disableExternalNetwork ? !has(self.bastion) || !has(self.bastion.floatingIP) : true",
@@ -68,73 +86,77 @@ wire! {
     ]))]
     OpenStackClusterSpec {
         required {
-            /// Credentials.
+            /// Reference to the OpenStack credentials.
             identity_ref: OpenStackIdentityReference,
         }
         optional {
-            /// Its API by this address, without a floating IP.
+            /// Fixed IP address of the API server, used without a floating IP.
             #[serde(rename = "apiServerFixedIP")]
             api_server_fixed_ip: String,
-            /// Its API by this floating IP.
+            /// Floating IP address of the API server. Default: a new floating IP.
             #[serde(rename = "apiServerFloatingIP")]
             api_server_floating_ip: String,
-            /// Its API by a load balancer.
+            /// Octavia load balancer in front of the API servers.
             api_server_load_balancer: ApiServerLoadBalancer,
-            /// Its API at this port; 6443 when unset.
+            /// TCP port of the API server. Default: 6443.
             #[schemars(range(min = 0, max = 65535))]
             api_server_port: i32,
-            /// A host to get in by.
+            /// Bastion host, which gives SSH access to the nodes.
             bastion: Bastion,
-            /// Zones offered as failure domains of control planes.
+            /// Nova availability zones that are offered as failure domains of control plane nodes. Default:
+            /// all zones.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             control_plane_availability_zones: Vec<String>,
-            /// Where its API answers; set once.
+            /// Endpoint of the workload cluster's API server. It is set once, by the user or by Capstan.
             control_plane_endpoint: ControlPlaneEndpoint,
-            /// Let Nova place control plane servers.
+            /// Placement of control plane servers. If true, no availability zone is requested and Nova
+            /// chooses the zone. Default: false.
             control_plane_omit_availability_zone: bool,
-            /// No floating IP for its API.
+            /// Switch that disables the floating IP of the API server. Default: false.
             #[serde(rename = "disableAPIServerFloatingIP")]
             disable_api_server_floating_ip: bool,
-            /// No external network.
+            /// Switch that disables the connection to an external network. Default: false.
             disable_external_network: bool,
-            /// No port security on the network that is made.
+            /// Switch that disables port security on the created network. Default: false.
             disable_port_security: bool,
-            /// The external network.
+            /// External network of the router and the floating IPs. Required if the cloud has several
+            /// external networks.
             external_network: NetworkOrSGParam,
-            /// External addresses of the router that is made.
+            /// External addresses of the created router.
             #[serde(rename = "externalRouterIPs")]
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             external_router_ips: Vec<ExternalRouterIp>,
-            /// Make security groups.
+            /// Security groups that are created for the cluster. If unset, none are created.
             managed_security_groups: ManagedSecurityGroups,
-            /// Subnets to make.
+            /// Subnets that are created for the cluster. At most one. Mutually exclusive with existing
+            /// networks.
             #[schemars(length(max = 1), extend("x-kubernetes-list-type" = "atomic"))]
             managed_subnets: Vec<ManagedSubnet>,
-            /// An existing network.
+            /// Existing network of the cluster. If unset, it is derived from `subnets`, or created.
             network: NetworkOrSGParam,
-            /// MTU of the network that is made. Unit: bytes.
+            /// Maximum transmission unit of the created network. Unit: bytes. Default: chosen by Neutron.
             #[serde(rename = "networkMTU")]
             network_mtu: i32,
-            /// Where new nodes are, when there are several subnets.
+            /// Subnet in which new nodes get their primary address, if the cluster has several subnets.
             primary_subnet: SubnetParam,
-            /// An existing router.
+            /// Existing router of the cluster. If unset, a router is created with the managed network.
             router: NetworkOrSGParam,
-            /// Existing subnets.
+            /// Existing subnets of the cluster, at most one per IP version.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             subnets: Vec<SubnetParam>,
-            /// Tags of everything made.
+            /// Tags of all OpenStack resources that are created for the cluster.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
         }
     }
 
-    /// Where an API answers.
+    /// Endpoint of an API server.
     ControlPlaneEndpoint {
-        required {
-            /// Host name or address.
+        optional {
+            /// Host name or IP address of the API server.
             #[schemars(length(max = 512))]
             host: String,
-            /// TCP port.
+            /// TCP port of the API server.
             port: i32,
         }
     }
@@ -142,143 +164,144 @@ wire! {
     /// An Octavia load balancer.
     ApiServerLoadBalancer {
         required {
-            /// Make it.
+            /// Switch of the load balancer. If true, it is created. Default: true.
             #[schemars(extend("default" = true))]
             enabled: bool,
         }
         optional {
-            /// More ports.
+            /// Additional TCP ports that the load balancer forwards.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             additional_ports: Vec<i32>,
-            /// Who may connect.
+            /// Address ranges that can connect to the load balancer, in CIDR notation. Default: all
+            /// addresses.
             #[serde(rename = "allowedCIDRs")]
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             allowed_cidrs: Vec<String>,
-            /// Its zone.
+            /// Octavia availability zone of the load balancer.
             availability_zone: String,
-            /// Its flavor.
+            /// Flavor of the load balancer.
             flavor: String,
-            /// How members are checked.
+            /// Health checks of the load balancer's members.
             monitor: LoadBalancerMonitor,
-            /// The network of its address.
+            /// Network of the load balancer's address.
             network: NetworkOrSGParam,
-            /// Its provider.
+            /// Octavia provider, e.g. `amphora` or `ovn`. Default: chosen by Octavia.
             provider: String,
-            /// The subnets of its address.
+            /// Subnets of the load balancer's address.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             subnets: Vec<SubnetParam>,
         }
     }
 
-    /// A host to get in by.
+    /// Bastion host, which gives SSH access to the nodes.
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "!self.enabled || has(self.spec)", "message": "spec is required if bastion is enabled",
     }]))]
     Bastion {
         optional {
-            /// Its zone.
+            /// Nova availability zone of the bastion host.
             availability_zone: String,
-            /// Make it.
+            /// Switch of the bastion host. If true, it is created. Default: true.
             #[schemars(extend("default" = true))]
             enabled: bool,
-            /// Its floating IP.
+            /// Floating IP address of the bastion host. Default: a new floating IP.
             #[serde(rename = "floatingIP")]
             #[schemars(extend("format" = "ipv4"))]
             floating_ip: String,
-            /// Its server.
+            /// Server of the bastion host. Required if the bastion is enabled.
             spec: OpenStackMachineSpec,
         }
     }
 
-    /// Security groups to make.
+    /// Security groups that are created for the cluster, and their additional rules.
     ManagedSecurityGroups {
         required {
-            /// Let nodes talk to each other without bounds.
+            /// Traffic between nodes. If true, all of it is allowed. Default: false, which allows only the
+            /// ports that Kubernetes needs.
             #[schemars(extend("default" = false))]
             allow_all_in_cluster_traffic: bool,
         }
         optional {
-            /// Rules for all nodes.
+            /// Additional rules of the security groups of all nodes.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             all_nodes_security_group_rules: Vec<SecurityGroupRuleSpec>,
-            /// Rules for control planes.
+            /// Additional rules of the security group of control plane nodes.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             control_plane_nodes_security_group_rules: Vec<SecurityGroupRuleSpec>,
-            /// Rules for workers.
+            /// Additional rules of the security group of worker nodes.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             worker_nodes_security_group_rules: Vec<SecurityGroupRuleSpec>,
         }
     }
 
-    /// A rule.
+    /// Rule of a security group. It allows traffic.
     SecurityGroupRuleSpec {
         required {
-            /// Which way.
+            /// Direction of the traffic: `ingress` or `egress`.
             direction: RuleDirection,
-            /// Name.
+            /// Name of the rule, for identification in the spec.
             name: String,
         }
         optional {
-            /// Free text.
+            /// Description of the rule in Neutron.
             description: String,
-            /// IP version.
+            /// IP version of the traffic: IPv4 or IPv6.
             ether_type: EtherType,
-            /// Last port.
+            /// Last port of the range. For ICMP, the ICMP code.
             port_range_max: i32,
-            /// First port.
+            /// First port of the range. For ICMP, the ICMP type.
             port_range_min: i32,
-            /// Protocol.
+            /// IP protocol, e.g. `tcp`. Default: any protocol.
             protocol: String,
-            /// Peers in this group.
+            /// Neutron id of the security group of the peers.
             #[serde(rename = "remoteGroupID")]
             remote_group_id: String,
-            /// Peers in this CIDR.
+            /// Address range of the peers, in CIDR notation.
             #[serde(rename = "remoteIPPrefix")]
             remote_ip_prefix: String,
-            /// Peers in the groups made here.
+            /// Managed security groups of the peers: `bastion`, `controlplane` or `worker`.
             #[schemars(with = "Option<Vec<ManagedGroup>>")]
             remote_managed_groups: Vec<String>,
         }
     }
 
-    /// A subnet to make.
+    /// Subnet that is created for the cluster.
     ManagedSubnet {
         required {
-            /// CIDR.
+            /// Address range of the subnet, in CIDR notation.
             cidr: String,
         }
         optional {
-            /// Ranges of addresses to hand out.
-            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+            /// Address ranges from which Neutron allocates addresses. Default: the whole subnet without the
+            /// gateway.
             allocation_pools: Vec<AllocationPool>,
-            /// DNS servers.
-            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+            /// IP addresses of the DNS servers that DHCP announces.
             dns_nameservers: Vec<String>,
         }
     }
 
-    /// A range of addresses.
+    /// Address range from which Neutron allocates addresses.
     AllocationPool {
         required {
-            /// Last.
+            /// Last IP address of the range.
             end: String,
-            /// First.
+            /// First IP address of the range.
             start: String,
         }
     }
 
-    /// What a template has. Immutable.
+    /// Content of an OpenStackClusterTemplate. Immutable.
     OpenStackClusterTemplateSpec {
         required {
-            /// The OpenStackClusters to be.
+            /// Template of the created OpenStackClusters.
             template: OpenStackClusterTemplateResource,
         }
     }
 
-    /// OpenStackClusters to be.
+    /// Metadata and spec of the created OpenStackClusters.
     OpenStackClusterTemplateResource {
         required {
-            /// What is wanted of them.
+            /// Spec of the created objects.
             spec: OpenStackClusterSpec,
         }
     }

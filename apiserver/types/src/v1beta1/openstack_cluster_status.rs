@@ -1,4 +1,4 @@
-//! What v1beta1 reports of an OpenStackCluster.
+//! Observed state of a cluster in OpenStack, in v1beta1.
 
 use std::collections::BTreeMap;
 
@@ -8,168 +8,168 @@ use crate::object::wire;
 use crate::openstack_machine::Initialization;
 
 wire! {
-    /// What was observed of a cluster in OpenStack.
+    /// Observed state of a cluster in OpenStack.
     OpenStackClusterStatus {
         required {
-            /// Whether it can be used.
+            /// Readiness of the infrastructure. True after all resources were created.
             #[schemars(extend("default" = false))]
             ready: bool,
         }
         optional {
-            /// Its load balancer.
+            /// Load balancer of the API server.
             api_server_load_balancer: LoadBalancer,
-            /// Its bastion.
+            /// Bastion host of the cluster.
             bastion: BastionStatus,
-            /// The bastion's group.
+            /// Security group of the bastion host.
             bastion_security_group: SecurityGroupStatus,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// The control planes' group.
+            /// Security group of control plane nodes.
             control_plane_security_group: SecurityGroupStatus,
-            /// The external network.
+            /// External network of the cluster.
             external_network: NetworkStatus,
-            /// Places that fail as one, by name.
+            /// Failure domains of the cluster, which are Nova availability zones, by name.
             failure_domains: BTreeMap<String, FailureDomainSpec>,
-            /// A failure nothing can mend, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             failure_message: String,
-            /// A failure nothing can mend, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             failure_reason: String,
-            /// Milestones that are passed once.
+            /// Provisioning milestones. A milestone stays true after it is reached.
             initialization: Initialization,
-            /// The network.
+            /// Network of the cluster, with its subnets.
             network: NetworkStatusWithSubnets,
-            /// The router.
+            /// Router of the cluster.
             router: RouterStatus,
-            /// The workers' group.
+            /// Security group of worker nodes.
             worker_security_group: SecurityGroupStatus,
         }
     }
 
-    /// A place that fails as one.
+    /// Failure domain: a part of the infrastructure that can fail as one unit, e.g. an availability zone.
     FailureDomainSpec {
         optional {
-            /// Whatever else there is to say.
+            /// Further attributes of the failure domain.
             attributes: BTreeMap<String, String>,
-            /// Whether control planes may be there.
+            /// Suitability for control plane Machines. If false, the failure domain holds only workers.
             control_plane: bool,
         }
     }
 
-    /// A load balancer.
+    /// Load balancer of the API server.
     LoadBalancer {
         required {
-            /// Id.
+            /// Octavia id of the load balancer.
             id: String,
-            /// Internal address.
+            /// IP address of the load balancer in the cluster network.
             #[serde(rename = "internalIP")]
             internal_ip: String,
-            /// Address.
+            /// IP address at which clients reach the API server.
             ip: String,
-            /// Name.
+            /// Name of the load balancer.
             name: String,
         }
         optional {
-            /// Who may connect.
+            /// Address ranges that can connect to the load balancer, in CIDR notation.
             #[serde(rename = "allowedCIDRs")]
             allowed_cidrs: Vec<String>,
-            /// The network of its address.
+            /// Network of the load balancer's address.
             load_balancer_network: NetworkStatusWithSubnets,
-            /// Tags.
+            /// Octavia tags of the load balancer.
             tags: Vec<String>,
         }
     }
 
-    /// A bastion.
+    /// Observed state of the bastion host.
     BastionStatus {
         optional {
-            /// Its floating IP.
+            /// Floating IP address of the bastion host.
             #[serde(rename = "floatingIP")]
             floating_ip: String,
-            /// Id.
+            /// Nova id of the server.
             id: String,
-            /// Address.
+            /// Fixed IP address of the server.
             ip: String,
-            /// Name.
+            /// Name of the server.
             name: String,
-            /// Names resolved to ids.
+            /// Parameters of the server, with all names and filters resolved to ids.
             resolved: ResolvedMachineSpec,
-            /// What was made for it.
+            /// OpenStack resources that were created for the server.
             resources: MachineResources,
-            /// Key pair.
+            /// Name of the Nova key pair.
             ssh_key_name: String,
-            /// Nova's word for its state.
+            /// State of the server in Nova, e.g. `ACTIVE`.
             state: String,
         }
     }
 
-    /// A security group.
+    /// Security group of the cluster.
     SecurityGroupStatus {
         required {
-            /// Id.
+            /// Neutron id of the security group.
             id: String,
-            /// Name.
+            /// Name of the security group.
             name: String,
         }
     }
 
-    /// A network.
+    /// Network of the cluster.
     NetworkStatus {
         required {
-            /// Id.
+            /// Neutron id of the network.
             id: String,
-            /// Name.
+            /// Name of the network.
             name: String,
         }
         optional {
-            /// Tags.
+            /// Neutron tags of the network.
             tags: Vec<String>,
         }
     }
 
-    /// A network with its subnets.
+    /// Network of the cluster, with its subnets.
     NetworkStatusWithSubnets {
         required {
-            /// Id.
+            /// Neutron id of the network.
             id: String,
-            /// Name.
+            /// Name of the network.
             name: String,
         }
         optional {
-            /// Subnets.
+            /// Subnets of the network that the cluster uses.
             subnets: Vec<SubnetStatus>,
-            /// Tags.
+            /// Neutron tags of the network.
             tags: Vec<String>,
         }
     }
 
-    /// A subnet.
+    /// Subnet of the cluster.
     SubnetStatus {
         required {
-            /// CIDR.
+            /// Address range of the subnet, in CIDR notation.
             cidr: String,
-            /// Id.
+            /// Neutron id of the subnet.
             id: String,
-            /// Name.
+            /// Name of the subnet.
             name: String,
         }
         optional {
-            /// Tags.
+            /// Neutron tags of the subnet.
             tags: Vec<String>,
         }
     }
 
-    /// A router.
+    /// Router of the cluster.
     RouterStatus {
         required {
-            /// Id.
+            /// Neutron id of the router.
             id: String,
-            /// Name.
+            /// Name of the router.
             name: String,
         }
         optional {
-            /// Addresses.
+            /// External IP addresses of the router.
             ips: Vec<String>,
-            /// Tags.
+            /// Neutron tags of the router.
             tags: Vec<String>,
         }
     }

@@ -1,4 +1,4 @@
-//! OpenStackMachine and its template in v1beta1.
+//! OpenStackMachine and OpenStackMachineTemplate in v1beta1.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,28 @@ use crate::openstack_machine::{
 };
 use crate::openstack_machine_template::{COLUMNS as TEMPLATE_COLUMNS, TemplateNodeInfo};
 use crate::scalar::Quantity;
-use crate::schema::{object, structural};
+use crate::schema::{object, structural, without_int32};
 
 const COLUMNS: &[Column] = &[
-    column("Cluster", "string", ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name"),
-    column("InstanceState", "string", ".status.instanceState"),
-    column("Ready", "string", ".status.ready"),
-    column("ProviderID", "string", ".spec.providerID"),
-    column("Machine", "string", ".metadata.ownerReferences[?(@.kind==\"Machine\")].name"),
+    column(
+        "Cluster",
+        "string",
+        ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",
+        "Cluster that the server is part of.",
+    ),
+    column("Ready", "string", ".status.ready", "Whether the server is active and has its addresses."),
+    column(
+        "ProviderID",
+        "string",
+        ".spec.providerID",
+        "Provider id, which contains the id of the Nova server.",
+    ),
+    column(
+        "Machine",
+        "string",
+        ".metadata.ownerReferences[?(@.kind==\"Machine\")].name",
+        "Machine that owns this object.",
+    ),
     AGE,
 ];
 
@@ -30,7 +44,7 @@ fn schema() -> Value {
     let description = "A Nova server with its ports and volumes.";
     object(
         description,
-        Some(structural::<OpenStackMachineSpec>()),
+        Some(without_int32(structural::<OpenStackMachineSpec>())),
         Some(structural::<OpenStackMachineStatus>()),
         false,
     )
@@ -39,14 +53,14 @@ fn schema() -> Value {
 fn template_schema() -> Value {
     object(
         "What OpenStackMachines are made from.",
-        Some(structural::<OpenStackMachineTemplateSpec>()),
+        Some(without_int32(structural::<OpenStackMachineTemplateSpec>())),
         Some(structural::<OpenStackMachineTemplateStatus>()),
         false,
     )
 }
 
 kind! {
-    /// A Nova server and what belongs to it.
+    /// Nova server with its ports and volumes.
     bare OpenStackMachine, OpenStackMachineSpec, OpenStackMachineStatus, schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta1", kind: "OpenStackMachine",
         plural: "openstackmachines", singular: "openstackmachine", short_names: &["osm"],
@@ -55,7 +69,7 @@ kind! {
 }
 
 kind! {
-    /// What OpenStackMachines are made from.
+    /// Template of OpenStackMachines.
     bare OpenStackMachineTemplate, OpenStackMachineTemplateSpec, OpenStackMachineTemplateStatus, template_schema, Descriptor {
         group: "infrastructure.cluster.x-k8s.io", version: "v1beta1", kind: "OpenStackMachineTemplate",
         plural: "openstackmachinetemplates", singular: "openstackmachinetemplate", short_names: &["osmt"],
@@ -64,221 +78,223 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a server.
+    /// Desired state of a server. Most fields are immutable.
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "(has(self.flavor) || has(self.flavorID))",
         "message": "at least one of flavor or flavorID must be set",
     }]))]
     OpenStackMachineSpec {
         required {
-            /// Its image.
+            /// Image that the server boots from.
             #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             image: ImageParam,
         }
         optional {
-            /// More disks.
+            /// Additional block devices of the server.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             additional_block_devices: Vec<AdditionalBlockDevice>,
-            /// Metadata by config drive.
+            /// Config drive. If true, Nova attaches a drive with the metadata. Default: the setting of the
+            /// cloud.
             config_drive: bool,
-            /// Its flavor, by name.
+            /// Name of the Nova flavor. Either `flavor` or `flavorID` is required.
             #[schemars(length(min = 1))]
             flavor: String,
-            /// Its flavor, by id; over the name.
+            /// Id of the Nova flavor. It takes precedence over `flavor`.
             #[serde(rename = "flavorID")]
             #[schemars(length(min = 1))]
             flavor_id: String,
-            /// A pool to take a floating IP from.
+            /// Reference to a pool that supplies a floating IP for the server.
             #[serde(rename = "floatingIPPoolRef")]
             floating_ip_pool_ref: TypedLocalRef,
-            /// Credentials; the cluster's when unset.
+            /// Reference to the OpenStack credentials. Default: the credentials of the OpenStackCluster.
             identity_ref: OpenStackIdentityReference,
-            /// Its ports; one on the cluster's network when unset.
+            /// Ports of the server. Default: one port on the network of the cluster.
             ports: Vec<PortOpts>,
-            /// `openstack://<region>/<server id>`; set by the controller.
+            /// Provider id of the server: `openstack://<region>/<server id>`. The controller sets it.
             #[serde(rename = "providerID")]
             provider_id: String,
-            /// Boot from a volume.
+            /// Root volume in Cinder. If unset, the server boots from the local disk of its host.
             root_volume: RootVolume,
-            /// More scheduler hints.
+            /// Additional scheduler hints that are sent to Nova.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             scheduler_hint_additional_properties: Vec<SchedulerHintAdditionalProperty>,
-            /// Security groups of all ports.
+            /// Security groups of all ports that have none of their own.
             security_groups: Vec<NetworkOrSGParam>,
-            /// Server group.
+            /// Nova server group of the server, which controls its placement.
             #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             server_group: ServerGroupParam,
-            /// Nova metadata.
+            /// Metadata of the server in Nova, as key-value pairs.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key"]))]
             server_metadata: Vec<ServerMetadata>,
-            /// Key pair.
+            /// Name of the Nova key pair that is authorized for SSH.
             ssh_key_name: String,
-            /// Tags of the server and its ports.
+            /// Tags of the server and of its ports.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Make its ports trunks.
+            /// Trunk mode of the ports. If true, each port is the parent of a trunk unless it says otherwise.
+            /// Default: false.
             trunk: bool,
         }
     }
 
-    /// A further disk.
+    /// Additional block device of a server.
     AdditionalBlockDevice {
         required {
-            /// Name, unique on the server.
+            /// Name of the block device, unique on the server. It is also the device's tag in Nova.
             name: String,
-            /// Size. Unit: GiB.
+            /// Size of the volume or disk. Unit: GiB. Minimum: 1.
             #[serde(rename = "sizeGiB")]
             #[schemars(range(min = 1))]
             size_gib: i32,
-            /// Where its bytes are.
+            /// Storage of the block device: local disk or Cinder volume.
             storage: BlockDeviceStorage,
         }
     }
 
-    /// Where a disk's bytes are.
+    /// Storage of a block device.
     BlockDeviceStorage {
         required {
-            /// `Local` or `Volume`.
+            /// Type of storage: Local or Volume.
             #[serde(rename = "type")]
             kind: String,
         }
         optional {
-            /// For Cinder.
+            /// Settings of the Cinder volume. Used only if the type is Volume.
             volume: BlockDeviceVolume,
         }
     }
 
-    /// Where credentials are.
+    /// Reference to OpenStack credentials.
     #[schemars(extend("x-kubernetes-validations" = [{"rule": REGION_RULE, "message": "region is immutable"}]))]
     OpenStackIdentityReference {
         required {
-            /// Entry of the `clouds.yaml`.
+            /// Name of the entry in the `clouds.yaml`.
             #[schemars(length(min = 1))]
             cloud_name: String,
-            /// The Secret or OpenStackClusterIdentity.
+            /// Name of the Secret or of the OpenStackClusterIdentity.
             #[schemars(length(min = 1))]
             name: String,
-            /// What `name` names.
+            /// Type of the reference: Secret or ClusterIdentity. Default: Secret.
             #[serde(rename = "type")]
             #[schemars(extend("default" = "Secret"))]
             kind: IdentityType,
         }
         optional {
-            /// Region, over the entry's. Immutable.
+            /// OpenStack region. It overrides the region of the `clouds.yaml`. Immutable.
             region: String,
         }
     }
 
-    /// An image, by one of these.
+    /// Image, by id, by filter or by reference. Exactly one field is set.
     ImageParam {
         optional {
-            /// By name or tags.
+            /// Selection by name or tags. It must match exactly one image.
             #[schemars(extend("minProperties" = 1))]
             filter: ImageFilter,
-            /// By id.
+            /// Glance id, which is a UUID.
             #[schemars(extend("format" = "uuid"))]
             id: String,
-            /// By an Image object.
+            /// Reference to an Image object in the same namespace.
             image_ref: ImageRef,
         }
     }
 
-    /// An Image object.
+    /// Reference to an Image object in the same namespace.
     ImageRef {
         required {
-            /// Its name.
+            /// Name of the Image object.
             name: String,
         }
     }
 
-    /// A pair of Nova metadata.
+    /// Key-value pair of a server's metadata.
     ServerMetadata {
         required {
-            /// Key.
+            /// Key of the pair.
             #[schemars(length(max = 255))]
             key: String,
-            /// Value.
+            /// Value of the pair.
             #[schemars(length(max = 255))]
             value: String,
         }
     }
 
-    /// What was observed of a server.
+    /// Observed state of a server.
     OpenStackMachineStatus {
         optional {
-            /// Its addresses.
+            /// Addresses of the server.
             addresses: Vec<NodeAddress>,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// A failure nothing can mend, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             failure_message: String,
-            /// A failure nothing can mend, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             failure_reason: String,
-            /// Milestones that are passed once.
+            /// Provisioning milestones. A milestone stays true after it is reached.
             initialization: Initialization,
-            /// Nova's id of it.
+            /// Nova id of the server.
             #[serde(rename = "instanceID")]
             instance_id: String,
-            /// Nova's word for its state.
+            /// State of the server in Nova, e.g. `ACTIVE`.
             instance_state: String,
-            /// Whether it can be used.
+            /// Readiness of the server. True after it is active and has its addresses.
             ready: bool,
-            /// Names resolved to ids.
+            /// Parameters of the server, with all names and filters resolved to ids.
             resolved: ResolvedMachineSpec,
-            /// What was made for it.
+            /// OpenStack resources that were created for the server.
             resources: MachineResources,
         }
     }
 
-    /// What was made for a server.
+    /// OpenStack resources that were created for a server.
     MachineResources {
         optional {
-            /// Ports.
+            /// Ports of the server.
             ports: Vec<PortStatus>,
         }
     }
 
-    /// Names resolved to ids.
+    /// Parameters of a server, with all names and filters resolved to ids.
     ResolvedMachineSpec {
         optional {
-            /// Flavor.
+            /// Nova id of the flavor.
             #[serde(rename = "flavorID")]
             flavor_id: String,
-            /// Image.
+            /// Glance id of the image.
             #[serde(rename = "imageID")]
             image_id: String,
-            /// Ports.
+            /// Ports of the server.
             ports: Vec<ResolvedPortSpec>,
-            /// Server group.
+            /// Nova id of the server group.
             #[serde(rename = "serverGroupID")]
             server_group_id: String,
         }
     }
 
-    /// What a template has. `template.spec` is immutable.
+    /// Content of an OpenStackMachineTemplate. `template.spec` is immutable.
     OpenStackMachineTemplateSpec {
         required {
-            /// The OpenStackMachines to be.
+            /// Template of the created OpenStackMachines.
             template: OpenStackMachineTemplateResource,
         }
     }
 
-    /// OpenStackMachines to be.
+    /// Metadata and spec of the created OpenStackMachines.
     OpenStackMachineTemplateResource {
         required {
-            /// What is wanted of them.
+            /// Spec of the created objects.
             spec: OpenStackMachineSpec,
         }
     }
 
-    /// What is known of servers made from a template.
+    /// Properties of servers that the template creates, for an autoscaler that scales up from zero servers.
     OpenStackMachineTemplateStatus {
         optional {
-            /// Their resources.
+            /// Resources of a server, by resource name, e.g. `cpu` and `memory`.
             capacity: BTreeMap<String, Quantity>,
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// Their Nodes.
+            /// Properties of the Nodes.
             #[schemars(extend("minProperties" = 1))]
             node_info: TemplateNodeInfo,
         }

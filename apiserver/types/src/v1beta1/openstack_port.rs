@@ -1,128 +1,132 @@
-//! Neutron ports in v1beta1, where port security is switched off and not on.
+//! Neutron ports in v1beta1, with a switch that disables port security.
 
 use crate::network::{BindingProfile, FixedIp, NetworkOrSGParam, ResolvedFixedIp};
 use crate::object::wire;
 
 wire! {
-    /// A Neutron port to make.
+    /// Neutron port that is created.
     PortOpts {
         optional {
-            /// Whether it is up.
+            /// Administrative state of the port. If false, the port passes no traffic. Default: true.
             admin_state_up: bool,
-            /// Addresses it may use beside its own.
+            /// Additional addresses that the port can send from.
             allowed_address_pairs: Vec<AddressPair>,
-            /// Free text.
+            /// Description of the resource in Neutron.
             description: String,
-            /// No port security.
+            /// Switch that disables port security. If true, Neutron does not check addresses and applies no
+            /// security groups.
             disable_port_security: bool,
-            /// Its addresses.
+            /// Fixed IP addresses or subnets of the port. Default: chosen by Neutron.
             #[serde(rename = "fixedIPs")]
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             fixed_ips: Vec<FixedIp>,
-            /// Host to bind to.
+            /// Id of the hypervisor host that the port is bound to.
             #[serde(rename = "hostID")]
             host_id: String,
-            /// MAC address.
+            /// MAC address. Default: assigned by Neutron.
             mac_address: String,
-            /// End of its name.
+            /// Suffix of the port's name, after the name of the server. Default: the index of the port.
             name_suffix: String,
-            /// Its network.
+            /// Network of the port. Default: the network of the Cluster.
             network: NetworkOrSGParam,
-            /// Binding profile.
+            /// Binding profile of the port.
             profile: BindingProfile,
-            /// Uplink status propagation.
+            /// Uplink status propagation of the port. If true, a virtual function follows the state of its
+            /// physical link.
             propagate_uplink_status: bool,
-            /// Security groups of this port.
+            /// Security groups of the port. They replace those of the server.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             security_groups: Vec<NetworkOrSGParam>,
-            /// Tags.
+            /// Neutron tags of the port.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Make it a trunk.
+            /// Trunk mode. If true, the port is the parent of a trunk. Default: the setting of the server.
             trunk: bool,
-            /// Further Neutron parameters.
+            /// Additional parameters that are sent to Neutron unchanged.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             value_specs: Vec<ValueSpec>,
-            /// vNIC type.
+            /// Type of the virtual network interface, e.g. `normal` or `direct`. Default: `normal`.
             vnic_type: String,
         }
     }
 
-    /// A pair of addresses a port may use.
+    /// Address that a port can send from, with an optional MAC address.
     AddressPair {
         required {
-            /// Address or CIDR.
+            /// IP address, or address range in CIDR notation.
             ip_address: String,
         }
         optional {
-            /// MAC address.
+            /// MAC address. Default: the MAC address of the port.
             mac_address: String,
         }
     }
 
-    /// A further Neutron parameter.
+    /// Additional parameter that is sent to Neutron unchanged.
     ValueSpec {
         required {
-            /// Key.
+            /// Key of the parameter in the Neutron request.
             key: String,
-            /// Name.
+            /// Name of the entry. It is not sent to Neutron.
             name: String,
-            /// Value.
+            /// Value of the parameter.
             value: String,
         }
     }
 
-    /// A port with everything resolved.
+    /// Parameters of a port, with all names and filters resolved to ids.
     ResolvedPortSpec {
         required {
-            /// Free text.
+            /// Description of the resource in Neutron.
             description: String,
-            /// Name.
+            /// Name of the port.
             name: String,
-            /// Network.
+            /// Neutron id of the port's network.
             #[serde(rename = "networkID")]
             network_id: String,
         }
         optional {
-            /// Whether it is up.
+            /// Administrative state of the port. If false, the port passes no traffic. Default: true.
             admin_state_up: bool,
-            /// Addresses it may use beside its own.
+            /// Additional addresses that the port can send from.
             allowed_address_pairs: Vec<AddressPair>,
-            /// No port security.
+            /// Switch that disables port security. If true, Neutron does not check addresses and applies no
+            /// security groups.
             disable_port_security: bool,
-            /// Its addresses.
+            /// Fixed IP addresses or subnets of the port.
             #[serde(rename = "fixedIPs")]
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             fixed_ips: Vec<ResolvedFixedIp>,
-            /// Host to bind to.
+            /// Id of the hypervisor host that the port is bound to.
             #[serde(rename = "hostID")]
             host_id: String,
-            /// MAC address.
+            /// MAC address. Default: assigned by Neutron.
             mac_address: String,
-            /// Binding profile.
+            /// Binding profile of the port.
             profile: BindingProfile,
-            /// Uplink status propagation.
+            /// Uplink status propagation of the port. If true, a virtual function follows the state of its
+            /// physical link.
             propagate_uplink_status: bool,
-            /// Security group ids.
+            /// Neutron ids of the port's security groups.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             security_groups: Vec<String>,
-            /// Tags.
+            /// Neutron tags of the port.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Whether it is a trunk.
+            /// Trunk mode. If true, the port is the parent of a trunk.
             trunk: bool,
-            /// Further Neutron parameters.
+            /// Additional parameters that are sent to Neutron unchanged.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             value_specs: Vec<ValueSpec>,
-            /// vNIC type.
+            /// Type of the virtual network interface, e.g. `normal` or `direct`. Default: `normal`.
             vnic_type: String,
         }
     }
 
-    /// A port that was made.
+    /// Neutron port that was created.
     PortStatus {
         required {
-            /// Id.
+            /// Neutron id of the port.
             id: String,
         }
     }

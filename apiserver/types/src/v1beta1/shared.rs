@@ -1,135 +1,142 @@
-//! Structures that several kinds use in v1beta1 and that v1beta2 has in another shape.
+//! Structures that several kinds share in v1beta1 and that have another shape in v1beta2.
 
 use crate::object::wire;
 use crate::shared::{Any, Condition, ConditionStatus, Gate, MachineTaint, TemplateMeta};
 
 wire! {
-    /// Another object, wherever it is.
+    /// Reference to an object.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     ObjectReference {
         optional {
-            /// Group and version.
+            /// API group and version of the object.
             api_version: String,
-            /// A part of the object.
+            /// Path of a part of the object, e.g. `spec.containers[0]`.
             field_path: String,
-            /// Kind.
+            /// Kind of the object.
             kind: String,
-            /// Name.
+            /// Name of the object.
             name: String,
-            /// Namespace.
+            /// Namespace of the object.
             namespace: String,
-            /// The state that was meant.
+            /// Resource version of the referenced object.
             resource_version: String,
-            /// UID.
+            /// UID of the object.
             uid: String,
         }
     }
 
-    /// Conditions as v1beta2 reports them.
+    /// Conditions in the form of v1beta2.
     V1Beta2Conditions {
         optional {
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
         }
     }
 
-    /// Conditions and counts as v1beta2 reports them of a kind that has replicas.
+    /// Conditions and numbers of Machines in the form of v1beta2.
     V1Beta2Replicas {
         optional {
-            /// Available ones.
+            /// Number of Machines whose Available condition is True.
             available_replicas: i32,
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Ready ones.
+            /// Number of Machines whose Ready condition is True.
             ready_replicas: i32,
-            /// Those that are as wanted.
+            /// Number of Machines whose UpToDate condition is True.
             up_to_date_replicas: i32,
         }
     }
 
-    /// Where bootstrap data comes from: one of the two.
+    /// Source of the bootstrap data: a bootstrap object or a Secret.
     Bootstrap {
         optional {
-            /// An object that makes it.
+            /// Reference to a bootstrap object that generates the data, e.g. a KubeadmConfig.
             config_ref: ObjectReference,
-            /// A Secret that has it ready.
+            /// Name of the Secret with the bootstrap data. If unset, the bootstrap object supplies it.
             #[schemars(length(min = 0, max = 253))]
             data_secret_name: String,
         }
     }
 
-    /// What is wanted of a Machine.
+    /// Desired state of a Machine.
     MachineSpec {
         required {
-            /// Where the data comes from that makes a server a node.
+            /// Source of the bootstrap data, which turns the server into a Node.
             bootstrap: Bootstrap,
-            /// The Cluster it belongs to. Immutable.
+            /// Name of the Cluster that the object belongs to, in the same namespace. Immutable.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
-            /// The object that stands for the server.
+            /// Reference to the object that manages the server, e.g. an OpenStackMachine.
             infrastructure_ref: ObjectReference,
         }
         optional {
-            /// Where it is to be.
+            /// Name of the failure domain in which the server is created.
             #[schemars(length(min = 1, max = 256))]
             failure_domain: String,
-            /// Retry deleting the Node for so long, e.g. `10s`; `0s` is for ever.
+            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
+            /// `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
-            /// Drain for at most so long; `0s` is without limit.
+            /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
+            /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Wait for volumes to be detached for at most so long; `0s` is without limit.
+            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Default: `0s`.
             node_volume_detach_timeout: String,
-            /// The cloud's id of the server; the Node has the same.
+            /// Id of the server at the cloud provider. The Node has the same id. The infrastructure provider
+            /// sets it.
             #[serde(rename = "providerID")]
             #[schemars(length(min = 1, max = 512))]
             provider_id: String,
-            /// Conditions that Ready needs beside the standard ones.
+            /// Additional Machine conditions that the Ready condition depends on.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// Taints of its Node.
+            /// Taints that are added to the Node of the Machine.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
-            /// Kubernetes version, with a leading v.
+            /// Kubernetes version of the Machine, with a leading v.
             #[schemars(length(min = 1, max = 256))]
             version: String,
         }
     }
 
-    /// What Machines are made from.
+    /// Template of Machines.
     MachineTemplateSpec {
         optional {
-            /// Labels and annotations of the Machines.
+            /// Labels and annotations of the created Machines.
             metadata: TemplateMeta,
-            /// What is wanted of them.
+            /// Spec of the created Machines.
             spec: MachineSpec,
         }
     }
 
-    /// A Node condition that, held for long enough, means unhealthy. Its words are the Node's own.
+    /// Node condition that marks a Machine as unhealthy after a timeout. Type and status are those of the
+    /// Node.
     UnhealthyCondition {
         required {
-            /// The status that is bad.
+            /// Status of the condition that marks the Machine as unhealthy: True, False or Unknown.
             #[schemars(length(min = 1))]
             status: String,
-            /// For how long, e.g. `5m`.
+            /// Time for which the condition has this status before the Machine is unhealthy, as a Go
+            /// duration, e.g. `5m`.
             timeout: String,
-            /// The condition's type.
+            /// Type of the condition.
             #[serde(rename = "type")]
             #[schemars(length(min = 1))]
             kind: String,
         }
     }
 
-    /// A Machine condition that, held for long enough, means unhealthy.
+    /// Machine condition that marks a Machine as unhealthy after a timeout.
     UnhealthyMachineCondition {
         required {
-            /// The status that is bad.
+            /// Status of the condition that marks the Machine as unhealthy: True, False or Unknown.
             status: ConditionStatus,
-            /// For how long, e.g. `5m`.
+            /// Time for which the condition has this status before the Machine is unhealthy, as a Go
+            /// duration, e.g. `5m`.
             timeout: String,
-            /// The condition's type.
+            /// Type of the condition.
             #[serde(rename = "type")]
             #[schemars(
                 length(min = 1, max = 316),
@@ -142,17 +149,17 @@ wire! {
         }
     }
 
-    /// A value for a variable of a ClusterClass.
+    /// Value of a ClusterClass variable.
     ClusterVariable {
         required {
-            /// The variable.
+            /// Name of the variable.
             #[schemars(length(min = 1, max = 256))]
             name: String,
-            /// Its value.
+            /// Value of the variable. It matches the schema of the variable.
             value: Any,
         }
         optional {
-            /// Where the variable is defined; nothing reads it any more.
+            /// Source of the variable's definition. Deprecated, without effect.
             #[schemars(length(max = 256))]
             definition_from: String,
         }

@@ -1,4 +1,4 @@
-//! Cluster in v1beta1.
+//! Cluster in v1beta1: a Kubernetes cluster as a whole.
 
 mod topology;
 
@@ -17,10 +17,20 @@ use crate::schema::{object, structural};
 use crate::shared::{Condition, Gate};
 
 const COLUMNS: &[Column] = &[
-    column("ClusterClass", "string", ".spec.topology.class"),
-    column("Phase", "string", ".status.phase"),
+    column(
+        "ClusterClass",
+        "string",
+        ".spec.topology.class",
+        "ClusterClass that the Cluster is built from. Empty without a managed topology.",
+    ),
+    column(
+        "Phase",
+        "string",
+        ".status.phase",
+        "Stage in the life of the Cluster: Pending, Provisioning, Provisioned, Deleting or Failed.",
+    ),
     AGE,
-    column("Version", "string", ".spec.topology.version"),
+    column("Version", "string", ".spec.topology.version", "Kubernetes version of the managed topology."),
 ];
 
 fn schema() -> Value {
@@ -29,7 +39,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// A Kubernetes cluster as a whole.
+    /// Kubernetes cluster as a whole: its networks, its endpoint, its control plane and its workers.
     bare Cluster, ClusterSpec, ClusterStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "Cluster", plural: "clusters", singular: "cluster",
         short_names: &["cl"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
@@ -40,106 +50,109 @@ kind! {
 }
 
 wire! {
-    /// What is wanted of a Cluster.
+    /// Desired state of a Cluster.
     ClusterSpec {
         optional {
-            /// Conditions that Available needs beside the standard ones.
+            /// Additional Cluster conditions that the Available condition depends on.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             availability_gates: Vec<Gate>,
-            /// Networks inside the cluster.
+            /// Network settings of the workload cluster.
             cluster_network: ClusterNetwork,
-            /// Where its API answers; set once by whoever makes it.
+            /// Endpoint of the workload cluster's API server. The infrastructure provider or the user sets it
+            /// once.
             control_plane_endpoint: ApiEndpoint,
-            /// The object that runs its control plane.
+            /// Reference to the object that manages the control plane, e.g. a KubeadmControlPlane.
             control_plane_ref: ObjectReference,
-            /// The object that stands for its infrastructure.
+            /// Reference to the object that manages the cluster infrastructure, e.g. an OpenStackCluster.
             infrastructure_ref: ObjectReference,
-            /// Leave this Cluster and everything of it alone.
+            /// Pauses the Cluster and all objects of the Cluster. If true, controllers leave them unchanged.
+            /// Default: false.
             paused: bool,
-            /// A shape taken from a ClusterClass.
+            /// Topology that is generated from a ClusterClass. If unset, the objects of the cluster are
+            /// managed one by one.
             topology: Topology,
         }
     }
 
-    /// Networks inside a cluster.
+    /// Network settings of a workload cluster.
     ClusterNetwork {
         optional {
-            /// Port the API server binds.
+            /// TCP port that the API server binds to. Range: 1 to 65535. Default: 6443.
             api_server_port: i32,
-            /// Where pods are.
+            /// Address ranges of pods.
             pods: NetworkRanges,
-            /// DNS domain of services.
+            /// DNS domain of Services, e.g. `cluster.local`.
             #[schemars(length(min = 1, max = 253))]
             service_domain: String,
-            /// Where services are.
+            /// Address ranges of Services.
             services: NetworkRanges,
         }
     }
 
-    /// Ranges of addresses.
+    /// List of network address ranges.
     NetworkRanges {
         required {
-            /// CIDRs.
+            /// Address ranges in CIDR notation, IPv4 or IPv6.
             #[schemars(length(max = 100), inner(length(min = 1, max = 43)))]
             cidr_blocks: Vec<String>,
         }
     }
 
-    /// Where an API answers.
+    /// Endpoint of an API server.
     ApiEndpoint {
         optional {
-            /// Host name or address.
+            /// Host name or IP address of the API server.
             #[schemars(length(max = 512))]
             host: String,
-            /// TCP port.
+            /// TCP port of the API server.
             port: i32,
         }
     }
 
-    /// What was observed of a Cluster.
+    /// Observed state of a Cluster.
     ClusterStatus {
         optional {
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// The control plane answered.
+            /// Readiness of the control plane. True after the API server answered for the first time.
             control_plane_ready: bool,
-            /// Places that fail as one, by name.
+            /// Failure domains that the infrastructure provider reports, by name.
             failure_domains: BTreeMap<String, FailureDomain>,
-            /// What cannot be mended, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             #[schemars(length(min = 1, max = 10240))]
             failure_message: String,
-            /// What cannot be mended, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             failure_reason: String,
-            /// The infrastructure is there.
+            /// Readiness of the cluster infrastructure. True after the infrastructure was provisioned.
             infrastructure_ready: bool,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             observed_generation: i64,
-            /// Where it is in its life.
+            /// Phase of the Cluster's life: Pending, Provisioning, Provisioned, Deleting, Failed or Unknown.
             phase: ClusterPhase,
-            /// What v1beta2 reports.
+            /// Status in the form of v1beta2.
             v1beta2: ClusterV1Beta2Status,
         }
     }
 
-    /// A place that fails as one.
+    /// Failure domain: a part of the infrastructure that can fail as one unit, e.g. an availability zone.
     FailureDomain {
         optional {
-            /// Whatever else there is to say.
+            /// Further attributes of the failure domain, as the infrastructure provider defines them.
             attributes: BTreeMap<String, String>,
-            /// Whether control planes may be there.
+            /// Suitability for control plane Machines. If false, the failure domain holds only workers.
             control_plane: bool,
         }
     }
 
-    /// Status of a Cluster as v1beta2 reports it.
+    /// Status of a Cluster in the form of v1beta2.
     ClusterV1Beta2Status {
         optional {
-            /// Conditions.
+            /// Conditions, at most one per type.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
             conditions: Vec<Condition>,
-            /// Control plane machines, counted.
+            /// Numbers of control plane Machines.
             control_plane: ReplicaCounts,
-            /// Worker machines, counted.
+            /// Numbers of worker Machines.
             workers: ReplicaCounts,
         }
     }

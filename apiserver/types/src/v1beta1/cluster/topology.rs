@@ -1,4 +1,4 @@
-//! A Cluster's shape, taken from a ClusterClass, in v1beta1.
+//! Cluster topology in v1beta1: the parts of a Cluster that its ClusterClass generates.
 
 use crate::cluster::ControlPlaneRollout;
 use crate::object::wire;
@@ -9,179 +9,192 @@ use crate::v1beta1::{
 };
 
 wire! {
-    /// A shape taken from a ClusterClass.
+    /// Topology that is generated from a ClusterClass.
     Topology {
         required {
-            /// The class.
+            /// Name of the ClusterClass.
             #[schemars(length(min = 1, max = 253))]
             class: String,
-            /// Kubernetes version of the whole cluster.
+            /// Kubernetes version of the control plane and the workers, with a leading v.
             #[schemars(length(min = 1, max = 256))]
             version: String,
         }
         optional {
-            /// The class's namespace; the Cluster's own when unset.
+            /// Namespace of the ClusterClass. Default: the namespace of the Cluster.
             #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
             class_namespace: String,
-            /// The control plane.
+            /// Topology of the control plane.
             control_plane: ControlPlaneTopology,
-            /// Nothing reads it any more.
+            /// Deprecated field without effect.
             rollout_after: Time,
-            /// Values for the class's variables.
+            /// Values of the variables that the ClusterClass defines.
             #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             variables: Vec<ClusterVariable>,
-            /// The workers.
+            /// Topology of the workers.
             workers: WorkersTopology,
         }
     }
 
-    /// The control plane of a topology.
+    /// Topology of the control plane.
     ControlPlaneTopology {
         optional {
-            /// When its machines are unhealthy, and what then.
+            /// Health checks of the Machines, and the remediation of unhealthy Machines.
             machine_health_check: MachineHealthCheckTopology,
-            /// Labels and annotations handed down.
+            /// Labels and annotations that are propagated to the objects and to their Machines.
             metadata: TemplateMeta,
-            /// Retry deleting the Node for so long.
+            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
+            /// `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
-            /// Drain for at most so long; `0s` is without limit.
+            /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
+            /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Wait for volumes for at most so long; `0s` is without limit.
+            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Default: `0s`.
             node_volume_detach_timeout: String,
-            /// Conditions that Ready needs of its Machines.
+            /// Additional Machine conditions that the Ready condition of a Machine depends on.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// Machines.
+            /// Desired number of control plane Machines. If unset, the topology does not manage the number.
             replicas: i32,
-            /// When to roll out.
+            /// Time of a requested rollout.
             #[schemars(extend("minProperties" = 1))]
             rollout: ControlPlaneRollout,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
-            /// Values for variables.
+            /// Values of variables for this part of the topology. They override the values of the Cluster.
             variables: VariableOverrides,
         }
     }
 
-    /// When machines of a topology are unhealthy, and what then.
+    /// Health checks of the Machines of a topology, and the remediation of unhealthy Machines.
     MachineHealthCheckTopology {
         optional {
-            /// Force it on or off.
+            /// Switch of the health check. If unset, it runs if the topology or the ClusterClass defines
+            /// checks.
             enable: bool,
-            /// Remediate while at most so many are unhealthy, as a number or share.
+            /// Upper limit of unhealthy Machines, as a number or a percentage. If more Machines are
+            /// unhealthy, remediation stops.
             max_unhealthy: IntOrString,
-            /// The Node must appear within so long; `0s` switches this off.
+            /// Maximum time until the Node of a new Machine appears, as a Go duration. `0s` disables this
+            /// check. Default: `10m`.
             node_startup_timeout: String,
-            /// Who remediates; unset is delete and make anew.
+            /// Template of an external remediation request. If unset, the unhealthy Machine is deleted and
+            /// its owner creates a new one.
             remediation_template: ObjectReference,
-            /// Node conditions that mean unhealthy.
+            /// Node conditions that mark a Machine as unhealthy. One matching entry is enough.
             #[schemars(length(max = 100))]
             unhealthy_conditions: Vec<UnhealthyCondition>,
-            /// Machine conditions that mean unhealthy.
+            /// Machine conditions that mark a Machine as unhealthy. One matching entry is enough.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             unhealthy_machine_conditions: Vec<UnhealthyMachineCondition>,
-            /// Remediate while so many are unhealthy, e.g. `[1-3]`.
+            /// Range of unhealthy Machines in which remediation runs, e.g. `[1-3]`. Both ends are inclusive.
             #[schemars(length(min = 1, max = 32), regex(pattern = r"^\[[0-9]+-[0-9]+\]$"))]
             unhealthy_range: String,
         }
     }
 
-    /// Values that override the cluster's.
+    /// Values of variables that override the values of the Cluster.
     VariableOverrides {
         optional {
-            /// The values.
+            /// Values of variables. Each value overrides the Cluster's value of the same variable.
             #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             overrides: Vec<ClusterVariable>,
         }
     }
 
-    /// The workers of a topology.
+    /// Topology of the workers.
     WorkersTopology {
         optional {
-            /// Pools of Machines.
+            /// Worker groups that are managed as MachineDeployments.
             #[schemars(length(max = 2000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             machine_deployments: Vec<MachineDeploymentTopology>,
-            /// Pools that the cloud manages.
+            /// Worker groups that are managed as MachinePools, whose servers the cloud manages.
             #[schemars(length(max = 2000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             machine_pools: Vec<MachinePoolTopology>,
         }
     }
 
-    /// A pool of Machines.
+    /// Worker group that is managed as a MachineDeployment.
     MachineDeploymentTopology {
         required {
-            /// Its class in the ClusterClass.
+            /// Name of the worker class in the ClusterClass.
             #[schemars(length(min = 1, max = 256))]
             class: String,
-            /// Its name, unique in the topology.
+            /// Name of the worker group. It is unique within the topology.
             #[schemars(length(min = 1, max = 63))]
             name: String,
         }
         optional {
-            /// Where they are to be.
+            /// Name of the failure domain in which the Machines are created.
             #[schemars(length(min = 1, max = 256))]
             failure_domain: String,
-            /// When its machines are unhealthy, and what then.
+            /// Health checks of the Machines, and the remediation of unhealthy Machines.
             machine_health_check: MachineHealthCheckTopology,
-            /// Labels and annotations handed down.
+            /// Labels and annotations that are propagated to the objects and to their Machines.
             metadata: TemplateMeta,
-            /// Ready for so long before counted as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             min_ready_seconds: i32,
-            /// Retry deleting the Node for so long.
+            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
+            /// `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
-            /// Drain for at most so long; `0s` is without limit.
+            /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
+            /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Wait for volumes for at most so long; `0s` is without limit.
+            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Default: `0s`.
             node_volume_detach_timeout: String,
-            /// Conditions that Ready needs of its Machines.
+            /// Additional Machine conditions that the Ready condition of a Machine depends on.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// Machines; unset when an autoscaler decides.
+            /// Desired number of Machines. Leave it unset if an autoscaler manages the number.
             replicas: i32,
-            /// When to roll out.
+            /// Time of a requested rollout.
             #[schemars(extend("minProperties" = 1))]
             rollout: ControlPlaneRollout,
-            /// How to roll out.
+            /// Rollout strategy.
             strategy: MachineDeploymentStrategy,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
-            /// Values for variables.
+            /// Values of variables for this part of the topology. They override the values of the Cluster.
             variables: VariableOverrides,
         }
     }
 
-    /// A pool that the cloud manages.
+    /// Worker group that is managed as a MachinePool.
     MachinePoolTopology {
         required {
-            /// Its class in the ClusterClass.
+            /// Name of the worker class in the ClusterClass.
             #[schemars(length(min = 1, max = 256))]
             class: String,
-            /// Its name, unique in the topology.
+            /// Name of the worker group. It is unique within the topology.
             #[schemars(length(min = 1, max = 63))]
             name: String,
         }
         optional {
-            /// Where it may be.
+            /// Names of the failure domains in which the servers can be created.
             #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
             failure_domains: Vec<String>,
-            /// Labels and annotations handed down.
+            /// Labels and annotations that are propagated to the objects and to their Machines.
             metadata: TemplateMeta,
-            /// Ready for so long before counted as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             min_ready_seconds: i32,
-            /// Retry deleting the Node for so long.
+            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
+            /// `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
-            /// Drain for at most so long; `0s` is without limit.
+            /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
+            /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Wait for volumes for at most so long; `0s` is without limit.
+            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Default: `0s`.
             node_volume_detach_timeout: String,
-            /// Machines.
+            /// Desired number of servers. If unset, the topology does not manage the number.
             replicas: i32,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
-            /// Values for variables.
+            /// Values of variables for this part of the topology. They override the values of the Cluster.
             variables: VariableOverrides,
         }
     }

@@ -1,4 +1,4 @@
-//! What a ClusterClass makes control planes and workers from, in v1beta1.
+//! Classes of a ClusterClass in v1beta1: templates of control planes and workers.
 
 use crate::cluster_class::ClassNaming;
 use crate::object::wire;
@@ -8,153 +8,166 @@ use crate::v1beta1::{
 };
 
 wire! {
-    /// A template.
+    /// Reference to a template.
     TemplateHolder {
         required {
-            /// The template.
+            /// Reference to the template object.
             #[serde(rename = "ref")]
             reference: ObjectReference,
         }
     }
 
-    /// What control planes are made from.
+    /// Template of control planes.
     ControlPlaneClass {
         required {
-            /// The template.
+            /// Reference to the template of the control plane object, e.g. a KubeadmControlPlaneTemplate.
             #[serde(rename = "ref")]
             reference: ObjectReference,
         }
         optional {
-            /// When its machines are unhealthy, and what then.
+            /// Health checks of the Machines, and the remediation of unhealthy Machines.
             machine_health_check: MachineHealthCheckClass,
-            /// What its servers are made from.
+            /// Template of the infrastructure objects of control plane Machines, e.g. an
+            /// OpenStackMachineTemplate.
             machine_infrastructure: TemplateHolder,
-            /// Labels and annotations handed down.
+            /// Labels and annotations that are propagated to the objects and to their Machines.
             metadata: TemplateMeta,
-            /// What it is called.
+            /// Naming rule of the generated control plane object.
             naming_strategy: ClassNaming,
-            /// Retry deleting the Node for so long.
+            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
+            /// `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
-            /// Drain for at most so long; `0s` is without limit.
+            /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
+            /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Wait for volumes for at most so long; `0s` is without limit.
+            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Default: `0s`.
             node_volume_detach_timeout: String,
-            /// Conditions that Ready needs of its Machines.
+            /// Additional Machine conditions that the Ready condition of a Machine depends on.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
         }
     }
 
-    /// When machines of a class are unhealthy, and what then.
+    /// Health checks of the Machines of a class, and the remediation of unhealthy Machines.
     MachineHealthCheckClass {
         optional {
-            /// Remediate while at most so many are unhealthy, as a number or share.
+            /// Upper limit of unhealthy Machines, as a number or a percentage. If more Machines are
+            /// unhealthy, remediation stops.
             max_unhealthy: IntOrString,
-            /// The Node must appear within so long; `0s` switches this off.
+            /// Maximum time until the Node of a new Machine appears, as a Go duration. `0s` disables this
+            /// check. Default: `10m`.
             node_startup_timeout: String,
-            /// Who remediates; unset is delete and make anew.
+            /// Template of an external remediation request. If unset, the unhealthy Machine is deleted and
+            /// its owner creates a new one.
             remediation_template: ObjectReference,
-            /// Node conditions that mean unhealthy.
+            /// Node conditions that mark a Machine as unhealthy. One matching entry is enough.
             #[schemars(length(max = 100))]
             unhealthy_conditions: Vec<UnhealthyCondition>,
-            /// Machine conditions that mean unhealthy.
+            /// Machine conditions that mark a Machine as unhealthy. One matching entry is enough.
             #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
             unhealthy_machine_conditions: Vec<UnhealthyMachineCondition>,
-            /// Remediate while so many are unhealthy, e.g. `[1-3]`.
+            /// Range of unhealthy Machines in which remediation runs, e.g. `[1-3]`. Both ends are inclusive.
             #[schemars(length(min = 1, max = 32), regex(pattern = r"^\[[0-9]+-[0-9]+\]$"))]
             unhealthy_range: String,
         }
     }
 
-    /// What workers are made from.
+    /// Worker classes of a ClusterClass.
     WorkersClass {
         optional {
-            /// Pools of Machines.
+            /// Classes of worker groups that are managed as MachineDeployments.
             #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["class"]))]
             machine_deployments: Vec<MachineDeploymentClass>,
-            /// Pools that the cloud manages.
+            /// Classes of worker groups that are managed as MachinePools.
             #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["class"]))]
             machine_pools: Vec<MachinePoolClass>,
         }
     }
 
-    /// What a pool of Machines is made from.
+    /// Class of worker groups that are managed as MachineDeployments.
     MachineDeploymentClass {
         required {
-            /// Its name.
+            /// Name of the class. It is unique within the ClusterClass.
             #[schemars(length(min = 1, max = 256))]
             class: String,
-            /// The templates.
+            /// Templates of the bootstrap and infrastructure objects, with labels and annotations.
             template: WorkerTemplates,
         }
         optional {
-            /// Where they are to be.
+            /// Name of the failure domain in which the Machines are created.
             #[schemars(length(min = 1, max = 256))]
             failure_domain: String,
-            /// When its machines are unhealthy, and what then.
+            /// Health checks of the Machines, and the remediation of unhealthy Machines.
             machine_health_check: MachineHealthCheckClass,
-            /// Ready for so long before counted as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             min_ready_seconds: i32,
-            /// What it is called.
+            /// Naming rule of the generated MachineDeployments.
             naming_strategy: ClassNaming,
-            /// Retry deleting the Node for so long.
+            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
+            /// `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
-            /// Drain for at most so long; `0s` is without limit.
+            /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
+            /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Wait for volumes for at most so long; `0s` is without limit.
+            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Default: `0s`.
             node_volume_detach_timeout: String,
-            /// Conditions that Ready needs of its Machines.
+            /// Additional Machine conditions that the Ready condition of a Machine depends on.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             readiness_gates: Vec<Gate>,
-            /// How to roll out.
+            /// Rollout strategy.
             strategy: MachineDeploymentStrategy,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
         }
     }
 
-    /// Templates of a pool.
+    /// Templates of a worker class.
     WorkerTemplates {
         required {
-            /// What makes a server a node.
+            /// Template of the bootstrap objects, e.g. a KubeadmConfigTemplate.
             bootstrap: TemplateHolder,
-            /// The servers.
+            /// Template of the infrastructure objects, e.g. an OpenStackMachineTemplate.
             infrastructure: TemplateHolder,
         }
         optional {
-            /// Labels and annotations handed down.
+            /// Labels and annotations that are propagated to the objects and to their Machines.
             metadata: TemplateMeta,
         }
     }
 
-    /// What a pool that the cloud manages is made from.
+    /// Class of worker groups that are managed as MachinePools.
     MachinePoolClass {
         required {
-            /// Its name.
+            /// Name of the class. It is unique within the ClusterClass.
             #[schemars(length(min = 1, max = 256))]
             class: String,
-            /// The templates.
+            /// Templates of the bootstrap and infrastructure objects, with labels and annotations.
             template: WorkerTemplates,
         }
         optional {
-            /// Where they may be.
+            /// Names of the failure domains in which the servers can be created.
             #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
             failure_domains: Vec<String>,
-            /// Ready for so long before counted as available. Unit: seconds.
+            /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             min_ready_seconds: i32,
-            /// What it is called.
+            /// Naming rule of the generated MachinePools.
             naming_strategy: ClassNaming,
-            /// Retry deleting the Node for so long.
+            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
+            /// `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
-            /// Drain for at most so long; `0s` is without limit.
+            /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
+            /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Wait for volumes for at most so long; `0s` is without limit.
+            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Default: `0s`.
             node_volume_detach_timeout: String,
-            /// Taints of the Nodes.
+            /// Taints that are added to the Nodes of the Machines.
             #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
             taints: Vec<MachineTaint>,
         }

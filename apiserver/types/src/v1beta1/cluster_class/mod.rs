@@ -1,4 +1,4 @@
-//! ClusterClass in v1beta1.
+//! ClusterClass in v1beta1: template of Clusters of one shape.
 
 mod classes;
 mod patches;
@@ -31,7 +31,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// What Clusters of one shape are made from.
+    /// Template of Clusters of one shape: templates of all objects, variables and patches.
     bare ClusterClass, ClusterClassSpec, ClusterClassStatus, schema, Descriptor {
         group: "cluster.x-k8s.io", version: "v1beta1", kind: "ClusterClass", plural: "clusterclasses", singular: "clusterclass",
         short_names: &["cc"], categories: &["cluster-api"], namespaced: true, status_subresource: true,
@@ -42,45 +42,46 @@ kind! {
 }
 
 wire! {
-    /// What a ClusterClass offers.
+    /// Templates, variables and patches of a ClusterClass.
     ClusterClassSpec {
         optional {
-            /// Conditions that Available needs beside the standard ones.
+            /// Additional Cluster conditions that the Available condition depends on.
             #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["conditionType"]))]
             availability_gates: Vec<Gate>,
-            /// The control plane.
+            /// Template of the control plane.
             control_plane: ControlPlaneClass,
-            /// The infrastructure.
+            /// Template of the cluster infrastructure.
             infrastructure: TemplateHolder,
-            /// What the infrastructure is called.
+            /// Naming rule of the generated infrastructure object.
             infrastructure_naming_strategy: ClassNaming,
-            /// Kubernetes versions an upgrade may go by, in order.
+            /// Kubernetes versions that Clusters of this class can use, in ascending order. An upgrade across
+            /// several versions passes through them.
             #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 256)), extend("x-kubernetes-list-type" = "atomic"))]
             kubernetes_versions: Vec<String>,
-            /// What variables change in the templates, in order.
+            /// Patches that customise the templates by variables. They are applied in order.
             #[schemars(length(max = 1000))]
             patches: Vec<ClusterClassPatch>,
-            /// How clusters are upgraded.
+            /// Upgrade settings of Clusters of this class.
             #[schemars(extend("minProperties" = 1))]
             upgrade: ClusterClassUpgrade,
-            /// What may differ between clusters.
+            /// Variables that a Cluster of this class can set.
             #[schemars(length(max = 1000))]
             variables: Vec<ClusterClassVariable>,
-            /// The workers.
+            /// Worker classes.
             workers: WorkersClass,
         }
     }
 
-    /// What was observed of a ClusterClass.
+    /// Observed state of a ClusterClass.
     ClusterClassStatus {
         optional {
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             observed_generation: i64,
-            /// What v1beta2 reports.
+            /// Status in the form of v1beta2.
             v1beta2: V1Beta2Conditions,
-            /// Variables, those of extensions included.
+            /// Variables of the ClusterClass, including those that runtime extensions declare.
             #[schemars(length(max = 1000))]
             variables: Vec<ClusterClassStatusVariable>,
         }

@@ -1,4 +1,4 @@
-//! What variables of a ClusterClass change in its templates, in v1beta1.
+//! Patches of a ClusterClass in v1beta1: changes of its templates by variables.
 
 use std::collections::BTreeMap;
 
@@ -7,117 +7,119 @@ use crate::object::wire;
 use crate::shared::Any;
 
 wire! {
-    /// What changes in templates, for one reason.
+    /// Set of changes to the templates of a ClusterClass.
     ClusterClassPatch {
         required {
-            /// Its name.
+            /// Name of the patch. It is unique within the ClusterClass.
             #[schemars(length(min = 1, max = 256))]
             name: String,
         }
         optional {
-            /// Changes written down here.
+            /// Inline definitions of the patch. Mutually exclusive with `external`.
             #[schemars(length(max = 100))]
             definitions: Vec<PatchDefinition>,
-            /// For people.
+            /// Human-readable description of the patch.
             #[schemars(length(min = 1, max = 1024))]
             description: String,
-            /// Go template; the patch is made when it says `true`.
+            /// Go template that enables the patch. The patch is applied if the result is `true`. If unset,
+            /// the patch is always applied.
             #[schemars(length(min = 1, max = 256))]
             enabled_if: String,
-            /// Changes made by extensions.
+            /// Runtime extensions that generate the patch. Mutually exclusive with `definitions`.
             external: ExternalPatchDefinition,
         }
     }
 
-    /// Changes of some templates.
+    /// Inline JSON patches for a selection of templates.
     PatchDefinition {
         required {
-            /// The changes, in order.
+            /// JSON patches, applied in order.
             #[schemars(length(max = 100))]
             json_patches: Vec<JsonPatch>,
-            /// The templates.
+            /// Selection of the templates that are patched.
             selector: PatchSelector,
         }
     }
 
-    /// One operation of a JSON patch.
+    /// One operation of a JSON patch (RFC 6902).
     JsonPatch {
         required {
-            /// What to do.
+            /// Operation: `add`, `replace` or `remove`.
             op: JsonPatchOperation,
-            /// Where.
+            /// JSON pointer of the changed field. It starts with `/spec`.
             #[schemars(length(min = 1, max = 512))]
             path: String,
         }
         optional {
-            /// A value as it stands.
+            /// Literal value. Mutually exclusive with `valueFrom`.
             value: Any,
-            /// A value made from variables.
+            /// Value that is computed from variables. Mutually exclusive with `value`.
             value_from: JsonPatchValue,
         }
     }
 
-    /// A value made from variables: in one of the two ways.
+    /// Value that is computed from variables. Exactly one field is set.
     JsonPatchValue {
         optional {
-            /// Go template of the value.
+            /// Go template that generates the value in YAML or JSON.
             #[schemars(length(min = 1, max = 10240))]
             template: String,
-            /// The variable whose value it is.
+            /// Name or path of the variable that supplies the value.
             #[schemars(length(min = 1, max = 256))]
             variable: String,
         }
     }
 
-    /// Some templates.
+    /// Selection of templates by kind and by use.
     PatchSelector {
         required {
-            /// Their group and version.
+            /// API group and version of the templates, in the form `group/version`.
             #[schemars(length(min = 1, max = 512))]
             api_version: String,
-            /// Their kind.
+            /// Kind of the templates.
             #[schemars(length(min = 1, max = 256))]
             kind: String,
-            /// What they are for.
+            /// Selection of the templates by their use in the ClusterClass.
             match_resources: PatchSelectorMatch,
         }
     }
 
-    /// What a template is for: any of these.
+    /// Selection of templates by their use in the ClusterClass. One matching criterion is enough.
     PatchSelectorMatch {
         optional {
-            /// The control plane.
+            /// Selects the templates of the control plane if true.
             control_plane: bool,
-            /// The infrastructure.
+            /// Selects the template of the cluster infrastructure if true.
             infrastructure_cluster: bool,
-            /// Pools of Machines.
+            /// Selects templates of MachineDeployment classes.
             machine_deployment_class: PatchSelectorClasses,
-            /// Pools that the cloud manages.
+            /// Selects templates of MachinePool classes.
             machine_pool_class: PatchSelectorClasses,
         }
     }
 
-    /// Some classes of workers.
+    /// Selection of worker classes by name.
     PatchSelectorClasses {
         optional {
-            /// Their names; `*` stands for anything at the beginning or the end.
+            /// Names of worker classes. A `*` at the beginning or at the end matches any text.
             #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
             names: Vec<String>,
         }
     }
 
-    /// Changes made by extensions.
+    /// Runtime extensions that generate a patch.
     ExternalPatchDefinition {
         optional {
-            /// The extension that declares variables.
+            /// Name of the runtime extension that declares variables.
             #[schemars(length(min = 1, max = 512))]
             discover_variables_extension: String,
-            /// The extension that makes patches.
+            /// Name of the runtime extension that generates patches.
             #[schemars(length(min = 1, max = 512))]
             generate_extension: String,
-            /// What the extensions are given along.
+            /// Settings that are sent with each call of the runtime extensions. They override those of the
+            /// ExtensionConfig.
             settings: BTreeMap<String, String>,
-            /// The extension that judges the result.
+            /// Name of the runtime extension that validates the patched topology.
             #[schemars(length(min = 1, max = 512))]
             validate_extension: String,
         }

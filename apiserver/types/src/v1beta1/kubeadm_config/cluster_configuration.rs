@@ -1,4 +1,4 @@
-//! kubeadm: what holds for the whole cluster, in v1beta1.
+//! kubeadm ClusterConfiguration in v1beta1: settings of the whole workload cluster.
 
 use std::collections::BTreeMap;
 
@@ -6,49 +6,51 @@ use crate::kubeadm_config::{DnsAddOn, EncryptionAlgorithm, EnvVar, HostPathMount
 use crate::object::wire;
 
 wire! {
-    /// Settings that hold for all control planes of a cluster.
+    /// kubeadm settings that are common to all control plane nodes of a cluster.
     ClusterConfiguration {
         optional {
-            /// Kube-apiserver settings.
+            /// Settings of kube-apiserver.
             api_server: KubeadmApiServer,
-            /// Version of kubeadm's own file; nothing reads it.
+            /// API version of the kubeadm configuration. Without effect.
             api_version: String,
-            /// CA validity.
+            /// Validity period of generated CA certificates. Unit: days. Range: 1 to 36500. Default: 3650.
             #[schemars(range(min = 1, max = 36500))]
             ca_certificate_validity_period_days: i32,
-            /// Leaf validity.
+            /// Validity period of generated certificates other than CA certificates. Unit: days. Range: 1 to
+            /// 1095. Default: 365.
             #[schemars(range(min = 1, max = 1095))]
             certificate_validity_period_days: i32,
-            /// Certificate directory.
+            /// Directory of the certificates on the node. Default: `/etc/kubernetes/pki`.
             #[schemars(length(min = 1, max = 512))]
             certificates_dir: String,
-            /// Name of the cluster.
+            /// Name of the workload cluster. Default: the name of the Cluster.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
-            /// Stable endpoint (defaulted from Cluster).
+            /// Stable address of the control plane, as `host:port`. Default: the control plane endpoint of
+            /// the Cluster.
             #[schemars(length(min = 1, max = 512))]
             control_plane_endpoint: String,
-            /// Kube-controller-manager settings.
+            /// Settings of kube-controller-manager.
             controller_manager: ControlPlaneComponent,
-            /// DNS add-on image.
+            /// Image of the DNS add-on.
             dns: DnsAddOn,
-            /// Key algorithm for certificates.
+            /// Algorithm and size of the keys of generated certificates. Default: RSA-2048.
             encryption_algorithm: EncryptionAlgorithm,
-            /// Etcd settings.
+            /// Settings of etcd: stacked or external. Default: stacked.
             etcd: KubeadmEtcd,
-            /// Kubeadm feature gates.
+            /// Feature gates of kubeadm, by name.
             feature_gates: BTreeMap<String, bool>,
-            /// Control plane image prefix.
+            /// Registry and path prefix of the control plane images. Default: `registry.k8s.io`.
             #[schemars(length(min = 1, max = 512))]
             image_repository: String,
-            /// Kind of kubeadm's own file; not used.
+            /// Kind of the kubeadm configuration. Without effect.
             kind: String,
-            /// Version of the control plane.
+            /// Kubernetes version of the control plane. Default: the version of the Machine.
             #[schemars(length(min = 1, max = 256))]
             kubernetes_version: String,
-            /// Networks of the cluster.
+            /// Network settings of the workload cluster. Default: the network settings of the Cluster.
             networking: KubeadmNetworking,
-            /// Kube-scheduler settings.
+            /// Settings of kube-scheduler.
             scheduler: ControlPlaneComponent,
         }
     }
@@ -56,103 +58,104 @@ wire! {
     /// Settings of kube-apiserver.
     KubeadmApiServer {
         optional {
-            /// Extra SANs.
+            /// Additional subject alternative names of the API server's certificate: host names or IP
+            /// addresses.
             #[serde(rename = "certSANs")]
             #[schemars(length(max = 100), inner(length(min = 1, max = 253)))]
             cert_sans: Vec<String>,
-            /// Extra flags (repeatable).
+            /// Additional flags of the component. A flag can occur more than once.
             extra_args: BTreeMap<String, String>,
-            /// Extra environment.
+            /// Additional environment variables of the component.
             #[schemars(length(max = 100))]
             extra_envs: Vec<EnvVar>,
-            /// Host path mounts.
+            /// Additional host paths that are mounted into the component's pod.
             #[schemars(length(max = 100))]
             extra_volumes: Vec<HostPathMount>,
-            /// Wait for the API server for so long, as a Go duration.
+            /// Maximum wait for the API server to start, as a Go duration.
             timeout_for_control_plane: String,
         }
     }
 
-    /// Settings of one component of the control plane.
+    /// Settings of one control plane component.
     ControlPlaneComponent {
         optional {
-            /// Extra flags (repeatable).
+            /// Additional flags of the component. A flag can occur more than once.
             extra_args: BTreeMap<String, String>,
-            /// Extra environment.
+            /// Additional environment variables of the component.
             #[schemars(length(max = 100))]
             extra_envs: Vec<EnvVar>,
-            /// Host path mounts.
+            /// Additional host paths that are mounted into the component's pod.
             #[schemars(length(max = 100))]
             extra_volumes: Vec<HostPathMount>,
         }
     }
 
-    /// etcd: beside the API server, or elsewhere.
+    /// Settings of etcd: stacked (`local`) or external. The two are mutually exclusive.
     KubeadmEtcd {
         optional {
-            /// External etcd.
+            /// Connection settings of an external etcd cluster.
             external: ExternalEtcd,
-            /// Stacked etcd.
+            /// Settings of a stacked etcd, which runs on the control plane nodes.
             local: LocalEtcd,
         }
     }
 
-    /// An etcd beside the API server.
+    /// Settings of a stacked etcd, which runs on the control plane nodes.
     LocalEtcd {
         optional {
-            /// Data directory.
+            /// Data directory of etcd on the node. Default: `/var/lib/etcd`.
             #[schemars(length(min = 1, max = 512))]
             data_dir: String,
-            /// Extra flags (repeatable).
+            /// Additional flags of the component. A flag can occur more than once.
             extra_args: BTreeMap<String, String>,
-            /// Extra environment.
+            /// Additional environment variables of the component.
             #[schemars(length(max = 100))]
             extra_envs: Vec<EnvVar>,
-            /// Image prefix.
+            /// Registry and path prefix of the image. Default: `imageRepository` of the ClusterConfiguration.
             #[schemars(length(min = 1, max = 512))]
             image_repository: String,
-            /// Image tag.
+            /// Tag of the image. Default: the tag that kubeadm selects.
             #[schemars(length(min = 1, max = 256))]
             image_tag: String,
-            /// Extra peer SANs.
+            /// Additional subject alternative names of the etcd peer certificate.
             #[serde(rename = "peerCertSANs")]
             #[schemars(length(max = 100), inner(length(min = 1, max = 253)))]
             peer_cert_sans: Vec<String>,
-            /// Extra server SANs.
+            /// Additional subject alternative names of the etcd server certificate.
             #[serde(rename = "serverCertSANs")]
             #[schemars(length(max = 100), inner(length(min = 1, max = 253)))]
             server_cert_sans: Vec<String>,
         }
     }
 
-    /// An etcd that stands elsewhere.
+    /// Connection settings of an external etcd cluster.
     ExternalEtcd {
         required {
-            /// CA file on the node.
+            /// Path of the CA certificate on the node. It verifies the etcd servers.
             #[schemars(length(min = 1, max = 512))]
             ca_file: String,
-            /// Client certificate file.
+            /// Path of the client certificate on the node.
             #[schemars(length(min = 1, max = 512))]
             cert_file: String,
-            /// Endpoint URLs.
+            /// URLs of the etcd members.
             #[schemars(length(max = 50), inner(length(min = 1, max = 512)))]
             endpoints: Vec<String>,
-            /// Client key file.
+            /// Path of the client key on the node.
             #[schemars(length(min = 1, max = 512))]
             key_file: String,
         }
     }
 
-    /// Networks of the cluster.
+    /// Network settings of a workload cluster.
     KubeadmNetworking {
         optional {
-            /// Domain of Services.
+            /// DNS domain of Services. Default: `cluster.local`.
             #[schemars(length(min = 1, max = 253))]
             dns_domain: String,
-            /// Addresses of pods.
+            /// Address range of pods, in CIDR notation.
             #[schemars(length(min = 1, max = 1024))]
             pod_subnet: String,
-            /// Addresses of Services.
+            /// Address range of Services, in CIDR notation.
             #[schemars(length(min = 1, max = 1024))]
             service_subnet: String,
         }

@@ -1,43 +1,46 @@
-//! kubeadm: how a joining node finds its cluster, in v1beta1.
+//! kubeadm discovery in v1beta1: settings by which a joining node finds and verifies its cluster.
 
 use crate::kubeadm_config::{KubeConfigAuthExecEnv, KubeConfigAuthProvider, KubeConfigCluster};
 use crate::object::wire;
 
 wire! {
-    /// How a node finds the cluster it joins.
+    /// Settings by which a joining node finds and verifies its cluster.
     Discovery {
         optional {
-            /// Token discovery.
+            /// Discovery by a bootstrap token. Mutually exclusive with `file`.
             bootstrap_token: BootstrapTokenDiscovery,
-            /// File discovery.
+            /// Discovery by a kubeconfig file. Mutually exclusive with `bootstrapToken`.
             file: FileDiscovery,
-            /// Look for so long, as a Go duration.
+            /// Maximum time for discovery, as a Go duration.
             timeout: String,
-            /// Token for TLS bootstrap.
+            /// Token of the kubelet's TLS bootstrap. Default: the discovery token.
             #[schemars(length(min = 1, max = 512))]
             tls_bootstrap_token: String,
         }
     }
 
-    /// Finding the cluster by a bootstrap token.
+    /// Discovery by a bootstrap token.
     BootstrapTokenDiscovery {
         optional {
-            /// Endpoint to join.
+            /// Address of the API server, as `host:port`. Default: the control plane endpoint of the Cluster.
             #[schemars(length(min = 1, max = 512))]
             api_server_endpoint: String,
-            /// CA pins.
+            /// Hashes of accepted CA public keys, in the form `sha256:<hex>`. Default: the hashes of the
+            /// cluster's CA.
             #[schemars(length(max = 100), inner(length(min = 1, max = 512)))]
             ca_cert_hashes: Vec<String>,
-            /// Join token; generated when empty.
+            /// Bootstrap token, in the form `id.secret`. If empty, the bootstrap controller generates a
+            /// token.
             #[schemars(length(min = 1, max = 512))]
             token: String,
-            /// Skip CA pinning.
+            /// Verification of the CA by `caCertHashes`. If true, the verification is skipped, which is
+            /// insecure. Default: false.
             #[serde(rename = "unsafeSkipCAVerification")]
             unsafe_skip_ca_verification: bool,
         }
     }
 
-    /// Finding the cluster by a kubeconfig on the node.
+    /// Discovery by a kubeconfig file on the node.
     FileDiscovery {
         required {
             /// Path of the kubeconfig on the node.
@@ -45,51 +48,52 @@ wire! {
             kube_config_path: String,
         }
         optional {
-            /// Kubeconfig contents to write.
+            /// Kubeconfig that is generated and written to `kubeConfigPath`.
             kube_config: FileDiscoveryKubeConfig,
         }
     }
 
-    /// A kubeconfig that is written for discovery.
+    /// Kubeconfig that is generated for discovery.
     FileDiscoveryKubeConfig {
         required {
-            /// User entry.
+            /// Credentials of the node during discovery.
             user: KubeConfigUser,
         }
         optional {
-            /// Cluster entry.
+            /// API server of the cluster. Default: the endpoint and the CA of the Cluster.
             cluster: KubeConfigCluster,
         }
     }
 
-    /// Who the node is while it looks for the cluster.
+    /// Credentials of the node during discovery. `authProvider` and `exec` are mutually exclusive.
     KubeConfigUser {
         optional {
-            /// Legacy auth provider.
+            /// Authentication provider plugin that is built into the client. Deprecated in Kubernetes.
             auth_provider: KubeConfigAuthProvider,
-            /// Exec credential plugin.
+            /// Program that supplies credentials.
             exec: KubeConfigAuthExec,
         }
     }
 
-    /// A program that gets credentials.
+    /// Program that supplies credentials.
     KubeConfigAuthExec {
         required {
-            /// Command.
+            /// Command to run.
             #[schemars(length(min = 1, max = 1024))]
             command: String,
         }
         optional {
-            /// API version.
+            /// API version of the ExecCredential object. Default: `client.authentication.k8s.io/v1`.
             #[schemars(length(min = 1, max = 512))]
             api_version: String,
-            /// Arguments.
+            /// Arguments of the command.
             #[schemars(length(max = 100), inner(length(min = 1, max = 512)))]
             args: Vec<String>,
-            /// Environment.
+            /// Additional environment variables of the command.
             #[schemars(length(max = 100))]
             env: Vec<KubeConfigAuthExecEnv>,
-            /// Pass cluster info.
+            /// Cluster information for the command. If true, the environment variable `KUBERNETES_EXEC_INFO`
+            /// contains it. Default: false.
             provide_cluster_info: bool,
         }
     }

@@ -1,51 +1,51 @@
-//! What is done to a machine before kubeadm runs, in v1beta1.
+//! Machine setup before kubeadm in v1beta1: files, users, disks and time servers.
 
 use crate::kubeadm_config::{ContainerLinuxConfig, PartitionSpec, PartitionTableType, SecretSource};
 use crate::object::wire;
 
 wire! {
-    /// A user of the operating system.
+    /// User account of the operating system.
     BootstrapUser {
         required {
-            /// Name.
+            /// User name.
             #[schemars(length(min = 1, max = 256))]
             name: String,
         }
         optional {
-            /// Full name and the like.
+            /// Comment field of the account, e.g. the full name.
             #[schemars(length(min = 1, max = 256))]
             gecos: String,
-            /// Groups.
+            /// Additional groups of the user, separated by commas.
             #[schemars(length(min = 1, max = 256))]
             groups: String,
-            /// Home directory.
+            /// Home directory of the user.
             #[schemars(length(min = 1, max = 256))]
             home_dir: String,
-            /// Inactive account.
+            /// State of the account. If true, it is marked as inactive. Default: false.
             inactive: bool,
-            /// Lock the password.
+            /// Password login. If true, it is disabled.
             lock_password: bool,
-            /// Password hash.
+            /// Hash of the password. Mutually exclusive with `passwdFrom`.
             #[schemars(length(min = 1, max = 256))]
             passwd: String,
-            /// Password hash from a Secret.
+            /// Source of the password hash. Mutually exclusive with `passwd`.
             passwd_from: SecretSource,
-            /// Primary group.
+            /// Primary group of the user.
             #[schemars(length(min = 1, max = 256))]
             primary_group: String,
-            /// Shell.
+            /// Login shell of the user.
             #[schemars(length(min = 1, max = 256))]
             shell: String,
-            /// SSH keys.
+            /// Public SSH keys that are authorized to log in as the user.
             #[schemars(length(max = 100), inner(length(min = 1, max = 2048)))]
             ssh_authorized_keys: Vec<String>,
-            /// Sudo rule.
+            /// Rule of the user in the sudoers file, e.g. `ALL=(ALL) NOPASSWD:ALL`.
             #[schemars(length(min = 1, max = 256))]
             sudo: String,
         }
     }
 
-    /// Partitions and filesystems that are made.
+    /// Partition tables and filesystems that are created before kubeadm runs.
     DiskSetup {
         optional {
             /// Filesystems to create.
@@ -57,69 +57,72 @@ wire! {
         }
     }
 
-    /// A partition table that is made.
+    /// Partition table of one disk.
     Partition {
         required {
-            /// Block device.
+            /// Block device, e.g. `/dev/vdb`.
             #[schemars(length(min = 1, max = 256))]
             device: String,
-            /// Create one partition over the disk.
+            /// Single-partition layout. If true, one partition covers the whole disk. Mutually exclusive with
+            /// `diskLayout`.
             layout: bool,
         }
         optional {
-            /// Partition list.
+            /// Partitions of the disk, in order. Mutually exclusive with `layout`.
             #[schemars(length(min = 1, max = 100))]
             disk_layout: Vec<PartitionSpec>,
-            /// Overwrite existing.
+            /// Handling of an existing partition table. If true, it is overwritten and its data is lost.
+            /// Default: false.
             overwrite: bool,
-            /// Mbr or gpt.
+            /// Type of the partition table: `mbr` or `gpt`. Default: `mbr`.
             table_type: PartitionTableType,
         }
     }
 
-    /// A filesystem that is made.
+    /// Filesystem that is created.
     Filesystem {
         required {
-            /// Block device.
+            /// Block device, e.g. `/dev/vdb`.
             #[schemars(length(min = 1, max = 256))]
             device: String,
-            /// Filesystem type.
+            /// Type of the filesystem, e.g. `ext4`.
             #[schemars(length(min = 1, max = 128))]
             filesystem: String,
         }
         optional {
-            /// Mkfs options.
+            /// Additional options of the mkfs command.
             #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
             extra_opts: Vec<String>,
-            /// Filesystem label.
+            /// Label of the filesystem.
             #[schemars(length(min = 1, max = 512))]
             label: String,
-            /// Overwrite existing.
+            /// Handling of an existing filesystem. If true, it is overwritten and its data is lost. Default:
+            /// false.
             overwrite: bool,
-            /// Partition selector.
+            /// Partition of the device: a number, `auto`, `any` or `none`.
             #[schemars(length(min = 1, max = 128))]
             partition: String,
-            /// Replace this filesystem type.
+            /// Type of an existing filesystem that is replaced.
             #[serde(rename = "replaceFS")]
             #[schemars(length(min = 1, max = 128))]
             replace_fs: String,
         }
     }
 
-    /// Settings for machines that read Ignition.
+    /// Settings of machines that boot with Ignition.
     IgnitionSpec {
         optional {
-            /// Container Linux Config extras.
+            /// Additional Container Linux Config.
             container_linux_config: ContainerLinuxConfig,
         }
     }
 
-    /// Time servers.
+    /// Time synchronisation settings.
     Ntp {
         optional {
-            /// On or off.
+            /// Switch of the NTP client. If true, it is set up.
             enabled: bool,
-            /// Servers.
+            /// Host names or addresses of the NTP servers.
             #[schemars(length(max = 100), inner(length(min = 1, max = 512)))]
             servers: Vec<String>,
         }

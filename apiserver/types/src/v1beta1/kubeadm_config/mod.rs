@@ -1,4 +1,4 @@
-//! KubeadmConfig: how a machine becomes a node, in v1beta1.
+//! KubeadmConfig in v1beta1: bootstrap settings that turn a machine into a node.
 
 mod cluster_configuration;
 mod discovery;
@@ -19,8 +19,15 @@ use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::v1beta1::shared::V1Beta2Conditions;
 
-const COLUMNS: &[Column] =
-    &[column("Cluster", "string", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']"), AGE];
+const COLUMNS: &[Column] = &[
+    column(
+        "Cluster",
+        "string",
+        ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",
+        "Cluster that the machine joins.",
+    ),
+    AGE,
+];
 
 fn schema() -> Value {
     object(
@@ -32,7 +39,7 @@ fn schema() -> Value {
 }
 
 kind! {
-    /// How a machine becomes a node by kubeadm.
+    /// Bootstrap settings that turn a machine into a node by kubeadm.
     bare KubeadmConfig, KubeadmConfigSpec, KubeadmConfigStatus, schema, Descriptor {
         group: "bootstrap.cluster.x-k8s.io", version: "v1beta1", kind: "KubeadmConfig", plural: "kubeadmconfigs", singular: "kubeadmconfig",
         short_names: &[], categories: &["cluster-api"], namespaced: true, status_subresource: true, scale: None,
@@ -44,67 +51,68 @@ kind! {
 }
 
 wire! {
-    /// Everything that a machine does to become a node.
+    /// kubeadm settings, and the setup of the machine before and after kubeadm.
     KubeadmConfigSpec {
         optional {
-            /// Commands that run early in every boot.
+            /// Shell commands that run early in every boot.
             #[schemars(length(max = 1000), inner(length(min = 1, max = 10240)))]
             boot_commands: Vec<String>,
-            /// Kubeadm ClusterConfiguration.
+            /// kubeadm ClusterConfiguration: settings of the whole workload cluster.
             cluster_configuration: ClusterConfiguration,
-            /// Partitions and filesystems.
+            /// Partition tables and filesystems that are created before kubeadm runs.
             disk_setup: DiskSetup,
-            /// Files that are written.
+            /// Files that are written to the machine before kubeadm runs.
             #[schemars(length(max = 200))]
             files: Vec<BootstrapFile>,
-            /// Which program reads the data on the machine.
+            /// Format of the bootstrap data: `cloud-config` or `ignition`. Default: `cloud-config`.
             format: BootstrapFormat,
-            /// Ignition extras.
+            /// Settings of machines that boot with Ignition. Used only if `format` is `ignition`.
             ignition: IgnitionSpec,
-            /// Kubeadm InitConfiguration.
+            /// kubeadm InitConfiguration: settings of the first control plane node.
             init_configuration: InitConfiguration,
-            /// Kubeadm JoinConfiguration.
+            /// kubeadm JoinConfiguration: settings of every node that joins.
             join_configuration: JoinConfiguration,
-            /// What is mounted: fields of fstab.
+            /// Mounts of the machine. Each entry is a list of the fields of a line in fstab.
             #[schemars(length(max = 100), inner(inner(length(min = 1, max = 512))))]
             mounts: Vec<Vec<String>>,
-            /// Time servers.
+            /// Time synchronisation settings.
             ntp: Ntp,
-            /// Commands after kubeadm.
+            /// Shell commands that run after kubeadm.
             #[schemars(length(max = 1000), inner(length(min = 1, max = 10240)))]
             post_kubeadm_commands: Vec<String>,
-            /// Commands before kubeadm.
+            /// Shell commands that run before kubeadm.
             #[schemars(length(max = 1000), inner(length(min = 1, max = 10240)))]
             pre_kubeadm_commands: Vec<String>,
-            /// Whether joining is retried step by step.
+            /// Join method. If true, a script joins step by step and retries each step. Deprecated. Default:
+            /// false.
             use_experimental_retry_join: bool,
-            /// Users of the operating system.
+            /// User accounts of the operating system that are created.
             #[schemars(length(max = 100))]
             users: Vec<BootstrapUser>,
-            /// How much kubeadm logs.
+            /// Log level of kubeadm. Greater values log more.
             verbosity: i32,
         }
     }
 
-    /// What was observed of a KubeadmConfig.
+    /// Observed state of a KubeadmConfig.
     KubeadmConfigStatus {
         optional {
-            /// Conditions.
+            /// Conditions in the form of v1beta1, at most one per type.
             conditions: Vec<DeprecatedCondition>,
-            /// The Secret with the data, under the key `value`.
+            /// Name of the Secret with the bootstrap data, under the key `value`.
             #[schemars(length(min = 1, max = 253))]
             data_secret_name: String,
-            /// Why it cannot be mended, for people.
+            /// Human-readable message of a terminal error. It needs a manual change.
             #[schemars(length(min = 1, max = 10240))]
             failure_message: String,
-            /// Why it cannot be mended, for machines.
+            /// Machine-readable reason of a terminal error, in CamelCase.
             #[schemars(length(min = 1, max = 256))]
             failure_reason: String,
-            /// The generation that was last acted on.
+            /// Value of `metadata.generation` that the controller last processed.
             observed_generation: i64,
-            /// Whether the data is there.
+            /// Availability of the bootstrap data. True after the Secret was created.
             ready: bool,
-            /// What `v1beta2` shows under other names.
+            /// Status in the form of v1beta2.
             v1beta2: V1Beta2Conditions,
         }
     }

@@ -1,4 +1,5 @@
-//! kubeadm: the first node, and those that join it, in v1beta1.
+//! kubeadm InitConfiguration and JoinConfiguration in v1beta1: settings of the first node and of joining
+//! nodes.
 
 use std::collections::BTreeMap;
 
@@ -8,115 +9,120 @@ use crate::shared::Time;
 use crate::v1beta1::kubeadm_config::Discovery;
 
 wire! {
-    /// Settings of the first control plane.
+    /// kubeadm settings of the first control plane node.
     InitConfiguration {
         optional {
-            /// Version of kubeadm's own file; nothing reads it.
+            /// API version of the kubeadm configuration. Without effect.
             api_version: String,
-            /// Bootstrap tokens.
+            /// Bootstrap tokens that kubeadm creates in the new cluster.
             #[schemars(length(max = 100))]
             bootstrap_tokens: Vec<BootstrapToken>,
-            /// Kind of kubeadm's own file; not used.
+            /// Kind of the kubeadm configuration. Without effect.
             kind: String,
-            /// Advertised API endpoint.
+            /// Endpoint of the API server instance on this node. Default: the address of the default network
+            /// interface and the API server port.
             #[serde(rename = "localAPIEndpoint")]
             local_api_endpoint: LocalApiEndpoint,
-            /// Node registration.
+            /// Registration of the node in the cluster.
             node_registration: NodeRegistrationOptions,
-            /// Kubeadm patches.
+            /// Patches that kubeadm applies to the manifests that it deploys.
             patches: KubeadmPatches,
-            /// Kubeadm phases to skip.
+            /// Names of the kubeadm phases to skip.
             #[schemars(length(max = 50), inner(length(min = 1, max = 256)))]
             skip_phases: Vec<String>,
         }
     }
 
-    /// A bootstrap token that is made in the new cluster.
+    /// Bootstrap token that kubeadm creates in the new cluster.
     BootstrapToken {
         required {
-            /// The token: id, a dot, secret.
+            /// Token, in the form `id.secret`.
             token: String,
         }
         optional {
-            /// For people.
+            /// Human-readable purpose of the token.
             #[schemars(length(min = 1, max = 512))]
             description: String,
-            /// When it dies.
+            /// Time at which the token expires. Mutually exclusive with the time to live.
             expires: Time,
-            /// Groups of who uses it.
+            /// Groups of clients that authenticate with the token.
             #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
             groups: Vec<String>,
-            /// How long it lives, as a Go duration.
+            /// Time to live of the token, as a Go duration. Default: `24h`. Mutually exclusive with
+            /// `expires`.
             ttl: String,
-            /// What it may be used for.
+            /// Permitted uses of the token: `signing` and `authentication`.
             #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
             usages: Vec<String>,
         }
     }
 
-    /// Where the API server of this node answers.
+    /// Endpoint of the API server instance on a node.
     LocalApiEndpoint {
         optional {
-            /// Address that others are told.
+            /// IP address that the API server advertises. Default: the address of the default network
+            /// interface.
             #[schemars(length(min = 1, max = 39))]
             advertise_address: String,
-            /// TCP port.
+            /// TCP port that the API server binds to. Default: 6443.
             bind_port: i32,
         }
     }
 
-    /// How a node enters the cluster.
+    /// Registration of a node in the cluster.
     NodeRegistrationOptions {
         optional {
-            /// CRI socket.
+            /// Socket of the container runtime (CRI). Default: detected by kubeadm.
             #[schemars(length(min = 1, max = 512))]
             cri_socket: String,
-            /// Preflight errors to ignore.
+            /// Preflight checks whose errors are ignored. `all` ignores the errors of all checks.
             #[schemars(length(max = 50), inner(length(min = 1, max = 512)))]
             ignore_preflight_errors: Vec<String>,
-            /// Pull policy.
+            /// Pull policy of kubeadm for images: Always, IfNotPresent or Never. Default: IfNotPresent.
             image_pull_policy: ImagePullPolicy,
-            /// Pull one by one.
+            /// Order of image pulls. If true, images are pulled one after the other. Default: true.
             image_pull_serial: bool,
-            /// Kubelet flags.
+            /// Additional flags of the kubelet.
             kubelet_extra_args: BTreeMap<String, String>,
-            /// Node name (may be a cloud-init template).
+            /// Name of the Node. It can be a cloud-init template. Default: the host name.
             #[schemars(length(min = 1, max = 253))]
             name: String,
-            /// Taints that the node is born with; none is not the same as an empty list.
+            /// Taints of the new Node. If unset, control plane nodes get the standard taint. An empty list
+            /// sets no taint.
             #[schemars(length(max = 100))]
             taints: Vec<NodeTaint>,
         }
     }
 
-    /// Settings of every node after the first.
+    /// kubeadm settings of every node that joins.
     JoinConfiguration {
         optional {
-            /// Version of kubeadm's own file; nothing reads it.
+            /// API version of the kubeadm configuration. Without effect.
             api_version: String,
-            /// Cluster CA path on the node.
+            /// Path of the cluster's CA certificate on the node. Default: `/etc/kubernetes/pki/ca.crt`.
             #[schemars(length(min = 1, max = 512))]
             ca_cert_path: String,
-            /// Control plane part.
+            /// Settings of a joining control plane node. Unset for workers.
             control_plane: JoinControlPlane,
-            /// Cluster discovery.
+            /// Settings by which the node finds and verifies its cluster.
             discovery: Discovery,
-            /// Kind of kubeadm's own file; not used.
+            /// Kind of the kubeadm configuration. Without effect.
             kind: String,
-            /// Node registration.
+            /// Registration of the node in the cluster.
             node_registration: NodeRegistrationOptions,
-            /// Kubeadm patches.
+            /// Patches that kubeadm applies to the manifests that it deploys.
             patches: KubeadmPatches,
-            /// Kubeadm phases to skip.
+            /// Names of the kubeadm phases to skip.
             #[schemars(length(max = 50), inner(length(min = 1, max = 256)))]
             skip_phases: Vec<String>,
         }
     }
 
-    /// What a joining node needs to become a control plane.
+    /// Settings of a joining control plane node.
     JoinControlPlane {
         optional {
-            /// Advertised API endpoint.
+            /// Endpoint of the API server instance on this node. Default: the address of the default network
+            /// interface and the API server port.
             #[serde(rename = "localAPIEndpoint")]
             local_api_endpoint: LocalApiEndpoint,
         }
