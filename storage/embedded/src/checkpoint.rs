@@ -1,4 +1,4 @@
-//! The thread that brings into the database what is in the journal, and lets it forget.
+//! Checkpointer: the thread that moves the journal's writes into the database, and compacts its history.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,89 +13,90 @@ use crate::compaction;
 use crate::journal::Record;
 use crate::layout::{CURRENT, HISTORY, LOG, META, REVISION, unreadable};
 use crate::memtable::{Layer, Shared};
-use crate::read::Base;
+use crate::read::Snapshot;
 
-/// What was written is brought into the database after so long at the latest, when the journal is not full before:
-/// memory is given back then, and a start has less to read.
-const REST: Duration = Duration::from_secs(10);
+/// Longest time until a write is checkpointed, when the journal is not full before: a checkpoint frees memory, and a
+/// start has less to read.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What the thread is asked for.
+/// Job of the thread.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Bring this into the database.
-    Settle(Arc<Layer>),
-    /// Forget history before this revision, which the database has when its turn comes.
-    Forget(Revision, oneshot::Sender<StoreResult<()>>),
+    /// Write this layer into the database.
+    Checkpoint(Arc<Layer>),
+    /// Compact history before this revision, which the database has by the time the job starts.
+    Compact(Revision, oneshot::Sender<StoreResult<()>>),
 }
 
-pub(crate) struct Thread {
+/// Checkpointer thread and its channels.
+pub(crate) struct Checkpointer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) jobs: Receiver<Job>,
-    /// Told after each [`Job::Settle`]; whether it failed stands in [`Shared::failure`].
-    pub(crate) settled: Sender<()>,
-    /// Called when there was nothing to do for a while.
-    pub(crate) rest: Box<dyn Fn() + Send>,
-    /// Compactions asked for, the one under way first.
-    pub(crate) forgetting: VecDeque<(Revision, oneshot::Sender<StoreResult<()>>)>,
+    /// Receives a message after each [`Job::Checkpoint`]; [`Shared::failure`] tells whether it failed.
+    pub(crate) finished: Sender<()>,
+    /// Called when the thread was idle for a while.
+    pub(crate) idle: Box<dyn Fn() + Send>,
+    /// Requested compactions, the one in flight first.
+    pub(crate) compactions: VecDeque<(Revision, oneshot::Sender<StoreResult<()>>)>,
 }
 
-impl Thread {
+impl Checkpointer {
     pub(crate) fn run(mut self) {
         loop {
-            // While history is being forgotten nobody waits for the rest of it: other jobs come between.
-            let pause = if self.forgetting.is_empty() { REST } else { Duration::ZERO };
+            // During a compaction no client waits for its next steps: other jobs run between them.
+            let pause = if self.compactions.is_empty() { CHECKPOINT_INTERVAL } else { Duration::ZERO };
             match self.jobs.recv_timeout(pause) {
-                Ok(Job::Settle(layer)) => {
-                    if let Err(error) = self.settle(&layer) {
+                Ok(Job::Checkpoint(layer)) => {
+                    if let Err(error) = self.write_checkpoint(&layer) {
                         self.shared.fail(&error.to_string());
                     }
-                    // Whoever is not there any more needs no answer.
-                    let _ = self.settled.send(());
+                    // A writer that has ended needs no message.
+                    let _ = self.finished.send(());
                 }
-                Ok(Job::Forget(revision, answer)) => self.forgetting.push_back((revision, answer)),
-                Err(RecvTimeoutError::Timeout) if self.forgetting.is_empty() => (self.rest)(),
+                Ok(Job::Compact(revision, answer)) => self.compactions.push_back((revision, answer)),
+                Err(RecvTimeoutError::Timeout) if self.compactions.is_empty() => (self.idle)(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.forget_some();
+            self.compact_step();
         }
     }
 
-    fn settle(&self, layer: &Layer) -> Result<(), redb::Error> {
-        settle(&self.shared.database, layer.records.iter().map(AsRef::as_ref))?;
-        self.rebase()
+    fn write_checkpoint(&self, layer: &Layer) -> Result<(), redb::Error> {
+        write_checkpoint(&self.shared.database, layer.records.iter().map(AsRef::as_ref))?;
+        self.replace_snapshot()
     }
 
-    /// Shows the database as it is now.
-    fn rebase(&self) -> Result<(), redb::Error> {
-        let base = Arc::new(Base::of(&self.shared.database)?);
-        let replaced = self.shared.change().rebase(base);
-        // Only now: nobody has to wait for thousands of writes to be freed.
+    /// Replaces the snapshot with the current state of the database.
+    fn replace_snapshot(&self) -> Result<(), redb::Error> {
+        let snapshot = Arc::new(Snapshot::of(&self.shared.database)?);
+        let replaced = self.shared.state_mut().replace_snapshot(snapshot);
+        // After the lock is released: no reader waits until thousands of writes are freed.
         drop(replaced);
         Ok(())
     }
 
-    /// Goes on with the oldest compaction, and answers it when it is through.
-    fn forget_some(&mut self) {
-        let Some((revision, _)) = self.forgetting.front() else { return };
+    /// Runs one step of the oldest compaction, and answers it when it is complete.
+    fn compact_step(&mut self) {
+        let Some((revision, _)) = self.compactions.front() else { return };
         let stepped = compaction::step(&self.shared.database, *revision);
-        let result = match stepped.and_then(|done| self.rebase().map(|()| done)) {
+        let result = match stepped.and_then(|done| self.replace_snapshot().map(|()| done)) {
             Ok(false) => return,
             Ok(true) => Ok(()),
             Err(error) => {
-                // It takes nothing more until it is opened again.
+                // The database accepts nothing more until it is opened again.
                 self.shared.fail(&error.to_string());
                 Err(unreadable("compact", error))
             }
         };
-        if let Some((_, answer)) = self.forgetting.pop_front() {
+        if let Some((_, answer)) = self.compactions.pop_front() {
             let _ = answer.send(result);
         }
     }
 }
 
-/// Writes `records`, which follow the database's last, in one transaction.
-pub(crate) fn settle<'r>(
+/// Writes `records`, which follow the last write of the database, in one transaction.
+pub(crate) fn write_checkpoint<'r>(
     database: &Database,
     records: impl Iterator<Item = &'r Record> + Clone,
 ) -> Result<(), redb::Error> {
@@ -107,7 +108,7 @@ pub(crate) fn settle<'r>(
     Ok(())
 }
 
-/// Each table in its own order, so that a page is filled when it is there.
+/// Inserts the records, into each table in its own order, so that a page is filled while it is in memory.
 fn insert<'r>(
     transaction: &WriteTransaction,
     records: impl Iterator<Item = &'r Record> + Clone,
@@ -122,7 +123,7 @@ fn insert<'r>(
     for (at, record) in &sorted {
         history.insert(at, (record.created.number(), record.value.as_deref()))?;
     }
-    // The last of each key counts.
+    // The last record of each key is the current one.
     let last: BTreeMap<&[u8], &Record> = sorted.into_iter().map(|((key, _), record)| (key, record)).collect();
     let mut current = transaction.open_table(CURRENT)?;
     for (key, record) in last {

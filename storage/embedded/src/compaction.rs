@@ -1,4 +1,4 @@
-//! Compaction: forgetting history, a little at a time so that writes need not wait for it.
+//! Compaction: removes old history in small steps, so that writes need not wait for it.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,20 @@ use storage_contract::Revision;
 
 use crate::layout::{COMPACTED, HISTORY, LOG, META};
 
-/// Log lines forgotten in one transaction: some ten milliseconds, for which what was written meanwhile may have to
-/// wait on its way to the database.
+/// Log lines that one transaction removes: about ten milliseconds, for which a checkpoint may have to wait.
 const STEP: usize = 1000;
 
-/// Forgets a part of the history before `revision`, which the database has; `true` when all of it is gone. From the
-/// first step on, reads from before `revision` are refused. A kill between steps leaves the rest to the next
-/// compaction.
+/// Removes a part of the history before `revision`, which the database has. Returns `true` when all of it is gone.
+/// From the first step on, reads from before `revision` are refused. After a kill between two steps, the next
+/// compaction removes the rest.
 pub(crate) fn step(database: &Database, revision: Revision) -> Result<bool, redb::Error> {
     let transaction = database.begin_write()?;
-    let done = forget(&transaction, revision.number())?;
+    let done = compact(&transaction, revision.number())?;
     transaction.commit()?;
     Ok(done)
 }
 
-fn forget(transaction: &WriteTransaction, revision: u64) -> Result<bool, redb::Error> {
+fn compact(transaction: &WriteTransaction, revision: u64) -> Result<bool, redb::Error> {
     let mut meta = transaction.open_table(META)?;
     let before = meta.get(COMPACTED)?.map_or(0, |value| value.value());
     if before < revision {
@@ -39,15 +38,15 @@ fn forget(transaction: &WriteTransaction, revision: u64) -> Result<bool, redb::E
         keys.insert(key.value().to_vec());
     }
     for key in &keys {
-        forget_key(transaction, key, bound)?;
+        compact_key(transaction, key, bound)?;
     }
     log.retain_in(..bound, |_, _| false)?;
     Ok(bound == revision)
 }
 
-/// Drops of a key's history before `bound` all but the newest, which is what the key was then. A
-/// deletion that is the newest goes too.
-fn forget_key(transaction: &WriteTransaction, key: &[u8], bound: u64) -> Result<(), redb::Error> {
+/// Removes a key's history before `bound`, except for its newest entry, which is the key's value at `bound`. If the
+/// newest entry is a deletion, it is removed too.
+fn compact_key(transaction: &WriteTransaction, key: &[u8], bound: u64) -> Result<(), redb::Error> {
     let mut history = transaction.open_table(HISTORY)?;
     let mut old = Vec::new();
     for item in history.range((key, 0)..(key, bound))? {

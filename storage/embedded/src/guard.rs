@@ -1,4 +1,4 @@
-//! Writes that depend on what is there: each happens if its guard holds.
+//! Guarded writes: each happens if its guard holds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ pub(crate) struct Change {
     pub(crate) key: Key,
     /// `None`: the key must not exist.
     expected: Option<Revision>,
-    /// `None`: remove it.
+    /// `None`: the key is removed.
     pub(crate) value: Option<Bytes>,
-    /// What else must be as it was read.
+    /// Another key that must be unchanged since it was read.
     unchanged: Option<Unchanged>,
 }
 
 impl Change {
     pub(crate) fn create(key: &Key, value: Bytes, unchanged: Option<&Unchanged>) -> StoreResult<Self> {
-        let (value, unchanged) = (Some(fitting(key, value)?), unchanged.cloned());
+        let (value, unchanged) = (Some(checked(key, value)?), unchanged.cloned());
         Ok(Self { operation: "create", key: key.clone(), expected: None, value, unchanged })
     }
 
     pub(crate) fn update(key: &Key, expected: Revision, value: Bytes) -> StoreResult<Self> {
-        let value = Some(fitting(key, value)?);
+        let value = Some(checked(key, value)?);
         Ok(Self { operation: "update", key: key.clone(), expected: Some(expected), value, unchanged: None })
     }
 
@@ -39,58 +39,59 @@ impl Change {
     }
 }
 
-fn fitting(key: &Key, value: Bytes) -> StoreResult<Bytes> {
+fn checked(key: &Key, value: Bytes) -> StoreResult<Bytes> {
     if value.len() > LARGEST_VALUE {
         return Err(StoreError::TooLarge { key: key.clone(), size: value.len(), limit: LARGEST_VALUE });
     }
     Ok(value)
 }
 
-/// What becomes of the changes of a batch, each as if those before it had happened.
-pub(crate) struct Judged<'s> {
+/// Results of the changes of a batch, each as if those before it had happened.
+pub(crate) struct Evaluated<'s> {
     shared: &'s Shared,
-    /// Before the first of them.
+    /// Newest revision before the batch.
     newest: Revision,
     pub(crate) results: Vec<StoreResult<Revision>>,
     pub(crate) records: Vec<Record>,
-    /// Where in `records` the last write to a key is.
+    /// Index in `records` of the last write to each key.
     last: HashMap<Key, usize>,
 }
 
-impl<'s> Judged<'s> {
+impl<'s> Evaluated<'s> {
     pub(crate) fn all(shared: &'s Shared, changes: &[Change]) -> Result<Self, redb::Error> {
         let (newest, results) = (shared.state().newest(), Vec::with_capacity(changes.len()));
-        let mut judged = Self { shared, newest, results, records: Vec::new(), last: HashMap::new() };
+        let mut evaluated = Self { shared, newest, results, records: Vec::new(), last: HashMap::new() };
         for change in changes {
-            let result = judged.judge(change)?;
-            judged.results.push(result);
+            let result = evaluated.evaluate(change)?;
+            evaluated.results.push(result);
         }
-        Ok(judged)
+        Ok(evaluated)
     }
 
-    /// The revisions of the last write to `key` and of its creation; the latter is none if it does not exist.
+    /// Returns the revisions of the last write to `key` and of its creation; the latter is none if the key does not
+    /// exist.
     fn found(&self, key: &Key) -> Result<(Revision, Revision), redb::Error> {
         if let Some(staged) = self.last.get(key).and_then(|at| self.records.get(*at)) {
             return Ok(staged.found());
         }
-        let base = {
+        let snapshot = {
             let state = self.shared.state();
             if let Some(record) = state.last(key) {
                 return Ok(record.found());
             }
-            Arc::clone(&state.base)
+            Arc::clone(&state.snapshot)
         };
-        let (modified, created) = base.current(key.as_bytes())?.unwrap_or_default();
+        let (modified, created) = snapshot.current(key.as_bytes())?.unwrap_or_default();
         Ok((Revision::new(modified), Revision::new(created)))
     }
 
-    /// Carries out one change, if its guard holds.
-    fn judge(&mut self, change: &Change) -> Result<StoreResult<Revision>, redb::Error> {
+    /// Adds the record of one change, if its guard holds.
+    fn evaluate(&mut self, change: &Change) -> Result<StoreResult<Revision>, redb::Error> {
         let (found, created) = self.found(&change.key)?;
         let key = change.key.clone();
         match change.expected {
             None if found != Revision::NONE => return Ok(Err(StoreError::Exists { key, found })),
-            // To expect nothing is no way to create.
+            // An update that expects no revision does not create.
             Some(expected) if found != expected || found == Revision::NONE => {
                 return Ok(Err(StoreError::Conflict { key, expected, found }));
             }
@@ -112,7 +113,7 @@ impl<'s> Judged<'s> {
 }
 
 impl Record {
-    /// What a guard finds after it.
+    /// Returns the revisions that a guard finds after this record.
     fn found(&self) -> (Revision, Revision) {
         if self.value.is_some() { (self.revision, self.created) } else { (Revision::NONE, Revision::NONE) }
     }

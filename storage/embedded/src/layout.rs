@@ -1,4 +1,4 @@
-//! What stands where in the file.
+//! Layout of the database file.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -8,11 +8,10 @@ use storage_contract::{Key, Revision, StoreError};
 
 use crate::OpenError;
 
-/// Key to the revision of its last write and of its creation; keys that exist now.
+/// Table of the keys that exist now: key to the revisions of its last write and of its creation.
 pub(crate) const CURRENT: TableDefinition<'_, &[u8], (u64, u64)> = TableDefinition::new("current");
 
-/// Key and revision to what was written then: the creation's revision and the value, or nothing
-/// for a deletion.
+/// Table of all versions: key and revision to the creation's revision and the value, or nothing for a deletion.
 pub(crate) const HISTORY: TableDefinition<'_, At<'_>, Written<'_>> = TableDefinition::new("history");
 
 /// A key and a revision.
@@ -21,40 +20,40 @@ pub(crate) type At<'a> = (&'a [u8], u64);
 /// The revision of the creation, and the value, or nothing for a deletion.
 pub(crate) type Written<'a> = (u64, Option<&'a [u8]>);
 
-/// Revision to the key it wrote.
+/// Table of the log: revision to the key that it wrote.
 pub(crate) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 
-/// Numbers with names.
+/// Table of named numbers.
 pub(crate) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
 /// The revision of the newest write.
 pub(crate) const REVISION: &str = "revision";
 
-/// History before this is gone.
+/// Revision before which history is compacted.
 pub(crate) const COMPACTED: &str = "compacted";
 
-/// Whether the journal may have writes that are not here: 1 from the opening to the closing.
+/// Flag that the journal may have writes that the database lacks: 1 from the opening to the closing.
 const OPEN: &str = "open";
 
 /// A number that no other store has.
 const STORE: &str = "store";
 
-/// Which layout this is.
+/// Version of the layout.
 const FORMAT: &str = "format";
 
-/// The layout described here: the same tables as the first, and a journal beside them. What knows the first alone
-/// would not miss what stands in the journal.
+/// The layout described here: the tables of the first layout, and a journal beside them. A program that reads only
+/// the first layout would not miss the journal's writes.
 const THIS_FORMAT: u64 = 2;
 
-/// The layout that was before.
+/// The previous layout.
 const WITHOUT_JOURNAL: u64 = 1;
 
 /// A new store starts at 1, as etcd does, so that no object ever has revision 0.
 pub(crate) const FIRST: Revision = Revision::new(1);
 
-/// Memory for pages: enough for a replay of history. Objects are answered from the cache above the store, and the
-/// newest writes from memory; redb's own default of 1 GiB would hold them twice.
-const PAGES: usize = 32 * 1024 * 1024;
+/// Page cache, in bytes: enough for a replay of history. The cache above the store answers reads of objects, and the
+/// newest writes are in memory; redb's own default of 1 GiB would hold them twice.
+const PAGE_CACHE_BYTES: usize = 32 * 1024 * 1024;
 
 /// Opens the database.
 pub(crate) fn open(path: &Path) -> Result<Opened, OpenError> {
@@ -64,13 +63,13 @@ pub(crate) fn open(path: &Path) -> Result<Opened, OpenError> {
     }
     let unusable = |detail: String| OpenError::Unusable { path: path.to_owned(), detail };
     let file = private_file(path).map_err(io)?;
-    let database = match Builder::new().set_cache_size(PAGES).create_file(file) {
+    let database = match Builder::new().set_cache_size(PAGE_CACHE_BYTES).create_file(file) {
         Ok(database) => database,
         Err(DatabaseError::DatabaseAlreadyOpen) => return Err(OpenError::InUse { path: path.to_owned() }),
         Err(DatabaseError::Storage(StorageError::Io(source))) => return Err(io(source)),
         Err(error) => return Err(unusable(error.to_string())),
     };
-    let Known { format, store, was_open } =
+    let Metadata { format, store, was_open } =
         prepare(&database).map_err(|error| unusable(error.to_string()))?;
     if format != THIS_FORMAT {
         return Err(unusable(format!("its format is {format}; this version of capstan reads {THIS_FORMAT}")));
@@ -79,16 +78,16 @@ pub(crate) fn open(path: &Path) -> Result<Opened, OpenError> {
     Ok(Opened { database, store, was_open })
 }
 
-/// A database, and what it says of its store.
+/// Open database, and its store's number and state.
 pub(crate) struct Opened {
     pub(crate) database: Database,
     /// The store's number.
     pub(crate) store: u64,
-    /// Whether it was not closed.
+    /// True if the database was not closed.
     pub(crate) was_open: bool,
 }
 
-/// Notes that the journal may have writes that are not here, or that it has none.
+/// Records whether the journal may have writes that the database lacks.
 pub(crate) fn mark_open(database: &Database, is_open: bool) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction.open_table(META)?.insert(OPEN, u64::from(is_open))?;
@@ -96,20 +95,20 @@ pub(crate) fn mark_open(database: &Database, is_open: bool) -> Result<(), redb::
     Ok(())
 }
 
-/// What a database says of its store.
+/// Metadata of a store.
 #[derive(Default)]
-struct Known {
-    /// 0: it is new.
+struct Metadata {
+    /// Version of the layout; 0 for a new store.
     format: u64,
     store: u64,
     was_open: bool,
 }
 
-/// Makes the tables of a new store, and what an older one lacks.
-fn prepare(database: &Database) -> Result<Known, redb::Error> {
-    let known = known(database)?;
-    if known.format > WITHOUT_JOURNAL {
-        return Ok(known);
+/// Creates the tables of a new store, and those that an older one lacks.
+fn prepare(database: &Database) -> Result<Metadata, redb::Error> {
+    let read_metadata = read_metadata(database)?;
+    if read_metadata.format > WITHOUT_JOURNAL {
+        return Ok(read_metadata);
     }
     let store = new_number();
     let transaction = database.begin_write()?;
@@ -117,7 +116,7 @@ fn prepare(database: &Database) -> Result<Known, redb::Error> {
         let mut meta = transaction.open_table(META)?;
         meta.insert(FORMAT, THIS_FORMAT)?;
         meta.insert(STORE, store)?;
-        if known.format == 0 {
+        if read_metadata.format == 0 {
             transaction.open_table(CURRENT)?;
             transaction.open_table(HISTORY)?;
             transaction.open_table(LOG)?;
@@ -126,21 +125,21 @@ fn prepare(database: &Database) -> Result<Known, redb::Error> {
         }
     }
     transaction.commit()?;
-    Ok(Known { format: THIS_FORMAT, store, was_open: false })
+    Ok(Metadata { format: THIS_FORMAT, store, was_open: false })
 }
 
-fn known(database: &Database) -> Result<Known, redb::Error> {
+fn read_metadata(database: &Database) -> Result<Metadata, redb::Error> {
     let transaction = database.begin_read()?;
     let meta = match transaction.open_table(META) {
         Ok(meta) => meta,
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Known::default()),
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Metadata::default()),
         Err(error) => return Err(error.into()),
     };
     let number = |name| Ok::<_, redb::Error>(meta.get(name)?.map_or(0, |value| value.value()));
-    Ok(Known { format: number(FORMAT)?, store: number(STORE)?, was_open: number(OPEN)? == 1 })
+    Ok(Metadata { format: number(FORMAT)?, store: number(STORE)?, was_open: number(OPEN)? == 1 })
 }
 
-/// A number by chance. No secret, and need not be: it tells a journal that was left behind.
+/// Returns a random number. It is not secret and need not be: it identifies a journal of another store.
 fn new_number() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()
@@ -157,7 +156,7 @@ fn private_directory(path: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Opens a file, making it when absent. It is made private: nobody can have opened it before.
+/// Opens a file, creating it when absent. It is created private, so no other user can have opened it before.
 pub(crate) fn private_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -166,7 +165,7 @@ pub(crate) fn private_file(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-/// Takes away what a copy or a careless hand has granted to others.
+/// Removes permissions that a copy or an operator has granted to others.
 #[cfg(unix)]
 pub(crate) fn keep_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -178,7 +177,7 @@ pub(crate) fn keep_private(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes the names of the files as durable as their contents: they stand in the directory of `path`.
+/// Syncs the names of the files, which are in the directory of `path`.
 #[cfg(unix)]
 pub(crate) fn sync_names(path: &Path) -> std::io::Result<()> {
     let named = |path: &Path| if path == Path::new("") { Path::new(".").to_owned() } else { path.to_owned() };
@@ -186,7 +185,8 @@ pub(crate) fn sync_names(path: &Path) -> std::io::Result<()> {
     if let Some(directory) = above.next() {
         File::open(directory)?.sync_all()?;
     }
-    // The directory's own name, if we made it. Where we may not look, we did not make it.
+    // The directory's own name, if this process created it. If it may not read the parent, it did not create the
+    // directory.
     if let Some(Ok(directory)) = above.next().map(File::open) {
         directory.sync_all()?;
     }
@@ -198,19 +198,19 @@ pub(crate) fn sync_names(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The database failed and nothing was changed.
+/// Converts an error of the database after which nothing was changed.
 pub(crate) fn unreadable(operation: &'static str, error: impl Into<redb::Error>) -> StoreError {
     match error.into() {
         redb::Error::Corrupted(detail) => StoreError::Corrupt { detail },
         redb::Error::PreviousIo => {
-            let why = "the disk failed earlier (see the log); free or mend it, then restart capstan";
+            let why = "the disk failed earlier (see the log); free space or repair it, then restart capstan";
             StoreError::Unavailable { operation, source: why.into() }
         }
         other => StoreError::Unavailable { operation, source: Box::new(other) },
     }
 }
 
-/// A key as it stands in the file.
+/// Decodes a key of the file.
 pub(crate) fn key(bytes: &[u8]) -> Result<Key, StoreError> {
     let text = String::from_utf8(bytes.to_vec());
     let text = text.map_err(|error| StoreError::Corrupt { detail: format!("a key is not text: {error}") })?;

@@ -1,20 +1,18 @@
-//! The store of a single node: a database in one file with a journal beside it, and no server.
+//! Embedded store of a single node: a database in one file with a journal beside it, and no server.
 //!
-//! Promises: an acknowledged write is on disk, whole; revisions, history and watches mean what
-//! they mean in etcd; reads never block writes.
+//! Guarantees: an acknowledged write is on disk, whole. Revisions, history and watches have the semantics of etcd.
+//! Reads never block writes.
 //!
-//! One thread writes. It takes what has queued up, appends it to the journal, syncs that once and
-//! then answers all of it. What was written is in memory too, until another thread has brought it
-//! into the database, thousands of writes in one transaction. Reads and watches see the database
-//! and what was written since as one. Watchers read from where they are; none can lose an event,
-//! and none holds up the writer.
+//! One thread writes. It takes the queued writes, appends them to the journal, syncs once and then answers all of
+//! them. The writes are also in memory until the checkpointer has moved them into the database, thousands of writes
+//! in one transaction. Reads and watches see the database and the writes since as one. Each watcher reads from its
+//! own position; no watcher can lose an event, and none delays the writer.
 //!
-//! A store that was closed is in the database alone. After a kill, opening takes as long as
-//! reading the files once: the database checks all of it, and takes what the journal has. An error
-//! of the disk stops the store until it is opened again: until then calls answer `Unavailable` and
-//! say so. Where the disk is full and the journal cannot grow, a write is refused and the next one
-//! tries again; where the database cannot grow, that is such an error, and what was acknowledged is
-//! in the journal.
+//! A closed store is in the database alone. After a kill, opening takes as long as reading the files once: the
+//! database checks all of its file, and takes the journal's writes. A disk error stops the store until it is opened
+//! again: until then calls answer `Unavailable` with that error. Where the disk is full and the journal cannot grow,
+//! a write is refused and the next one tries again. Where the database cannot grow, that is a disk error, and the
+//! acknowledged writes are in the journal.
 
 mod checkpoint;
 mod compaction;
@@ -41,21 +39,21 @@ use tokio::sync::watch as signal;
 use crate::guard::Change;
 use crate::journal::Journal;
 use crate::memtable::Shared;
-use crate::read::Base;
+use crate::read::Snapshot;
 
 /// Largest value: etcd's default, so that what fits here fits there.
 pub const LARGEST_VALUE: usize = 1_500_000;
 
-/// Why the store cannot be opened.
+/// Error of opening a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The directory cannot be made or the file not be opened.
+    /// The directory cannot be created or the file cannot be opened.
     #[error("{path}: cannot be opened: {source}")]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Another process has it open.
@@ -66,17 +64,17 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// The file is not a store of ours, or damaged.
+    /// The file is not a store of this server, or is damaged.
     #[error("{path}: cannot be used: {detail}")]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         detail: String,
     },
 }
 
-/// A store in files of its own.
+/// Store in files of its own.
 #[derive(Debug)]
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
@@ -85,10 +83,10 @@ pub struct EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Opens the store at `path`, making it and its directory (for the owner alone) when absent. Its journal is
-    /// beside it: `path` with `-journal-0` and `-journal-1` appended.
-    /// When the store is dropped, what was queued is written and the files are closed; watches of it
-    /// end with `Unavailable`, and hold the database open until they are dropped themselves.
+    /// Opens the store at `path`, creating it and its directory (for their owner alone) when absent. Its journal is
+    /// beside it: `path` with `-journal-0` and `-journal-1` appended. When the store is dropped, the queued writes
+    /// are written and the files are closed. Watches of it end with `Unavailable`, and hold the database open until
+    /// they are dropped themselves.
     ///
     /// # Errors
     /// [`OpenError`] names the path and what to do.
@@ -97,9 +95,9 @@ impl EmbeddedStore {
         let unusable = |detail: String| OpenError::Unusable { path: path.to_owned(), detail };
         let failed = |error: redb::Error| unusable(error.to_string());
         let mut journal = Journal::open(path, store, was_open)?;
-        let base = Base::of(&database).map_err(failed)?.revision;
-        let left = journal.read(base).map_err(unusable)?;
-        checkpoint::settle(&database, left.iter()).map_err(failed)?;
+        let checkpointed = Snapshot::of(&database).map_err(failed)?.revision;
+        let records = journal.read(checkpointed).map_err(unusable)?;
+        checkpoint::write_checkpoint(&database, records.iter()).map_err(failed)?;
         layout::mark_open(&database, true).map_err(failed)?;
         journal.clear().map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
         let shared = Arc::new(Shared::new(database).map_err(failed)?);
@@ -110,7 +108,7 @@ impl EmbeddedStore {
     }
 
     fn stream(&self, range: &KeyRange, with_previous: bool, from: Revision) -> StoreResult<WatchStream> {
-        let compacted = self.shared.state().base.compacted;
+        let compacted = self.shared.state().snapshot.compacted;
         if from < compacted {
             return Err(StoreError::Compacted { requested: from, oldest: compacted });
         }
@@ -122,7 +120,7 @@ impl EmbeddedStore {
         operation: &'static str,
         read: impl FnOnce(&Shared) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        // A read may go to the disk, which must not hold up other requests on this thread.
+        // A read may go to the disk, which must not block other requests on this thread.
         let shared = Arc::clone(&self.shared);
         tokio::task::spawn_blocking(move || read(&shared))
             .await
@@ -172,7 +170,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn current_revision(&self) -> StoreResult<Revision> {
-        // Memory would go on to answer, and nobody would find out.
+        // Reads from memory would still succeed, and no client would learn of the failure.
         if let Some(why) = self.shared.failure() {
             return Err(StoreError::Unavailable { operation: "current revision", source: why.into() });
         }

@@ -1,4 +1,4 @@
-//! Reads: each of one state of the store.
+//! Reads, each of one state of the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,25 +11,28 @@ use crate::journal::Record;
 use crate::layout::{At, COMPACTED, CURRENT, HISTORY, LOG, META, REVISION, Written, key, unreadable};
 use crate::memtable::Shared;
 
-/// The database as it was at one revision.
-pub(crate) struct Base {
-    /// Of the last write in it.
+/// Snapshot of the database at one revision.
+pub(crate) struct Snapshot {
+    /// Revision of the last write in it.
     pub(crate) revision: Revision,
-    /// History before this is gone.
+    /// Revision before which history is compacted.
     pub(crate) compacted: Revision,
     current: ReadOnlyTable<&'static [u8], (u64, u64)>,
     history: ReadOnlyTable<At<'static>, Written<'static>>,
     pub(crate) log: ReadOnlyTable<u64, &'static [u8]>,
 }
 
-impl std::fmt::Debug for Base {
+impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Base").field("revision", &self.revision).field("compacted", &self.compacted).finish()
+        f.debug_struct("Snapshot")
+            .field("revision", &self.revision)
+            .field("compacted", &self.compacted)
+            .finish()
     }
 }
 
-impl Base {
-    /// The database as it is.
+impl Snapshot {
+    /// Opens a snapshot of the current database.
     pub(crate) fn of(database: &Database) -> Result<Self, redb::Error> {
         let transaction = database.begin_read()?;
         Ok(Self {
@@ -41,7 +44,7 @@ impl Base {
         })
     }
 
-    /// The revisions of the last write to a key and of its creation, if it exists.
+    /// Returns the revisions of the last write to a key and of its creation, if it exists.
     pub(crate) fn current(&self, key: &[u8]) -> Result<Option<(u64, u64)>, redb::Error> {
         Ok(self.current.get(key)?.map(|found| found.value()))
     }
@@ -53,7 +56,7 @@ impl Base {
         }
     }
 
-    /// What was written to `bytes` at exactly `revision`; `None` for a deletion.
+    /// Returns the entry written to `bytes` at exactly `revision`; `None` for a deletion.
     pub(crate) fn written(&self, bytes: &[u8], revision: u64) -> StoreResult<Option<Entry>> {
         let found = self.history.get((bytes, revision)).map_err(|e| unreadable("read", e))?;
         let found = found.ok_or_else(|| StoreError::Corrupt {
@@ -63,7 +66,7 @@ impl Base {
         entry(bytes, revision, created, value)
     }
 
-    /// The last thing written to `bytes` before `revision`, if history still has it and it was no deletion.
+    /// Returns the last entry written to `bytes` before `revision`, if history still has it and it was no deletion.
     pub(crate) fn before(&self, bytes: &[u8], revision: u64) -> StoreResult<Option<Entry>> {
         let mut range =
             self.history.range((bytes, 0)..(bytes, revision)).map_err(|e| unreadable("read", e))?;
@@ -73,7 +76,7 @@ impl Base {
         entry(bytes, at.value().1, created, value)
     }
 
-    /// The keys of `range` that existed at `revision`, each with the revision it then had.
+    /// Returns the keys of `range` that existed at `revision`, each with the revision that it had then.
     fn existing(&self, range: &KeyRange, revision: Revision) -> StoreResult<Vec<(Vec<u8>, u64)>> {
         if revision < self.revision {
             return self.existing_at(range, revision);
@@ -124,20 +127,20 @@ fn entry(bytes: &[u8], revision: u64, created: u64, value: Option<&[u8]>) -> Sto
 }
 
 pub(crate) fn get(shared: &Shared, key: &Key) -> StoreResult<Option<Entry>> {
-    let base = {
+    let snapshot = {
         let state = shared.state();
         if let Some(record) = state.last(key) {
             return Ok(record.entry());
         }
-        Arc::clone(&state.base)
+        Arc::clone(&state.snapshot)
     };
-    base.get(key)
+    snapshot.get(key)
 }
 
 pub(crate) fn list(shared: &Shared, range: &KeyRange, options: &ListOptions) -> StoreResult<Page> {
-    let (base, recent, revision) = {
+    let (snapshot, recent, revision) = {
         let state = shared.state();
-        let (newest, oldest) = (state.newest(), state.base.compacted);
+        let (newest, oldest) = (state.newest(), state.snapshot.compacted);
         let revision = options.revision.unwrap_or(newest);
         if revision > newest {
             return Err(StoreError::Future { requested: revision, current: newest });
@@ -145,11 +148,11 @@ pub(crate) fn list(shared: &Shared, range: &KeyRange, options: &ListOptions) -> 
         if revision < oldest {
             return Err(StoreError::Compacted { requested: revision, oldest });
         }
-        (Arc::clone(&state.base), state.written(range, revision), revision)
+        (Arc::clone(&state.snapshot), state.written(range, revision), revision)
     };
-    let settled = base.existing(range, revision)?.into_iter();
+    let checkpointed = snapshot.existing(range, revision)?.into_iter();
     let mut found: BTreeMap<Vec<u8>, Found> =
-        settled.map(|(key, modified)| (key, Found::Settled(modified))).collect();
+        checkpointed.map(|(key, modified)| (key, Found::Checkpointed(modified))).collect();
     for record in recent {
         let key = record.key.as_bytes();
         match record.value {
@@ -159,23 +162,23 @@ pub(crate) fn list(shared: &Shared, range: &KeyRange, options: &ListOptions) -> 
     }
     let limit = if options.limit == 0 { usize::MAX } else { options.limit };
     let remaining = u64::try_from(found.len().saturating_sub(limit)).unwrap_or(u64::MAX);
-    let entries = found.iter().take(limit).filter_map(|(key, found)| found.read(&base, key).transpose());
+    let entries = found.iter().take(limit).filter_map(|(key, found)| found.read(&snapshot, key).transpose());
     Ok(Page { entries: entries.collect::<StoreResult<_>>()?, revision, remaining })
 }
 
-/// What a list came upon, before its value is read.
+/// Key found by a list, before its value is read.
 enum Found {
     /// In the database, written at this revision.
-    Settled(u64),
+    Checkpointed(u64),
     /// Written since.
     Recent(Arc<Record>),
 }
 
 impl Found {
-    fn read(&self, base: &Base, key: &[u8]) -> StoreResult<Option<Entry>> {
+    fn read(&self, snapshot: &Snapshot, key: &[u8]) -> StoreResult<Option<Entry>> {
         match self {
             Self::Recent(record) => Ok(record.entry()),
-            Self::Settled(modified) => base.written(key, *modified),
+            Self::Checkpointed(modified) => snapshot.written(key, *modified),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The contract's suite while what is written is on its way to the database, or there.
+//! Contract suite against a store whose checkpoints are in flight or complete.
 
 use std::sync::Arc;
 
@@ -11,37 +11,37 @@ use storage_contract::{
 use crate::write::Request;
 use crate::{EmbeddedStore, LARGEST_VALUE};
 
-/// A store that after every third write brings into the database what it has. Reads meet what is there, what is on its
-/// way and what is in the journal alone.
+/// Store that begins a checkpoint after every third write. Reads meet writes in the database, writes whose checkpoint
+/// is in flight, and writes in the journal alone.
 #[derive(Debug)]
-struct Settling(EmbeddedStore);
+struct Checkpointing(EmbeddedStore);
 
-impl Settling {
-    async fn settle(&self, revision: Revision) -> StoreResult<Revision> {
+impl Checkpointing {
+    async fn checkpoint(&self, revision: Revision) -> StoreResult<Revision> {
         if revision.number().is_multiple_of(3) {
-            self.0.writer.send("settle", Request::Settle).await?;
+            self.0.writer.send("checkpoint", Request::Checkpoint).await?;
         }
         Ok(revision)
     }
 }
 
 #[async_trait::async_trait]
-impl Store for Settling {
+impl Store for Checkpointing {
     async fn create_while(
         &self,
         key: &Key,
         value: Bytes,
         unchanged: Option<&Unchanged>,
     ) -> StoreResult<Revision> {
-        self.settle(self.0.create_while(key, value, unchanged).await?).await
+        self.checkpoint(self.0.create_while(key, value, unchanged).await?).await
     }
 
     async fn update(&self, key: &Key, expected: Revision, value: Bytes) -> StoreResult<Revision> {
-        self.settle(self.0.update(key, expected, value).await?).await
+        self.checkpoint(self.0.update(key, expected, value).await?).await
     }
 
     async fn delete(&self, key: &Key, expected: Revision) -> StoreResult<Revision> {
-        self.settle(self.0.delete(key, expected).await?).await
+        self.checkpoint(self.0.delete(key, expected).await?).await
     }
 
     async fn get(&self, key: &Key) -> StoreResult<Option<Entry>> {
@@ -65,7 +65,7 @@ impl Store for Settling {
     }
 }
 
-struct Embedded(Arc<Settling>);
+struct Embedded(Arc<Checkpointing>);
 
 #[async_trait::async_trait]
 impl Harness for Embedded {
@@ -79,8 +79,8 @@ impl Harness for Embedded {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_settles_all_the_time_keeps_the_contract() {
+async fn a_store_that_checkpoints_all_the_time_keeps_the_contract() {
     let directory = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(&directory.path().join("store.redb")).unwrap();
-    run(Arc::new(Embedded(Arc::new(Settling(store))))).await;
+    run(Arc::new(Embedded(Arc::new(Checkpointing(store))))).await;
 }

@@ -1,4 +1,4 @@
-//! Watches: each reads the log from where it is.
+//! Watches, each of which reads the log from its own position.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,23 +12,24 @@ use tokio::sync::watch as signal;
 use crate::journal::Record;
 use crate::layout::{key, unreadable};
 use crate::memtable::{Shared, State};
-use crate::read::Base;
+use crate::read::Snapshot;
 
-/// Log entries read at a time, which bounds what a watcher holds in memory.
+/// Log entries that are read at a time, which bounds the memory of a watcher.
 const BATCH: usize = 500;
 
-/// Bytes of values read at a time: 500 of the largest values, each with its predecessor, would not
-/// be bounded by the count alone.
+/// Bytes of values that are read at a time: the count alone would not bound 500 of the largest values, each with its
+/// predecessor.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
-/// How often an idle watch says how far it is.
+/// Interval at which an idle watch reports progress.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-struct Follow {
+/// Position and source of one watch.
+struct Watcher {
     shared: Arc<Shared>,
     newest: signal::Receiver<Revision>,
     range: KeyRange,
-    /// Whether the values before each change are read and told.
+    /// True if the entry before each change is read and reported.
     with_previous: bool,
     /// Everything before this has been yielded.
     from: Revision,
@@ -44,14 +45,14 @@ pub(crate) fn stream(
     from: Revision,
 ) -> WatchStream {
     let ready = Vec::new().into_iter();
-    let follow = Follow { shared, newest, range, with_previous, from, ready, failed: false };
-    Box::pin(stream::unfold(follow, |mut follow| async move {
-        let item = follow.next().await?;
-        Some((item, follow))
+    let watcher = Watcher { shared, newest, range, with_previous, from, ready, failed: false };
+    Box::pin(stream::unfold(watcher, |mut watcher| async move {
+        let item = watcher.next().await?;
+        Some((item, watcher))
     }))
 }
 
-impl Follow {
+impl Watcher {
     async fn next(&mut self) -> Option<StoreResult<WatchItem>> {
         loop {
             if let Some(item) = self.ready.next() {
@@ -81,7 +82,7 @@ impl Follow {
                     let source = "the store is shut down".into();
                     return Some(Err(StoreError::Unavailable { operation: "watch", source }));
                 }
-                // A watch from the future has nothing to say about the present.
+                // A watch from the future has no progress to report yet.
                 Err(_) if self.from > newest.next() => {}
                 Err(_) => return Some(Ok(WatchItem::Progress(newest))),
             }
@@ -99,32 +100,33 @@ impl Follow {
             .map_err(|error| StoreError::Unavailable { operation: "watch", source: Box::new(error) })?
     }
 
-    /// The next events, if memory has all that is to be told.
+    /// Returns the next events, if memory has all of them.
     fn recent(&self) -> StoreResult<Option<(Vec<WatchItem>, Revision)>> {
         let written = {
             let state = self.shared.state();
-            if self.from <= state.base.revision {
+            if self.from <= state.snapshot.revision {
                 return Ok(None);
             }
-            Written::since(&state, self.from, &self.range, self.with_previous)
+            RecentWrites::since(&state, self.from, &self.range, self.with_previous)
         };
-        if self.with_previous && written.records.iter().any(Written::is_previous_settled) {
+        if self.with_previous && written.records.iter().any(RecentWrites::is_previous_checkpointed) {
             return Ok(None);
         }
         written.items(self.with_previous, None).map(Some)
     }
 }
 
-/// A part of what was written, as far as the database does not have it yet.
-struct Written {
-    /// Each with the write that it replaced, where that is as new.
+/// Part of the writes that the database does not have yet.
+struct RecentWrites {
+    /// Each write with the one that it replaced, where the database does not have that one yet.
     records: Vec<(Arc<Record>, Option<Arc<Record>>)>,
-    /// Everything up to this one is there.
+    /// Revision up to which the part is complete.
     reached: Revision,
 }
 
-impl Written {
-    /// What was written in `range` from `from` on, which the database does not have; with what was before, if wanted.
+impl RecentWrites {
+    /// Returns the writes in `range` from `from` on that the database does not have, with the entries before them if
+    /// `with_previous`.
     fn since(state: &State, from: Revision, range: &KeyRange, with_previous: bool) -> Self {
         let (mut records, mut bytes) = (Vec::new(), 0);
         for (count, record) in state.from(from).enumerate() {
@@ -140,12 +142,16 @@ impl Written {
         Self { records, reached: state.newest() }
     }
 
-    /// Whether there was something before, and the database has it.
-    fn is_previous_settled((record, previous): &(Arc<Record>, Option<Arc<Record>>)) -> bool {
+    /// Returns true if the write replaced an entry that the database has.
+    fn is_previous_checkpointed((record, previous): &(Arc<Record>, Option<Arc<Record>>)) -> bool {
         previous.is_none() && record.previous != Revision::NONE
     }
 
-    fn items(self, with_previous: bool, base: Option<&Base>) -> StoreResult<(Vec<WatchItem>, Revision)> {
+    fn items(
+        self,
+        with_previous: bool,
+        snapshot: Option<&Snapshot>,
+    ) -> StoreResult<(Vec<WatchItem>, Revision)> {
         let (mut items, mut bytes_read) = (Vec::with_capacity(self.records.len() + 1), 0);
         for each in self.records {
             let (record, previous) = &each;
@@ -154,15 +160,15 @@ impl Written {
                 items.push(WatchItem::Progress(reached));
                 return Ok((items, reached.next()));
             }
-            let settled = base.filter(|_| Self::is_previous_settled(&each));
-            let previous = match (with_previous, settled) {
+            let checkpointed = snapshot.filter(|_| Self::is_previous_checkpointed(&each));
+            let previous = match (with_previous, checkpointed) {
                 (false, _) => None,
-                (true, Some(base)) => base.before(record.key.as_bytes(), record.revision.number())?,
+                (true, Some(snapshot)) => snapshot.before(record.key.as_bytes(), record.revision.number())?,
                 (true, None) => previous.as_ref().and_then(|previous| previous.entry()),
             };
             let event = record.event(previous);
-            // What is here anyway costs nothing.
-            bytes_read += settled.map_or(0, |_| size(&event));
+            // Entries that are in memory anyway cost nothing.
+            bytes_read += checkpointed.map_or(0, |_| size(&event));
             items.push(WatchItem::Event(event));
         }
         items.push(WatchItem::Progress(self.reached));
@@ -177,7 +183,7 @@ impl Record {
             (Some(_), true) => EventKind::Created,
             (Some(_), false) => EventKind::Updated,
         };
-        // What a key was before its creation was a deletion.
+        // The entry before a creation is a deletion.
         let previous = previous.filter(|_| kind != EventKind::Created);
         let created = match (kind, &previous) {
             (EventKind::Deleted, None) => Revision::NONE,
@@ -188,38 +194,39 @@ impl Record {
     }
 }
 
-/// The next events of the range, a progress mark, and where to go on.
+/// Returns the next events of the range with a progress item, and the revision to continue from.
 fn batch(
     shared: &Shared,
     range: &KeyRange,
     with_previous: bool,
     from: Revision,
 ) -> StoreResult<(Vec<WatchItem>, Revision)> {
-    let (base, written) = {
+    let (snapshot, written) = {
         let state = shared.state();
         let written =
-            (from > state.base.revision).then(|| Written::since(&state, from, range, with_previous));
-        (Arc::clone(&state.base), written)
+            (from > state.snapshot.revision).then(|| RecentWrites::since(&state, from, range, with_previous));
+        (Arc::clone(&state.snapshot), written)
     };
     match written {
-        Some(written) => written.items(with_previous, Some(&base)),
-        None => settled(&base, range, with_previous, from),
+        Some(written) => written.items(with_previous, Some(&snapshot)),
+        None => batch_from_snapshot(&snapshot, range, with_previous, from),
     }
 }
 
-/// The same, from the database.
-fn settled(
-    base: &Base,
+/// Returns the next events of the range from the database.
+fn batch_from_snapshot(
+    snapshot: &Snapshot,
     range: &KeyRange,
     with_previous: bool,
     from: Revision,
 ) -> StoreResult<(Vec<WatchItem>, Revision)> {
-    if from < base.compacted {
-        return Err(StoreError::Compacted { requested: from, oldest: base.compacted });
+    if from < snapshot.compacted {
+        return Err(StoreError::Compacted { requested: from, oldest: snapshot.compacted });
     }
     let (mut items, mut bytes_read) = (Vec::new(), 0);
-    let mut reached = base.revision;
-    for (count, line) in base.log.range(from.number()..).map_err(|e| unreadable("watch", e))?.enumerate() {
+    let mut reached = snapshot.revision;
+    for (count, line) in snapshot.log.range(from.number()..).map_err(|e| unreadable("watch", e))?.enumerate()
+    {
         let (at, bytes) = line.map_err(|e| unreadable("watch", e))?;
         let revision = at.value();
         if count == BATCH || bytes_read >= BATCH_BYTES {
@@ -227,7 +234,7 @@ fn settled(
             break;
         }
         if range.contains(bytes.value()) {
-            let event = event(base, bytes.value(), revision, with_previous)?;
+            let event = event(snapshot, bytes.value(), revision, with_previous)?;
             bytes_read += size(&event);
             items.push(WatchItem::Event(event));
         }
@@ -241,15 +248,15 @@ fn size(event: &Event) -> usize {
     event.value.as_ref().map_or(0, bytes::Bytes::len) + previous
 }
 
-fn event(base: &Base, bytes: &[u8], revision: u64, with_previous: bool) -> StoreResult<Event> {
-    let written = base.written(bytes, revision)?;
+fn event(snapshot: &Snapshot, bytes: &[u8], revision: u64, with_previous: bool) -> StoreResult<Event> {
+    let written = snapshot.written(bytes, revision)?;
     let kind = match &written {
         None => EventKind::Deleted,
         Some(entry) if entry.created == entry.modified => EventKind::Created,
         Some(_) => EventKind::Updated,
     };
     let previous = match kind {
-        EventKind::Updated | EventKind::Deleted if with_previous => base.before(bytes, revision)?,
+        EventKind::Updated | EventKind::Deleted if with_previous => snapshot.before(bytes, revision)?,
         _ => None,
     };
     let created = written.as_ref().or(previous.as_ref()).map_or(Revision::NONE, |entry| entry.created);

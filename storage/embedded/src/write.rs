@@ -1,4 +1,4 @@
-//! The one thread that writes: to the journal.
+//! Writer: the one thread that writes to the journal.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, mpsc as jobs};
@@ -9,34 +9,34 @@ use storage_contract::{Revision, StoreError, StoreResult};
 use tokio::sync::{mpsc, oneshot, watch as signal};
 
 use crate::checkpoint::{self, Job};
-use crate::guard::{Change, Judged};
+use crate::guard::{Change, Evaluated};
 use crate::journal::Journal;
 use crate::layout;
 use crate::memtable::Shared;
 
-/// Writes that wait for the thread. Beyond it callers wait to be queued.
+/// Capacity of the writer's queue. When it is full, callers wait to be queued.
 const QUEUE: usize = 1024;
 
-/// Writes committed together: more brings little once the sync is shared by so many.
-const TOGETHER: usize = 256;
+/// Most writes of a batch: more brings little once so many share the sync.
+const MAX_BATCH: usize = 256;
 
-/// Bytes of values committed together: the sync of much more takes longer than it saves.
-const TOGETHER_BYTES: usize = 4 * 1024 * 1024;
+/// Most bytes of values in a batch: the sync of much more takes longer than it saves.
+const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// Writes that are brought into the database together, where they are so small that the journal has room for more: a
-/// tenth of a second's work, for which others may have to wait.
-const MOST: usize = 8192;
+/// Most writes of a checkpoint, where they are so small that the journal has room for more: a tenth of a second's
+/// work, for which other writes may have to wait.
+const MAX_CHECKPOINT: usize = 8192;
 
 #[derive(Debug)]
 pub(crate) enum Request {
     Write(Change, oneshot::Sender<StoreResult<Revision>>),
     Compact(Revision, oneshot::Sender<StoreResult<()>>),
-    /// Bring into the database what the journal has.
-    Settle,
+    /// Checkpoint the journal's writes.
+    Checkpoint,
 }
 
-/// The way to the thread. When this is dropped the thread writes what was queued, brings all of it into the database
-/// and ends.
+/// Handle of the writer thread. When it is dropped, the thread writes the queued writes, checkpoints all of them and
+/// ends.
 #[derive(Debug)]
 pub(crate) struct Writer {
     requests: Option<mpsc::Sender<Request>>,
@@ -47,7 +47,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.requests.take());
         if let Some(thread) = self.thread.take() {
-            // It holds the file: whoever opens that next must find it closed.
+            // The thread holds the file: the next opener must find it closed.
             let _ = thread.join();
         }
     }
@@ -61,26 +61,27 @@ impl Writer {
     ) -> std::io::Result<Self> {
         let (requests, receiver) = mpsc::channel(QUEUE);
         let (jobs, taken) = jobs::channel();
-        let (done, settled) = jobs::channel();
+        let (done, finished) = jobs::channel();
         let weak = requests.downgrade();
-        let rest = move || {
-            // A full queue is no rest.
+        let idle = move || {
+            // A full queue is not idle.
             if let Some(requests) = weak.upgrade() {
-                let _ = requests.try_send(Request::Settle);
+                let _ = requests.try_send(Request::Checkpoint);
             }
         };
-        let settling = checkpoint::Thread {
+        let checkpointing = checkpoint::Checkpointer {
             shared: Arc::clone(&shared),
             jobs: taken,
-            settled: done,
-            rest: Box::new(rest),
-            forgetting: VecDeque::new(),
+            finished: done,
+            idle: Box::new(idle),
+            compactions: VecDeque::new(),
         };
-        let settler = Builder::new().name("storage-settler".to_owned()).spawn(move || settling.run())?;
-        let work = Thread { shared, journal, newest, jobs, settled, settling: false };
+        let checkpointer =
+            Builder::new().name("checkpointer".to_owned()).spawn(move || checkpointing.run())?;
+        let work = WriterThread { shared, journal, newest, jobs, finished, is_checkpointing: false };
         let run = move || {
             work.run(receiver);
-            let _ = settler.join();
+            let _ = checkpointer.join();
         };
         let thread = Builder::new().name("storage-writer".to_owned()).spawn(run)?;
         Ok(Self { requests: Some(requests), thread: Some(thread) })
@@ -90,7 +91,7 @@ impl Writer {
         let (sender, receiver) = oneshot::channel();
         let (operation, key) = (change.operation, change.key.clone());
         self.send(operation, Request::Write(change, sender)).await?;
-        // Once queued, a write that is not answered may have happened.
+        // Once queued, a write without an answer may have happened.
         receiver.await.map_err(|error| StoreError::Unknown { operation, key, source: Box::new(error) })?
     }
 
@@ -109,45 +110,46 @@ impl Writer {
     }
 }
 
-struct Thread {
+struct WriterThread {
     shared: Arc<Shared>,
     journal: Journal,
     newest: signal::Sender<Revision>,
     jobs: jobs::Sender<Job>,
-    settled: jobs::Receiver<()>,
-    /// Whether what is in the other file is on its way to the database.
-    settling: bool,
+    finished: jobs::Receiver<()>,
+    /// True while the other file's checkpoint is in flight.
+    is_checkpointing: bool,
 }
 
-/// A write with whoever waits for its answer.
+/// Write, with the channel for its result.
 type Waiting = (Change, oneshot::Sender<StoreResult<Revision>>);
 
-impl Thread {
+impl WriterThread {
     fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         while let Some(first) = requests.blocking_recv() {
-            let (batch, others) = gather(first, &mut requests);
+            let (batch, others) = take_batch(first, &mut requests);
             self.write_all(batch);
             for other in others {
                 match other {
                     Request::Compact(revision, answer) => self.compact(revision, answer),
-                    _ => _ = self.settle(),
+                    _ => _ = self.checkpoint(),
                 }
             }
         }
         if let Err(error) = self.close() {
-            tracing::error!(error, "the store was closed with writes in its journal alone");
+            tracing::error!(error, "embedded store closed with writes in its journal alone");
         }
     }
 
-    /// Leaves all there is in the database. A journal that was left would meet another copy of it one day.
+    /// Checkpoints everything and empties the journal. A journal that stayed could meet another copy of the database
+    /// later.
     fn close(&mut self) -> Result<(), String> {
-        self.settle()?;
-        self.wait()?;
+        self.checkpoint()?;
+        self.wait_for_checkpoint()?;
         self.journal.clear().map_err(|error| error.to_string())?;
         layout::mark_open(&self.shared.database, false).map_err(|error| error.to_string())
     }
 
-    /// Carries out a batch and answers it when it is on the disk.
+    /// Writes a batch, and answers it when it is on the disk.
     fn write_all(&mut self, batch: Vec<Waiting>) {
         if batch.is_empty() {
             return;
@@ -156,12 +158,12 @@ impl Thread {
         let results = match self.try_write(&changes) {
             Ok(results) => results,
             Err(Failure::Before(why)) => {
-                tracing::error!(%why, "a write to the store failed; nothing was written");
-                changes.iter().map(|change| Err(why.refusal(change.operation))).collect()
+                tracing::error!(%why, "embedded store write failed; nothing was written");
+                changes.iter().map(|change| Err(why.to_store_error(change.operation))).collect()
             }
-            // What failed may have reached the disk all the same.
+            // A failed write may still have reached the disk.
             Err(Failure::During(error)) => {
-                tracing::error!(error, "a write to the store failed; its outcome is unknown");
+                tracing::error!(error, "embedded store write failed; its outcome is unknown");
                 let results = changes.iter().map(|Change { operation, key, .. }| {
                     let source = error.clone().into();
                     Err(StoreError::Unknown { operation, key: key.clone(), source })
@@ -172,83 +174,83 @@ impl Thread {
             }
         };
         for (answer, result) in answers.into_iter().zip(results) {
-            // Whoever stopped waiting does not need it.
+            // A caller that stopped waiting does not need it.
             let _ = answer.send(result);
         }
     }
 
     fn try_write(&mut self, changes: &[Change]) -> Result<Vec<StoreResult<Revision>>, Failure> {
-        self.working().map_err(|why| Failure::Before(Why::Stopped(why)))?;
-        let judged = Judged::all(&self.shared, changes).map_err(|error| self.failed(error));
-        let Judged { records, results, .. } = judged.map_err(Failure::Before)?;
+        self.check_running().map_err(|why| Failure::Before(WriteError::Stopped(why)))?;
+        let evaluated = Evaluated::all(&self.shared, changes).map_err(|error| self.failed(error));
+        let Evaluated { records, results, .. } = evaluated.map_err(Failure::Before)?;
         let Some(last) = records.last() else { return Ok(results) };
         let revision = last.revision;
         self.journal.prepare(&records);
-        if !self.journal.has_room() || self.shared.state().unsettled() + records.len() > MOST {
-            self.settle().map_err(|why| Failure::Before(Why::Stopped(why)))?;
+        if !self.journal.has_room() || self.shared.state().pending() + records.len() > MAX_CHECKPOINT {
+            self.checkpoint().map_err(|why| Failure::Before(WriteError::Stopped(why)))?;
         }
-        self.journal.reserve().map_err(|error| Failure::Before(Why::Full(error)))?;
+        self.journal.reserve().map_err(|error| Failure::Before(WriteError::Full(error)))?;
         self.journal.append().map_err(|error| Failure::During(error.to_string()))?;
-        self.shared.change().add(records);
+        self.shared.state_mut().add(records);
         self.newest.send_replace(revision);
         Ok(results)
     }
 
-    /// Sends what the journal has on its way to the database, and goes on in the other file.
-    fn settle(&mut self) -> Result<(), String> {
-        self.wait()?;
-        // What the other file has may not be in the database.
-        self.working()?;
-        let Some(layer) = self.shared.change().settle() else { return Ok(()) };
-        self.journal.turn();
-        self.settling = true;
-        self.jobs.send(Job::Settle(layer)).map_err(|error| error.to_string())
+    /// Begins a checkpoint of the journal's writes, and switches to the other file.
+    fn checkpoint(&mut self) -> Result<(), String> {
+        self.wait_for_checkpoint()?;
+        // The other file's checkpoint may have failed.
+        self.check_running()?;
+        let Some(layer) = self.shared.state_mut().begin_checkpoint() else { return Ok(()) };
+        self.journal.switch_files();
+        self.is_checkpointing = true;
+        self.jobs.send(Job::Checkpoint(layer)).map_err(|error| error.to_string())
     }
 
-    /// Waits until the database has what is on its way there.
-    fn wait(&mut self) -> Result<(), String> {
-        if !std::mem::take(&mut self.settling) {
+    /// Waits until the checkpoint in flight is complete.
+    fn wait_for_checkpoint(&mut self) -> Result<(), String> {
+        if !std::mem::take(&mut self.is_checkpointing) {
             return Ok(());
         }
-        self.settled.recv().map_err(|error| error.to_string())?;
-        self.working()
+        self.finished.recv().map_err(|error| error.to_string())?;
+        self.check_running()
     }
 
-    /// An error if the store was stopped.
-    fn working(&self) -> Result<(), String> {
+    /// Returns an error if the store is stopped.
+    fn check_running(&self) -> Result<(), String> {
         self.shared.failure().map_or(Ok(()), |why| Err(why.to_owned()))
     }
 
-    /// What a failure of the database means.
-    fn failed(&self, error: redb::Error) -> Why {
+    /// Classifies an error of the database, and stops the store unless the data is damaged.
+    fn failed(&self, error: redb::Error) -> WriteError {
         if let redb::Error::Corrupted(detail) = error {
-            return Why::Damaged(detail);
+            return WriteError::Damaged(detail);
         }
         self.shared.fail(&error.to_string());
-        Why::Stopped(self.shared.failure().unwrap_or_default().to_owned())
+        WriteError::Stopped(self.shared.failure().unwrap_or_default().to_owned())
     }
 
     fn compact(&mut self, revision: Revision, answer: oneshot::Sender<StoreResult<()>>) {
-        let (current, base) = {
+        let (current, snapshot) = {
             let state = self.shared.state();
-            (state.newest(), state.base.revision)
+            (state.newest(), state.snapshot.revision)
         };
         let unavailable = |why: String| StoreError::Unavailable { operation: "compact", source: why.into() };
         let result = match revision {
             _ if revision > current => Err(StoreError::Future { requested: revision, current }),
-            _ if revision > base => self.settle().map_err(unavailable),
+            _ if revision > snapshot => self.checkpoint().map_err(unavailable),
             _ => Ok(()),
         };
-        // Whoever stopped waiting does not need it.
+        // A caller that stopped waiting does not need it.
         match result {
-            Ok(()) => _ = self.jobs.send(Job::Forget(revision, answer)),
+            Ok(()) => _ = self.jobs.send(Job::Compact(revision, answer)),
             Err(error) => _ = answer.send(Err(error)),
         }
     }
 }
 
-/// The writes that have queued up behind `first`, as far as they may be committed together, and what else was asked.
-fn gather(first: Request, requests: &mut mpsc::Receiver<Request>) -> (Vec<Waiting>, Vec<Request>) {
+/// Takes the queued writes behind `first` that fit into one batch, and the other requests among them.
+fn take_batch(first: Request, requests: &mut mpsc::Receiver<Request>) -> (Vec<Waiting>, Vec<Request>) {
     let (mut batch, mut others, mut bytes) = (Vec::new(), Vec::new(), 0);
     let mut next = Some(first);
     while let Some(request) = next.take() {
@@ -259,24 +261,24 @@ fn gather(first: Request, requests: &mut mpsc::Receiver<Request>) -> (Vec<Waitin
             }
             other => others.push(other),
         }
-        if batch.len() < TOGETHER && bytes < TOGETHER_BYTES {
+        if batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
             next = requests.try_recv().ok();
         }
     }
     (batch, others)
 }
 
-/// Where a batch failed.
+/// Failure of a batch.
 enum Failure {
     /// Nothing was written.
-    Before(Why),
-    /// It may have been.
+    Before(WriteError),
+    /// It may have been written.
     During(String),
 }
 
-/// Why nothing was written.
+/// Error of a batch of which nothing was written.
 #[derive(Debug, thiserror::Error)]
-enum Why {
+enum WriteError {
     #[error("{0}")]
     Damaged(String),
     #[error("the journal cannot grow: {0}; free space on the disk")]
@@ -285,9 +287,9 @@ enum Why {
     Stopped(String),
 }
 
-impl Why {
-    /// The same for each of those who share it.
-    fn refusal(&self, operation: &'static str) -> StoreError {
+impl WriteError {
+    /// Converts the error for one of the writes of the batch.
+    fn to_store_error(&self, operation: &'static str) -> StoreError {
         match self {
             Self::Damaged(detail) => StoreError::Corrupt { detail: detail.clone() },
             Self::Full(_) => StoreError::Refused { operation, reason: self.to_string() },

@@ -1,5 +1,5 @@
-//! What a killed process or a failed disk leaves in the journal: all that was acknowledged is read, what was cut
-//! short is not there, and what is missing is said.
+//! Tests of the journal after a kill or a disk failure: all acknowledged writes are read, a torn write is absent, and
+//! a missing one is reported.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ async fn killed(count: u64) -> (tempfile::TempDir, PathBuf) {
     (image, to)
 }
 
-/// Opens the store and says how many of its writes it has, which must be whole and the first ones.
+/// Opens the store and returns the number of its writes, which must be whole and the first ones.
 async fn found(path: &Path) -> u64 {
     let store = EmbeddedStore::open(path).unwrap();
     let count = store.current_revision().await.unwrap().number() - 1;
@@ -89,7 +89,7 @@ async fn a_batch_that_is_damaged_before_others_is_not_passed_over() {
     std::fs::write(beside(&path, 0), &journal).unwrap();
     let error = EmbeddedStore::open(&path).unwrap_err().to_string();
     assert!(error.contains("store.redb") && error.contains("the write of revision 3 is missing"), "{error}");
-    // Nothing was changed: whoever mends it finds all of it.
+    // Nothing was changed: an operator who repairs it finds all of it.
     journal[3 * BLOCK + 200] ^= 1;
     std::fs::write(beside(&path, 0), &journal).unwrap();
     assert_eq!(found(&path).await, 4);
@@ -206,7 +206,7 @@ async fn a_store_from_before_the_journal_is_taken_over() {
         std::fs::remove_file(beside(&path, number)).unwrap();
     }
     assert_eq!(found(&path).await, 1);
-    // What does not know of the journal must not open it any more.
+    // A program that ignores the journal must not open the store any more.
     assert_eq!(format(Some(3)), 2);
     let error = EmbeddedStore::open(&path).unwrap_err().to_string();
     assert!(error.contains("its format is 3"), "{error}");
@@ -215,7 +215,7 @@ async fn a_store_from_before_the_journal_is_taken_over() {
 /// Set in the child: the store it writes to.
 const CHILD: &str = "CAPSTAN_FULL_TEST_STORE";
 
-/// Writes until it is refused, and says after how many and why.
+/// Writes until a write is refused, and prints the number of writes and the error.
 async fn fill(path: &Path) -> String {
     let store = EmbeddedStore::open(path).unwrap();
     let mut index = 0;
@@ -225,7 +225,7 @@ async fn fill(path: &Path) -> String {
             Err(error @ (StoreError::Refused { .. } | StoreError::Unavailable { .. })) => {
                 let why = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
                 let current = store.current_revision().await;
-                // Whoever asks after the store's health asks this.
+                // The health check of the store makes this call.
                 match why.contains("restart capstan") {
                     true => assert!(matches!(current, Err(StoreError::Unavailable { .. })), "{current:?}"),
                     false => assert_eq!(current.unwrap(), Revision::new(index + 1)),
@@ -237,7 +237,8 @@ async fn fill(path: &Path) -> String {
     }
 }
 
-/// Has a process write of which no file may be longer than `limit` KiB; how much it wrote, and what it said then.
+/// Runs a writer process whose files may not exceed `limit` KiB. Returns the number of writes, and the process's last
+/// message.
 #[cfg(unix)]
 fn fill_limited(test: &str, path: &Path, limit: u32) -> (u64, String) {
     let child = std::process::Command::new("bash")

@@ -1,5 +1,6 @@
-//! Kills a process that writes under load, at moments drawn from a seed, and looks at what is left:
-//! every acknowledged write, and no half one.
+//! Test of kills: it kills a process that writes under load, at moments drawn from a seed, and checks that every
+//! acknowledged write is there, and no torn one.
+
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::collections::BTreeMap;
@@ -20,10 +21,10 @@ const CHILD: &str = "CAPSTAN_KILL_TEST_STORE";
 /// Enough to hit commits, compactions and openings at different points, few enough to take seconds.
 const ROUNDS: u64 = 30;
 
-/// What the moments of the kills are drawn from.
+/// Seed of the moments of the kills.
 const SEED: u64 = 20_260_119;
 
-/// How far the child's compaction stays behind: less than a round writes.
+/// Distance of the child's compaction from the newest revision: less than a round writes.
 const KEPT: u64 = 300;
 
 /// An acknowledged write: key, revision and the seed of its value; a deletion has none.
@@ -47,7 +48,7 @@ fn seed_of(found: &Bytes) -> Option<u64> {
     seed.filter(|seed| value(*seed) == *found)
 }
 
-/// Writes until it is killed, and says on standard output what was acknowledged.
+/// Writes until it is killed, and prints the acknowledged writes on standard output.
 async fn write_for_ever(path: &Path) {
     let store = Arc::new(EmbeddedStore::open(path).unwrap());
     let writers = (0..8).map(|writer| {
@@ -129,8 +130,8 @@ async fn state(store: &EmbeddedStore, revision: Option<Revision>) -> State {
     page.entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect()
 }
 
-/// Compares what is left with what was acknowledged, and the log, the history and the present with
-/// each other. Returns how many acknowledgements the log still has.
+/// Compares the store with the acknowledged writes, and its log, history and current entries with each other. Returns
+/// the number of acknowledgements that the log still has.
 async fn check(path: &Path, acknowledged: &Acknowledged, round: u64) -> usize {
     let store = EmbeddedStore::open(path).unwrap();
     let newest = store.current_revision().await.unwrap();
@@ -173,7 +174,7 @@ async fn check(path: &Path, acknowledged: &Acknowledged, round: u64) -> usize {
     compared
 }
 
-/// The oldest revision that is kept, and what each from there to `newest` did.
+/// Returns the oldest revision that is kept, and the change of each revision from there to `newest`.
 async fn read_log(store: &EmbeddedStore, newest: Revision) -> (Revision, BTreeMap<u64, Event>) {
     let everything = KeyRange::prefix("/");
     let (oldest, mut stream) = match store.watch(&everything, Revision::NONE).await {

@@ -107,7 +107,7 @@ async fn what_was_compacted_stays_so_after_opening_again() {
     let store = EmbeddedStore::open(&path).unwrap();
     let first = store.create(&key, Bytes::from("0")).await.unwrap();
     let mut last = first;
-    // More than is forgotten in one transaction.
+    // More than one transaction compacts.
     for index in 1..2500 {
         last = store.update(&key, last, Bytes::from(index.to_string())).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! The contract's suite on the embedded store.
+//! Contract suite on the embedded store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;

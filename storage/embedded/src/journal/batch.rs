@@ -1,8 +1,9 @@
-//! A batch of writes, as it stands in the journal.
+//! Batch of writes, in the journal's format.
 //!
-//! A batch starts at a block's boundary, and no block has parts of two: a write that is cut short can spoil nothing
-//! that was acknowledged. A batch is known by the store's number, and whole by its checksum. The next one is written
-//! only after it was synced; so of those that the database does not have, only the last can be cut short.
+//! A batch starts at a block's boundary, and no block has parts of two batches: a torn write cannot damage an
+//! acknowledged batch. The store's number identifies a batch, and its checksum proves it whole. The next batch is
+//! written only after the last one was synced. So of the batches that the database does not have, only the last can
+//! be torn.
 //!
 //! On the disk, numbers little-endian: `CJN1`, CRC-32 of all that follows, the store's number (8), first revision (8),
 //! number of records (4), length of the records (4). A record: revision of the creation (8), of the write before (8),
@@ -11,7 +12,7 @@
 use bytes::Bytes;
 use storage_contract::{Key, Revision};
 
-/// What a disk writes whole, or not at all.
+/// Size of a block, which a disk writes whole or not at all.
 const BLOCK: usize = 4096;
 
 const MAGIC: [u8; 4] = *b"CJN1";
@@ -19,10 +20,10 @@ const MAGIC: [u8; 4] = *b"CJN1";
 /// Bytes before the first record.
 const HEADER: usize = 32;
 
-/// What the checksum does not cover: the magic and itself.
+/// Bytes that the checksum does not cover: the magic and the checksum itself.
 const UNCHECKED: usize = 8;
 
-/// The length that stands for a deletion.
+/// Length that marks a deletion.
 const DELETION: u32 = u32::MAX;
 
 /// One write.
@@ -30,7 +31,7 @@ const DELETION: u32 = u32::MAX;
 pub(crate) struct Record {
     pub(crate) key: Key,
     pub(crate) revision: Revision,
-    /// The revision of the creation, of a deletion's too.
+    /// The revision of the creation, also for a deletion.
     pub(crate) created: Revision,
     /// The revision of the write that this one replaced; none if the key did not exist.
     pub(crate) previous: Revision,
@@ -38,10 +39,10 @@ pub(crate) struct Record {
     pub(crate) value: Option<Bytes>,
 }
 
-/// Room for a record beside its key and its value.
+/// Bytes of a record besides its key and its value.
 const RECORD: usize = 24;
 
-/// Makes `batch` one of `records`, and says how long it is.
+/// Encodes `records` into `batch`, and returns its length.
 pub(super) fn write(batch: &mut Vec<u8>, store: u64, records: &[Record]) -> u64 {
     batch.clear();
     batch.extend(MAGIC);
@@ -66,7 +67,8 @@ pub(super) fn write(batch: &mut Vec<u8>, store: u64, records: &[Record]) -> u64 
     u64::from(length(batch.len()))
 }
 
-/// A length as it is written. A batch is bounded far below what would not fit; if it did not, its checksum would tell.
+/// Converts a length to its format. A batch is bounded far below the largest length. If it were not, its checksum
+/// would show it.
 fn length(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(DELETION)
 }
@@ -75,13 +77,13 @@ fn size(length: u32) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX)
 }
 
-/// All whole batches of the store in `bytes` with writes after `base`, in whatever order they stand.
-pub(super) fn read_all(bytes: &[u8], store: u64, base: Revision) -> Result<Vec<Vec<Record>>, String> {
+/// Returns all whole batches of the store in `bytes` with writes after `checkpointed`, in the order of the file.
+pub(super) fn read_all(bytes: &[u8], store: u64, checkpointed: Revision) -> Result<Vec<Vec<Record>>, String> {
     let mut batches = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         let header = batch_at(&bytes[at..]);
-        // Elsewhere it may be part of a value: the remains of a batch that is overwritten in part.
+        // At other offsets it may be part of a value: the remains of a batch that is partly overwritten.
         if at == 0 && header.as_ref().is_some_and(|header| header.store != store) {
             return Err(
                 "the journal beside it belongs to another store; move it away, or bring back its own".into(),
@@ -92,14 +94,15 @@ pub(super) fn read_all(bytes: &[u8], store: u64, base: Revision) -> Result<Vec<V
             continue;
         };
         let end = at + HEADER + size(header.length);
-        if header.first + u64::from(header.count) > base.number() + 1 {
+        if header.first + u64::from(header.count) > checkpointed.number() + 1 {
             let mut fields = Fields { rest: &bytes[at + HEADER..end] };
             let revisions = (header.first..).take(size(header.count));
             let records: Option<Vec<Record>> =
                 revisions.map(|revision| fields.record(Revision::new(revision))).collect();
-            // The checksum is right, so that this was written so.
+            // The checksum is right, so the batch was written like this.
             batches.push(
-                records.ok_or_else(|| format!("its journal makes no sense at revision {}", header.first))?,
+                records
+                    .ok_or_else(|| format!("its journal cannot be decoded at revision {}", header.first))?,
             );
         }
         at = end.next_multiple_of(BLOCK);
@@ -107,7 +110,7 @@ pub(super) fn read_all(bytes: &[u8], store: u64, base: Revision) -> Result<Vec<V
     Ok(batches)
 }
 
-/// What stands before a batch's records.
+/// Header of a batch.
 struct Header {
     sum: u32,
     store: u64,
@@ -116,7 +119,7 @@ struct Header {
     length: u32,
 }
 
-/// The header of the batch that `bytes` start with, if that is a whole one.
+/// Returns the header of the batch at the start of `bytes`, if the batch is whole.
 fn batch_at(bytes: &[u8]) -> Option<Header> {
     let header = bytes.get(..HEADER).filter(|header| header.starts_with(&MAGIC))?;
     let header = Fields { rest: &header[MAGIC.len()..] }.header()?;

@@ -1,8 +1,9 @@
-//! The journal: writes on their way to the database, durable and in order.
+//! Journal: durable writes, in order, that are not in the database yet.
 //!
-//! Two files are used in turn. A batch of writes is appended to one of them and synced, which is all that its callers
-//! wait for; a file is written from its start again when the database has all of what is in it, so that most writes
-//! go to blocks that the disk has already given, and a sync need not wait for the file system's own records.
+//! The journal alternates between two files. A batch of writes is appended to one of them and synced, and its callers
+//! wait for nothing else. When the database has all writes of a file, the file is overwritten from its start. So most
+//! writes go to blocks that the file system has already allocated, and a sync need not wait for the file system's own
+//! records.
 
 mod batch;
 
@@ -16,40 +17,39 @@ use crate::{OpenError, layout};
 
 pub(crate) use batch::Record;
 
-/// What a file may hold: some five thousand writes, which the database takes in a tenth of a
-/// second. Twice as much was no faster, and let a write wait for twice as long where the disk cannot follow.
+/// Capacity of a file: about five thousand writes, which the database takes in a tenth of a second. Twice as much was
+/// no faster, and let a write wait for twice as long where the disk cannot follow.
 const CAPACITY: u64 = 16 * 1024 * 1024;
 
-/// How much a file grows at a time: as much as there is of it, between these two, so that the first write of a small
-/// store waits for little. The blocks are written, not only promised: a sync of them later changes nothing that the file
-/// system has to note.
+/// Growth of a file: it doubles, between these two bounds, so that the first write of a small store waits for little.
+/// The blocks are written, not only allocated: a later sync of them changes no file system metadata.
 const GROWTH: (u64, u64) = (64 * 1024, 4 * 1024 * 1024);
 
 /// The two files.
 #[derive(Debug)]
 pub(crate) struct Journal {
     files: [JournalFile; 2],
-    /// Which is written.
+    /// Index of the file that is written.
     writing: usize,
-    /// The store's number, by which its batches are known.
+    /// The store's number, which identifies its batches.
     store: u64,
-    /// The batch that is being written; kept for its memory.
+    /// Buffer of the batch that is being written; kept to reuse its memory.
     batch: Vec<u8>,
-    /// How long it is.
+    /// Length of the batch.
     length: u64,
 }
 
 #[derive(Debug)]
 struct JournalFile {
     file: File,
-    /// Where the next batch goes.
+    /// Offset of the next batch.
     at: u64,
-    /// Up to where the file has blocks.
+    /// Length of the file's allocated blocks.
     length: u64,
 }
 
 impl Journal {
-    /// Opens the files beside the database at `path`. They are made when absent, unless they are `needed`.
+    /// Opens the files beside the database at `path`. It creates missing files, unless they are `needed`.
     pub(crate) fn open(path: &Path, store: u64, needed: bool) -> Result<Self, OpenError> {
         if let Some(missing) = paths(path).into_iter().find(|file| needed && !file.exists()) {
             let detail =
@@ -71,22 +71,22 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The writes after `base`, in order.
+    /// Returns the writes after `checkpointed`, in order.
     ///
     /// # Errors
-    /// Text for a person, if some of them are missing: the last batch alone may be.
-    pub(crate) fn read(&mut self, base: Revision) -> Result<Vec<Record>, String> {
+    /// Text for a person, if some of them are missing: only the last batch may be.
+    pub(crate) fn read(&mut self, checkpointed: Revision) -> Result<Vec<Record>, String> {
         let mut batches = Vec::new();
         for each in &mut self.files {
             let mut bytes = Vec::new();
             let read = each.file.seek(SeekFrom::Start(0)).and_then(|_| each.file.read_to_end(&mut bytes));
             read.map_err(|error| format!("its journal cannot be read: {error}"))?;
-            batches.extend(batch::read_all(&bytes, self.store, base)?);
+            batches.extend(batch::read_all(&bytes, self.store, checkpointed)?);
         }
         batches.sort_by_key(|batch| batch.first().map(|first| first.revision));
-        let mut next = base.next();
+        let mut next = checkpointed.next();
         let records: Vec<Record> =
-            batches.into_iter().flatten().filter(|record| record.revision > base).collect();
+            batches.into_iter().flatten().filter(|record| record.revision > checkpointed).collect();
         for Record { revision, .. } in &records {
             if *revision != next {
                 return Err(format!(
@@ -98,24 +98,24 @@ impl Journal {
         Ok(records)
     }
 
-    /// Makes `records` the batch that [`Journal::append`] writes.
+    /// Encodes `records` into the batch that [`Journal::append`] writes.
     pub(crate) fn prepare(&mut self, records: &[Record]) {
         self.length = batch::write(&mut self.batch, self.store, records);
     }
 
-    /// Whether the batch goes into the file that is written.
+    /// Returns true if the batch fits into the file that is written.
     pub(crate) fn has_room(&self) -> bool {
         let file = &self.files[self.writing];
         file.at == 0 || file.at + self.length <= CAPACITY
     }
 
-    /// Goes on in the other file, from its start: what is in it is not needed any more.
-    pub(crate) fn turn(&mut self) {
+    /// Switches to the start of the other file, whose contents are not needed any more.
+    pub(crate) fn switch_files(&mut self) {
         self.writing = 1 - self.writing;
         self.files[self.writing].at = 0;
     }
 
-    /// Forgets all of it: the database has it.
+    /// Empties both files: the database has their writes.
     ///
     /// # Errors
     /// The system's.
@@ -127,16 +127,16 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes sure that the batch's blocks are there.
+    /// Allocates the blocks of the batch.
     ///
     /// # Errors
-    /// The system's: the disk is full, for one. Nothing was written.
+    /// The system's, for example a full disk. Nothing was written.
     pub(crate) fn reserve(&mut self) -> std::io::Result<()> {
         let end = self.files[self.writing].at + self.length;
         self.files[self.writing].grow_to(end)
     }
 
-    /// Writes the batch; it is on the disk when this returns.
+    /// Writes the batch and syncs it.
     ///
     /// # Errors
     /// The system's. It may have been written, whole or in part.
@@ -160,7 +160,7 @@ impl JournalFile {
         self.file.seek(SeekFrom::Start(self.length))?;
         let zeros = &mut std::io::repeat(0).take(end - self.length);
         if let Err(error) = std::io::copy(zeros, &mut self.file) {
-            // What could be had of a full disk is given back: others need it, too.
+            // The blocks of a full disk are freed again: other programs need them, too.
             let _ = self.file.set_len(self.length);
             return Err(error);
         }
@@ -169,7 +169,7 @@ impl JournalFile {
     }
 }
 
-/// Where the journal of the database at `path` is.
+/// Returns the paths of the journal of the database at `path`.
 pub(crate) fn paths(path: &Path) -> [PathBuf; 2] {
     [0, 1].map(|number| {
         let mut name = path.as_os_str().to_owned();
