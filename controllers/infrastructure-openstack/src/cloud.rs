@@ -170,6 +170,10 @@ impl Cloud for OpenStackCloud {
         compute::reboot_server(&self.0, id, kind).await
     }
 
+    async fn set_power_state(&self, id: &str, state: PowerState) -> CloudResult<Option<String>> {
+        compute::set_power_state(&self.0, id, state).await
+    }
+
     async fn rebuild_server(&self, id: &str, rebuild: &Rebuild) -> CloudResult<Option<String>> {
         compute::rebuild_server(&self.0, id, rebuild).await
     }

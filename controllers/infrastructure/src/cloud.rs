@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use crate::{
     ActionRecord, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery, Image, ImageQuery, Network,
     NetworkQuery, NewFloatingIp, NewNetwork, NewPort, NewRouter, NewSecurityGroupRule, NewServer, NewSubnet,
-    NewVolume, Port, PortQuery, PortUpdate, RebootKind, Rebuild, Router, SecurityGroup, SecurityGroupQuery,
-    Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Volume,
+    NewVolume, Port, PortQuery, PortUpdate, PowerState, RebootKind, Rebuild, Router, SecurityGroup,
+    SecurityGroupQuery, Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Volume,
 };
 
 /// Makes [`Cloud`]s from credentials.
@@ -106,6 +106,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn delete_server(&self, id: &str) -> CloudResult<()>;
     /// Asks for a reboot. Returns Nova's request id of the call, by which [`Cloud::actions`] names it.
     async fn reboot_server(&self, id: &str, kind: RebootKind) -> CloudResult<Option<String>>;
+    /// Asks for another power state. A server that has it already is an error of class `Conflict`.
+    /// Returns Nova's request id of the call.
+    async fn set_power_state(&self, id: &str, state: PowerState) -> CloudResult<Option<String>>;
     /// Asks for a rebuild. Returns Nova's request id of the call.
     async fn rebuild_server(&self, id: &str, rebuild: &Rebuild) -> CloudResult<Option<String>>;
     /// The instance-action log, newest first.

@@ -290,6 +290,15 @@ pub enum RebootKind {
     Hard,
 }
 
+/// Power state of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PowerState {
+    /// Stopped: Nova asks the guest, and cuts the power if the guest does not react.
+    Off,
+    /// Running.
+    On,
+}
+
 /// Neutron objects that carry tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaggedKind {

@@ -100,6 +100,7 @@ forward! {
         create_server(new: &NewServer) -> String;
         delete_server(id: &str) -> ();
         reboot_server(id: &str, kind: RebootKind) -> Option<String>;
+        set_power_state(id: &str, state: PowerState) -> Option<String>;
         rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
         create_volume(new: &NewVolume) -> Volume;
         delete_volume(id: &str) -> ();

@@ -7,7 +7,8 @@ mod bodies;
 pub(crate) use actions::actions;
 
 use controllers_infrastructure::{
-    CloudError, CloudResult, ErrorClass, Flavor, NewServer, RebootKind, Rebuild, Server, ServerGroup,
+    CloudError, CloudResult, ErrorClass, Flavor, NewServer, PowerState, RebootKind, Rebuild, Server,
+    ServerGroup,
 };
 use serde_json::{Value, json};
 
@@ -92,6 +93,18 @@ pub(crate) async fn reboot_server(
         RebootKind::Hard => "HARD",
     };
     act(session, id, json!({"reboot": {"type": word}})).await
+}
+
+pub(crate) async fn set_power_state(
+    session: &Session,
+    id: &str,
+    state: PowerState,
+) -> CloudResult<Option<String>> {
+    let action = match state {
+        PowerState::Off => "os-stop",
+        PowerState::On => "os-start",
+    };
+    act(session, id, json!({action: null})).await
 }
 
 pub(crate) async fn rebuild_server(

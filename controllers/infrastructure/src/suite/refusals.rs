@@ -2,8 +2,8 @@
 
 use super::{NOBODY, World, refused};
 use crate::{
-    CloudResult, ErrorClass, NewFloatingIp, NewPort, NewServer, NewSubnet, PortUpdate, RebootKind, Rebuild,
-    TaggedKind,
+    CloudResult, ErrorClass, NewFloatingIp, NewPort, NewServer, NewSubnet, PortUpdate, PowerState,
+    RebootKind, Rebuild, TaggedKind,
 };
 
 pub(super) async fn not_found(world: World) {
@@ -13,6 +13,8 @@ pub(super) async fn not_found(world: World) {
         cloud.server(NOBODY).await.map(drop),
         cloud.delete_server(NOBODY).await,
         cloud.reboot_server(NOBODY, RebootKind::Soft).await.map(drop),
+        cloud.set_power_state(NOBODY, PowerState::Off).await.map(drop),
+        cloud.set_power_state(NOBODY, PowerState::On).await.map(drop),
         cloud.rebuild_server(NOBODY, &rebuild).await.map(drop),
         cloud.actions(NOBODY).await.map(drop),
         cloud.volume(NOBODY).await.map(drop),

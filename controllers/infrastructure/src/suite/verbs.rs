@@ -1,7 +1,7 @@
 //! Doing things to servers.
 
 use super::{World, eventually, refused};
-use crate::{ActionRecord, ErrorClass, PortQuery, RebootKind, Rebuild};
+use crate::{ActionRecord, ErrorClass, PortQuery, PowerState, RebootKind, Rebuild};
 
 impl World {
     /// Waits for the end of the action that a call began.
@@ -34,6 +34,29 @@ pub(super) async fn reboot(world: World) {
     }
     world.remove_server(&id).await;
     refused(cloud.reboot_server(&id, RebootKind::Hard).await, ErrorClass::NotFound);
+}
+
+impl World {
+    /// Changes the power state of a server, and waits until Nova's log and the server say so.
+    async fn power(&self, server: &str, state: PowerState, action: &str, status: &str) {
+        let request = self.cloud.set_power_state(server, state).await.unwrap().unwrap();
+        assert_eq!(self.ended(server, &request).await.action, action);
+        let look = || async {
+            let seen = self.cloud.server(server).await.unwrap();
+            (seen.status == status && seen.task_state.is_none()).then_some(())
+        };
+        eventually("the server has the power state", look).await;
+        refused(self.cloud.set_power_state(server, state).await, ErrorClass::Conflict);
+    }
+}
+
+pub(super) async fn power_off(world: World) {
+    let cloud = &world.cloud;
+    let id = cloud.create_server(&world.server("power-off", Vec::new()).await).await.unwrap();
+    world.active(&id).await;
+    world.power(&id, PowerState::Off, "stop", "SHUTOFF").await;
+    world.remove_server(&id).await;
+    refused(cloud.set_power_state(&id, PowerState::Off).await, ErrorClass::NotFound);
 }
 
 pub(super) async fn rebuild(world: World) {

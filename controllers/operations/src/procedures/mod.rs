@@ -3,6 +3,8 @@
 //! To add one, write its file and its line in [`procedure`].
 
 pub(crate) mod image;
+pub(crate) mod power;
+pub(crate) mod power_off;
 pub(crate) mod reboot;
 pub(crate) mod server_call;
 pub(crate) mod upgrade;
@@ -18,5 +20,6 @@ pub(crate) fn procedure(action: MachineAction) -> &'static dyn ActionProcedure {
     match action {
         MachineAction::Reboot => &reboot::Reboot,
         MachineAction::Upgrade => &upgrade::Upgrade,
+        MachineAction::PowerOff => &power_off::POWER_OFF,
     }
 }

@@ -12,6 +12,10 @@ fn reboot() -> Value {
     json!({"action": "Reboot", "reboot": {}})
 }
 
+fn power_off() -> Value {
+    json!({"action": "PowerOff"})
+}
+
 fn upgrade(strategy: &str) -> Value {
     json!({"action": "Upgrade", "upgrade": {"version": "v1.30.0", "strategy": strategy}})
 }
@@ -64,12 +68,18 @@ async fn what_may_pass_is_tried_again_until_it_works() {
 #[tokio::test]
 async fn what_no_retry_can_mend_ends_it_with_the_clouds_words() {
     type Spoil = fn(&World);
-    let table: [(&str, Value, Spoil, &str); 8] = [
+    let table: [(&str, Value, Spoil, &str); 9] = [
         ("no such server", reboot(), |world| world.nova().instances.clear(), "does not know"),
         (
             "reboot is forbidden",
             reboot(),
             |world| world.nova().faults.push(("reboot", error(ErrorClass::Forbidden, "reboot"))),
+            "the fake says no",
+        ),
+        (
+            "power-off is forbidden",
+            power_off(),
+            |world| world.nova().faults.push(("set_power_state", error(ErrorClass::Forbidden, "stop"))),
             "the fake says no",
         ),
         (
@@ -138,11 +148,28 @@ async fn a_refused_rebuild_becomes_a_replacement_unless_it_was_insisted_on() {
 #[tokio::test]
 async fn a_server_without_a_guest_is_rebooted_hard() {
     let world = World::new(false);
-    world.nova().instances.values_mut().for_each(|instance| instance.server.status = "SHUTOFF".to_owned());
+    world.set_status("SHUTOFF");
     world.ask("op", reboot());
     let operation = world.finish("op").await;
     assert_eq!(phase(&operation), Some(OperationPhase::Complete));
     assert!(message(&operation).contains("hard reboot succeeded"), "{}", message(&operation));
+}
+
+/// Gives the server a status and a log without the action, and expects the operation to be complete
+/// without a call.
+async fn completes_without_a_call(spec: Value, status: &str, action: &str) {
+    let world = World::new(false);
+    world.set_status(status);
+    world.ask("op", spec);
+    let operation = world.finish("op").await;
+    assert_eq!(phase(&operation), Some(OperationPhase::Complete), "{}", message(&operation));
+    assert_eq!(world.nova().count(action), 0);
+    assert!(message(&operation).contains("already"), "{}", message(&operation));
+}
+
+#[tokio::test]
+async fn a_server_that_is_off_is_not_powered_off() {
+    completes_without_a_call(power_off(), "SHUTOFF", "stop").await;
 }
 
 #[tokio::test]
@@ -190,8 +217,12 @@ fn servers(world: &World, action: &str) -> (usize, Vec<String>) {
 /// Stopped before the n-th pass, for every n: either nothing was done, or all of it.
 #[tokio::test]
 async fn a_cancelled_operation_leaves_all_or_nothing() {
-    for (spec, action) in [(reboot(), "reboot"), (upgrade("Auto"), "rebuild"), (upgrade("Replace"), "create")]
-    {
+    for (spec, action) in [
+        (reboot(), "reboot"),
+        (power_off(), "stop"),
+        (upgrade("Auto"), "rebuild"),
+        (upgrade("Replace"), "create"),
+    ] {
         let (mut cancelled, mut completed) = (0, 0);
         for passes in 0..30 {
             let world = World::new(false);

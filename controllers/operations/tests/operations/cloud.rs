@@ -238,6 +238,11 @@ impl Cloud for FakeCloud {
         self.effect(move |nova| nova.reboot(&id, kind))
     }
 
+    async fn set_power_state(&self, id: &str, state: PowerState) -> CloudResult<Option<String>> {
+        let id = id.to_owned();
+        self.effect(move |nova| nova.set_power_state(&id, state))
+    }
+
     async fn rebuild_server(&self, id: &str, rebuild: &Rebuild) -> CloudResult<Option<String>> {
         let (id, rebuild) = (id.to_owned(), rebuild.clone());
         self.effect(move |nova| nova.rebuild(&id, &rebuild))

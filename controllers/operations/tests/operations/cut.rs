@@ -38,6 +38,11 @@ fn scenarios() -> Vec<Scenario> {
                 |world, case| rebooted(world, case, 2),
             )
         },
+        scenario(
+            "power-off",
+            || json!({"action": "PowerOff"}),
+            |world, case| powered(world, case, "stop", "SHUTOFF"),
+        ),
         scenario("rebuild", || upgrade("Auto"), rebuilt),
         scenario("replacement", || upgrade("Replace"), replaced),
         Scenario {
@@ -62,6 +67,12 @@ fn upgrade(strategy: &str) -> Value {
 fn rebooted(world: &World, case: &str, times: usize) {
     assert_eq!(world.nova().count("reboot"), times, "{case}");
     assert_eq!(world.nova().instances.len(), 1, "{case}");
+}
+
+fn powered(world: &World, case: &str, action: &str, status: &str) {
+    let nova = world.nova();
+    assert_eq!((nova.count(action), nova.instances.len()), (1, 1), "{case}");
+    assert_eq!(nova.instances.values().next().unwrap().server.status, status, "{case}");
 }
 
 fn rebuilt(world: &World, case: &str) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use controllers_infrastructure::{
-    ActionRecord, CloudError, CloudResult, ErrorClass, Image, NewServer, NewVolume, RebootKind, Rebuild,
-    Server, Volume,
+    ActionRecord, CloudError, CloudResult, ErrorClass, Image, NewServer, NewVolume, PowerState, RebootKind,
+    Rebuild, Server, Volume,
 };
 
 /// How long anything takes here, in seconds.
@@ -117,6 +117,23 @@ impl Nova {
         Ok(Some(request))
     }
 
+    pub(crate) fn set_power_state(&mut self, id: &str, state: PowerState) -> CloudResult<Option<String>> {
+        self.fault("set_power_state")?;
+        let request = self.id("req");
+        let ends = self.now + TAKES;
+        let (action, task, from) = match state {
+            PowerState::Off => ("stop", "powering-off", "ACTIVE"),
+            PowerState::On => ("start", "powering-on", "SHUTOFF"),
+        };
+        let instance = self.instance(id)?;
+        if instance.server.task_state.is_some() || instance.server.status != from {
+            return Err(error(ErrorClass::Conflict, "set the server's power state"));
+        }
+        instance.begin(action, &request, ends);
+        instance.server.task_state = Some(task.to_owned());
+        Ok(Some(request))
+    }
+
     pub(crate) fn rebuild(&mut self, id: &str, rebuild: &Rebuild) -> CloudResult<Option<String>> {
         self.fault("rebuild")?;
         let request = self.id("req");
@@ -218,6 +235,11 @@ impl Instance {
                 record.message = failed.then(|| "the host is on fire".to_owned());
                 record.finished_at = Some(now.to_string());
                 self.server.task_state = None;
+                match record.action.as_str() {
+                    "stop" => self.server.status = "SHUTOFF".to_owned(),
+                    "start" => self.server.status = "ACTIVE".to_owned(),
+                    _ => {}
+                }
             }
         }
         if self.server.status == "BUILD" && self.built_at <= now && self.gone_at.is_none() {

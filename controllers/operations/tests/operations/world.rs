@@ -126,6 +126,12 @@ impl World {
         self.cloud.nova.lock().unwrap()
     }
 
+    /// Gives the server this status, as another client of Nova would.
+    pub(crate) fn set_status(&self, status: &str) {
+        let mut nova = self.nova();
+        nova.instances.values_mut().for_each(|instance| status.clone_into(&mut instance.server.status));
+    }
+
     pub(crate) fn controller(&self) -> Controller {
         let client = self.api.client();
         let clock: Arc<dyn Clock> = Arc::<FakeClock>::clone(&self.clock);

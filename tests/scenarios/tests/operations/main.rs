@@ -6,6 +6,7 @@ mod clock;
 mod cuts;
 mod fallback;
 mod place;
+mod power;
 mod refused;
 mod stop;
 mod two;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{Cluster, Machine, MachineOperation, OpenStackMachine};
-use controllers_infrastructure::{Cloud, CloudConnector, Credentials, ImageQuery};
+use controllers_infrastructure::{Cloud, CloudConnector, Credentials, ImageQuery, PowerState, Server};
 use controllers_infrastructure_openstack::OpenStackConnector;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
@@ -97,6 +97,25 @@ impl Place {
     pub(crate) async fn settle_through(&self, fuse: &Arc<Fuse>) {
         self.work_until_cut(fuse).await;
         self.settle(&self.controllers()).await;
+    }
+
+    /// The worker's server, as Nova has it.
+    pub(crate) async fn server(&self) -> Server {
+        let inventory = self.world.cloud.inventory("demo");
+        let [server] = &inventory.servers[..] else { panic!("{:?}", inventory.servers) };
+        self.cloud.server(&server.id).await.unwrap()
+    }
+
+    /// Brings the worker's server into a power state, as another client of Nova would.
+    pub(crate) async fn power(&self, state: PowerState) {
+        let status = if state == PowerState::Off { "SHUTOFF" } else { "ACTIVE" };
+        let server = self.server().await;
+        if server.status != status {
+            self.cloud.set_power_state(&server.id, state).await.unwrap();
+        }
+        while self.server().await.status != status {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     /// Calls a verb of the worker. Returns the operation's name.
@@ -192,7 +211,8 @@ impl Place {
     }
 }
 
-async fn is_over_everywhere(client: Client) -> anyhow::Result<bool> {
+/// Reports whether every operation is over and let go.
+pub(crate) async fn is_over_everywhere(client: Client) -> anyhow::Result<bool> {
     let operations = Api::<MachineOperation>::all(client).list(&ListParams::default()).await?;
     Ok(operations.iter().all(|operation| is_over(operation) && operation.finalizers().is_empty()))
 }

@@ -1,0 +1,31 @@
+//! Power-off: Nova's `os-stop`, which asks the guest and cuts the power if the guest does not react.
+
+use controllers_infrastructure::PowerState;
+
+use crate::procedures::power::Power;
+use crate::procedures::server_call::ServerCall;
+
+/// Power-off of a server.
+pub(crate) const POWER_OFF: Power = Power {
+    call: ServerCall {
+        prepare: "PreparePowerOff",
+        issue: "PowerOff",
+        wait: "AwaitPowerOff",
+        action: "stop",
+        noun: "power-off",
+        failure: "PowerOffFailed",
+    },
+    state: PowerState::Off,
+    status: "SHUTOFF",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::procedures::power::tests::is_asked_once_and_the_log_believed;
+
+    #[test]
+    fn nova_is_asked_for_a_power_off_once_and_its_log_believed() {
+        is_asked_once_and_the_log_believed(&POWER_OFF, "ACTIVE");
+    }
+}

@@ -1,0 +1,81 @@
+//! Changes of a server's power state by controllers that die before and after every single effect.
+
+use std::sync::Arc;
+
+use apiserver_types::{Machine, OperationPhase};
+use controllers_infrastructure::PowerState;
+use kube::Client;
+use serde_json::json;
+use tests_scenarios::{Controllers, Fuse, Side};
+
+use crate::place::{Calls, Place, Root, is_over_everywhere};
+
+/// One action on the power state.
+struct Power {
+    action: &'static str,
+    /// State of the server before.
+    before: PowerState,
+    /// Name of the call to Nova.
+    call: &'static str,
+    /// Status of the server afterwards.
+    status: &'static str,
+    /// Status of the Machine's condition `InfrastructureReady` afterwards.
+    ready: bool,
+}
+
+const POWER_OFF: Power =
+    Power { action: "poweroff", before: PowerState::On, call: "os-stop", status: "SHUTOFF", ready: false };
+
+/// Cuts before the n-th effect or after it, for every n there is.
+async fn cut_everywhere(power: &Power) {
+    let place = Place::new(Root::Image).await;
+    let mut cuts = 0;
+    for side in [Side::Before, Side::After] {
+        for n in 0.. {
+            let fuse = Arc::new(Fuse::at(n, side));
+            happens_once(&place, power, &fuse).await;
+            if !fuse.is_blown() {
+                break;
+            }
+            cuts += 1;
+        }
+    }
+    place.end().await;
+    assert!(cuts > 12, "{}: {cuts} cuts", power.action);
+}
+
+async fn happens_once(place: &Place, power: &Power, fuse: &Arc<Fuse>) {
+    place.power(power.before).await;
+    place.world.cloud.clear_log();
+    let name = place.ask(power.action, json!({})).await.unwrap();
+    let first = Controllers::start(&place.world, fuse);
+    tokio::select! {
+        () = fuse.blows() => {}
+        result = first.until("the operation is over", is_over_everywhere) => result.unwrap(),
+    }
+    let second = place.controllers();
+    second.until("the operation is over", is_over_everywhere).await.unwrap();
+    let case = format!("{}, cut at {:?}", power.action, fuse.effects().last());
+    let operation = place.operation(&name).await;
+    let phase = operation.status.as_ref().and_then(|status| status.phase);
+    assert_eq!(phase, Some(OperationPhase::Complete), "{case}: {:#?}", operation.status);
+
+    // A process that remembers no list of servers reports the state, and does not fight it.
+    let third = place.controllers();
+    let reported = |client: Client| async move {
+        let machine = kube::Api::<Machine>::namespaced(client, "ns").get("w").await?;
+        Ok(machine.condition("InfrastructureReady").is_some_and(|it| it.holds() == power.ready))
+    };
+    third.until(&format!("{case}: the Machine says so"), reported).await.unwrap();
+    for _ in 0..3 {
+        third.round().await.unwrap();
+    }
+    assert_eq!(place.calls(), Calls::from([(power.call.to_owned(), 1)]), "{case}");
+    let server = place.server().await;
+    assert_eq!((server.status.as_str(), server.task_state), (power.status, None), "{case}");
+}
+
+#[tokio::test]
+async fn a_power_off_that_is_cut_happens_once_and_the_server_stays_off() {
+    cut_everywhere(&POWER_OFF).await;
+}
