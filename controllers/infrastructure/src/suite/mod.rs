@@ -118,6 +118,7 @@ fn all() -> Vec<Case> {
         "a server without room ends in ERROR and says why" => servers::no_room,
         "reboots are in the action log under their request ids" => verbs::reboot,
         "a power-off is in the action log and leaves the server off" => verbs::power_off,
+        "a power-on is in the action log and leaves the server running" => verbs::power_on,
         "a rebuild keeps the id and the port" => verbs::rebuild,
         "what is not there is not found" => refusals::not_found,
         "an empty id names nothing" => refusals::empty_ids,

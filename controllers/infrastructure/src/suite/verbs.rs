@@ -59,6 +59,15 @@ pub(super) async fn power_off(world: World) {
     refused(cloud.set_power_state(&id, PowerState::Off).await, ErrorClass::NotFound);
 }
 
+pub(super) async fn power_on(world: World) {
+    let cloud = &world.cloud;
+    let id = cloud.create_server(&world.server("power-on", Vec::new()).await).await.unwrap();
+    world.active(&id).await;
+    world.power(&id, PowerState::Off, "stop", "SHUTOFF").await;
+    world.power(&id, PowerState::On, "start", "ACTIVE").await;
+    world.remove_server(&id).await;
+}
+
 pub(super) async fn rebuild(world: World) {
     let cloud = &world.cloud;
     let site = world.site("rebuild", 8).await;

@@ -5,6 +5,7 @@
 pub(crate) mod image;
 pub(crate) mod power;
 pub(crate) mod power_off;
+pub(crate) mod power_on;
 pub(crate) mod reboot;
 pub(crate) mod server_call;
 pub(crate) mod upgrade;
@@ -21,5 +22,6 @@ pub(crate) fn procedure(action: MachineAction) -> &'static dyn ActionProcedure {
         MachineAction::Reboot => &reboot::Reboot,
         MachineAction::Upgrade => &upgrade::Upgrade,
         MachineAction::PowerOff => &power_off::POWER_OFF,
+        MachineAction::PowerOn => &power_on::POWER_ON,
     }
 }

@@ -173,6 +173,11 @@ async fn a_server_that_is_off_is_not_powered_off() {
 }
 
 #[tokio::test]
+async fn a_server_that_runs_is_not_powered_on() {
+    completes_without_a_call(json!({"action": "PowerOn"}), "ACTIVE", "start").await;
+}
+
+#[tokio::test]
 async fn one_at_a_time_and_the_older_first() {
     let world = World::new(false);
     world.ask("z-older", reboot());

@@ -43,6 +43,14 @@ fn scenarios() -> Vec<Scenario> {
             || json!({"action": "PowerOff"}),
             |world, case| powered(world, case, "stop", "SHUTOFF"),
         ),
+        Scenario {
+            prepare: |world| world.set_status("SHUTOFF"),
+            ..scenario(
+                "power-on",
+                || json!({"action": "PowerOn"}),
+                |world, case| powered(world, case, "start", "ACTIVE"),
+            )
+        },
         scenario("rebuild", || upgrade("Auto"), rebuilt),
         scenario("replacement", || upgrade("Replace"), replaced),
         Scenario {

@@ -26,6 +26,9 @@ struct Power {
 const POWER_OFF: Power =
     Power { action: "poweroff", before: PowerState::On, call: "os-stop", status: "SHUTOFF", ready: false };
 
+const POWER_ON: Power =
+    Power { action: "poweron", before: PowerState::Off, call: "os-start", status: "ACTIVE", ready: true };
+
 /// Cuts before the n-th effect or after it, for every n there is.
 async fn cut_everywhere(power: &Power) {
     let place = Place::new(Root::Image).await;
@@ -78,4 +81,9 @@ async fn happens_once(place: &Place, power: &Power, fuse: &Arc<Fuse>) {
 #[tokio::test]
 async fn a_power_off_that_is_cut_happens_once_and_the_server_stays_off() {
     cut_everywhere(&POWER_OFF).await;
+}
+
+#[tokio::test]
+async fn a_power_on_that_is_cut_happens_once_and_the_server_stays_on() {
+    cut_everywhere(&POWER_ON).await;
 }
