@@ -22,7 +22,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
 
 use crate::cut_cloud::CutConnector;
-use crate::cut_door::CutDoor;
+use crate::cut_transport::CutDoor;
 use crate::{Clock, Fuse, World};
 
 /// Until then things must have settled. No cloud waits for long here, but some faults make the

@@ -4,7 +4,7 @@
 mod clock;
 mod controllers;
 mod cut_cloud;
-mod cut_door;
+mod cut_transport;
 mod fuse;
 mod running;
 mod world;

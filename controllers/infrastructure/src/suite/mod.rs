@@ -13,6 +13,7 @@
 )]
 
 mod access;
+mod actions;
 mod floating_ips;
 mod lists;
 mod networks;
@@ -24,7 +25,6 @@ mod security_groups;
 mod servers;
 mod site;
 mod sweep;
-mod verbs;
 mod volumes;
 
 use std::{
@@ -116,10 +116,10 @@ fn all() -> Vec<Case> {
         "a server boots with all it was given, and its port outlives it" => servers::boot,
         "a server boots from a volume" => servers::boot_from_volume,
         "a server without room ends in ERROR and says why" => servers::no_room,
-        "reboots are in the action log under their request ids" => verbs::reboot,
-        "a power-off is in the action log and leaves the server off" => verbs::power_off,
-        "a power-on is in the action log and leaves the server running" => verbs::power_on,
-        "a rebuild keeps the id and the port" => verbs::rebuild,
+        "reboots are in the action log under their request ids" => actions::reboot,
+        "a power-off is in the action log and leaves the server off" => actions::power_off,
+        "a power-on is in the action log and leaves the server running" => actions::power_on,
+        "a rebuild keeps the id and the port" => actions::rebuild,
         "what is not there is not found" => refusals::not_found,
         "an empty id names nothing" => refusals::empty_ids,
         "wrong zones, flavors and images are invalid" => refusals::invalid,

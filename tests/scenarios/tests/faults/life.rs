@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tests_scenarios::{Controllers, Fuse, World};
 
 use crate::Case;
-use crate::trouble::{Spot, spots};
+use crate::injection::{Spot, spots};
 
 /// The password of the project's user, and its name.
 const PASSWORD: &str = "demo";

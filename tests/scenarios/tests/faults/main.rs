@@ -5,8 +5,8 @@
 //! same again, and `CAPSTAN_FAULTS=all` lives through all of them, which takes four minutes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
+mod injection;
 mod life;
-mod trouble;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ use std::time::Instant;
 use tests_scenarios::World;
 use tokio::task::JoinSet;
 
+use injection::{ReconcileError, Spot, TROUBLES};
 use life::{Whole, live, undisturbed};
-use trouble::{ReconcileError, Spot, TROUBLES};
 
 /// Clouds side by side: a life mostly waits for pauses that the cloud asked for or the provider
 /// makes.

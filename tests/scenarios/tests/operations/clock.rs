@@ -6,7 +6,7 @@ use std::time::Duration;
 use tests_scenarios::{Fuse, Side};
 
 use crate::fallback::FALLBACK;
-use crate::place::{Calls, Place, Root};
+use crate::testbed::{Calls, Place, Root};
 use crate::worker::{AUTO_VOLUME, HARD, Plan, REBUILD, REPLACE, SOFT, Worker};
 
 const HOURS: i64 = 3600;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tests_scenarios::{Controllers, Fuse, Side};
 
-use crate::place::{Place, Root};
+use crate::testbed::{Place, Root};
 use crate::worker::{AUTO, AUTO_VOLUME, HARD, Plan, REBUILD, REPLACE, SOFT, Worker};
 
 /// Cuts before the n-th effect or after it, for every n there is; and once after every effect.

@@ -7,7 +7,7 @@ use apiserver_types::StepState;
 use tests_scenarios::{Fuse, Side};
 use tokio::task::JoinSet;
 
-use crate::place::{Place, Root};
+use crate::testbed::{Place, Root};
 use crate::worker::{Plan, Worker};
 
 /// The cloud needs longer for a soft reboot than it may take by the operations' clock, and by the

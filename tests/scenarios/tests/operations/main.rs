@@ -5,9 +5,9 @@
 mod clock;
 mod cuts;
 mod fallback;
-mod place;
 mod power;
 mod refused;
 mod stop;
+mod testbed;
 mod two;
 mod worker;

@@ -8,7 +8,7 @@ use kube::Client;
 use serde_json::json;
 use tests_scenarios::{Controllers, Fuse, Side};
 
-use crate::place::{Calls, Place, Root, is_over_everywhere};
+use crate::testbed::{Calls, Place, Root, is_over_everywhere};
 
 /// One action on the power state.
 struct Power {

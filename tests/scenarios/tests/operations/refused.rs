@@ -2,7 +2,7 @@
 
 use tests_openstack_simulator::{FaultEffect, InjectedFault};
 
-use crate::place::{Place, Root};
+use crate::testbed::{Place, Root};
 use crate::worker::{HARD, Plan, REBUILD, REPLACE, SOFT, Worker, expected};
 
 const PAGE: &str = "<html><head><title>502</title></head><body><h1>Bad Gateway</h1></body></html>";

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use tests_scenarios::{Fuse, Side, is_over};
 
-use crate::place::{Place, Root};
+use crate::testbed::{Place, Root};
 use crate::worker::{AUTO_VOLUME, HARD, Plan, REBUILD, REPLACE, SOFT, Worker, expected};
 
 /// How an operation is told to stop.

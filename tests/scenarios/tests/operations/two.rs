@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use serde_json::json;
 use tests_scenarios::{Controllers, Fuse, Side};
 
-use crate::place::{Place, Root};
+use crate::testbed::{Place, Root};
 use crate::worker::{Plan, Worker};
 
 const TWO_REBOOTS: Plan = Plan { name: "two reboots", body: "{}", calls: &["reboot", "reboot"] };

@@ -3,7 +3,7 @@
 use apiserver_types::{MachineOperation, OperationPhase, StepState};
 use serde_json::{Value, json};
 
-use crate::place::{Calls, Place};
+use crate::testbed::{Calls, Place};
 
 /// Images of two versions by turns: an upgrade has somewhere to go, however many came before it.
 const IMAGES: [&str; 2] = ["ubuntu-2204-kube-v1.30.0", "ubuntu-2204-kube-v1.31.0"];
