@@ -1,4 +1,4 @@
-//! From what a request shows to who it is.
+//! Authenticator: identifies the user of a request by its credentials.
 
 mod token;
 
@@ -11,25 +11,25 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::peer::{Peer, PeerIdentity};
 use crate::user::User;
-use token::Shown;
+use token::Credential;
 
-/// A credential was shown and nobody is known by it. (Nothing shown is anonymous, not this.)
+/// Failed authentication: a credential was shown, and it identifies no user. A request without any is anonymous.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unauthenticated {
-    /// It is not good.
+    /// The credential is not valid.
     #[error("Unauthorized")]
     Refused,
-    /// Whether it is good cannot be found out now.
+    /// The credential cannot be checked now.
     #[error(transparent)]
-    Unanswered(#[from] Unanswered),
+    ReviewFailed(#[from] ReviewFailed),
 }
 
-/// Nobody could be asked about a token; says what to do.
+/// A token that could not be reviewed; the text says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unanswered(pub String);
+pub struct ReviewFailed(pub String);
 
-/// How the front proxy says who is behind it.
+/// Headers in which the front proxy names the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHeaders {
     /// Common names the proxy's certificate may have; empty allows any.
@@ -57,17 +57,17 @@ impl Default for RequestHeaders {
     }
 }
 
-/// Who is behind a bearer token: asked of the host.
+/// Source of the users of bearer tokens: the host cluster.
 #[async_trait]
 pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
-    /// The user, or `None` when the token is not good.
+    /// Returns the user of a token, or `None` if the token is not valid.
     ///
     /// # Errors
-    /// [`Unanswered`] when that cannot be found out now.
-    async fn review(&self, token: &str) -> Result<Option<User>, Unanswered>;
+    /// [`ReviewFailed`] if the token cannot be reviewed now.
+    async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed>;
 }
 
-/// Tries, in order: the front proxy's headers, the client certificate, a bearer token, nobody.
+/// Authenticator. It tries, in order: the front proxy's headers, the client certificate, a bearer token, anonymous.
 #[derive(Debug, Default)]
 pub struct Authenticator {
     headers: ArcSwap<RequestHeaders>,
@@ -75,22 +75,22 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// An authenticator; without `tokens` every bearer token is refused.
+    /// Creates an authenticator. Without `tokens` it refuses every bearer token.
     pub fn new(headers: RequestHeaders, tokens: Option<Arc<dyn TokenSource>>) -> Self {
         Self { headers: ArcSwap::from_pointee(headers), tokens }
     }
 
-    /// Changes how the front proxy is read, from the next request on.
+    /// Replaces the front proxy's headers, from the next request on.
     pub fn set_request_headers(&self, headers: RequestHeaders) {
         self.headers.store(Arc::new(headers));
     }
 
-    /// Who this is. Credentials and identity headers are removed from `headers`, believed or not,
-    /// so that nothing behind can mistake them.
+    /// Returns the user of a request. It removes credentials and identity headers from `headers`, accepted or not, so
+    /// that no later code can trust them.
     ///
     /// # Errors
-    /// [`Unauthenticated`] when a credential was shown that is not good, or not known to be, and no
-    /// other is: a token beside a certificate that nobody vouches for is enough.
+    /// [`Unauthenticated`] if a credential was shown that is not valid, or cannot be checked, and no other one is
+    /// valid: a token is enough beside a certificate of an unknown CA.
     pub async fn authenticate(
         &self,
         peer: &Peer,
@@ -102,33 +102,35 @@ impl Authenticator {
             .filter(|peer| peer.is_front_proxy)
             .filter(|peer| rules.allowed_names.is_empty() || rules.allowed_names.contains(&peer.common_name))
             .and_then(|_| rules.read(headers));
-        let shown = token::take(headers);
+        let credential = token::take(headers);
         strip(&rules, headers);
         if let Some(user) = proxied {
-            return Ok(Arc::new(without_our_own(user)));
+            return Ok(Arc::new(without_own_groups(user)));
         }
         if let Some(client) = identity.filter(|peer| peer.is_client) {
-            return Ok(Arc::clone(client.user.get_or_init(|| Arc::new(without_our_own(certified(client))))));
+            return Ok(Arc::clone(
+                client.user.get_or_init(|| Arc::new(without_own_groups(user_of_certificate(client)))),
+            ));
         }
-        match (shown, &self.tokens) {
-            (Shown::Token(token), Some(tokens)) => {
+        match (credential, &self.tokens) {
+            (Credential::Token(token), Some(tokens)) => {
                 let user = tokens.review(&token).await?;
-                user.map(without_our_own).map(Arc::new).ok_or(Unauthenticated::Refused)
+                user.map(without_own_groups).map(Arc::new).ok_or(Unauthenticated::Refused)
             }
-            (Shown::Token(_), None) | (Shown::NoToken, _) => Err(Unauthenticated::Refused),
-            (Shown::Nothing, _) if peer.is_refused() => Err(Unauthenticated::Refused),
-            (Shown::Nothing, _) => Ok(Arc::new(User::anonymous())),
+            (Credential::Token(_), None) | (Credential::Malformed, _) => Err(Unauthenticated::Refused),
+            (Credential::None, _) if peer.is_refused() => Err(Unauthenticated::Refused),
+            (Credential::None, _) => Ok(Arc::new(User::anonymous())),
         }
     }
 }
 
-/// Groups of our own controllers are given inside the process alone; nothing from outside has them.
-fn without_our_own(mut user: User) -> User {
+/// Removes the groups of the server's own identities: only the process itself assigns them.
+fn without_own_groups(mut user: User) -> User {
     user.groups.retain(|group| !group.starts_with("system:capstan:"));
     user
 }
 
-fn certified(peer: &PeerIdentity) -> User {
+fn user_of_certificate(peer: &PeerIdentity) -> User {
     let mut user = User::authenticated(&peer.common_name, peer.organizations.clone());
     let credential = format!("X509SHA256={}", peer.fingerprint);
     user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), vec![credential]);
@@ -141,7 +143,7 @@ fn strip(rules: &RequestHeaders, headers: &mut HeaderMap) {
     let starts_with = |key: &str, prefix: &str| {
         key.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
     };
-    let doomed: Vec<_> = headers
+    let removed: Vec<_> = headers
         .keys()
         .filter(|key| {
             let key = key.as_str();
@@ -151,13 +153,14 @@ fn strip(rules: &RequestHeaders, headers: &mut HeaderMap) {
         })
         .cloned()
         .collect();
-    for key in doomed {
+    for key in removed {
         headers.remove(key);
     }
 }
 
 impl RequestHeaders {
-    /// `None` when nobody is named, or anything is not UTF-8: without it, it would be somebody else.
+    /// Returns the user, or `None` if the headers name none or are not UTF-8: a user without an unreadable group would
+    /// be another one.
     fn read(&self, headers: &HeaderMap) -> Option<User> {
         let first = |names: &[String]| {
             let mut values = names.iter().filter_map(|name| headers.get(name.as_str()));
@@ -182,30 +185,14 @@ impl RequestHeaders {
     }
 }
 
-/// Names are not ASCII alone.
+/// Decodes a header value: names are not ASCII alone.
 fn text(value: &HeaderValue) -> Option<String> {
     std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned)
 }
 
-/// Header names cannot carry every character; the proxy escapes the others.
+/// Decodes a header's name: names cannot carry every character, and the proxy escapes the others.
 fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let code = rest.strip_prefix('%').and_then(|after| after.get(..2));
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = rest.get(3..).unwrap_or_default();
-            }
-            None => {
-                let length = first.len_utf8();
-                bytes.extend_from_slice(rest.get(..length).unwrap_or_default().as_bytes());
-                rest = rest.get(length..).unwrap_or_default();
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! May this user do that.
+//! Authorizer: decides whether a user may do something.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use async_trait::async_trait;
 
 use crate::user::User;
 
-/// What is asked for.
+/// Attributes of a request for authorization.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// Who.
+    /// User.
     pub user: Arc<User>,
     /// `get`, `list`, `create`, ...
     pub verb: String,
@@ -17,7 +17,7 @@ pub struct Attributes {
     pub group: String,
     /// API version.
     pub version: String,
-    /// Plural; empty when a path is asked for.
+    /// Plural; empty for a path.
     pub resource: String,
     /// Subresource, or empty.
     pub subresource: String,
@@ -25,22 +25,21 @@ pub struct Attributes {
     pub namespace: String,
     /// Name; empty for a collection.
     pub name: String,
-    /// The path, when no resource is asked for.
+    /// Path; empty for a resource.
     pub path: String,
-    /// The label selector of what is done to a collection, as it was asked; empty for none.
+    /// Label selector of a request for a collection, as the client sent it; empty for none.
     pub label_selector: String,
     /// The field selector, likewise.
     pub field_selector: String,
 }
 
 impl Attributes {
-    /// Whether a resource is asked for, and not just a path.
+    /// Returns true if the request is for a resource, and not for a path.
     pub fn is_resource(&self) -> bool {
         !self.resource.is_empty()
     }
 
-    /// The refusal's text, as upstream words it: with HTML's special characters escaped, as far as
-    /// the text is made of what the client sent.
+    /// Returns the text of the refusal in upstream's words. HTML's special characters in client input are escaped.
     pub fn refusal(&self, reason: &str) -> String {
         let text = self.what_cannot_be_done();
         let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
@@ -66,59 +65,59 @@ impl Attributes {
     }
 }
 
-/// An answer.
+/// Decision of an authorizer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes.
+    /// Allowed.
     Allow,
-    /// No, and nobody further down may say yes.
+    /// Denied, whatever a later authorizer would say.
     Deny(String),
-    /// Not for me to say.
+    /// Left to the next authorizer.
     NoOpinion(String),
-    /// Could not be found out.
+    /// Failed: the authorizer could not decide.
     Error(String),
 }
 
-/// One thing that a user may do, for people to read. `*` is any.
+/// Rule of what a user may do, for people to read. `*` is any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rule {
     /// `get`, `list`, ...
     pub verbs: Vec<String>,
-    /// API groups; empty when it is about paths.
+    /// API groups; empty for a rule about paths.
     pub groups: Vec<String>,
-    /// Plurals, with `/` and the subresource where it is about one.
+    /// Plurals, with `/` and the subresource for a rule about one.
     pub resources: Vec<String>,
     /// Paths.
     pub paths: Vec<String>,
 }
 
-/// What a user may do, as far as it can be listed.
+/// Rules of a user, as far as an authorizer can list them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// What is known.
+    /// Known rules.
     pub rules: Vec<Rule>,
-    /// Why there may be more; empty when this is all.
+    /// Reason why the list may be incomplete; empty if it is complete.
     pub unknown: String,
 }
 
-/// Answers whether a user may do something.
+/// Source of decisions about users.
 #[async_trait]
 pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
-    /// The answer.
+    /// Returns the decision.
     async fn authorize(&self, attributes: &Attributes) -> Decision;
 
-    /// The answer, and for a yes also why: the audit log tells it.
+    /// Returns the decision and, for [`Decision::Allow`], its reason for the audit log.
     async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
         (self.authorize(attributes).await, String::new())
     }
 
-    /// All that a user may do in a namespace. Who can only be asked one question at a time says so.
+    /// Returns all rules of a user in a namespace. An authorizer that cannot list rules says so.
     async fn rules(&self, _user: &User, _namespace: &str) -> Rules {
         Rules { rules: Vec::new(), unknown: "an authorizer answers questions and lists no rules".to_owned() }
     }
 }
 
-/// Several authorizers: the first with an opinion decides, and without any it is no.
+/// Chain of authorizers: the first with an opinion decides. Without any, the answer is no.
 #[derive(Debug, Clone, Default)]
 pub struct Chain(pub Vec<Arc<dyn Authorizer>>);
 

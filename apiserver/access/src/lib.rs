@@ -1,7 +1,7 @@
-//! Who are you, may you.
+//! Authentication and authorization.
 //!
-//! Authentication turns what a connection and a request prove into a [`User`]; authorization
-//! answers whether that user may do what the request asks. Neither knows HTTP routing or kinds.
+//! Authentication turns the credentials of a connection and a request into a [`User`]. Authorization decides whether
+//! that user may do what the request asks. Neither knows HTTP routing or kinds.
 
 mod authenticator;
 mod authorizer;
@@ -9,7 +9,7 @@ mod peer;
 mod policy;
 mod user;
 
-pub use authenticator::{Authenticator, RequestHeaders, TokenSource, Unanswered, Unauthenticated};
+pub use authenticator::{Authenticator, RequestHeaders, ReviewFailed, TokenSource, Unauthenticated};
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, Rule, Rules};
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::{Grant, LocalPolicy};

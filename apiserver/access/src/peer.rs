@@ -1,7 +1,7 @@
-//! What a TLS client certificate proves.
+//! Peer of a connection, as its TLS client certificate proves.
 //!
-//! Two pools of CAs are kept apart: one vouches for people and programs, the other for the front
-//! proxy. One trust set for both would let anybody's certificate pose as the proxy.
+//! Two pools of CAs are kept apart: one signs the certificates of users and programs, the other those of the front
+//! proxy. With one trust set for both, any client certificate could pose as the front proxy.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,12 +14,12 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::user::User;
 
-/// Why a pool cannot be made.
+/// Error of a pool: a certificate in it cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("a CA certificate cannot be used: {0}")]
 pub struct PoolError(String);
 
-/// The two pools.
+/// Pools of client CAs.
 #[derive(Debug, Clone, Default)]
 pub struct CertificatePools {
     client: Option<Arc<dyn ClientCertVerifier>>,
@@ -27,10 +27,10 @@ pub struct CertificatePools {
 }
 
 impl CertificatePools {
-    /// Pools of these CA certificates. An empty list trusts nobody.
+    /// Creates pools of these CA certificates. An empty list trusts no certificate.
     ///
     /// # Errors
-    /// [`PoolError`] when a certificate is not a CA certificate.
+    /// [`PoolError`] if a certificate is not a CA certificate.
     pub fn new(
         client: &[CertificateDer<'static>],
         request_header: &[CertificateDer<'static>],
@@ -38,52 +38,52 @@ impl CertificatePools {
         Ok(Self { client: verifier(client)?, request_header: verifier(request_header)? })
     }
 
-    /// What the certificate chain of a connection proves.
+    /// Returns the peer that a certificate chain proves.
     pub fn classify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Peer {
-        let Some((leaf, intermediates)) = chain.split_first() else { return Peer::Nobody };
-        let vouched = |pool: &Option<Arc<dyn ClientCertVerifier>>| {
+        let Some((leaf, intermediates)) = chain.split_first() else { return Peer::Unidentified };
+        let is_signed_by = |pool: &Option<Arc<dyn ClientCertVerifier>>| {
             pool.as_ref().is_some_and(|pool| pool.verify_client_cert(leaf, intermediates, now).is_ok())
         };
-        let (client, request_header) = (vouched(&self.client), vouched(&self.request_header));
+        let (client, request_header) = (is_signed_by(&self.client), is_signed_by(&self.request_header));
         if !client && !request_header {
-            return Peer::Stranger;
+            return Peer::Untrusted;
         }
-        PeerIdentity::read(leaf, client, request_header).map_or(Peer::Nobody, Peer::Known)
+        PeerIdentity::read(leaf, client, request_header).map_or(Peer::Unidentified, Peer::Known)
     }
 }
 
-/// Who is at the other end of a connection, by the certificate shown there.
+/// Peer of a connection, by the certificate that it has shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Peer {
-    /// None was shown, or a good one that names nobody.
+    /// Peer without a certificate, or with a valid one that names no user.
     #[default]
-    Nobody,
-    /// One that nobody vouches for: foreign, over, or meant for something else. Other credentials may
-    /// still be good.
-    Stranger,
-    /// One that somebody vouches for.
+    Unidentified,
+    /// Peer with a certificate of an unknown CA, an expired one, or one for another use. Other credentials may still
+    /// be valid.
+    Untrusted,
+    /// Peer with a valid certificate.
     Known(PeerIdentity),
 }
 
 impl Peer {
-    /// What the certificate proves.
+    /// Returns the identity of a valid certificate.
     pub fn identity(&self) -> Option<&PeerIdentity> {
         match self {
             Self::Known(identity) => Some(identity),
-            Self::Nobody | Self::Stranger => None,
+            Self::Unidentified | Self::Untrusted => None,
         }
     }
 
-    /// Whether it is a front proxy's.
+    /// Returns true if the certificate is a front proxy's.
     pub fn is_front_proxy(&self) -> bool {
         self.identity().is_some_and(|peer| peer.is_front_proxy)
     }
 
-    /// Whether a certificate was shown that makes nobody a client.
+    /// Returns true if a certificate was shown that is no client certificate.
     pub(crate) fn is_refused(&self) -> bool {
         match self {
-            Self::Nobody => false,
-            Self::Stranger => true,
+            Self::Unidentified => false,
+            Self::Untrusted => true,
             Self::Known(identity) => !identity.is_client,
         }
     }
@@ -101,7 +101,7 @@ fn verifier(roots: &[CertificateDer<'static>]) -> Result<Option<Arc<dyn ClientCe
     verifier.map(Some).map_err(|error| PoolError(error.to_string()))
 }
 
-/// A verified client certificate.
+/// Identity of a verified client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerIdentity {
     /// Subject CN.
@@ -110,13 +110,13 @@ pub struct PeerIdentity {
     pub organizations: Vec<String>,
     /// SHA-256 of the certificate in lower-case hex.
     pub fingerprint: String,
-    /// When it is over. Unit: seconds since 1970.
+    /// Expiry. Unit: seconds since 1970.
     pub not_after: i64,
-    /// The client pool vouches for it.
+    /// Set if a CA of the client pool has signed it.
     pub is_client: bool,
-    /// The request-header pool vouches for it.
+    /// Set if a CA of the request-header pool has signed it.
     pub is_front_proxy: bool,
-    /// The user it makes a client, once somebody has asked: all requests of a connection are one user's.
+    /// User of the client certificate, once a request has needed it: all requests of a connection have the same one.
     pub(crate) user: OnceLock<Arc<User>>,
 }
 

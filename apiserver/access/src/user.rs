@@ -1,14 +1,14 @@
-//! Who asks.
+//! User of a request.
 
 use std::collections::BTreeMap;
 
-/// Group of everybody who was authenticated.
+/// Group of all authenticated users.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
-/// Group of everybody who was not.
+/// Group of all callers who are not.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// Name of everybody who was not.
+/// Name of all callers who are not.
 const ANONYMOUS: &str = "system:anonymous";
 
 /// Group that may do everything.
@@ -20,22 +20,22 @@ const CONTROLLER_PREFIX: &str = "system:capstan:";
 /// Group of the server's own identities; no certificate or token can bring it.
 const CONTROLLERS: &str = "system:capstan:controllers";
 
-/// An identity.
+/// User, as authenticated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
     /// Name.
     pub name: String,
-    /// Id, when the authenticator knows one.
+    /// Id, if the authenticator knows it.
     pub uid: Option<String>,
     /// Groups.
     pub groups: Vec<String>,
-    /// Whatever else the authenticator says.
+    /// Further attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// A user known by name and groups; `system:authenticated` is added, but to nobody who is said to be nobody, as a
-    /// host passes on who showed it nothing.
+    /// Creates a user with this name and groups. `system:authenticated` is added, except to the anonymous user, whom a
+    /// host passes on by that name.
     pub fn authenticated(name: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
         let (name, mut groups): (String, Vec<String>) = (name.into(), groups.into_iter().collect());
         if name != ANONYMOUS && !groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED)
@@ -45,7 +45,7 @@ impl User {
         Self { name, groups, ..Self::default() }
     }
 
-    /// One of the server's own identities, such as a controller.
+    /// Creates one of the server's own identities, such as a controller.
     pub fn controller(identity: &str) -> Self {
         Self::authenticated(format!("{CONTROLLER_PREFIX}{identity}"), [CONTROLLERS.to_owned()])
     }
@@ -55,17 +55,17 @@ impl User {
         self.name.strip_prefix(CONTROLLER_PREFIX).filter(|_| self.is_in(CONTROLLERS))
     }
 
-    /// Somebody who showed nothing.
+    /// Creates the user of a request without credentials.
     pub fn anonymous() -> Self {
         Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
     }
 
-    /// Whether nobody knows who it is.
+    /// Returns true for the anonymous user.
     pub fn is_anonymous(&self) -> bool {
         self.is_in(UNAUTHENTICATED)
     }
 
-    /// Whether the user is in a group.
+    /// Returns true if the user is in a group.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }

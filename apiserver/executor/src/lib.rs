@@ -1,11 +1,11 @@
-//! Futures that wake each other, in one task.
+//! Inline executor: polls futures that wake each other in one task, and supervised tasks of the process.
 //!
-//! An HTTP/2 connection and its streams wake each other several times for each request. As tasks of their own each
-//! wake-up may be of another thread, each request's way is copied into a task, and what sixteen streams have to say at a
-//! time is sixteen turns of the connection. In one task the runtime hears of none of it: they take turns until all of
-//! them wait for something from outside.
+//! An HTTP/2 connection and its streams wake each other several times for each request. As separate tasks, each
+//! wake-up may cross threads, each request's state is copied into a task, and the output of sixteen streams is flushed
+//! in sixteen polls of the connection. As children of one task, they are polled until all of them wait for input from
+//! outside, and the runtime is not involved.
 //!
-//! So what is in a group shares one thread at a time, and must not take long.
+//! So the children of an executor share one thread at a time, and must not block.
 
 mod supervised;
 mod time_slice;
@@ -27,15 +27,15 @@ use tokio::task::coop;
 pub use crate::supervised::{
     RestartCounter, Supervisor, TaskFailure, TaskName, spawn_detached, spawn_joined,
 };
-use crate::time_slice::Turn;
-use crate::wake_state::{Part, Woken};
+use crate::time_slice::TimeSlice;
+use crate::wake_state::{PartWaker, WakeState};
 
 /// Handle that defers the flush of an executor's driver. The default one belongs to no executor and does nothing.
 #[derive(Debug, Clone, Default)]
 pub struct FlushDeferral(Option<Arc<AtomicBool>>);
 
 impl FlushDeferral {
-    /// Defers the driver's flush once. A member calls it when its input became ready together with that of others: they
+    /// Defers the driver's flush once. A child calls it when its input became ready together with that of others: they
     /// will have output soon, and one flush for all of it is cheaper.
     pub fn defer(&self) {
         if let Some(deferred) = &self.0 {
@@ -44,16 +44,16 @@ impl FlushDeferral {
     }
 }
 
-type Member = BoxFuture<'static, ()>;
+type Child = BoxFuture<'static, ()>;
 
-/// What a group and who adds to it both know.
+/// State that the executor shares with its spawners.
 #[derive(Default)]
 struct Shared {
-    /// Members that have not had a turn yet.
-    begun: Mutex<Vec<Member>>,
-    woken: Arc<Woken>,
-    turn: Arc<Turn>,
-    /// Whether a member has deferred the flush in this iteration.
+    /// Children that have not been polled yet.
+    new_children: Mutex<Vec<Child>>,
+    woken: Arc<WakeState>,
+    time_slice: Arc<TimeSlice>,
+    /// Set by a child that defers the flush in this iteration.
     defers_flush: Arc<AtomicBool>,
 }
 
@@ -63,133 +63,139 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Adds to a group, as hyper and tonic add tasks to a runtime. What is added after the group has ended is dropped.
+/// Handle that adds children, as hyper and tonic add tasks to a runtime. A child that is added after the executor has
+/// ended is dropped.
 #[derive(Debug, Clone)]
 pub struct Spawner(Weak<Shared>);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawner {
-    fn execute(&self, member: F) {
+    fn execute(&self, child: F) {
         let Some(shared) = self.0.upgrade() else { return };
-        // A panic ends what panicked, as it would a task.
-        let member = AssertUnwindSafe(shared.turn.limit(member)).catch_unwind().map(|done| {
+        // A panic ends the child alone, as it would end a task.
+        let child = AssertUnwindSafe(shared.time_slice.limit(child)).catch_unwind().map(|done| {
             if done.is_err() {
-                tracing::error!("a part of a connection panicked");
+                tracing::error!("a stream of a connection panicked");
             }
         });
-        shared.begun.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(member));
+        shared.new_children.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(child));
         shared.woken.wake_by_ref();
     }
 }
 
-/// How a group's members are after they went on.
-struct Members {
-    /// Whether those that were woken have all had their turn, and wait: not when the group's was over before.
-    all_wait: bool,
-    /// Whether some are done.
-    some_are_done: bool,
+/// Result of polling the children.
+struct Progress {
+    /// Set if every woken child was polled and is pending; not set if the time slice ended first.
+    all_pending: bool,
+    /// Set if a child has completed.
+    some_completed: bool,
 }
 
-/// Futures that take turns in the task that polls the group. As a future by itself it ends when all of them have.
+/// Executor that polls its children in the task that polls it. As a future by itself it completes when all children
+/// have.
 #[derive(Debug)]
 pub struct InlineExecutor {
     shared: Arc<Shared>,
-    running: FuturesUnordered<Member>,
-    members: Arc<Part>,
-    head: Arc<Part>,
-    /// Whether the members used up what the runtime gives a task, and left nothing to who comes after them.
-    is_owed: bool,
+    running: FuturesUnordered<Child>,
+    children: Arc<PartWaker>,
+    driver: Arc<PartWaker>,
+    /// Set if the children used up the task's coop budget, so that the driver was polled without any.
+    is_driver_starved: bool,
 }
 
 impl Default for InlineExecutor {
     fn default() -> Self {
         let shared = Arc::new(Shared::default());
-        let part = || Arc::new(Part::new(&shared.woken));
-        let (members, head) = (part(), part());
-        Self { shared, running: FuturesUnordered::new(), members, head, is_owed: false }
+        let part = || Arc::new(PartWaker::new(&shared.woken));
+        let (children, driver) = (part(), part());
+        Self { shared, running: FuturesUnordered::new(), children, driver, is_driver_starved: false }
     }
 }
 
 impl InlineExecutor {
-    /// What adds to it.
+    /// Returns a handle that adds children.
     #[must_use]
     pub fn spawner(&self) -> Spawner {
         Spawner(Arc::downgrade(&self.shared))
     }
 
-    /// Returns the handle with which members defer the driver's flush.
+    /// Returns the handle with which children defer the driver's flush.
     #[must_use]
     pub fn flush_deferral(&self) -> FlushDeferral {
         FlushDeferral(Some(Arc::clone(&self.shared.defers_flush)))
     }
 
-    /// Has all take turns with `head`, until that is ready or everybody waits. It comes after the members, so that it
-    /// finds what they left for it. Where it wants to go on by itself after members said something and are not done, or
-    /// [`FlushDeferral::defer`], others have their turn first: they may be about to have more of them say something.
+    /// Polls the children and the `driver` in turns, until the driver is ready or all are pending. The driver is
+    /// polled after the children, so that it finds their output. If the driver has woken itself after a child had
+    /// output and has not completed, or after [`FlushDeferral::defer`], the task yields first: other tasks may be
+    /// about to give more children output.
     pub fn poll_with<T>(
         &mut self,
         context: &mut Context<'_>,
-        mut head: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        mut driver: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let shared = Arc::clone(&self.shared);
         shared.woken.register(context.waker());
-        let members_waker = Waker::from(Arc::clone(&self.members));
-        let mut members_context = Context::from_waker(&members_waker);
-        let heads_waker = Waker::from(Arc::clone(&self.head));
-        let mut heads_context = Context::from_waker(&heads_waker);
-        shared.turn.begin();
+        let children_waker = Waker::from(Arc::clone(&self.children));
+        let mut children_context = Context::from_waker(&children_waker);
+        let driver_waker = Waker::from(Arc::clone(&self.driver));
+        let mut driver_context = Context::from_waker(&driver_waker);
+        shared.time_slice.begin();
         shared.woken.begin();
-        if std::mem::take(&mut self.is_owed)
-            && let Poll::Ready(done) = head(&mut heads_context)
+        if std::mem::take(&mut self.is_driver_starved)
+            && let Poll::Ready(done) = driver(&mut driver_context)
         {
             return Poll::Ready(done);
         }
         loop {
             shared.defers_flush.store(false, Ordering::Relaxed);
-            let had_something = coop::has_budget_remaining();
-            let members = self.poll_members(&mut members_context);
-            let has_something = coop::has_budget_remaining();
-            self.is_owed = had_something && !has_something;
-            self.head.take();
-            if let Poll::Ready(done) = head(&mut heads_context) {
+            let had_budget = coop::has_budget_remaining();
+            let progress = self.poll_children(&mut children_context);
+            let has_budget = coop::has_budget_remaining();
+            self.is_driver_starved = had_budget && !has_budget;
+            self.driver.take();
+            if let Poll::Ready(done) = driver(&mut driver_context) {
                 return Poll::Ready(done);
             }
-            if members.all_wait && shared.woken.rest() {
+            if progress.all_pending && shared.woken.finish() {
                 return Poll::Pending;
             }
-            let goes_on_at_once = members.some_are_done && !shared.defers_flush.load(Ordering::Relaxed);
-            if shared.turn.is_over() || !has_something || (self.head.take() && !goes_on_at_once) {
-                shared.woken.leave();
+            let flushes_at_once = progress.some_completed && !shared.defers_flush.load(Ordering::Relaxed);
+            if shared.time_slice.is_over() || !has_budget || (self.driver.take() && !flushes_at_once) {
+                shared.woken.interrupt();
                 return Poll::Pending;
             }
         }
     }
 
-    /// Has the members go on that were woken, until nobody is, so that what they say is said to the head at a time.
-    fn poll_members(&mut self, context: &mut Context<'_>) -> Members {
-        let mut some_are_done = false;
+    /// Polls the woken children until no child is woken, so that the driver sees the output of all of them in one
+    /// poll.
+    fn poll_children(&mut self, context: &mut Context<'_>) -> Progress {
+        let mut some_completed = false;
         loop {
-            // Who wakes before this has its turn now; who wakes after it is heard.
+            // A child that is woken before this line is polled below; one that is woken after it is noticed.
             self.shared.woken.begin();
-            self.members.take();
-            let begun =
-                std::mem::take(&mut *self.shared.begun.lock().unwrap_or_else(PoisonError::into_inner));
-            self.running.extend(begun);
+            self.children.take();
+            let new_children =
+                std::mem::take(&mut *self.shared.new_children.lock().unwrap_or_else(PoisonError::into_inner));
+            self.running.extend(new_children);
             while let Poll::Ready(Some(())) = self.running.poll_next_unpin(context) {
-                some_are_done = true;
-                if self.shared.turn.is_over() {
-                    return Members { all_wait: false, some_are_done };
+                some_completed = true;
+                if self.shared.time_slice.is_over() {
+                    return Progress { all_pending: false, some_completed };
                 }
             }
-            // It leaves off, and wakes, after two that were woken while they had their turn: as whoever sends data is.
-            let has_more = self.members.take() && coop::has_budget_remaining();
-            if !has_more || self.shared.turn.is_over() {
-                return Members { all_wait: true, some_are_done };
+            // `FuturesUnordered` yields and wakes itself after two children that were woken while they were polled, as
+            // a child that sends data is.
+            let has_more = self.children.take() && coop::has_budget_remaining();
+            if !has_more || self.shared.time_slice.is_over() {
+                return Progress { all_pending: true, some_completed };
             }
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.running.is_empty() && self.shared.begun.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.running.is_empty()
+            && self.shared.new_children.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 }
 

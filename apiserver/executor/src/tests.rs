@@ -1,4 +1,4 @@
-//! What runs in a group, and when it ends.
+//! Tests of the inline executor.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
@@ -9,9 +9,9 @@ use futures::channel::{mpsc, oneshot};
 use futures::task::noop_waker;
 
 use super::*;
-use crate::time_slice::LONGEST_TURN;
+use crate::time_slice::LONGEST_SLICE;
 
-/// Counts how often the task was woken.
+/// Waker that counts its wake-ups.
 #[derive(Default)]
 struct Counting(AtomicUsize);
 
@@ -23,13 +23,13 @@ impl Wake for Counting {
 
 #[test]
 fn members_that_wake_each_other_do_not_wake_the_task() {
-    let mut group = InlineExecutor::default();
+    let mut executor = InlineExecutor::default();
     let (ask, mut asked) = mpsc::unbounded::<oneshot::Sender<u32>>();
-    let spawner = group.spawner();
+    let spawner = executor.spawner();
     let inner = spawner.clone();
     spawner.execute(async move {
         while let Some(answer) = asked.next().await {
-            // In a member of its own, which is added while the group runs.
+            // In a child of its own, which is added while the executor runs.
             inner.execute(async move { answer.send(7).unwrap() });
         }
     });
@@ -37,40 +37,40 @@ fn members_that_wake_each_other_do_not_wake_the_task() {
     let waker = Waker::from(Arc::clone(&woken));
     let (answer, mut answered) = oneshot::channel();
     ask.unbounded_send(answer).unwrap();
-    let got = group.poll_with(&mut Context::from_waker(&waker), |context| answered.poll_unpin(context));
+    let got = executor.poll_with(&mut Context::from_waker(&waker), |context| answered.poll_unpin(context));
     assert_eq!(got, Poll::Ready(Ok(7)));
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
 }
 
 #[test]
 fn who_wakes_from_outside_wakes_the_task_once() {
-    let mut group = InlineExecutor::default();
+    let mut executor = InlineExecutor::default();
     let (ask, mut asked) = mpsc::unbounded::<()>();
-    group.spawner().execute(async move { while asked.next().await.is_some() {} });
+    executor.spawner().execute(async move { while asked.next().await.is_some() {} });
     let woken = Arc::new(Counting::default());
     let waker = Waker::from(Arc::clone(&woken));
-    assert!(group.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+    assert!(executor.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
     for _ in 0..3 {
         ask.unbounded_send(()).unwrap();
     }
     assert_eq!(woken.0.load(Ordering::SeqCst), 1);
-    group.spawner().execute(async {});
+    executor.spawner().execute(async {});
     assert_eq!(woken.0.load(Ordering::SeqCst), 1, "it is on its way");
-    assert!(group.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
-    group.spawner().execute(async {});
+    assert!(executor.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+    executor.spawner().execute(async {});
     assert_eq!(woken.0.load(Ordering::SeqCst), 2);
 }
 
-/// Members that are woken while they have their turn, as who sends on a stream is.
+/// Children that are woken while they are polled, as one that sends on a stream is.
 #[test]
 fn the_head_hears_what_all_members_say_at_a_time() {
     const MANY: usize = 20;
     let heard = || {
-        let mut group = InlineExecutor::default();
+        let mut executor = InlineExecutor::default();
         let said = Arc::new(AtomicUsize::new(0));
         for _ in 0..MANY {
             let (said, mut is_said) = (Arc::clone(&said), false);
-            group.spawner().execute(poll_fn(move |context| {
+            executor.spawner().execute(poll_fn(move |context| {
                 if !std::mem::replace(&mut is_said, true) {
                     said.fetch_add(1, Ordering::SeqCst);
                     context.waker().wake_by_ref();
@@ -79,24 +79,24 @@ fn the_head_hears_what_all_members_say_at_a_time() {
             }));
         }
         let mut heard = Vec::new();
-        let polled = group.poll_with(&mut Context::from_waker(&noop_waker()), |_| {
+        let polled = executor.poll_with(&mut Context::from_waker(&noop_waker()), |_| {
             heard.push(said.load(Ordering::SeqCst));
             Poll::<()>::Pending
         });
         assert!(polled.is_pending());
         heard
     };
-    // On a busy machine a turn may be over before all have had theirs.
+    // On a busy machine a time slice may end before all were polled.
     assert!((0..20).any(|_| heard() == [MANY]));
 }
 
-/// How often the head has its turn, which wants to go on at once each time, after a member is done.
-fn heads_turns(defers: bool) -> usize {
-    let mut group = InlineExecutor::default();
-    let flush = if defers { group.flush_deferral() } else { FlushDeferral::default() };
-    group.spawner().execute(async move { flush.defer() });
+/// Number of times that the driver is polled, which wakes itself each time, after a child has completed.
+fn driver_polls(defers: bool) -> usize {
+    let mut executor = InlineExecutor::default();
+    let flush = if defers { executor.flush_deferral() } else { FlushDeferral::default() };
+    executor.spawner().execute(async move { flush.defer() });
     let mut turns = 0;
-    let polled = group.poll_with(&mut Context::from_waker(&noop_waker()), |context| {
+    let polled = executor.poll_with(&mut Context::from_waker(&noop_waker()), |context| {
         turns += 1;
         context.waker().wake_by_ref();
         Poll::<()>::Pending
@@ -107,56 +107,56 @@ fn heads_turns(defers: bool) -> usize {
 
 #[test]
 fn an_answer_waits_for_others_that_follow() {
-    // On a busy machine a turn may be over after the first.
-    assert!((0..20).any(|_| heads_turns(false) == 2), "nobody else is waited for");
+    // On a busy machine a time slice may end after the first poll.
+    assert!((0..20).any(|_| driver_polls(false) == 2), "nobody else is waited for");
     for _ in 0..20 {
-        assert_eq!(heads_turns(true), 1);
+        assert_eq!(driver_polls(true), 1);
     }
-    assert!((0..20).any(|_| heads_turns(false) == 2), "what was said before is forgotten");
+    assert!((0..20).any(|_| driver_polls(false) == 2), "what was said before is forgotten");
 }
 
 #[test]
 fn nobody_keeps_the_thread() {
-    let mut group = InlineExecutor::default();
+    let mut executor = InlineExecutor::default();
     let woken = Arc::new(Counting::default());
     let waker = Waker::from(Arc::clone(&woken));
-    group.spawner().execute(poll_fn(|context| {
+    executor.spawner().execute(poll_fn(|context| {
         context.waker().wake_by_ref();
         Poll::Pending
     }));
     for turn in 1..4 {
-        assert!(group.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+        assert!(executor.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
         assert_eq!(woken.0.load(Ordering::SeqCst), turn);
     }
 }
 
-/// Members that have much to do at a time have as many turns, and what comes after them has its part of each.
+/// Children with much to do take several time slices, and the driver is polled in each of them.
 #[test]
 fn a_turn_is_no_longer_for_many() {
-    let mut group = InlineExecutor::default();
+    let mut executor = InlineExecutor::default();
     for _ in 0..3 {
-        group.spawner().execute(async { std::thread::sleep(LONGEST_TURN) });
+        executor.spawner().execute(async { std::thread::sleep(LONGEST_SLICE) });
     }
     let woken = Arc::new(Counting::default());
     let waker = Waker::from(Arc::clone(&woken));
     for turn in 1..=3 {
-        let mut heads = 0;
-        let polled = group.poll_with(&mut Context::from_waker(&waker), |_| {
-            heads += 1;
+        let mut driver_polls = 0;
+        let polled = executor.poll_with(&mut Context::from_waker(&waker), |_| {
+            driver_polls += 1;
             Poll::<()>::Pending
         });
         assert!(polled.is_pending());
-        assert_eq!(heads, 1);
-        assert_eq!(group.running.len(), 3 - turn);
+        assert_eq!(driver_polls, 1);
+        assert_eq!(executor.running.len(), 3 - turn);
     }
     assert!(woken.0.load(Ordering::SeqCst) >= 2, "what is left is not forgotten");
 }
 
-/// What the runtime lets a task do before others are to go on is not for the members alone.
+/// The coop budget of the task is not for the children alone.
 #[tokio::test]
 async fn members_that_leave_nothing_come_second() {
-    let mut group = InlineExecutor::default();
-    group.spawner().execute(async {
+    let mut executor = InlineExecutor::default();
+    executor.spawner().execute(async {
         loop {
             coop::consume_budget().await;
         }
@@ -164,7 +164,7 @@ async fn members_that_leave_nothing_come_second() {
     let mut has_something = 0;
     for _ in 0..10 {
         let turn = poll_fn(|context| {
-            let polled = group.poll_with(context, |_| {
+            let polled = executor.poll_with(context, |_| {
                 has_something += usize::from(coop::has_budget_remaining());
                 Poll::<()>::Pending
             });
@@ -179,53 +179,53 @@ async fn members_that_leave_nothing_come_second() {
 
 #[test]
 fn a_panic_ends_only_who_panicked() {
-    let mut group = InlineExecutor::default();
+    let mut executor = InlineExecutor::default();
     let (done, mut is_done) = oneshot::channel();
-    group.spawner().execute(async { panic!("on purpose") });
-    group.spawner().execute(async move { done.send(()).unwrap() });
-    // To tell of a panic may take longer than a turn.
-    let polled = (0..3).find(|_| group.poll_unpin(&mut Context::from_waker(&noop_waker())).is_ready());
+    executor.spawner().execute(async { panic!("on purpose") });
+    executor.spawner().execute(async move { done.send(()).unwrap() });
+    // Reporting a panic may take longer than a time slice.
+    let polled = (0..3).find(|_| executor.poll_unpin(&mut Context::from_waker(&noop_waker())).is_ready());
     assert!(polled.is_some());
     assert_eq!(is_done.try_recv(), Ok(Some(())));
 }
 
 #[test]
 fn what_is_added_to_a_group_that_ended_is_dropped() {
-    let group = InlineExecutor::default();
-    let spawner = group.spawner();
+    let executor = InlineExecutor::default();
+    let spawner = executor.spawner();
     let (kept, mut dropped) = oneshot::channel::<()>();
-    drop(group);
+    drop(executor);
     spawner.execute(async move { drop(kept) });
     assert!(dropped.try_recv().is_err());
 }
 
-/// A member that holds what adds to its group does not keep it.
+/// A child that holds a spawner does not keep its executor alive.
 #[test]
 fn a_group_that_is_dropped_drops_its_members() {
-    let mut group = InlineExecutor::default();
-    let spawner = group.spawner();
+    let mut executor = InlineExecutor::default();
+    let spawner = executor.spawner();
     let (kept, mut dropped) = oneshot::channel::<()>();
     let held = spawner.clone();
     spawner.execute(async move {
         std::future::pending::<()>().await;
         drop((kept, held));
     });
-    assert!(group.poll_unpin(&mut Context::from_waker(&noop_waker())).is_pending());
-    drop(group);
+    assert!(executor.poll_unpin(&mut Context::from_waker(&noop_waker())).is_pending());
+    drop(executor);
     assert!(dropped.try_recv().is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_wake_is_lost_between_threads() {
     const ROUNDS: u32 = 20_000;
-    let group = InlineExecutor::default();
+    let executor = InlineExecutor::default();
     let (ask, mut asked) = mpsc::unbounded::<oneshot::Sender<()>>();
-    group.spawner().execute(async move {
+    executor.spawner().execute(async move {
         while let Some(answer) = asked.next().await {
             let _ = answer.send(());
         }
     });
-    let running = tokio::spawn(group);
+    let running = tokio::spawn(executor);
     for _ in 0..ROUNDS {
         let (answer, answered) = oneshot::channel();
         ask.unbounded_send(answer).unwrap();

@@ -1,4 +1,4 @@
-//! How long a group's turn is.
+//! Time slice of an executor: the time for which it polls before it yields to other tasks.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,47 +9,46 @@ use std::time::{Duration, Instant};
 
 use tokio::task::coop;
 
-/// How long they take turns before others have theirs: about as long as it takes to encrypt and send what a connection
-/// sends at a time.
-pub(crate) const LONGEST_TURN: Duration = Duration::from_micros(200);
+/// Length of a time slice: about as long as it takes to encrypt and send one write of a connection.
+pub(crate) const LONGEST_SLICE: Duration = Duration::from_micros(200);
 
-/// The turn that a group has, or has had.
+/// Current time slice, or the last one.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    /// What its end is counted from.
+pub(crate) struct TimeSlice {
+    /// Instant that the end counts from.
     since: Instant,
-    /// Nanoseconds.
+    /// End of the slice. Unit: nanoseconds.
     end: AtomicU64,
 }
 
-impl Default for Turn {
+impl Default for TimeSlice {
     fn default() -> Self {
         Self { since: Instant::now(), end: AtomicU64::default() }
     }
 }
 
-impl Turn {
+impl TimeSlice {
     pub(crate) fn begin(&self) {
-        self.end.store(self.now() + nanoseconds(LONGEST_TURN.as_nanos()), Ordering::Relaxed);
+        self.end.store(self.now() + nanoseconds(LONGEST_SLICE.as_nanos()), Ordering::Relaxed);
     }
 
     pub(crate) fn is_over(&self) -> bool {
         self.now() >= self.end.load(Ordering::Relaxed)
     }
 
-    /// `member`, which waits for the next turn when this one is over, or has used up what the runtime gives a task. It is
-    /// dropped as soon as it is done, within the turn.
-    pub(crate) fn limit<F: Future>(self: &Arc<Self>, member: F) -> impl Future<Output = F::Output> + use<F> {
-        let turn = Arc::clone(self);
+    /// Wraps `child` so that it is pending once the slice has ended, or once the task's coop budget is used up. The
+    /// child is dropped as soon as it completes, within the slice.
+    pub(crate) fn limit<F: Future>(self: &Arc<Self>, child: F) -> impl Future<Output = F::Output> + use<F> {
+        let slice = Arc::clone(self);
         async move {
-            let mut member = pin!(member);
+            let mut child = pin!(child);
             poll_fn(|context| {
-                // Nothing that it waits for would be ready, and it would be woken for each.
-                if turn.is_over() || !coop::has_budget_remaining() {
+                // Every resource would report pending without a budget, and wake the child.
+                if slice.is_over() || !coop::has_budget_remaining() {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                member.as_mut().poll(context)
+                child.as_mut().poll(context)
             })
             .await
         }
@@ -60,7 +59,7 @@ impl Turn {
     }
 }
 
-/// 584 years of them.
+/// Converts nanoseconds: 64 bits hold 584 years of them.
 fn nanoseconds(count: u128) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }

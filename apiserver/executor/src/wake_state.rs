@@ -1,4 +1,4 @@
-//! Whether somebody has to be woken.
+//! Wake state of a task: avoids wake-ups of a task that is running.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -6,81 +6,82 @@ use std::task::{Wake, Waker};
 
 use futures::task::AtomicWaker;
 
-/// Nobody looks: the task has to be woken.
-const RESTING: u8 = 0;
+/// The task is pending: a wake-up must reach the runtime.
+const PENDING: u8 = 0;
 
-/// The task runs, and will look whether it was woken meanwhile.
+/// The task is running, and looks for wake-ups itself.
 const RUNNING: u8 = 1;
 
-/// It was woken, or is on its way.
+/// The task was woken.
 const WOKEN: u8 = 2;
 
-/// Wakes the task, unless it runs and looks for itself.
+/// Waker of the task, which does nothing while the task runs.
 #[derive(Debug, Default)]
-pub(crate) struct Woken {
+pub(crate) struct WakeState {
     state: AtomicU8,
     task: AtomicWaker,
 }
 
-impl Woken {
-    /// Who is to be woken from now on.
+impl WakeState {
+    /// Registers the task that later wake-ups reach.
     pub(crate) fn register(&self, task: &Waker) {
         self.task.register(task);
     }
 
-    /// Whoever wakes from now on is heard.
+    /// Starts a poll: later wake-ups are recorded and not passed on.
     pub(crate) fn begin(&self) {
         self.state.store(RUNNING, Ordering::SeqCst);
     }
 
-    /// False if somebody has woken the task since it began.
-    pub(crate) fn rest(&self) -> bool {
-        self.state.compare_exchange(RUNNING, RESTING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    /// Ends a poll. Returns false if a wake-up was recorded since it started.
+    pub(crate) fn finish(&self) -> bool {
+        self.state.compare_exchange(RUNNING, PENDING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Leaves off in the middle. The next turn looks after all there is, so the task alone is woken.
-    pub(crate) fn leave(&self) {
+    /// Ends a poll in the middle and wakes the task. The next poll looks at all children, so that no other wake-up is
+    /// needed.
+    pub(crate) fn interrupt(&self) {
         self.state.store(WOKEN, Ordering::SeqCst);
         self.task.wake();
     }
 }
 
-/// Wakes the group for a part of it, and knows of it.
+/// Waker of one part of an executor, children or driver, with a flag of its own.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PartWaker {
     is_woken: AtomicBool,
-    group: Arc<Woken>,
+    state: Arc<WakeState>,
 }
 
-impl Part {
-    pub(crate) fn new(group: &Arc<Woken>) -> Self {
-        Self { is_woken: AtomicBool::default(), group: Arc::clone(group) }
+impl PartWaker {
+    pub(crate) fn new(state: &Arc<WakeState>) -> Self {
+        Self { is_woken: AtomicBool::default(), state: Arc::clone(state) }
     }
 
-    /// Whether it was woken since this was last asked.
+    /// Takes the flag: returns true if the part was woken since the last call.
     pub(crate) fn take(&self) -> bool {
         self.is_woken.swap(false, Ordering::SeqCst)
     }
 }
 
-impl Wake for Part {
+impl Wake for PartWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Ordering::SeqCst);
-        self.group.wake_by_ref();
+        self.state.wake_by_ref();
     }
 }
 
-impl Wake for Woken {
+impl Wake for WakeState {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.swap(WOKEN, Ordering::SeqCst) == RESTING {
+        if self.state.swap(WOKEN, Ordering::SeqCst) == PENDING {
             self.task.wake();
         }
     }

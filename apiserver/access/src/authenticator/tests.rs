@@ -119,12 +119,12 @@ fn strangers_certificates_and_bad_tokens_are_refused() {
     let world = world();
     let stranger = authority("stranger-ca");
     let peer = world.pools.classify(&[leaf(&stranger, "eve", "system:masters")], UnixTime::now());
-    assert_eq!(peer, Peer::Stranger);
+    assert_eq!(peer, Peer::Untrusted);
     let refused = block(Authenticator::default().authenticate(&peer, &mut forged()));
     assert_eq!(refused, Err(Unauthenticated::Refused));
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, "Bearer nope".parse().unwrap());
-    let refused = block(Authenticator::default().authenticate(&Peer::Nobody, &mut headers));
+    let refused = block(Authenticator::default().authenticate(&Peer::Unidentified, &mut headers));
     assert_eq!(refused, Err(Unauthenticated::Refused));
     assert!(headers.is_empty());
 }
@@ -135,12 +135,12 @@ struct Tokens;
 
 #[async_trait]
 impl TokenSource for Tokens {
-    async fn review(&self, token: &str) -> Result<Option<User>, Unanswered> {
+    async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
         let groups = ["dev", "system:capstan:controllers"].map(str::to_owned);
         match token {
             "good" => Ok(Some(User::authenticated("carol", groups))),
             "bad" => Ok(None),
-            _ => Err(Unanswered("ask again".to_owned())),
+            _ => Err(ReviewFailed("ask again".to_owned())),
         }
     }
 }
@@ -151,7 +151,7 @@ fn a_token_is_who_its_source_says_and_never_one_of_our_controllers() {
     let with = |token: &str| {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
-        let found = block(authenticator.authenticate(&Peer::Nobody, &mut headers));
+        let found = block(authenticator.authenticate(&Peer::Unidentified, &mut headers));
         assert!(headers.is_empty(), "{headers:?}");
         found
     };
@@ -162,7 +162,7 @@ fn a_token_is_who_its_source_says_and_never_one_of_our_controllers() {
     );
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, "Bearer good".parse().unwrap());
-    let beside = block(authenticator.authenticate(&Peer::Stranger, &mut headers));
+    let beside = block(authenticator.authenticate(&Peer::Untrusted, &mut headers));
     assert_eq!(beside.unwrap().name, "carol", "a token beside a stranger's certificate");
     assert_eq!(with("bad"), Err(Unauthenticated::Refused));
     assert_eq!(with("other").unwrap_err().to_string(), "ask again");
