@@ -93,7 +93,7 @@ words! {
     ResourceSetKind {
         /// Secret of type `addons.cluster.x-k8s.io/resource-set`.
         Secret,
-        /// A ConfigMap.
+        /// ConfigMap with manifests.
         #[default]
         ConfigMap,
     }

@@ -1,4 +1,4 @@
-//! Kubernetes' own kinds that the direct endpoint serves: Namespace, Secret, Event and Lease.
+//! Core Kubernetes kinds that the direct endpoint serves: Namespace, Secret, Event and Lease.
 
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use serde_json::{Value, json};

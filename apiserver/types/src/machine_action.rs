@@ -41,7 +41,7 @@ pub struct ParametersField {
 pub enum Presence {
     /// The server adds an empty object, and the schema's defaults fill it.
     Defaulted,
-    /// The server rejects the operation with this detail.
+    /// The server rejects the operation with this error detail.
     Required(&'static str),
 }
 
@@ -87,19 +87,19 @@ macro_rules! actions {
             /// Request of a MachineOperation. Immutable except for `cancelRequested`, which can only be set.
             MachineOperationSpec {
                 required {
-                    /// Action on the Machine.
+                    /// Action on the Machine: Reboot, Upgrade, PowerOff or PowerOn.
                     action: MachineAction,
                     /// Name of the Machine, in the same namespace.
                     #[schemars(length(min = 1, max = 253))]
                     machine_name: String,
                 }
                 optional {
-                    /// Stops the operation at the next safe point.
+                    /// Cancel request. If true, the operation stops at the next safe point. Default: false.
                     cancel_requested: bool,
                     /// Key for safe retries: the same key with the same request returns the same operation.
                     #[schemars(length(max = 128))]
                     idempotency_key: String,
-                    /// User who requested the operation. Written by the server.
+                    /// User who requested the operation. The server writes it.
                     requested_by: RequestedBy,
                     $($($(#[$field_doc])* #[serde(rename = $json)] $field: $parameters,)?)*
                 }
@@ -154,10 +154,11 @@ wire! {
     /// Parameters of `Reboot`.
     RebootParameters {
         optional {
-            /// Time after which an unfinished soft reboot becomes a hard one. Unit: seconds.
+            /// Time after which an unfinished soft reboot becomes a hard reboot. Unit: seconds. Range: 1 to
+            /// 3600. Default: 120.
             #[schemars(range(min = 1, max = 3600), extend("default" = 120))]
             soft_timeout_seconds: i32,
-            /// Soft or hard reboot.
+            /// Type of reboot: Soft or Hard. Default: Soft.
             #[serde(rename = "type")]
             #[schemars(extend("default" = "Soft"))]
             kind: RebootType,
@@ -175,7 +176,7 @@ wire! {
             /// Target image. Default: the current image's name with the new version in it.
             #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
             image: ImageParam,
-            /// Upgrade strategy.
+            /// Upgrade strategy: Auto, Rebuild or Replace. Default: Auto.
             #[schemars(extend("default" = "Auto"))]
             strategy: UpgradeStrategy,
         }
@@ -194,23 +195,23 @@ wire! {
 }
 
 words! {
-    /// Kind of reboot.
+    /// Type of reboot.
     RebootType {
         /// The guest operating system restarts.
         #[default]
         Soft,
-        /// The power is cut.
+        /// The server is powered off and on, without a shutdown of the guest operating system.
         Hard,
     }
 
     /// Strategy of an upgrade.
     UpgradeStrategy {
-        /// Least disruptive strategy that works.
+        /// The least disruptive strategy that works for the Machine.
         #[default]
         Auto,
-        /// Nova's rebuild: the same server with a new image.
+        /// Nova rebuilds the same server with a new image.
         Rebuild,
-        /// New server for the same Machine.
+        /// A new server replaces the server of the same Machine.
         Replace,
     }
 }

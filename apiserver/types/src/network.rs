@@ -36,13 +36,15 @@ wire! {
             /// Uplink status propagation of the port. If true, a virtual function follows the state of its
             /// physical link.
             propagate_uplink_status: bool,
-            /// Security groups of the port. They replace those of the server.
+            /// Security groups of the port. They replace the security groups of the server and the managed
+            /// group of its role.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             security_groups: Vec<NetworkOrSGParam>,
             /// Neutron tags of the port.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Trunk mode. If true, the port is the parent of a trunk. Default: the setting of the server.
+            /// Trunk mode: the port is the parent of a trunk. Default: the setting of the server. Capstan
+            /// does not support true yet.
             trunk: bool,
             /// Additional parameters that are sent to Neutron unchanged.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -52,12 +54,12 @@ wire! {
         }
     }
 
-    /// Fixed IP address of a port. At least one field is set.
+    /// Fixed IP address of a port.
     FixedIp {
         optional {
             /// IP address. Default: chosen by Neutron from the subnet.
             ip_address: String,
-            /// Subnet of the address.
+            /// Subnet of the address. Default: chosen by Neutron from the network of the port.
             subnet: SubnetParam,
         }
     }

@@ -1,9 +1,13 @@
 //! Root object of every kind, and the macros that define kinds and wire structs.
 
-/// Defines a kind's root object and tells `kube` and the server of it: its metadata, spec and status,
-/// in namespaces and with conditions. What differs is said before the name: `bare` is a status whose
-/// conditions, if any, are not `metav1.Condition`; `without status` has none; `across namespaces` is
-/// a kind whose objects are in none.
+/// Defines the root object of a kind, with its `kube` resource and its descriptor.
+///
+/// By default, the kind is namespaced, and its status has conditions in the form of `metav1.Condition`. Words
+/// before the name select another form:
+///
+/// - `bare`: a status without conditions in this form.
+/// - `without status`: no status.
+/// - `across namespaces`: cluster-scoped objects.
 macro_rules! kind {
     ($(#[$doc:meta])* bare $name:ident, $spec:ty, $status:ty, $schema:path, $descriptor:expr) => {
         $crate::object::root! { $(#[$doc])* $name, $spec, [$status], kube_core::NamespaceResourceScope, $schema, $descriptor }
@@ -27,7 +31,7 @@ macro_rules! kind {
     };
 }
 
-/// Reads conditions of a kind that reports them as `metav1.Condition`.
+/// Defines the accessor for conditions in the form of `metav1.Condition`.
 macro_rules! conditions {
     ($name:ident) => {
         impl $name {
@@ -39,7 +43,7 @@ macro_rules! conditions {
     };
 }
 
-/// A root object with the parts that `kind!` chose.
+/// Defines a root object with the parts that `kind!` selects.
 macro_rules! root {
     (
         $(#[$doc:meta])*
@@ -67,14 +71,14 @@ macro_rules! root {
 
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                // The derived one, which is a function of the type itself.
+                // The derived function, which is an inherent function of the type.
                 Self::serialize(self, to)
             }
         }
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                // Compiled for trees alone, and not once more for each format that objects come in.
+                // Compiled only for JSON trees, and not again for each format in which objects are received.
                 let tree = <serde_json::Value as serde::Deserialize>::deserialize(from)?;
                 Self::deserialize(tree).map_err(serde::de::Error::custom)
             }
@@ -139,7 +143,8 @@ macro_rules! root {
     };
 }
 
-/// Defines wire structs: camel case, required fields and optional ones, which are absent when unset.
+/// Defines wire structs: field names in camel case, with required and optional fields. Unset optional fields are
+/// absent on the wire.
 macro_rules! wire {
     ($(
         $(#[$doc:meta])*

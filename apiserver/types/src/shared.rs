@@ -317,7 +317,7 @@ wire! {
     }
 }
 
-/// Defines enums that are words on the wire.
+/// Defines enums whose variants are strings on the wire.
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident { $($(#[$word_doc:meta])* $word:ident,)* })*) => {$(
         $(#[$doc])*

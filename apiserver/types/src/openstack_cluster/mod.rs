@@ -76,7 +76,7 @@ wire! {
         optional {
             /// Access to the API server: floating IP, fixed IP or load balancer, and the port.
             api_server: ApiServer,
-            /// Bastion host, which gives SSH access to the nodes.
+            /// Bastion host, which gives SSH access to the nodes. Capstan does not create bastion hosts yet.
             bastion: Bastion,
             /// Nova availability zones that are offered as failure domains of control plane nodes. Default:
             /// all zones.
@@ -94,23 +94,26 @@ wire! {
             /// External network of the router and the floating IPs. Required if the cloud has several
             /// external networks.
             external_network: NetworkOrSGParam,
-            /// Settings of the network that is created. Used only if `managedSubnets` is set.
+            /// Settings of the network that is created. Used only with `managedSubnets` and without
+            /// `network`.
             managed_network: ManagedNetwork,
-            /// Settings of the router that is created. Used only if `managedSubnets` is set.
+            /// Settings of the router that is created. Used only with `managedSubnets` and without `router`.
             managed_router: ManagedRouter,
             /// Security groups that are created for the cluster. If unset, none are created.
             managed_security_groups: ManagedSecurityGroups,
-            /// Subnets that are created for the cluster. At most one. Mutually exclusive with existing
-            /// networks.
+            /// Subnets that are created for the cluster, at most one. If unset, existing subnets are used.
             #[schemars(length(max = 1), extend("x-kubernetes-list-type" = "atomic"))]
             managed_subnets: Vec<ManagedSubnet>,
-            /// Existing network of the cluster. If unset, it is derived from `subnets`, or created.
+            /// Existing network of the cluster. If unset, the network is created with `managedSubnets`, or
+            /// found by its subnets.
             network: NetworkOrSGParam,
             /// Subnet in which new nodes get their primary address, if the cluster has several subnets.
             primary_subnet: SubnetParam,
-            /// Existing router of the cluster. If unset, a router is created with the managed network.
+            /// Existing router of the cluster. Used only with `managedSubnets`. If unset, a router is
+            /// created.
             router: NetworkOrSGParam,
-            /// Existing subnets of the cluster, at most one per IP version.
+            /// Existing subnets of the cluster. If unset without `managedSubnets`, all subnets of the network
+            /// are used.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             subnets: Vec<SubnetParam>,
             /// Tags of all OpenStack resources that are created for the cluster.
@@ -140,7 +143,7 @@ wire! {
         }
     }
 
-    /// An Octavia load balancer.
+    /// Octavia load balancer in front of the API servers.
     ManagedLoadBalancer {
         optional {
             /// Additional TCP ports that the load balancer forwards.
@@ -188,7 +191,7 @@ wire! {
         }
     }
 
-    /// Bastion host, which gives SSH access to the nodes.
+    /// Bastion host, which gives SSH access to the nodes. Capstan does not create bastion hosts yet.
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "!self.enabled || has(self.spec)", "message": "spec is required if bastion is enabled",
     }]))]
@@ -196,7 +199,7 @@ wire! {
         optional {
             /// Nova availability zone of the bastion host.
             availability_zone: String,
-            /// Switch of the bastion host. If true, it is created. Default: true.
+            /// Switch of the bastion host. Default: true. Capstan does not create bastion hosts yet.
             #[schemars(extend("default" = true))]
             enabled: bool,
             /// Floating IP address of the bastion host. Default: a new floating IP.

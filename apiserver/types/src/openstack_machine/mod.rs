@@ -80,7 +80,8 @@ wire! {
             /// Config drive. If true, Nova attaches a drive with the metadata. Default: the setting of the
             /// cloud.
             config_drive: bool,
-            /// Reference to a pool that supplies a floating IP for the server.
+            /// Reference to a pool that supplies a floating IP for the server. Capstan does not support this
+            /// field yet.
             #[serde(rename = "floatingIPPoolRef")]
             floating_ip_pool_ref: TypedLocalRef,
             /// Reference to the OpenStack credentials. Default: the credentials of the OpenStackCluster.
@@ -96,7 +97,8 @@ wire! {
             /// Additional scheduler hints that are sent to Nova.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             scheduler_hint_additional_properties: Vec<SchedulerHintAdditionalProperty>,
-            /// Security groups of all ports that have none of their own.
+            /// Security groups of the ports without a list of their own, in addition to the managed group of
+            /// the role.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             security_groups: Vec<NetworkOrSGParam>,
             /// Nova server group of the server, which controls its placement.
@@ -110,8 +112,8 @@ wire! {
             /// Tags of the server and of its ports.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Trunk mode of the ports. If true, each port is the parent of a trunk unless it says otherwise.
-            /// Default: false.
+            /// Trunk mode of the ports: each port is the parent of a trunk. Default: false. Capstan does not
+            /// support true yet.
             trunk: bool,
         }
     }
@@ -161,7 +163,7 @@ wire! {
             /// Glance id, which is a UUID.
             #[schemars(extend("format" = "uuid"))]
             id: String,
-            /// Reference to an Image object in the same namespace.
+            /// Reference to an Image object in the same namespace. Capstan does not support this field.
             image_ref: ImageRef,
         }
     }

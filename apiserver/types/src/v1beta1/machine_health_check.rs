@@ -51,7 +51,7 @@ wire! {
             /// Name of the Cluster that the object belongs to, in the same namespace. Immutable.
             #[schemars(length(min = 1, max = 63))]
             cluster_name: String,
-            /// Label selector of the Machines that are checked. Empty selects no Machines.
+            /// Label selector of the Machines that are checked. It must not be empty.
             selector: LabelSelector,
         }
         optional {

@@ -103,7 +103,8 @@ wire! {
             #[serde(rename = "flavorID")]
             #[schemars(length(min = 1))]
             flavor_id: String,
-            /// Reference to a pool that supplies a floating IP for the server.
+            /// Reference to a pool that supplies a floating IP for the server. Capstan does not support this
+            /// field yet.
             #[serde(rename = "floatingIPPoolRef")]
             floating_ip_pool_ref: TypedLocalRef,
             /// Reference to the OpenStack credentials. Default: the credentials of the OpenStackCluster.
@@ -118,7 +119,8 @@ wire! {
             /// Additional scheduler hints that are sent to Nova.
             #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
             scheduler_hint_additional_properties: Vec<SchedulerHintAdditionalProperty>,
-            /// Security groups of all ports that have none of their own.
+            /// Security groups of the ports without a list of their own, in addition to the managed group of
+            /// the role.
             security_groups: Vec<NetworkOrSGParam>,
             /// Nova server group of the server, which controls its placement.
             #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
@@ -131,8 +133,8 @@ wire! {
             /// Tags of the server and of its ports.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Trunk mode of the ports. If true, each port is the parent of a trunk unless it says otherwise.
-            /// Default: false.
+            /// Trunk mode of the ports: each port is the parent of a trunk. Default: false. Capstan does not
+            /// support true yet.
             trunk: bool,
         }
     }
@@ -194,7 +196,7 @@ wire! {
             /// Glance id, which is a UUID.
             #[schemars(extend("format" = "uuid"))]
             id: String,
-            /// Reference to an Image object in the same namespace.
+            /// Reference to an Image object in the same namespace. Capstan does not support this field.
             image_ref: ImageRef,
         }
     }
