@@ -1,16 +1,16 @@
-//! Writes that come while etcd is busy with others go there together.
+//! Batching of writes: writes that arrive while etcd is busy go to it in one transaction.
 //!
-//! A write that finds none underway is sent at once. Those that come until it is answered wait, and are one transaction
-//! then, with whoever else has come when it is its task's turn. Where writes went together lately, one that finds none
-//! underway is not the only one for long: it waits for that turn, too. For etcd a transaction is one request, one entry in
-//! its log, and one message to each that watches. It is sent as a whole first. Where a guard does not hold, nothing was
-//! written, and it is sent again in parts with guards of their own: one may fail, and the others do not. For a moment
-//! after that, all are sent in parts.
+//! A write that finds no transaction in flight is sent at once. Writes that arrive until it is answered wait; then
+//! they form one transaction, with the others that have arrived when its task runs. Where writes were batched lately,
+//! more are likely to follow a write that finds none in flight: it waits for that task, too. For etcd a transaction
+//! is one request, one log entry, and one message to each watcher. It is sent as a whole first. Where a guard does
+//! not hold, nothing was written, and it is sent again in parts with guards of their own: one may fail, and the
+//! others do not. For a moment after that, all transactions are sent in parts.
 //!
-//! What has to do with one that waits, by its key or one that it depends on, does not wait behind it: it is sent at once,
-//! as all but the first two are that compete for an object. So are deletions, since what is deleted has no value that
-//! could tell its place in a transaction. What is not answered within a moment stands in nobody's way any longer: the
-//! next are sent beside it. What nobody waits for any more is not sent.
+//! A write that shares a key or a dependency with a waiting write does not wait behind it: it is sent at once, as are
+//! all but the first two that compete for an object. So are deletions, since a deletion has no value that could hold
+//! its position in a transaction. A transaction that is not answered within a moment blocks no other any longer: the
+//! next are sent beside it. A write whose caller has gone is not sent.
 
 use std::future::Future;
 use std::pin::pin;
@@ -32,40 +32,41 @@ use crate::calls::Calls;
 use crate::error;
 use crate::queue::{Queue, Waiting};
 use crate::revision::revision;
-use crate::transaction::{fits_whole, hand_out, in_parts, number, whole};
+use crate::transaction::{fits_as_a_whole, in_parts, number, report_results, whole};
 use crate::write::Write;
 
-/// Transactions that are underway at a time. With two, each has fewer writes, and there are no more of them in a second.
-const UNDERWAY: usize = 1;
+/// Transactions that are in flight at a time. With two, each has fewer writes, and their number per second does not
+/// grow.
+const MAX_IN_FLIGHT: usize = 1;
 
-/// How long a transaction that is not answered holds up others: several times what a healthy etcd takes, and little to
-/// somebody who waits for one that is not.
+/// Longest time for which an unanswered transaction blocks others: several times what a healthy etcd takes, and
+/// little for a client that waits for an unhealthy one.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How long transactions are sent in parts after a guard did not hold. Where many compete, one exchange in hundreds is
-/// in vain; where few do, nothing is lost that could be measured.
+/// Time for which transactions are sent in parts after a guard did not hold. Where many writers compete, one round
+/// trip in hundreds is wasted; where few do, no loss is measurable.
 const CONTENDED: Duration = Duration::from_secs(1);
 
-/// What is written, and what waits to be.
+/// Writes in flight, and writes that wait.
 pub(crate) struct Batches {
     calls: Calls,
-    /// Bytes that go together at most.
+    /// Most bytes of a transaction.
     largest: usize,
     queue: Mutex<Queue>,
-    /// Until when transactions are sent in parts.
+    /// Time until which transactions are sent in parts.
     contended: Mutex<Option<Instant>>,
 }
 
-/// When a write is sent.
-enum Turn {
-    /// Now. Others wait for it, or do not.
-    Now(Option<Underway>),
-    /// By somebody else, with others.
+/// Schedule of a write.
+enum Schedule {
+    /// At once. Others wait for it if it holds a slot.
+    Now(Option<Slot>),
+    /// Later, by the task that sends the batch.
     Later(oneshot::Receiver<StoreResult<Revision>>),
 }
 
 impl Batches {
-    /// For an etcd that takes values of so many bytes, with their keys.
+    /// Creates the batches for an etcd that accepts values of so many bytes, with their keys.
     pub(crate) fn new(calls: Calls, largest_value: usize) -> Self {
         Self { calls, largest: largest_value, queue: Mutex::default(), contended: Mutex::default() }
     }
@@ -73,9 +74,9 @@ impl Batches {
     /// Carries out a write.
     pub(crate) async fn write(self: &Arc<Self>, write: Write) -> StoreResult<Revision> {
         let (write, deadline) = (Arc::new(write), Instant::now() + self.calls.deadline);
-        let done = match self.turn(&write, deadline) {
-            Turn::Now(underway) => timeout_at(deadline, patiently(underway, self.alone(&write))).await,
-            Turn::Later(answer) => match timeout_at(deadline, answer).await {
+        let done = match self.schedule(&write, deadline) {
+            Schedule::Now(slot) => timeout_at(deadline, hold_briefly(slot, self.alone(&write))).await,
+            Schedule::Later(answer) => match timeout_at(deadline, answer).await {
                 Ok(Err(gone)) => return Err(write.unknown(gone)),
                 Ok(Ok(answer)) => Ok(answer),
                 Err(elapsed) => Err(elapsed),
@@ -84,11 +85,11 @@ impl Batches {
         match done {
             Ok(Err(refused @ StoreError::Refused { .. })) => self.refused(&write, refused).await,
             Ok(other) => other,
-            Err(elapsed) => Err(self.given_up(&write, elapsed)),
+            Err(elapsed) => Err(self.timed_out(&write, elapsed)),
         }
     }
 
-    /// What became of a write that etcd has refused: where its space was used up by that very write, it was made.
+    /// Resolves a write that etcd has refused: where that very write used up etcd's space, it was made.
     async fn refused(&self, write: &Write, refused: StoreError) -> StoreResult<Revision> {
         let get = |mut kv: KvClient| {
             let key = write.key.as_bytes().to_vec();
@@ -104,17 +105,17 @@ impl Batches {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turn(self: &Arc<Self>, write: &Arc<Write>, deadline: Instant) -> Turn {
+    fn schedule(self: &Arc<Self>, write: &Arc<Write>, deadline: Instant) -> Schedule {
         let mut queue = self.queue();
         if write.value.is_none() || !queue.is_apart(write) {
-            return Turn::Now(None);
+            return Schedule::Now(None);
         }
-        let is_free = queue.underway < UNDERWAY;
+        let is_free = queue.in_flight < MAX_IN_FLIGHT;
         if is_free {
-            queue.underway += 1;
+            queue.in_flight += 1;
         }
-        if is_free && !queue.are_many() {
-            return Turn::Now(Some(Underway(Arc::clone(self))));
+        if is_free && !queue.expects_more() {
+            return Schedule::Now(Some(Slot(Arc::clone(self))));
         }
         let (answer, answered) = oneshot::channel();
         queue.push(Waiting { write: Arc::clone(write), deadline, answer });
@@ -122,39 +123,39 @@ impl Batches {
         if is_free {
             self.send_waiting();
         }
-        Turn::Later(answered)
+        Schedule::Later(answered)
     }
 
-    /// Why a write that was not answered in time failed: it may have been made, unless it still waits to be sent.
-    fn given_up(&self, write: &Arc<Write>, elapsed: Elapsed) -> StoreError {
+    /// Returns the error of a write that was not answered in time: it may have been made, unless it still waits.
+    fn timed_out(&self, write: &Arc<Write>, elapsed: Elapsed) -> StoreError {
         if self.queue().withdraw(write) {
             return StoreError::Unavailable { operation: write.operation, source: Box::new(elapsed) };
         }
         write.unknown(elapsed)
     }
 
-    /// Sends one write by itself.
+    /// Sends one write in a transaction of its own.
     async fn alone(&self, write: &Write) -> StoreResult<Revision> {
         let sending = self.transaction(|| write.transaction(0));
         let answer = sending.await.map_err(|error| error::write(write, &Arc::new(error)))?;
         write.outcome(&answer, revision(number(&answer)))
     }
 
-    /// A transaction is not waited for any more: sends what waited.
+    /// Frees the slot of a transaction, and sends the waiting writes.
     fn next(self: &Arc<Self>) {
         let mut queue = self.queue();
-        queue.underway -= 1;
-        if queue.underway >= UNDERWAY || queue.is_empty() {
+        queue.in_flight -= 1;
+        if queue.in_flight >= MAX_IN_FLIGHT || queue.is_empty() {
             return;
         }
-        queue.underway += 1;
+        queue.in_flight += 1;
         drop(queue);
         self.send_waiting();
     }
 
-    /// Sends what waits, once everybody has come whose turn is before, and has others wait for it.
+    /// Sends the waiting writes, after the tasks that are ready have queued theirs; later writes wait for it.
     fn send_waiting(self: &Arc<Self>) {
-        // None when the program ends, and with it all who wait.
+        // There is no runtime when the program ends, and with it all callers.
         if Handle::try_current().is_err() {
             return;
         }
@@ -162,38 +163,38 @@ impl Batches {
         spawn_detached("etcd batch", async move {
             yield_now().await;
             let batch = batches.take();
-            let underway = (!batch.is_empty()).then(|| Underway(Arc::clone(&batches)));
+            let slot = (!batch.is_empty()).then(|| Slot(Arc::clone(&batches)));
             match <[Waiting; 1]>::try_from(batch) {
-                Ok([only]) => batches.told(underway, only).await,
-                Err(batch) => batches.together(underway, batch).await,
+                Ok([only]) => batches.send_one(slot, only).await,
+                Err(batch) => batches.send_batch(slot, batch).await,
             }
         });
     }
 
-    /// Takes those that go together. Where there are none, none are underway.
+    /// Takes the writes of one transaction. Where there are none, it frees the slot.
     fn take(&self) -> Vec<Waiting> {
         let mut queue = self.queue();
         let batch = queue.take(self.largest);
         if batch.is_empty() {
-            queue.underway -= 1;
+            queue.in_flight -= 1;
         }
         batch
     }
 
-    /// Sends one write that has waited by itself, and tells what became of it.
-    async fn told(&self, underway: Option<Underway>, waiting: Waiting) {
+    /// Sends one write that has waited in a transaction of its own, and reports its result.
+    async fn send_one(&self, slot: Option<Slot>, waiting: Waiting) {
         let Waiting { write, deadline, answer } = waiting;
         if answer.is_closed() {
             return;
         }
-        if let Ok(told) = timeout_at(deadline, patiently(underway, self.alone(&write))).await {
-            let _ = answer.send(told);
+        if let Ok(result) = timeout_at(deadline, hold_briefly(slot, self.alone(&write))).await {
+            let _ = answer.send(result);
         }
     }
 
-    /// Sends writes in one transaction, as a whole if all guards hold, and else in parts.
+    /// Sends writes in one transaction, as a whole if all guards hold, and otherwise in parts.
     async fn carry_out(&self, batch: &[Waiting]) -> Result<PbTxnResponse, Error> {
-        if fits_whole(batch) && !self.is_contended() {
+        if fits_as_a_whole(batch) && !self.is_contended() {
             let answer = self.transaction(|| whole(batch)).await?;
             if answer.succeeded {
                 return Ok(answer);
@@ -216,17 +217,17 @@ impl Batches {
         Ok(self.calls.writing(send).await?.0)
     }
 
-    /// Sends writes in one transaction, and tells each what became of it.
-    async fn together(&self, underway: Option<Underway>, batch: Vec<Waiting>) {
-        // Nothing may leave after anybody was told that it was not answered.
+    /// Sends writes in one transaction, and reports its result to each caller.
+    async fn send_batch(&self, slot: Option<Slot>, batch: Vec<Waiting>) {
+        // No request may leave after a caller has received a timeout.
         let deadline = batch.iter().map(|waiting| waiting.deadline).min().unwrap_or_else(Instant::now);
-        match timeout_at(deadline, patiently(underway, self.carry_out(&batch))).await {
-            Ok(Ok(answer)) => hand_out(batch, answer),
-            // etcd does not say whose fault it is.
-            Ok(Err(error)) if error::is_of_one(&error) => {
+        match timeout_at(deadline, hold_briefly(slot, self.carry_out(&batch))).await {
+            Ok(Ok(answer)) => report_results(batch, answer),
+            // etcd does not say which write caused the error.
+            Ok(Err(error)) if error::is_of_one_write(&error) => {
                 let writes = batch.len();
-                tracing::warn!(%error, writes, "etcd does not take writes together; each is sent by itself");
-                join_all(batch.into_iter().map(|waiting| self.told(None, waiting))).await;
+                tracing::warn!(%error, writes, "etcd refused a batch of writes; sending each by itself");
+                join_all(batch.into_iter().map(|waiting| self.send_one(None, waiting))).await;
             }
             Ok(Err(error)) => {
                 let error = Arc::new(error);
@@ -234,30 +235,30 @@ impl Batches {
                     let _ = answer.send(Err(error::write(&write, &error)));
                 }
             }
-            // Then all are told that nobody knows.
+            // On a timeout all callers receive an unknown outcome.
             Err(_) => {}
         }
     }
 }
 
-/// A transaction that others wait for, until this is dropped.
-struct Underway(Arc<Batches>);
+/// Slot of a transaction that others wait for, until it is dropped.
+struct Slot(Arc<Batches>);
 
-impl Drop for Underway {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.0.next();
     }
 }
 
-/// Waits for what is sent, and with others behind it only so long. Whoever calls is polled until it is done or dropped:
-/// nobody else gives the others their turn.
-async fn patiently<T>(underway: Option<Underway>, sending: impl Future<Output = T>) -> T {
+/// Waits for the transaction, and holds its slot for [`PATIENCE`] at most. The caller must be polled until it is done
+/// or dropped: nothing else frees the slot.
+async fn hold_briefly<T>(slot: Option<Slot>, sending: impl Future<Output = T>) -> T {
     let mut sending = pin!(sending);
-    if underway.is_some()
+    if slot.is_some()
         && let Ok(done) = timeout(PATIENCE, &mut sending).await
     {
         return done;
     }
-    drop(underway);
+    drop(slot);
     sending.await
 }

@@ -1,4 +1,4 @@
-//! Calls of etcd: with a deadline, and again where that can do no harm.
+//! Calls of etcd, with a deadline, and with retries where they are harmless.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,33 +8,33 @@ use storage_contract::{StoreError, StoreResult};
 
 use crate::error;
 
-/// Largest answer: a page of 500 of the largest values would not fit the default of 4 MiB.
+/// Largest response: a page of 500 of the largest values would not fit the default of 4 MiB.
 const LARGEST_ANSWER: usize = 1024 * 1024 * 1024;
 
-/// First pause before a call is tried again, and the longest: another member is there at once, and
-/// a store without any must say so within a second.
+/// First pause before a retry, and the longest: another member answers at once, and a store without any member must
+/// report that within a second.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 
-/// Tries per member beyond the first: the client picks members at random, the dead as well.
+/// Retries per member: the client picks members at random, including dead ones.
 const TRIES: u32 = 3;
 
-/// How etcd is called.
+/// Client for calls of etcd.
 #[derive(Clone)]
 pub(crate) struct Calls {
     kv: KvClient,
-    /// Longest that any takes.
+    /// Deadline of every call.
     pub(crate) deadline: Duration,
     tries: u32,
 }
 
 impl Calls {
-    /// To so many members.
+    /// Creates the client for so many members.
     pub(crate) fn new(kv: KvClient, members: usize, deadline: Duration) -> Self {
         let tries = u32::try_from(members).unwrap_or(u32::MAX).saturating_mul(TRIES);
         Self { kv: kv.max_decoding_message_size(LARGEST_ANSWER), deadline, tries }
     }
 
-    /// Makes a call, again if it failed in a way that `again` allows.
+    /// Makes a call, and retries it if `again` allows that for its error.
     async fn call<T, F>(
         &self,
         again: fn(&Error) -> bool,
@@ -71,7 +71,7 @@ impl Calls {
         }
     }
 
-    /// Writes, and does so again only if nothing has left us. Whoever calls keeps the deadline.
+    /// Writes, and retries only if no request has left the client. The caller keeps the deadline.
     pub(crate) async fn writing<T, F>(&self, call: impl Fn(KvClient) -> F + Send + Sync) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>> + Send,

@@ -1,4 +1,4 @@
-//! The way to etcd's members.
+//! Channel to etcd's members.
 
 use apiserver_executor::{InlineExecutor, Spawner, spawn_detached};
 use etcd_client::{BalancedChannelBuilder, Channel};
@@ -12,8 +12,8 @@ use tower::util::BoxCloneSyncService;
 
 use crate::eager_end_stream::EagerEndStream;
 
-/// A channel of which all parts are one task: what spreads requests over the members, and every connection with its
-/// requests. By themselves they are five tasks that wake each other for each request.
+/// Channel of which all parts run in one task: the balancer over the members, and every connection with its requests.
+/// By default they are five tasks that wake each other for each request.
 #[derive(Debug)]
 pub(crate) struct InlineChannel;
 
@@ -29,16 +29,16 @@ impl BalancedChannelBuilder for InlineChannel {
         let (channel, members) =
             tonic::transport::Channel::balance_channel_with_executor(capacity, spawner.clone());
         spawn_detached("etcd channel", parts);
-        let (told, changes) = mpsc::channel(capacity);
-        spawn_detached("etcd members", hand_on(changes, members, spawner));
+        let (sender, changes) = mpsc::channel(capacity);
+        spawn_detached("etcd members", forward_members(changes, members, spawner));
         let channel = channel
             .map_request(|request: Request<Body>| request.map(|body| Body::new(EagerEndStream::new(body))));
-        Ok((Channel::Custom(BoxCloneSyncService::new(channel.map_err(Into::into))), told))
+        Ok((Channel::Custom(BoxCloneSyncService::new(channel.map_err(Into::into))), sender))
     }
 }
 
-/// Has the members' connections be part of the task as well.
-async fn hand_on(
+/// Forwards changes of the members, and makes their connections part of the task.
+async fn forward_members(
     mut changes: Receiver<Change<Uri, Endpoint>>,
     members: Sender<Change<Uri, Endpoint>>,
     spawner: Spawner,

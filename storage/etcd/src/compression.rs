@@ -1,39 +1,39 @@
-//! Values as they are in etcd: compressed with LZ4, which is read in less time than etcd takes for the bytes it saves.
+//! Compression of values in etcd with LZ4, which is decompressed in less time than etcd takes for the bytes it saves.
 //!
-//! Shape: `capstan:lz4:v1:`, the value's length in four bytes, the least significant first, and one LZ4 block. What is
-//! stored in no such form is the value itself, so that what was written before there was any is read as it was.
+//! Format: `capstan:lz4:v1:`, the value's length in four bytes, the least significant first, and one LZ4 block.
+//! Stored bytes of any other form are the value itself, so that values from before compression are still read.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use lz4_flex::block;
 
-/// What a compressed value starts with.
+/// Prefix of a compressed value.
 const PREFIX: &[u8] = b"capstan:lz4:v1:";
 
 /// Bytes of the length.
 const LENGTH: usize = size_of::<u32>();
 
-/// Values shorter than this are stored as they are: compressing them takes as long as etcd takes for what that saves. A
-/// Machine has 1,500 bytes when it was created, and 5,600 with a status.
+/// Size below which values are stored uncompressed: compressing them takes as long as etcd takes for the saved bytes.
+/// A Machine has 1,500 bytes after its creation, and 5,600 with a status.
 const SMALLEST: usize = 2048;
 
-/// How many times as large as its block a value may be: no byte of a block stands for more than 255. So a block that
-/// is damaged, or not ours, takes no more memory than that.
+/// Largest ratio of a value to its block: no byte of a block stands for more than 255. So a block that is damaged, or
+/// of another program, takes no more memory than that.
 const MOST_PER_BYTE: usize = 255;
 
-/// A compressed value that cannot be read. It shows nothing of it.
+/// Error of a compressed value that cannot be read. It shows nothing of the value.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DamagedError {
     /// It ends before its length does.
     #[error("a compressed value is cut off")]
     CutOff,
-    /// It is not as long as it says, or no LZ4.
+    /// Its length differs from its header, or it is not LZ4.
     #[error("a compressed value is damaged: {0}")]
     Block(String),
 }
 
-/// The bytes to store: compressed where that makes them fewer, or where they look as if they were already.
+/// Returns the bytes to store: compressed where that is shorter, or where they look like compressed ones.
 pub fn compress(value: Bytes) -> Bytes {
     let must = value.starts_with(PREFIX);
     let Ok(length) = u32::try_from(value.len()) else { return value };
@@ -52,7 +52,7 @@ pub fn compress(value: Bytes) -> Bytes {
     Bytes::from(stored)
 }
 
-/// The value behind stored bytes: these themselves where they are not compressed.
+/// Returns the value of stored bytes: the bytes themselves where they are not compressed.
 ///
 /// # Errors
 /// `DamagedError`.
@@ -97,7 +97,7 @@ mod tests {
     fn what_is_short_or_comes_out_no_shorter_is_stored_as_it_is() {
         let short = Bytes::from(r#"{"a":{}}"#.repeat(255));
         assert_eq!(compress(short.clone()), short);
-        // Every three bytes are others.
+        // The bytes do not repeat.
         let noise: Bytes = (0..1000_u32)
             .flat_map(|number| (number.wrapping_mul(2_654_435_761) >> 8).to_le_bytes())
             .collect();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_as_if_it_were_compressed_is_told_from_what_is() {
+    fn a_value_that_looks_compressed_is_read_as_it_was() {
         for value in [Bytes::from_static(PREFIX), compress(repeating())] {
             let stored = compress(value.clone());
             assert_ne!(stored, value);
@@ -137,7 +137,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_that_nobody_compressed_do_no_harm(
+        fn bytes_that_were_never_compressed_cause_no_panic(
             bytes in prop::collection::vec(any::<u8>(), 0..200),
             length in 0_u32..60_000,
         ) {

@@ -1,4 +1,4 @@
-//! How to reach an etcd.
+//! Configuration of the connection to etcd.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 
 use crate::LARGEST_VALUE;
 
-/// How to reach an etcd.
+/// Configuration of the connection to etcd.
 #[derive(Clone)]
 pub struct EtcdConfiguration {
-    /// Client URLs of its members, e.g. `https://192.0.2.1:2379`. All of them should be named: a
-    /// call that finds one dead goes to the next.
+    /// Client URLs of its members, e.g. `https://192.0.2.1:2379`. Name all of them: a call that finds one dead goes
+    /// to the next.
     pub endpoints: Vec<String>,
     /// CA of its serving certificates, PEM. Default: none, for plain http.
     pub ca: Option<String>,
-    /// Our certificate and key, PEM. Default: none.
+    /// The server's client certificate and key, PEM. Default: none.
     pub identity: Option<(String, String)>,
-    /// Longest any call may take. Default: 10 s, as long as a leader election plus a slow disk.
+    /// Longest time of a call. Default: 10 s, as long as a leader election plus a slow disk.
     pub deadline: Duration,
-    /// Longest a connection may take to stand. Default: 2 s.
+    /// Longest time to establish a connection. Default: 2 s.
     pub connect_timeout: Duration,
     /// Largest value in bytes. Default: [`LARGEST_VALUE`]. Set it with etcd's own
     /// `--max-request-bytes`, which also counts the key and some hundred bytes more.
@@ -39,7 +39,7 @@ impl Default for EtcdConfiguration {
     }
 }
 
-/// Without the key.
+/// Prints the configuration without the key.
 impl fmt::Debug for EtcdConfiguration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { endpoints, ca, identity, deadline, connect_timeout, largest_value } = self;
@@ -58,7 +58,7 @@ impl EtcdConfiguration {
     pub(crate) fn options(&self) -> ConnectOptions {
         let options = ConnectOptions::new()
             .with_connect_timeout(self.connect_timeout)
-            // A dead peer is noticed within 13 s even when nothing is asked.
+            // A dead peer is detected within 13 s even without requests.
             .with_keep_alive(Duration::from_secs(10), Duration::from_secs(3))
             .with_keep_alive_while_idle(true)
             .with_require_leader(true);

@@ -1,8 +1,8 @@
-//! Requests that end with their last frame.
+//! Request bodies that mark their last frame as the end of the stream.
 //!
-//! A client of gRPC says after its only message, in an empty frame of its own, that it was the only one. HTTP/2 flushes
-//! after each frame: a request took two system calls of ours, and two turns of etcd. Whoever looks whether there is
-//! another frame can say it with the message itself.
+//! A gRPC client ends a unary request with an empty frame after its only message. HTTP/2 flushes after each frame: a
+//! request took two system calls here, and two reads of etcd. A body that looks ahead for another frame can set the
+//! end of the stream on the message itself.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,11 +13,11 @@ use tonic::Status;
 
 type Next = Option<Result<Frame<Bytes>, Status>>;
 
-/// A body that knows its last frame. What comes later, as in a stream of requests, is waited for as ever.
+/// Body that knows its last frame. Later frames, as in a stream of requests, are awaited as usual.
 #[derive(Debug)]
 pub(crate) struct EagerEndStream<B> {
     body: B,
-    /// What was seen ahead, up to the end.
+    /// Frame that was read ahead, up to the end.
     ahead: Option<Next>,
 }
 
@@ -42,7 +42,7 @@ impl<B: Body<Data = Bytes, Error = Status> + Unpin> Body for EagerEndStream<B> {
                 Poll::Pending => None,
             };
         } else {
-            // Nothing comes after the end, or after an error.
+            // No frame follows the end, or an error.
             self.ahead = Some(None);
         }
         Poll::Ready(frame)

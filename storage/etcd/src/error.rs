@@ -1,4 +1,4 @@
-//! etcd's errors in the store's words.
+//! Conversion of etcd's errors into the store's.
 
 use std::error::Error as _;
 use std::fmt;
@@ -10,8 +10,7 @@ use tonic::{Code, ConnectError};
 
 use crate::write::Write;
 
-/// Codes with which etcd answers that it will not do it: nothing was written, and asking again is
-/// of no use.
+/// Codes with which etcd refuses a request: nothing was written, and a retry is of no use.
 const REFUSED: [Code; 8] = [
     Code::InvalidArgument,
     Code::PermissionDenied,
@@ -23,14 +22,14 @@ const REFUSED: [Code; 8] = [
     Code::NotFound,
 ];
 
-/// What etcd says when its database is as large as it may be.
+/// Text of etcd's error when its database has reached its quota.
 const NO_SPACE: &str = "database space exceeded";
 
-/// What to do then.
+/// Remedy for a full database.
 const MAKE_SPACE: &str =
     ": defragment etcd or raise its --quota-backend-bytes, then disarm its NOSPACE alarm";
 
-/// The code and text of a gRPC answer.
+/// Returns the code and text of a gRPC error.
 fn status(error: &Error) -> Option<(Code, &str)> {
     match error {
         Error::GRpcStatus(status) => Some((status.code(), status.message())),
@@ -38,15 +37,16 @@ fn status(error: &Error) -> Option<(Code, &str)> {
     }
 }
 
-/// Whether etcd refuses a transaction for what one of its writes is, or for how many they are: by itself each may be taken.
-pub(crate) fn is_of_one(error: &Error) -> bool {
+/// Returns true if etcd refuses a transaction for one of its writes, or for their number: each by itself may be
+/// accepted.
+pub(crate) fn is_of_one_write(error: &Error) -> bool {
     let too_much = |text: &str| {
         ["request is too large", "larger than max", "too many operations"].iter().any(|it| text.contains(it))
     };
     status(error).is_some_and(|(code, text)| code == Code::PermissionDenied || too_much(text))
 }
 
-/// Whether etcd, or its client, says that it will not do it.
+/// Returns true if etcd or its client refuses the request.
 fn is_refused(error: &Error) -> bool {
     match error {
         Error::GRpcStatus(status) => REFUSED.contains(&status.code()),
@@ -55,12 +55,12 @@ fn is_refused(error: &Error) -> bool {
     }
 }
 
-/// Whether a read that failed so may get an answer from another member, or a moment later.
+/// Returns true if a read with this error may succeed on another member, or a moment later.
 pub(crate) fn may_pass(error: &Error) -> bool {
     !is_refused(error)
 }
 
-/// Whether the request cannot have left us: no connection stood.
+/// Returns true if the request cannot have left the client: there was no connection.
 pub(crate) fn never_sent(error: &Error) -> bool {
     let mut cause = match error {
         Error::GRpcStatus(status) => status.source(),
@@ -76,8 +76,8 @@ pub(crate) fn never_sent(error: &Error) -> bool {
     false
 }
 
-/// The client's own error type hides what is behind it; this brings the chain of causes to light. All who wrote together
-/// have the same.
+/// Cause of a store error. The client's own error type hides its sources; this shows the chain of causes. All writes
+/// of a batch share it.
 #[derive(Debug)]
 struct Cause(Arc<Error>);
 
@@ -104,7 +104,7 @@ impl std::error::Error for Cause {
     }
 }
 
-/// A read failed, or something that writes no value.
+/// Converts the error of a read, or of another call that writes no value.
 pub(crate) fn read(operation: &'static str, error: Error) -> StoreError {
     match status(&error) {
         Some((Code::OutOfRange, text)) if text.contains("compacted") => {
@@ -117,13 +117,14 @@ pub(crate) fn read(operation: &'static str, error: Error) -> StoreError {
     }
 }
 
-/// A write failed: certainly without effect only where etcd, or the lack of a connection, says so.
+/// Converts the error of a write: it is certainly without effect only where etcd, or the lack of a connection, shows
+/// it.
 pub(crate) fn write(write: &Write, error: &Arc<Error>) -> StoreError {
     let Write { operation, key, .. } = write;
     let too_large = status(error)
         .is_some_and(|(_, text)| text.contains("request is too large") || text.contains("larger than max"));
     if is_refused(error) && too_large {
-        // etcd was set to take less than we were told; it does not say how much.
+        // etcd is configured to accept less than this server assumes; it does not report its limit.
         let size = write.size();
         return StoreError::TooLarge { key: key.clone(), size, limit: size.saturating_sub(1) };
     }

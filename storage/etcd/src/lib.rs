@@ -1,18 +1,18 @@
-//! The store on etcd: transactions and watches.
+//! etcd store: transactions and watches.
 //!
-//! Every write is a transaction that compares the key's mod revision, or part of one with others that came at the same
-//! time. Every call has a deadline. A call that finds no connection, and a read that is not answered, is tried again with
-//! the other members for a moment. A write that may have left us is never repeated here: without an answer it is
-//! `Unknown`. Watches reconnect and resume by themselves.
+//! Every write is a transaction that compares the key's mod revision, or part of one with others that arrived at the
+//! same time. Every call has a deadline. A call that finds no connection, and a read without an answer, is retried
+//! with the other members for a moment. A write that may have left the client is never repeated here: without an
+//! answer it is `Unknown`. Watches reconnect and resume by themselves.
 //!
-//! Progress: asked for every few seconds, and at once when a reader waits, when all members are of a version whose answers are sound
-//! (3.4.31, 3.5.13 and later). On older ones an answer may overtake events, so it is not asked for
-//! and comes only when etcd offers it by itself, which is sound in all versions and happens every
-//! ten minutes, or as often as its `--experimental-watch-progress-notify-interval` says.
+//! Progress is requested every few seconds, and at once when a reader waits, if all members have a version whose
+//! progress reports are sound (3.4.31, 3.5.13 and later). On older ones a report may overtake events, so progress is
+//! not requested. It arrives only when etcd sends it by itself, which is sound in all versions and happens every ten
+//! minutes, or as often as its `--experimental-watch-progress-notify-interval` says.
 //!
-//! Compaction keeps one revision more than asked for, because etcd can tell the entry before a
-//! change only from the revision before it. A watch that meets a change whose predecessor somebody
-//! else compacted answers `Compacted`, not half a change.
+//! Compaction keeps one revision more than requested, because etcd reads the entry before a change only from the
+//! revision before it. If another client has compacted the predecessor of a change, a watch answers `Compacted`, not
+//! half a change.
 
 mod batch;
 mod calls;
@@ -50,16 +50,17 @@ pub use configuration::EtcdConfiguration;
 /// Largest value: etcd's default request limit of 1.5 MiB, less room for the key and the guard.
 pub const LARGEST_VALUE: usize = 1_500_000;
 
-/// A store in etcd.
+/// Store in etcd.
 #[derive(Clone)]
 pub struct EtcdStore {
     client: Client,
     calls: Calls,
     batches: Arc<Batches>,
-    /// Before it is compressed: else patches could make an object of what repeats that fills the memory of all who read it.
+    /// Limit before compression: otherwise patches could create a repetitive object that fills the memory of every
+    /// reader.
     largest_value: usize,
     sound_progress: bool,
-    /// Counts the times that progress was asked for out of turn.
+    /// Number of extra progress requests.
     hastened: Arc<signal::Sender<u64>>,
 }
 
@@ -70,10 +71,10 @@ impl std::fmt::Debug for EtcdStore {
 }
 
 impl EtcdStore {
-    /// Connects, and asks the members which version they are.
+    /// Connects, and queries the members' versions.
     ///
     /// # Errors
-    /// `Unavailable` when no endpoint answers within the deadline, or refuses us.
+    /// `Unavailable` when no endpoint answers within the deadline, or all refuse the client.
     pub async fn connect(configuration: EtcdConfiguration) -> StoreResult<Self> {
         let opening = async {
             let versions = version::of_members(&configuration).await?;
@@ -96,7 +97,7 @@ impl EtcdStore {
         Ok(Self { client, calls, batches, largest_value, sound_progress, hastened })
     }
 
-    /// A range, or a key.
+    /// Reads a range, or a key.
     async fn range(
         &self,
         operation: &'static str,
@@ -110,14 +111,14 @@ impl EtcdStore {
         self.calls.reading(operation, get).await
     }
 
-    /// A part of a range, with all that the transaction at the revision asked for wrote.
+    /// Reads a part of a range, with all writes of the transaction at the requested revision.
     async fn page(&self, start: &[u8], end: &[u8], options: &ListOptions) -> StoreResult<Page> {
         let mut request = GetOptions::new().with_range(end);
         if options.limit > 0 {
             request = request.with_limit(i64::try_from(options.limit).unwrap_or(i64::MAX));
         }
         if let Some(at) = options.revision {
-            // etcd reads 0 as "now"; ours is before the first write, as etcd's 1 is.
+            // etcd reads 0 as "now"; revision 0 of the store precedes the first write, as etcd's 1 does.
             request = request.with_revision(number(at).max(1));
         }
         let mut answer = self.range("list", start, Some(request)).await?;
@@ -129,8 +130,9 @@ impl EtcdStore {
         Ok(Page { entries, revision: options.revision.unwrap_or(newest), remaining })
     }
 
-    /// A part of a range, without what was written after the revision asked for; and where the next part starts, which
-    /// this may have nothing of. `remaining` counts keys that were created later in the same transaction.
+    /// Reads a part of a range, without the writes after the requested revision, and the start of the next part,
+    /// which may lie past entries that are left out here. `remaining` counts keys that were created later in the same
+    /// transaction.
     async fn page_then(
         &self,
         start: &[u8],
@@ -144,7 +146,7 @@ impl EtcdStore {
         Ok((Page { entries, ..page }, behind))
     }
 
-    /// Puts in place of what the transaction of `at` wrote after it what was there before.
+    /// Replaces the later writes of the transaction of `at` by the entries before them.
     async fn without_later(&self, entries: Vec<Entry>, at: Revision) -> StoreResult<Vec<Entry>> {
         let mut then = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -160,8 +162,8 @@ impl EtcdStore {
     }
 
     fn stream(&self, range: &KeyRange, with_previous: bool, from: Revision) -> WatchStream {
-        let asking = self.sound_progress.then(|| self.hastened.subscribe());
-        watch::stream(self.client.watch_client(), range.clone(), with_previous, from, asking)
+        let hastened = self.sound_progress.then(|| self.hastened.subscribe());
+        watch::stream(self.client.watch_client(), range.clone(), with_previous, from, hastened)
     }
 
     fn check_size(&self, key: &Key, value: &Bytes) -> StoreResult<()> {
@@ -209,7 +211,7 @@ impl Store for EtcdStore {
 
     async fn list(&self, range: &KeyRange, options: &ListOptions) -> StoreResult<Page> {
         if range.start >= range.end {
-            // etcd would take an empty end for "this key alone".
+            // etcd would read an empty end as "this key alone".
             let current = self.current_revision().await?;
             return Ok(Page {
                 entries: Vec::new(),
@@ -232,7 +234,7 @@ impl Store for EtcdStore {
                 other => other?,
             };
             match behind {
-                // Whoever asks goes on after the last entry, so there is one.
+                // The caller continues after the last entry, so a page has one.
                 Some(behind) if page.entries.is_empty() && page.remaining > 0 => start = behind,
                 _ => return Ok(page),
             }
@@ -265,7 +267,7 @@ impl Store for EtcdStore {
     }
 
     async fn current_revision(&self) -> StoreResult<Revision> {
-        // Any linearizable read tells it; one of a key that is never there is the cheapest.
+        // Any linearizable read returns it; one of a key that never exists is the cheapest.
         let options = GetOptions::new().with_count_only();
         let answer = self.range("current revision", b"/", Some(options)).await?;
         Ok(revision(answer.header().map_or(0, etcd_client::ResponseHeader::revision)))

@@ -1,4 +1,4 @@
-//! What waits to be written, and goes together.
+//! Queue of the writes that wait for a transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,30 +10,30 @@ use tokio::time::Instant;
 use crate::revision::EACH;
 use crate::write::Write;
 
-/// After so many single writes in a row nobody else is expected. Where many write, one in three or four is single by
-/// chance, and sixteen in a row never are.
+/// Number of single writes in a row after which no further ones are expected. Under many writers, one write in three
+/// or four is single by chance, and sixteen in a row never are.
 const QUIET: u8 = 16;
 
-/// Writes that wait for those that are underway. None of them writes what another one writes or depends on: the parts of
-/// a transaction are one moment.
+/// Writes that wait for the transactions in flight. None of them writes a key that another one writes or depends on:
+/// the parts of a transaction happen at one moment.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// Transactions that others wait for.
-    pub(crate) underway: usize,
-    /// How many times in a row there was no more than one to take, up to [`QUIET`].
+    /// Number of transactions in flight.
+    pub(crate) in_flight: usize,
+    /// Number of times in a row that at most one write was taken, up to [`QUIET`].
     single: u8,
     waiting: Vec<Waiting>,
-    /// What they do with keys.
+    /// Uses of keys by the waiting writes.
     keys: HashMap<Key, Use>,
 }
 
 impl Default for Queue {
     fn default() -> Self {
-        Self { underway: 0, single: QUIET, waiting: Vec::new(), keys: HashMap::new() }
+        Self { in_flight: 0, single: QUIET, waiting: Vec::new(), keys: HashMap::new() }
     }
 }
 
-/// One that waits.
+/// Write that waits.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) write: Arc<Write>,
@@ -41,22 +41,22 @@ pub(crate) struct Waiting {
     pub(crate) answer: oneshot::Sender<StoreResult<Revision>>,
 }
 
-/// What is done with a key.
+/// Use of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Written,
-    /// So many depend on it.
+    /// This number of writes depends on it.
     Guard(usize),
 }
 
 impl Queue {
-    /// Whether a write has nothing to do with those that wait.
+    /// Returns true if a write shares no key with the waiting writes.
     pub(crate) fn is_apart(&self, write: &Write) -> bool {
         let guard = write.unchanged.as_ref().and_then(|unchanged| self.keys.get(&unchanged.key));
         !self.keys.contains_key(&write.key) && guard != Some(&Use::Written)
     }
 
-    /// Has a write wait, which is apart.
+    /// Adds a write, which must be apart.
     pub(crate) fn push(&mut self, waiting: Waiting) {
         self.keys.insert(waiting.write.key.clone(), Use::Written);
         if let Some(unchanged) = &waiting.write.unchanged {
@@ -68,24 +68,27 @@ impl Queue {
         self.waiting.push(waiting);
     }
 
-    /// Whether writes came together lately.
-    pub(crate) fn are_many(&self) -> bool {
+    /// Returns true if writes were batched lately.
+    pub(crate) fn expects_more(&self) -> bool {
         self.single < QUIET
     }
 
-    /// Whether none waits.
+    /// Returns true if no write waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Takes out a write that waits; false if it does not.
+    /// Removes a waiting write. Returns false if it does not wait.
     pub(crate) fn withdraw(&mut self, write: &Arc<Write>) -> bool {
-        let place = self.waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.write, write));
-        place.map(|place| self.waiting.remove(place)).inspect(|waiting| self.forget(&waiting.write)).is_some()
+        let position = self.waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.write, write));
+        position
+            .map(|position| self.waiting.remove(position))
+            .inspect(|waiting| self.release_keys(&waiting.write))
+            .is_some()
     }
 
-    /// Takes those that go together: the first, and what fits with it into a transaction. Whoever is not waited for any
-    /// more is left out, and so is who will have withdrawn in a moment.
+    /// Takes the writes of one transaction: the first, and those that fit with it. A write without a caller is left
+    /// out, and so is one whose deadline has passed, which will withdraw.
     pub(crate) fn take(&mut self, largest: usize) -> Vec<Waiting> {
         let (mut batch, mut size) = (Vec::new(), 0);
         let mut rest = std::mem::take(&mut self.waiting).into_iter();
@@ -94,14 +97,14 @@ impl Queue {
         {
             let more = size + next.write.size_of_part();
             if next.answer.is_closed() {
-                self.forget(&next.write);
+                self.release_keys(&next.write);
             } else if next.deadline <= Instant::now() {
                 self.waiting.push(next);
             } else if !batch.is_empty() && more > largest {
                 self.waiting.push(next);
                 break;
             } else {
-                self.forget(&next.write);
+                self.release_keys(&next.write);
                 size = more;
                 batch.push(next);
             }
@@ -111,8 +114,8 @@ impl Queue {
         batch
     }
 
-    /// Its keys are not in use any more.
-    fn forget(&mut self, write: &Write) {
+    /// Releases the keys of a write.
+    fn release_keys(&mut self, write: &Write) {
         self.keys.remove(&write.key);
         let Some(unchanged) = &write.unchanged else { return };
         match self.keys.get_mut(&unchanged.key) {
@@ -138,7 +141,7 @@ mod tests {
         Key::new(format!("/{name}")).unwrap()
     }
 
-    /// A write of ten bytes that depends on another key, or on none.
+    /// Creates a write of ten bytes that depends on another key, or on none.
     fn write(name: &str, guard: &str) -> Arc<Write> {
         let unchanged =
             (!guard.is_empty()).then(|| Unchanged { key: key(guard), modified: Revision::new(1) });
@@ -146,7 +149,7 @@ mod tests {
         Arc::new(Write { operation: "create", key: key(name), value, expected: None, unchanged })
     }
 
-    /// Has those of the writes wait that are apart from those before; says which.
+    /// Queues the writes that are apart from those before, and returns which.
     fn push(queue: &mut Queue, writes: &[(&str, &str)]) -> (Vec<bool>, Answers) {
         let mut answers = Vec::new();
         let mut push = |(name, guard): &(&str, &str)| {
@@ -167,18 +170,18 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_do_with_one_that_waits_does_not_wait_with_it() {
+    fn a_write_that_shares_a_key_with_a_waiting_one_does_not_wait() {
         let mut queue = Queue::default();
         let writes = [("a", "space"), ("b", "space"), ("a", ""), ("space", ""), ("c", "b"), ("d", "")];
         let (apart, _answers) = push(&mut queue, &writes);
         assert_eq!(apart, [true, true, false, false, false, true]);
         assert_eq!(taken(&mut queue, 10_000), ["/a", "/b", "/d"]);
         let (apart, _answers) = push(&mut queue, &[("space", ""), ("a", "space"), ("c", "b")]);
-        assert_eq!(apart, [true, false, true], "they are underway, and not in anybody's way");
+        assert_eq!(apart, [true, false, true], "writes in flight block no other write");
     }
 
     #[test]
-    fn a_key_is_free_again_when_all_who_depend_on_it_have_gone() {
+    fn a_key_is_released_when_all_writes_that_depend_on_it_are_gone() {
         let mut queue = Queue::default();
         let (_, answers) = push(&mut queue, &[("a", "space"), ("b", "space"), ("c", "space")]);
         assert_eq!(taken(&mut queue, 0), ["/a"], "the first goes however large it is");
@@ -187,7 +190,7 @@ mod tests {
         assert!(queue.withdraw(&first) && !queue.withdraw(&first));
         assert!(!queue.is_apart(&write("space", "")));
         drop(answers);
-        assert!(queue.take(0).is_empty(), "nobody waits for it");
+        assert!(queue.take(0).is_empty(), "its caller is gone");
         assert!(queue.is_apart(&write("space", "")));
     }
 
@@ -210,22 +213,22 @@ mod tests {
     }
 
     #[test]
-    fn others_are_expected_until_many_came_by_themselves() {
+    fn more_writes_are_expected_until_many_came_alone() {
         let mut queue = Queue::default();
         let mut are_many_after = |names: &[(&str, &str)]| {
             let (_, _answers) = push(&mut queue, names);
             assert_eq!(taken(&mut queue, 10_000).len(), names.len());
-            queue.are_many()
+            queue.expects_more()
         };
         assert!(!are_many_after(&[("a", "")]), "the first is by itself");
         assert!(are_many_after(&[("a", ""), ("b", "")]));
         let single: Vec<bool> = (0..QUIET + 1).map(|_| are_many_after(&[("a", "")])).collect();
-        assert_eq!(single.iter().position(|are_many| !are_many), Some(usize::from(QUIET) - 1));
+        assert_eq!(single.iter().position(|expects_more| !expects_more), Some(usize::from(QUIET) - 1));
         assert!(are_many_after(&[("a", ""), ("b", "")]));
     }
 
     #[test]
-    fn who_is_about_to_give_up_is_left_to_do_so() {
+    fn a_write_past_its_deadline_is_left_to_withdraw() {
         let mut queue = Queue::default();
         let (_, _answers) = push(&mut queue, &[("a", ""), ("b", "")]);
         queue.waiting[0].deadline = Instant::now();

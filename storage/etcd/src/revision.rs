@@ -1,11 +1,12 @@
-//! Our revisions, of etcd's.
+//! Mapping between the store's revisions and etcd's.
 //!
-//! etcd gives every write of a transaction the same revision; ours are each write's own. So there are a hundred of
-//! ours for one of etcd's: its number times 100 is that of the last write of a transaction, and those before it have
-//! the numbers before. A transaction of one write has that of the last.
+//! etcd gives every write of a transaction the same revision; the store's revisions are unique per write. So each
+//! etcd revision has a hundred store revisions: its number times 100 belongs to the last write of a transaction, and
+//! the writes before it have the numbers before. A transaction of one write has the number of the last.
 //!
-//! How many writes come after one is not told when it is read, so it is kept with the value: a mark and two digits at
-//! its end. The last write of a transaction, which most are alone in, has none.
+//! etcd does not report the position of a write in its transaction, so it is stored with the value: a marker and two
+//! digits at its end count the writes that follow. The last write of a transaction, which is usually its only one,
+//! has none.
 
 use std::borrow::Cow;
 
@@ -15,67 +16,67 @@ use storage_contract::Revision;
 
 use crate::compression;
 
-/// Our revisions for each of etcd's, and the most writes in a transaction. etcd takes transactions of 128 parts unless
-/// `--max-txn-ops` says otherwise, and counts the parts within parts; a hundred reads well.
+/// Store revisions per etcd revision, and the most writes in a transaction. etcd accepts transactions of 128 parts
+/// unless `--max-txn-ops` says otherwise, and counts the parts within parts; a hundred reads well.
 pub(crate) const EACH: u8 = 100;
 
-/// What comes before the digits. No JSON ends so; whatever else does gets a mark of its own.
-const MARK: &[u8] = b"\n//then:";
+/// Marker before the digits. No JSON ends like this; any other value that does gets a marker of its own.
+const MARKER: &[u8] = b"\n//then:";
 
-/// Bytes of the mark with its digits.
-const LENGTH: usize = MARK.len() + 2;
+/// Bytes of the marker with its digits.
+const LENGTH: usize = MARKER.len() + 2;
 
-/// The revision of the last write of the transaction that etcd gave this number.
+/// Returns the revision of the last write of the transaction with this etcd revision.
 pub(crate) fn revision(number: i64) -> Revision {
     before(number, 0)
 }
 
-/// The revision of a write that so many come after.
+/// Returns the revision of a write that so many others follow.
 pub(crate) fn before(number: i64, others: u8) -> Revision {
     let last = u64::try_from(number).unwrap_or_default().saturating_mul(u64::from(EACH));
     Revision::new(last.saturating_sub(u64::from(others)))
 }
 
-/// etcd's number of the transaction that a revision belongs to.
+/// Returns the etcd revision of the transaction that a revision belongs to.
 pub(crate) fn number(revision: Revision) -> i64 {
     i64::try_from(revision.number().div_ceil(u64::from(EACH))).unwrap_or(i64::MAX)
 }
 
-/// A value as it is kept when so many writes of its transaction come after it.
+/// Returns the stored form of a value when so many writes of its transaction follow.
 pub(crate) fn marked(value: &[u8], others: u8) -> Vec<u8> {
-    let needed = others > 0 || mark(value).is_some();
-    let mut kept = Vec::with_capacity(value.len() + if needed { LENGTH } else { 0 });
-    kept.extend_from_slice(value);
+    let needed = others > 0 || marker(value).is_some();
+    let mut stored_form = Vec::with_capacity(value.len() + if needed { LENGTH } else { 0 });
+    stored_form.extend_from_slice(value);
     if needed {
-        kept.extend_from_slice(MARK);
-        kept.extend([b'0' + others / 10 % 10, b'0' + others % 10]);
+        stored_form.extend_from_slice(MARKER);
+        stored_form.extend([b'0' + others / 10 % 10, b'0' + others % 10]);
     }
-    kept
+    stored_form
 }
 
-/// How many bytes of what is kept are the value, and how many writes came after it.
-fn mark(kept: &[u8]) -> Option<(usize, u8)> {
-    let (value, mark) = kept.split_at_checked(kept.len().checked_sub(LENGTH)?)?;
-    match mark.strip_prefix(MARK)? {
+/// Returns the length of the value in its stored form, and the number of writes that followed it.
+fn marker(stored_form: &[u8]) -> Option<(usize, u8)> {
+    let (value, marker) = stored_form.split_at_checked(stored_form.len().checked_sub(LENGTH)?)?;
+    match marker.strip_prefix(MARKER)? {
         [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => Some((value.len(), (tens - b'0') * 10 + (ones - b'0'))),
         _ => None,
     }
 }
 
-/// When a key was written, and how many of its bytes are the value.
+/// Returns the revision of an entry, and the length of its value.
 fn written(found: &KeyValue) -> (Revision, usize) {
-    let kept = found.value();
-    let (length, others) = mark(kept).unwrap_or((kept.len(), 0));
+    let stored_form = found.value();
+    let (length, others) = marker(stored_form).unwrap_or((stored_form.len(), 0));
     (before(found.mod_revision(), others), length)
 }
 
-/// When a key was written.
+/// Returns the revision of the last write to a key.
 pub(crate) fn modified(found: &KeyValue) -> Revision {
     written(found).0
 }
 
-/// When a key was created, since it was last absent. Of one that was written again only the transaction is known: then
-/// it is the last revision of that, in which nothing else happened to the key.
+/// Returns the revision of a key's creation, since it was last absent. If the key was written again, only the
+/// transaction is known: then it is the transaction's last revision, in which nothing else happened to the key.
 pub(crate) fn created(found: &KeyValue) -> Revision {
     if found.create_revision() == found.mod_revision() {
         modified(found)
@@ -84,34 +85,34 @@ pub(crate) fn created(found: &KeyValue) -> Revision {
     }
 }
 
-/// What is stored, without its mark.
+/// Returns the stored bytes without their marker.
 pub(crate) fn stored(found: &KeyValue) -> &[u8] {
     &found.value()[..written(found).1]
 }
 
-/// The value.
+/// Returns the value.
 pub(crate) fn value(found: &KeyValue) -> Bytes {
     let stored = stored(found);
     expanded(found.key(), stored).map_or_else(|| Bytes::copy_from_slice(stored), Bytes::from)
 }
 
-/// The same, of one that is not needed otherwise: without a copy.
+/// Returns the key and the value of an entry that is not needed otherwise, without a copy.
 pub(crate) fn into_key_value(found: KeyValue) -> (Vec<u8>, Bytes) {
     let length = written(&found).1;
-    let (key, mut kept) = found.into_key_value();
-    kept.truncate(length);
-    let value = expanded(&key, &kept).unwrap_or(kept);
+    let (key, mut stored_form) = found.into_key_value();
+    stored_form.truncate(length);
+    let value = expanded(&key, &stored_form).unwrap_or(stored_form);
     (key, Bytes::from(value))
 }
 
-/// What was compressed. What is damaged is handed on as it is stored: who reads it finds that it says nothing, and all
-/// others are read as before.
+/// Decompresses a stored value. A damaged one is returned as it is stored: its reader finds that it cannot be
+/// decoded, and all others are read as before.
 fn expanded(key: &[u8], stored: &[u8]) -> Option<Vec<u8>> {
     match compression::expand(stored) {
         Ok(Cow::Owned(value)) => Some(value),
         Ok(Cow::Borrowed(_)) => None,
         Err(error) => {
-            tracing::error!(key = %String::from_utf8_lossy(key), %error, "a value in etcd cannot be read");
+            tracing::error!(key = %String::from_utf8_lossy(key), %error, "etcd value cannot be decompressed");
             None
         }
     }
@@ -140,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_taken_off_again_whatever_the_value_ends_with() {
+    fn a_marker_is_removed_again_for_every_ending_of_a_value() {
         let values: [&[u8]; 6] =
             [b"", b"{}", b"\n//then:", b"{}\n//then:07", b"{}\n//then:07\n//then:00", b"\n//then:xx"];
         for value in values {
             for others in [0, 1, 9, 10, 42, 99] {
-                let kept = marked(value, others);
-                let (length, told) = mark(&kept).unwrap_or((kept.len(), 0));
-                assert_eq!((&kept[..length], told), (value, others), "{value:?}");
+                let stored_form = marked(value, others);
+                let (length, found) = marker(&stored_form).unwrap_or((stored_form.len(), 0));
+                assert_eq!((&stored_form[..length], found), (value, others), "{value:?}");
             }
         }
         assert_eq!(marked(b"{}", 0), b"{}");

@@ -1,31 +1,31 @@
-//! Which servers do what.
+//! Versions of the etcd members, and their features.
 
 use etcd_client::{Client, Error};
 use futures::future::join_all;
 
 use crate::EtcdConfiguration;
 
-/// The versions of the members that answer.
+/// Returns the versions of the members that answer.
 ///
 /// # Errors
-/// What the first member said, when none answers.
+/// The first member's error, when none answers.
 pub(crate) async fn of_members(configuration: &EtcdConfiguration) -> Result<Vec<String>, Error> {
-    let asked = configuration.endpoints.iter().map(|endpoint| async move {
+    let queries = configuration.endpoints.iter().map(|endpoint| async move {
         let mut client = Client::connect([endpoint], Some(configuration.options())).await?;
         Ok::<_, Error>(client.status().await?.version().to_owned())
     });
     let mut versions = Vec::new();
     let mut failed = Vec::new();
-    for (answer, endpoint) in join_all(asked).await.into_iter().zip(&configuration.endpoints) {
+    for (answer, endpoint) in join_all(queries).await.into_iter().zip(&configuration.endpoints) {
         match answer {
             Ok(version) => versions.push(version),
             Err(error) => failed.push((endpoint, error)),
         }
     }
-    // When none answers, whoever asked says so, and asks again.
+    // When none answers, the caller reports it and retries.
     if !versions.is_empty() {
         for (endpoint, error) in &failed {
-            tracing::warn!(%endpoint, %error, "an etcd member does not answer");
+            tracing::warn!(%endpoint, %error, "etcd member does not answer");
         }
         return Ok(versions);
     }
@@ -35,7 +35,7 @@ pub(crate) async fn of_members(configuration: &EtcdConfiguration) -> Result<Vec<
     }
 }
 
-/// Whether a progress answer never overtakes an event: fixed in 3.4.31 and 3.5.13.
+/// Returns true if a progress report never overtakes an event: fixed in 3.4.31 and 3.5.13.
 pub(crate) fn has_sound_progress(version: &str) -> bool {
     let mut numbers = version.split(['.', '-']).map(|part| part.parse::<u64>().unwrap_or_default());
     let mut next = || numbers.next().unwrap_or_default();

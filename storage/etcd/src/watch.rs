@@ -1,4 +1,4 @@
-//! A watch that outlives its connections.
+//! Watch that outlives its connections.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,61 +13,62 @@ use tokio::sync::watch as signal;
 use crate::revision::{self, number, revision};
 use crate::{entry, key};
 
-/// Largest message. The server cuts larger ones into fragments of about its request limit, which
-/// operators may have raised; this leaves room for that.
+/// Largest message. etcd cuts larger ones into fragments of about its request limit, which operators may have raised;
+/// this leaves room for that.
 const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
 
-/// How often progress is asked for.
-const ASK_EVERY: Duration = Duration::from_secs(2);
+/// Interval of the progress requests.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// First pause before connecting again, and the longest.
+/// First pause before a reconnect, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// How long a connection may say nothing, although progress is asked for, before it is given up.
+/// Longest silence of a connection, although progress is requested, before it is closed.
 const SILENCE: Duration = Duration::from_secs(15);
 
-struct Follow {
+/// Connection and position of one watch.
+struct ResumingWatch {
     client: WatchClient,
     range: KeyRange,
-    /// Whether etcd is to tell what was there before each change. It reads that from its disk's pages, and sends it.
+    /// True if etcd is to send the entry before each change. It reads that from its disk's pages.
     with_previous: bool,
     position: Position,
-    /// Told when progress is wanted out of turn; `None` when it must not be asked for.
-    asking: Option<signal::Receiver<u64>>,
+    /// Signals extra progress requests; `None` when progress must not be requested.
+    hastened: Option<signal::Receiver<u64>>,
     open: Option<etcd_client::WatchStream>,
     ready: VecDeque<WatchItem>,
     pause: Duration,
     over: bool,
 }
 
-/// How far a watch is.
+/// Position of a watch.
 #[derive(Debug)]
 struct Position {
     /// Everything before this has been yielded, and a new connection starts here.
     next: Revision,
-    /// What of this revision has been yielded, too. A transaction of somebody else may change
-    /// several keys, and the connection may break between two parts of the answer.
-    told: Vec<Key>,
+    /// Keys of this revision that have been yielded, too. A transaction of another client may change several keys,
+    /// and the connection may break between two parts of the answer.
+    yielded: Vec<Key>,
 }
 
 impl Position {
-    /// Whether this change is new; from then on it is not.
+    /// Returns true if this change is new, and records it.
     fn advance(&mut self, event: &Event) -> bool {
-        if event.revision < self.next || (event.revision == self.next && self.told.contains(&event.key)) {
+        if event.revision < self.next || (event.revision == self.next && self.yielded.contains(&event.key)) {
             return false;
         }
         if event.revision > self.next {
             self.next = event.revision;
-            self.told.clear();
+            self.yielded.clear();
         }
-        self.told.push(event.key.clone());
+        self.yielded.push(event.key.clone());
         true
     }
 
-    /// Everything up to `revision` has been yielded.
+    /// Records that everything up to `revision` has been yielded.
     fn reach(&mut self, revision: Revision) {
         self.next = revision.next();
-        self.told.clear();
+        self.yielded.clear();
     }
 }
 
@@ -76,20 +77,21 @@ pub(crate) fn stream(
     range: KeyRange,
     with_previous: bool,
     from: Revision,
-    asking: Option<signal::Receiver<u64>>,
+    hastened: Option<signal::Receiver<u64>>,
 ) -> WatchStream {
     let client = client.max_decoding_message_size(LARGEST_MESSAGE);
-    let position = Position { next: from, told: Vec::new() };
+    let position = Position { next: from, yielded: Vec::new() };
     let (open, ready) = (None, VecDeque::new());
     let pause = PAUSES.0;
-    let follow = Follow { client, range, with_previous, position, asking, open, ready, pause, over: false };
-    Box::pin(stream::unfold(follow, |mut follow| async move {
-        let item = follow.next().await?;
-        Some((item, follow))
+    let watch =
+        ResumingWatch { client, range, with_previous, position, hastened, open, ready, pause, over: false };
+    Box::pin(stream::unfold(watch, |mut watch| async move {
+        let item = watch.next().await?;
+        Some((item, watch))
     }))
 }
 
-impl Follow {
+impl ResumingWatch {
     async fn next(&mut self) -> Option<StoreResult<WatchItem>> {
         loop {
             if let Some(item) = self.ready.pop_front() {
@@ -103,11 +105,11 @@ impl Follow {
                     self.connect().await;
                     continue;
                 }
-                Some(open) => receive(open, self.asking.as_mut()).await,
+                Some(open) => receive(open, self.hastened.as_mut()).await,
             };
             match received {
                 Some(response) if response.canceled() && response.compact_revision() == 0 => {
-                    tracing::warn!(reason = response.cancel_reason(), "etcd ended a watch; resuming");
+                    tracing::warn!(reason = response.cancel_reason(), "etcd ended a watch; resuming it");
                     self.reconnect().await;
                 }
                 Some(response) => {
@@ -124,7 +126,7 @@ impl Follow {
     async fn connect(&mut self) {
         let mut options = WatchOptions::new()
             .with_range(self.range.end.clone())
-            // etcd reads 0 as "now"; ours means the beginning.
+            // etcd reads 0 as "now"; the store's 0 means the beginning.
             .with_start_revision(number(self.position.next).max(1))
             .with_fragment()
             .with_progress_notify();
@@ -135,7 +137,7 @@ impl Follow {
         {
             Ok(Ok(open)) => self.open = Some(open),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "a watch on etcd cannot be opened; trying again");
+                tracing::warn!(%error, "etcd watch cannot be opened; retrying");
                 self.wait().await;
             }
             Err(_) => self.wait().await,
@@ -172,8 +174,8 @@ impl Follow {
         Ok(())
     }
 
-    /// All changes of a transaction that are in the range were told. Where the last of them was not, since it was not
-    /// made or is elsewhere, nobody would know otherwise.
+    /// Reports progress after all changes of a transaction in the range. Where its last change was not made or lies
+    /// outside the range, the reader would not know otherwise.
     fn complete(&mut self, transaction: Revision) {
         if self.position.next < transaction {
             self.position.reach(transaction);
@@ -181,44 +183,43 @@ impl Follow {
         }
     }
 
-    /// An answer without events is progress. The one that opens the watch tells where etcd is,
-    /// which is progress as far as nothing was asked for: etcd itself says nothing more until it
-    /// reaches the start.
+    /// Takes an answer without events as progress. The one that opens the watch reports etcd's position, which is
+    /// progress up to the start of the watch: etcd itself sends nothing more until it reaches the start.
     fn take_progress(&mut self, response: &WatchResponse) {
-        let told = revision(response.header().map_or(0, etcd_client::ResponseHeader::revision));
+        let reported = revision(response.header().map_or(0, etcd_client::ResponseHeader::revision));
         if response.created() {
-            if self.position.told.is_empty() {
+            if self.position.yielded.is_empty() {
                 let before = Revision::new(self.position.next.number().saturating_sub(1));
-                self.ready.push_back(WatchItem::Progress(told.min(before)));
+                self.ready.push_back(WatchItem::Progress(reported.min(before)));
             }
-        } else if told.next() >= self.position.next {
-            self.position.reach(told);
-            self.ready.push_back(WatchItem::Progress(told));
+        } else if reported.next() >= self.position.next {
+            self.position.reach(reported);
+            self.ready.push_back(WatchItem::Progress(reported));
         }
     }
 }
 
-/// The next answer; `None` when the connection is of no use any more.
+/// Returns the next answer; `None` when the connection is of no use any more.
 async fn receive(
     open: &mut etcd_client::WatchStream,
-    asking: Option<&mut signal::Receiver<u64>>,
+    hastened: Option<&mut signal::Receiver<u64>>,
 ) -> Option<WatchResponse> {
     let received = |answer: Result<Option<WatchResponse>, etcd_client::Error>| match answer {
         Ok(response) => response,
         Err(error) => {
-            tracing::warn!(%error, "a watch on etcd broke; resuming");
+            tracing::warn!(%error, "etcd watch broke; resuming it");
             None
         }
     };
-    let Some(asking) = asking else { return received(open.message().await) };
+    let Some(hastened) = hastened else { return received(open.message().await) };
     let give_up = tokio::time::Instant::now() + SILENCE;
     loop {
         tokio::select! {
             biased;
             answer = open.message() => return received(answer),
-            () = tokio::time::sleep(ASK_EVERY) => {}
-            // Without the store nobody hastens any more; the next turn comes all the same.
-            Ok(()) = asking.changed() => {}
+            () = tokio::time::sleep(PROGRESS_INTERVAL) => {}
+            // Without the store no extra request comes; the next regular one comes all the same.
+            Ok(()) = hastened.changed() => {}
         }
         if tokio::time::Instant::now() > give_up {
             return None;
@@ -261,12 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_over_several_keys_is_told_whole_and_once_across_a_break() {
-        let mut position = Position { next: Revision::new(5), told: Vec::new() };
+    fn a_transaction_over_several_keys_is_reported_whole_and_once_across_a_break() {
+        let mut position = Position { next: Revision::new(5), yielded: Vec::new() };
         assert!(position.advance(&change(5, "/a")));
         assert!(position.advance(&change(7, "/a")));
         assert!(position.advance(&change(7, "/b")));
-        // The connection breaks, and revision 7 is told again, with what was missing.
+        // The connection breaks, and revision 7 is reported again, with the missing change.
         assert_eq!(position.next, Revision::new(7));
         assert!(!position.advance(&change(7, "/a")));
         assert!(!position.advance(&change(7, "/b")));
@@ -275,8 +276,8 @@ mod tests {
     }
 
     #[test]
-    fn what_progress_covers_is_not_told_again() {
-        let mut position = Position { next: Revision::new(5), told: Vec::new() };
+    fn changes_that_progress_covers_are_not_reported_again() {
+        let mut position = Position { next: Revision::new(5), yielded: Vec::new() };
         assert!(position.advance(&change(5, "/a")));
         position.reach(Revision::new(9));
         assert_eq!(position.next, Revision::new(10));

@@ -1,4 +1,4 @@
-//! A write: the transaction that carries it out, and what the answer says.
+//! Write of one key: its transaction, and the result.
 
 use bytes::Bytes;
 use etcd_client::proto::{PbTxnOpResponse, PbTxnResponse};
@@ -7,50 +7,50 @@ use storage_contract::{Key, Revision, StoreError, StoreResult, Unchanged};
 
 use crate::revision::{self, number};
 
-/// A write of one key, guarded by what was read before.
+/// Write of one key, with its guards.
 #[derive(Debug)]
 pub(crate) struct Write {
-    /// Which call it is.
+    /// Name of the call.
     pub(crate) operation: &'static str,
     pub(crate) key: Key,
-    /// What the key is to have, compressed where that is shorter; none where it is to go.
+    /// The new value, compressed where that is shorter; `None` for a deletion.
     pub(crate) value: Option<Bytes>,
-    /// What the key has to be at; none where it must not exist.
+    /// The expected revision of the key; `None` where it must not exist.
     pub(crate) expected: Option<Revision>,
-    /// Another key that has to be as it was read.
+    /// Another key that must be unchanged since it was read.
     pub(crate) unchanged: Option<Unchanged>,
 }
 
 impl Write {
-    /// Bytes of the value.
+    /// Returns the bytes of the value.
     pub(crate) fn size(&self) -> usize {
         self.value.as_ref().map_or(0, Bytes::len)
     }
 
-    /// Bytes of its part of a transaction, or a little more: the value, each key as often as it is told, and what they are
-    /// wrapped in.
+    /// Returns an upper bound of the bytes of its part of a transaction: the value, each key as often as it occurs,
+    /// and the encoding around them.
     pub(crate) fn size_of_part(&self) -> usize {
         let another = self.unchanged.as_ref().map_or(0, |unchanged| 3 * unchanged.key.as_bytes().len());
         self.size() + 4 * self.key.as_bytes().len() + another + 200
     }
 
-    /// That nobody knows what became of it.
+    /// Returns the error of an unknown outcome.
     pub(crate) fn unknown(&self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
         StoreError::Unknown { operation: self.operation, key: self.key.clone(), source: why.into() }
     }
 
-    /// The write as a transaction, of which so many others come after it.
+    /// Creates the transaction of the write, which so many others follow.
     pub(crate) fn transaction(&self, others: u8) -> Txn {
         let mut guards = self.own_guards();
         guards.extend(self.unchanged.iter().flat_map(holds));
-        // With their values: those say which of its transaction's revisions a key has.
+        // With their values: their markers show which of its transaction's revisions a key has.
         let another = self.unchanged.as_ref().map(|it| &it.key);
         let looks: Vec<TxnOp> =
             std::iter::once(&self.key).chain(another).map(|key| TxnOp::get(key.as_bytes(), None)).collect();
         Txn::new().when(guards).and_then([self.change(others)]).or_else(looks)
     }
 
-    /// That its own key is as it is expected.
+    /// Creates the guards of its own key.
     pub(crate) fn own_guards(&self) -> Vec<Compare> {
         match self.expected {
             None => vec![Compare::mod_revision(self.key.as_bytes(), CompareOp::Equal, 0)],
@@ -58,7 +58,7 @@ impl Write {
         }
     }
 
-    /// What it does with its key, when so many others come after it.
+    /// Creates the operation on its key, which so many others follow.
     pub(crate) fn change(&self, others: u8) -> TxnOp {
         match &self.value {
             Some(value) => TxnOp::put(self.key.as_bytes(), revision::marked(value, others), None),
@@ -66,7 +66,7 @@ impl Write {
         }
     }
 
-    /// The revision of the write, if it is what is there.
+    /// Returns the revision of the write, if the entry is its result.
     pub(crate) fn made(&self, found: &KeyValue) -> Option<Revision> {
         let modified = revision::modified(found);
         let is_ours =
@@ -74,7 +74,7 @@ impl Write {
         is_ours.then_some(modified)
     }
 
-    /// What became of the write, which has this revision if it was made.
+    /// Returns the result of the write, which has this revision if it was made.
     pub(crate) fn outcome(&self, answer: &PbTxnResponse, revision: Revision) -> StoreResult<Revision> {
         if answer.succeeded {
             return Ok(revision);
@@ -98,14 +98,15 @@ impl Write {
     }
 }
 
-/// That a key which a write depends on is as it was read.
+/// Creates the guards of a key that a write depends on.
 pub(crate) fn holds(unchanged: &Unchanged) -> Vec<Compare> {
     exists_at(&unchanged.key, unchanged.modified)
 }
 
-/// Holds when the key exists and is at `expected`, or at another revision of the same transaction: there is none, since a
-/// transaction writes a key once, and nobody was told one. It must be asked whether it exists when `expected` is none, which
-/// is also the mod revision of a key that does not; otherwise that would only have etcd read the value once more.
+/// Creates guards that hold when the key exists and is at `expected`, or at another revision of the same transaction:
+/// there is none, since a transaction writes a key once, and no client has received one. When `expected` is none,
+/// which is also the mod revision of a missing key, a guard must check that the key exists; otherwise that guard
+/// would only make etcd read the value once more.
 fn exists_at(key: &Key, expected: Revision) -> Vec<Compare> {
     let mut guards = vec![Compare::mod_revision(key.as_bytes(), CompareOp::Equal, number(expected))];
     if expected == Revision::NONE {

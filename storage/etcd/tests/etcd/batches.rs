@@ -1,4 +1,4 @@
-//! Writes that go to etcd together, and what becomes of them when it refuses, is silent, or dies.
+//! Tests of batches: writes that go to etcd together, and their results when etcd refuses them, is silent, or dies.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
@@ -196,7 +196,7 @@ async fn who_competes_for_an_object_does_not_wait_for_the_others() {
     assert_eq!(direct.current_revision().await.unwrap().number() - began.number(), 100);
 }
 
-/// What goes on behind etcd's back shows when an answer tells of some of a transaction's changes, and of the last not.
+/// A watch must report progress where an answer has some of a transaction's changes, but not the last.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_says_at_once_that_it_has_told_all_of_a_transaction() {
     let server = Server::start(Release::Distribution);

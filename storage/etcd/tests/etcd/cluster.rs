@@ -1,4 +1,4 @@
-//! Three members, of which one dies.
+//! Tests of three members, of which one dies.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
@@ -77,7 +77,7 @@ async fn with_one_of_three_members_dead_writes_and_watches_go_on() {
     }
     assert_eq!(seen, written);
 
-    // Whoever connects while a member is down is served, too.
+    // A client that connects while a member is down is served, too.
     members[0].kill();
     let late = EtcdStore::connect(configuration).await.unwrap();
     for index in 0..30 {
@@ -85,7 +85,7 @@ async fn with_one_of_three_members_dead_writes_and_watches_go_on() {
     }
 }
 
-/// Well below the time after which progress is asked for anyway.
+/// Time well below the interval of the regular progress requests.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +97,7 @@ async fn a_watch_says_how_far_it_is_as_soon_as_somebody_wants_to_know() {
     let from = store.current_revision().await.unwrap().next();
     let mut watch = store.watch(&KeyRange::prefix("/followed/"), from).await.unwrap();
     for index in 0..5 {
-        // News elsewhere reaches the watch only as progress.
+        // Changes elsewhere reach the watch only as progress.
         let key = Key::new(format!("/elsewhere/{index}")).unwrap();
         let newest = store.create(&key, Bytes::from("1")).await.unwrap();
         let began = Instant::now();

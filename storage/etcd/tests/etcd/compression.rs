@@ -1,4 +1,4 @@
-//! What values are in etcd, and what is read of them.
+//! Tests of compression: the values in etcd, and the values that are read.
 
 use bytes::Bytes;
 use etcd_client::Client;
@@ -19,7 +19,7 @@ fn large(word: &str) -> Bytes {
 }
 
 struct World {
-    // What it runs ends with it.
+    // Its processes end with it.
     _server: Server,
     store: EtcdStore,
     etcd: Client,
@@ -34,7 +34,7 @@ impl World {
         Self { store: EtcdStore::connect(configuration).await.unwrap(), etcd, _server: server }
     }
 
-    /// What etcd has.
+    /// Returns the stored bytes in etcd.
     async fn stored(&mut self, name: &str) -> Vec<u8> {
         self.etcd.get(key(name).as_str(), None).await.unwrap().kvs()[0].value().to_vec()
     }

@@ -1,4 +1,4 @@
-//! The store on real etcds.
+//! Tests of the store on real etcds.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod batches;

@@ -1,4 +1,4 @@
-//! What callers are told when etcd, or the way to it, is gone.
+//! Tests of outages: the errors of callers when etcd, or the network to it, is gone.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ pub(crate) async fn connect(endpoint: String) -> EtcdStore {
     EtcdStore::connect(configuration).await.unwrap()
 }
 
-/// Asserts that `call` is answered well before the deadline: a dead server is told from a slow one.
+/// Asserts that `call` is answered well before the deadline: a dead server is distinguished from a slow one.
 async fn at_once<T>(call: impl Future<Output = T>) -> T {
     let began = Instant::now();
     let answer = call.await;
@@ -52,7 +52,7 @@ async fn a_dead_etcd_is_said_to_be_unavailable_at_once() {
         source = cause.source();
     }
     assert!(chain.iter().any(|text| text.contains("refused")), "{chain:?}");
-    // What was said not to have been written was not.
+    // A write that was reported as not made was not made.
     server.restart();
     while store.current_revision().await.is_err() {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -110,8 +110,8 @@ async fn an_etcd_that_takes_less_than_it_was_said_to_is_too_large_and_not_unknow
     assert_eq!(store.get(&key("a")).await.unwrap(), None);
 }
 
-/// Another client may compact further than we did. A change whose predecessor is gone must not be
-/// told as if there had been none.
+/// Another client may compact further than this one did. A change whose predecessor is gone must not be reported as
+/// if there had been none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_predecessor_was_compacted_by_another_is_compacted_not_halved() {
     let server = Server::start(Release::Current);

@@ -1,4 +1,4 @@
-//! A network between the store and its etcd that can be cut, or swallow one direction.
+//! Proxy between the store and its etcd that can be cut, or swallow one direction.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What the network does.
+/// State of the network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Weather {
     /// Connections made before the last cut are dead.

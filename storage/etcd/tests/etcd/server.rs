@@ -1,4 +1,4 @@
-//! A real etcd, started for a test on free ports, ended with it.
+//! etcd server for a test: it starts on free ports and ends with the test.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Longest a start may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Which etcd, and where its binary is.
+/// Release of etcd, and the path of its binary.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Release {
     /// The distribution's package.
@@ -170,11 +170,11 @@ fn cluster_flag(peers: &[u16]) -> String {
     format!("--initial-cluster={}", members.collect::<Vec<_>>().join(","))
 }
 
-/// A port that nobody listens on, and that no other test of this process is given: the system gives one that was
-/// free a moment ago to whoever asks next, and an etcd that finds it taken ends.
+/// Returns a port that no process listens on, and that no other test of this process gets. The system gives out a
+/// port that was free a moment ago again, and an etcd that finds it taken ends.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Below those that connections go out from. Two processes seldom begin in the same place.
+    // Below the ports of outgoing connections. Two processes seldom begin at the same number.
     let first = 20_000 + u16::try_from(std::process::id() % 100).unwrap() * 100;
     let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000);
     ports.take(2_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()

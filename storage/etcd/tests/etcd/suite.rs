@@ -1,4 +1,4 @@
-//! The contract's suite on real etcds, killed and restarted, or cut off, where the suite asks for it.
+//! Contract suite on real etcds, which are killed and restarted, or cut off, where the suite calls for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,8 +78,8 @@ async fn a_current_etcd_behind_a_network_that_breaks_keeps_the_contract() {
     run(Arc::new(Etcd::new(server, Some(proxy)).await)).await;
 }
 
-/// An old etcd's answers about progress may overtake events, so none is asked for. What it offers
-/// by itself never does, and an operator can have it offered as often as the contract asks.
+/// An old etcd's progress reports may overtake events, so none is requested. The reports that it sends by itself
+/// never do, and an operator can have them sent as often as the contract needs.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_etcd_told_to_offer_progress_keeps_the_contract_with_progress() {
     let flags = ["--experimental-watch-progress-notify-interval=1s"];

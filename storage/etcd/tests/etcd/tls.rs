@@ -1,4 +1,4 @@
-//! TLS to etcd: with our certificate it opens, without it does not.
+//! Tests of TLS to etcd: with the client certificate it connects, without it does not.
 
 use std::path::Path;
 use std::time::Duration;
