@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apiserver_access::{TokenSource, Unanswered, User};
+use apiserver_access::{TokenSource, ReviewFailed, User};
 use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
@@ -47,7 +47,7 @@ impl HostTokens {
 
 #[async_trait]
 impl TokenSource for HostTokens {
-    async fn review(&self, token: &str) -> Result<Option<User>, Unanswered> {
+    async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
         let hash = hash(token);
         if let Some(user) = self.answers.get(&hash) {
             return Ok(user);
@@ -68,13 +68,13 @@ impl TokenSource for HostTokens {
                 Ok(user)
             }
             // Not remembered: the next request asks again.
-            Err(error) => Err(unanswered(&error)),
+            Err(error) => Err(review_failed(&error)),
         }
     }
 }
 
 /// Says what to do about it, to whoever reads the log and to whoever showed the token.
-fn unanswered(error: &kube::Error) -> Unanswered {
+fn review_failed(error: &kube::Error) -> ReviewFailed {
     let text = match error {
         kube::Error::Api(status) if status.code == 401 || status.code == 403 => {
             "the host cluster does not let this server review tokens: bind ClusterRole system:auth-delegator to its user (`capstan host manifests` does)"
@@ -84,7 +84,7 @@ fn unanswered(error: &kube::Error) -> Unanswered {
         }
     };
     tracing::warn!(%error, "a bearer token could not be reviewed: {text}");
-    Unanswered(text.to_owned())
+    ReviewFailed(text.to_owned())
 }
 
 fn hash(token: &str) -> Hash {

@@ -24,6 +24,6 @@ pub(crate) async fn authenticate(
     found.map_err(|error| match error {
         Unauthenticated::Refused => ApiError::unauthorized(),
         // Not 401: the token may be good, and a client that is refused throws it away.
-        Unauthenticated::Unanswered(why) => ApiError::unavailable(why.0),
+        Unauthenticated::ReviewFailed(why) => ApiError::unavailable(why.0),
     })
 }

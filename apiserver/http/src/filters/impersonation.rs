@@ -10,6 +10,7 @@ use apiserver_schema::go_text::quoted;
 use http::{HeaderMap, HeaderValue};
 
 use super::authorization;
+use crate::request::query::percent_decode;
 use crate::state::ApiServer;
 
 const PREFIX: &str = "impersonate-";
@@ -96,7 +97,7 @@ impl Wanted {
         };
         for (name, value) in headers {
             if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-                let key = crate::request::query::decode(key).to_lowercase();
+                let key = percent_decode(&key.replace('+', " ")).to_lowercase();
                 wanted.extra.entry(key).or_default().push(text(value)?);
             }
         }

@@ -16,11 +16,7 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(text: &str) -> Self {
-        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(key), decode(value))
-        });
-        Self(pairs.collect())
+        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
     }
 
     /// The first value of a parameter; empty when absent.
@@ -172,37 +168,9 @@ fn duration(text: &str) -> Result<Option<Duration>, String> {
     Ok(positive.then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
 }
 
-/// Percent-decoding with `+` for space; what is not valid stays as it is.
-pub(crate) fn decode(text: &str) -> String {
-    percent_decode(&text.replace('+', " "))
-}
-
-/// Percent-decoding as of paths, where `+` is a plus.
+/// Decodes a part of a path or of a header's name, where `+` is a plus. Escapes that are not valid stay.
 pub(crate) fn percent_decode(text: &str) -> String {
-    // Names need no escapes, so few paths have any.
-    if !text.contains('%') {
-        return text.to_owned();
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = (*first == b'%')
-            .then(|| after.get(..2))
-            .flatten()
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match escaped {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
