@@ -41,7 +41,7 @@ const WIDE: [&str; 4] =
 /// Adds the integers below `value` that need more than 32 bits. `path` is the path of `value`.
 fn wide_integers(value: &Value, path: String, found: &mut Vec<Unconvertible>) {
     match value {
-        Value::Number(number) if !number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) => {
+        Value::Number(number) if number.as_i64().is_none_or(|number| i32::try_from(number).is_err()) => {
             let problem = "must be an integer of 32 bits".to_owned();
             found.push(Unconvertible { field: path, value: value.clone(), problem });
         }

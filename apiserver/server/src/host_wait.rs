@@ -116,7 +116,8 @@ mod tests {
             );
         }
         let mut found: Vec<String> = paths(&registry).into_iter().map(|served| served.version).collect();
-        (expected.sort(), found.sort());
+        expected.sort();
+        found.sort();
         assert_eq!(found, expected);
     }
 }

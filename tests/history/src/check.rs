@@ -10,12 +10,12 @@ use crate::violation::Violation;
 /// Returns everything in the records that no single history explains:
 ///
 /// - Every watcher received every change that it selects, once and in order, from its beginning to the last
-/// write, over any number of streams. An initial state was the state at that revision. No delivery followed a
-/// bookmark that covers it.
+///   write, over any number of streams. An initial state was the state at that revision. No delivery followed a
+///   bookmark that covers it.
 /// - Every acknowledged write is in the history with its content, and each version was made from the one
-/// before.
+///   before.
 /// - Every consistent read returned a state of the history, and no state from before a write or another read
-/// that ended before this read began.
+///   that ended before this read began.
 pub fn check(records: &Records) -> Vec<Violation> {
     let mut violations = Vec::new();
     let history = ReferenceHistory::of(records, &mut violations);
