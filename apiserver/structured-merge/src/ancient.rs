@@ -1,4 +1,4 @@
-//! The oldest updaters, brought together.
+//! Cap on the updating field managers: the oldest ones are merged into one entry.
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{HashMap, HashSet};
@@ -7,24 +7,25 @@ use std::sync::Arc;
 use crate::entries::{Entries, Entry};
 use crate::manager::{Manager, Operation};
 
-/// Update entries beyond this are brought together: without a bound, every client that ever wrote
-/// would be remembered in the object for ever.
+/// Most update entries of an object; the oldest beyond it are merged. Without a bound, the object would keep every
+/// client that ever wrote it.
 const MOST_UPDATERS: usize = 10;
 
-/// Who owns what the oldest updaters owned.
+/// Field manager of the merged entries.
 const NAME: &str = "ancient-changes";
 
-/// Brings the oldest updaters of each version together until few enough remain. The first of a
-/// version stays what it is until there is a second to join it.
+/// Merges the oldest updaters of each version until few enough remain. The first of a version stays unchanged until
+/// there is a second one to join it.
 pub(crate) fn cap(entries: &mut Entries) {
-    let updaters = entries.iter().enumerate().filter(|(_, entry)| entry.owner.operation == Operation::Update);
+    let updaters =
+        entries.iter().enumerate().filter(|(_, entry)| entry.manager.operation == Operation::Update);
     let excess = updaters.clone().count().saturating_sub(MOST_UPDATERS);
     if excess == 0 {
         return;
     }
-    let age = |entry: &Entry| (entry.time.unwrap_or_default(), entry.owner.identity());
+    let age = |entry: &Entry| (entry.time.unwrap_or_default(), entry.manager.identity());
     let mut by_age: Vec<_> =
-        updaters.map(|(at, entry)| (age(entry), at, entry.owner.api_version.clone())).collect();
+        updaters.map(|(at, entry)| (age(entry), at, entry.manager.api_version.clone())).collect();
     by_age.sort_unstable();
     let mut ancients = Ancients::of(entries);
     let mut joined = HashSet::new();
@@ -32,30 +33,30 @@ pub(crate) fn cap(entries: &mut Entries) {
         if joined.len() == excess {
             break;
         }
-        if ancients.take_in(entries, at, version) {
+        if ancients.merge_entry(entries, at, version) {
             joined.insert(at);
         }
     }
-    let mut place = 0..;
-    entries.retain(|_| place.next().is_none_or(|at| !joined.contains(&at)));
+    let mut index = 0..;
+    entries.retain(|_| index.next().is_none_or(|at| !joined.contains(&at)));
 }
 
-/// Where the entries stand that others join, by version.
+/// Indexes of the entries that others join, by version.
 struct Ancients {
-    together: HashMap<String, usize>,
+    merged: HashMap<String, usize>,
     oldest: HashMap<String, usize>,
 }
 
 impl Ancients {
     fn of(entries: &Entries) -> Self {
-        let is_ancient = |entry: &Entry| entry.owner.is(&ancient(&entry.owner.api_version));
-        let together = entries.iter().enumerate().filter(|(_, entry)| is_ancient(entry));
-        let together = together.map(|(at, entry)| (entry.owner.api_version.clone(), at)).collect();
-        Self { together, oldest: HashMap::new() }
+        let is_ancient = |entry: &Entry| entry.manager.is(&ancient(&entry.manager.api_version));
+        let merged = entries.iter().enumerate().filter(|(_, entry)| is_ancient(entry));
+        let merged = merged.map(|(at, entry)| (entry.manager.api_version.clone(), at)).collect();
+        Self { merged, oldest: HashMap::new() }
     }
 
-    /// Whether the entry that stands there has been put together with others, and is to go.
-    fn take_in(&mut self, entries: &mut Entries, at: usize, version: String) -> bool {
+    /// Merges the entry at this index into the others of its version. Returns true if it is to be removed.
+    fn merge_entry(&mut self, entries: &mut Entries, at: usize, version: String) -> bool {
         let oldest = match self.oldest.entry(version) {
             Vacant(first) => {
                 first.insert(at);
@@ -63,22 +64,22 @@ impl Ancients {
             }
             Occupied(oldest) => oldest,
         };
-        let together = *self.together.entry(oldest.key().clone()).or_insert_with(|| {
+        let merged = *self.merged.entry(oldest.key().clone()).or_insert_with(|| {
             if let Some(entry) = entries.at_mut(*oldest.get()) {
-                entry.owner = ancient(oldest.key());
+                entry.manager = ancient(oldest.key());
                 entry.fields = Arc::new(Arc::unwrap_or_clone(std::mem::take(&mut entry.fields)).anew());
             }
             *oldest.get()
         });
-        // Those who were brought together before and gained something since are no victims.
-        if together == at {
+        // An entry that was merged before, and gained fields since, is not removed.
+        if merged == at {
             return false;
         }
         let Some(victim) = entries.at_mut(at) else { return false };
         let (fields, time) = (std::mem::take(&mut victim.fields), victim.time);
-        if let Some(joined) = entries.at_mut(together) {
+        if let Some(joined) = entries.at_mut(merged) {
             joined.gain(Arc::unwrap_or_clone(fields));
-            // The younger of the two, since that is when it last gained something.
+            // The later time of the two, which is the last time that it gained fields.
             joined.time = time;
         }
         true

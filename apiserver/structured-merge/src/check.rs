@@ -1,4 +1,4 @@
-//! Whether an applied configuration is what its schema declares.
+//! Check of an applied configuration against its schema.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::go_text;
 use crate::list_order::identify;
 use crate::schema::{ListType, MapType, Relation, Scalar, Type};
 
-/// Every way in which a configuration is not what its schema declares.
+/// Errors of a configuration that does not match its schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch(pub Vec<String>);
 
@@ -28,8 +28,8 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-/// Checks a configuration before it is merged: nothing undeclared, nothing twice, nothing of
-/// another type. A null is right everywhere; whether it may stay is for validation to say.
+/// Checks a configuration before it is merged: no undeclared field, no duplicate, no value of another type. A null is
+/// valid everywhere; validation decides whether it may stay.
 ///
 /// # Errors
 /// [`Mismatch`] with every error, in the order of the walk.
@@ -70,7 +70,7 @@ impl Walk {
     }
 
     fn scalar(&mut self, scalar: Scalar, value: &Value) {
-        // Each type has its own way of showing what came instead.
+        // Upstream formats the wrong value differently for each type.
         let shown = || format!("&{{{}}}", go_text::plain(value));
         let error = match scalar {
             Scalar::Text if !value.is_string() => {
@@ -92,7 +92,7 @@ impl Walk {
             let of = map.fields.get(name).or(map.element.as_ref());
             self.step(Element::field(name), |walk| match of {
                 Some(of) => walk.value(of, value),
-                // Upstream names one of each map, too.
+                // Upstream, too, reports one undeclared field of each map.
                 None if is_declared => walk.error("field not declared in schema"),
                 None => {}
             });
@@ -101,7 +101,7 @@ impl Walk {
     }
 
     fn list(&mut self, list: &ListType, items: &[Value]) {
-        let mut seen = BTreeSet::new();
+        let mut names = BTreeSet::new();
         for (at, item) in items.iter().enumerate() {
             let name = if list.relation == Relation::Atomic {
                 Element::Index(at)
@@ -111,7 +111,7 @@ impl Walk {
                     Err(problem) => return self.error(&format!("element {at}: {problem}")),
                 }
             };
-            if !seen.insert(name.clone()) {
+            if !names.insert(name.clone()) {
                 self.error(&format!("duplicate entries for key {name}"));
             }
             self.step(name, |walk| walk.value(&list.element, item));

@@ -1,4 +1,4 @@
-//! What is different between two states of an object.
+//! Comparison of two states of an object.
 
 use serde_json::{Map, Value};
 
@@ -8,19 +8,19 @@ use crate::list_order::{self, Items, values};
 use crate::schema::{ListType, MapType, Type, View};
 use crate::set::{Node, Set};
 
-/// The parts that came, went, or are another than before.
+/// Parts that were added, removed or modified.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// What only the new state has.
+    /// Parts that only the new state has.
     pub added: Set,
-    /// What both have, and not the same.
+    /// Parts that both have with different values.
     pub modified: Set,
-    /// What only the old state has.
+    /// Parts that only the old state has.
     pub removed: Set,
 }
 
 impl Comparison {
-    /// Whether the two states own the same.
+    /// Returns true if the two states have the same parts and values.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
@@ -33,14 +33,14 @@ impl Comparison {
         }
     }
 
-    /// What came or is another.
+    /// Returns the added and modified parts.
     pub(crate) fn gained(self) -> Set {
         let mut gained = self.modified;
         gained.add(self.added);
         gained
     }
 
-    /// What of a set came or is another.
+    /// Returns the added and modified parts that are in `set`.
     pub(crate) fn gained_of(&self, set: &Set) -> Set {
         let mut gained = set.intersection(&self.modified);
         gained.add(set.intersection(&self.added));
@@ -48,7 +48,7 @@ impl Comparison {
     }
 }
 
-/// The same three sets at one node.
+/// Difference at one node: the same three sets.
 #[derive(Default)]
 struct Difference {
     added: Node,
@@ -74,17 +74,18 @@ impl Difference {
     }
 }
 
-/// What is different in `new`. The order of items is no difference.
+/// Compares `old` with `new`. The order of items is no difference.
 pub fn compare(of: &Type, old: &Value, new: &Value) -> Comparison {
     let mut difference = Difference::default();
     walk(of, Some(old), Some(new), &mut difference);
     Comparison::of(difference)
 }
 
-/// The same, without these parts and all below them. Fields of the object itself among them are not even looked at.
+/// Compares `old` with `new`, without these parts and all below them. Fields of the object itself among them are
+/// skipped.
 pub(crate) fn compare_without(of: &Type, old: &Value, new: &Value, parts: &Set) -> Comparison {
     let mut comparison = match (of.view(old), old.as_object(), new.as_object()) {
-        // Two objects are looked at in the same way.
+        // Two objects have the same view.
         (View::Map(map), Some(old), Some(new)) => {
             let mut difference = Difference::default();
             let is_kept = |name: &str| !parts.has(&[Element::field(name)]);
@@ -100,14 +101,14 @@ pub(crate) fn compare_without(of: &Type, old: &Value, new: &Value, parts: &Set) 
 }
 
 fn walk(of: &Type, old: Option<&Value>, new: Option<&Value>, to: &mut Difference) {
-    // Most of an object is as it was: that is found out at less cost than in which way it would be compared.
+    // Most of an object is unchanged: this check costs less than to find the view for its comparison.
     if old.is_some() && old == new {
         return;
     }
     match (old, new) {
         (None, None) => {}
-        (Some(old), None) => to.removed = alone(of, old),
-        (None, Some(new)) => to.added = alone(of, new),
+        (Some(old), None) => to.removed = one_sided(of, old),
+        (None, Some(new)) => to.added = one_sided(of, new),
         (Some(old), Some(new)) => {
             let (before, after) = (of.view(old), of.view(new));
             if !before.is(after) {
@@ -118,14 +119,14 @@ fn walk(of: &Type, old: Option<&Value>, new: Option<&Value>, to: &mut Difference
     }
 }
 
-/// A part that one state alone has, with all below it.
-fn alone(of: &Type, value: &Value) -> Node {
+/// Returns the node of a part that only one state has, with all below it.
+fn one_sided(of: &Type, value: &Value) -> Node {
     let mut node = Node { member: true, ..Node::default() };
     match of.view(value) {
         View::Leaf => {}
         View::Map(map) => {
             for (name, value) in value.as_object().into_iter().flatten() {
-                node.below.put(Element::field(name), alone(map.field(name), value));
+                node.below.put(Element::field(name), one_sided(map.field(name), value));
             }
         }
         View::List(list) => {
@@ -134,7 +135,7 @@ fn alone(of: &Type, value: &Value) -> Node {
                 // Items called the same are one value, which comes or goes as a whole.
                 let item = match node.below.nodes.contains_key(&name) {
                     true => Node { member: true, ..Node::default() },
-                    false => alone(&list.element, item),
+                    false => one_sided(&list.element, item),
                 };
                 node.below.put(name, item);
             }
@@ -143,7 +144,7 @@ fn alone(of: &Type, value: &Value) -> Node {
     node
 }
 
-/// Compares in one way of looking.
+/// Compares two values in one view.
 fn visit(view: View<'_>, old: &Value, new: &Value, to: &mut Difference) {
     match view {
         View::Leaf => {}
@@ -166,11 +167,11 @@ fn visit(view: View<'_>, old: &Value, new: &Value, to: &mut Difference) {
     to.modified.member |= !same(old, new);
 }
 
-/// Compares some of the fields.
+/// Compares the fields that `is_compared` accepts.
 fn maps(
     map: &MapType,
     [old, new]: [Option<&Map<String, Value>>; 2],
-    is_looked_at: impl Fn(&str) -> bool,
+    is_compared: impl Fn(&str) -> bool,
     to: &mut Difference,
 ) {
     let mut field = |name: &String, old: Option<&Value>, new: Option<&Value>| {
@@ -180,10 +181,10 @@ fn maps(
             below.put(Element::field(name), to);
         }
     };
-    for (name, value) in old.into_iter().flatten().filter(|(name, _)| is_looked_at(name)) {
+    for (name, value) in old.into_iter().flatten().filter(|(name, _)| is_compared(name)) {
         field(name, Some(value), new.and_then(|new| new.get(name)));
     }
-    for (name, value) in new.into_iter().flatten().filter(|(name, _)| is_looked_at(name)) {
+    for (name, value) in new.into_iter().flatten().filter(|(name, _)| is_compared(name)) {
         if old.is_none_or(|old| !old.contains_key(name)) {
             field(name, None, Some(value));
         }

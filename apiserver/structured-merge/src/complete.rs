@@ -1,11 +1,11 @@
-//! Sets with the structs on the way to their members.
+//! Completion of sets: adds the structs on the paths to their members.
 
 use crate::element::Element;
 use crate::schema::Type;
 use crate::set::{Node, Set};
 
-/// `set` with every declared struct field on the way to a member. Items of lists and keys that no
-/// schema declares are not added: they exist by themselves.
+/// Returns `set` with every declared struct field on the path to a member. List items and keys that no schema
+/// declares are not added: they exist by themselves.
 pub(crate) fn complete(of: &Type, set: &Set) -> Set {
     let mut completed = Set::default();
     for (element, node) in &set.nodes {

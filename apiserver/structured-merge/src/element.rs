@@ -1,4 +1,4 @@
-//! One step on the way to a part of an object, and the whole way.
+//! Path elements, and paths to the parts of an object.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use serde_json::Value;
 
 use crate::json_order::Item;
 
-/// One step: into a field, or to an item of a list.
+/// Path element: a step into a field, or to an item of a list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Element {
-    /// A field of a struct or a key of a map. Up to 24 bytes stand in place: sets are made and dropped with every write,
-    /// and nearly all names are that short.
+    /// A field of a struct or a key of a map. Up to 24 bytes are stored inline: sets are created and dropped with
+    /// every write, and nearly all names are that short.
     Field(CompactString),
     /// The item with these key fields, sorted by name.
     Key(Vec<(String, Item)>),
     /// The item that is this value.
     Value(Item),
-    /// The item at this place. Read, and never made by a merge: places shift.
+    /// The item at this index. It is read, and never created by a merge: indexes shift.
     Index(usize),
 }
 
-/// A key of `fieldsV1` that cannot be read.
+/// Error of a key of `fieldsV1` that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("path element {text:?}: {problem}")]
 pub struct InvalidElement {
@@ -30,17 +30,17 @@ pub struct InvalidElement {
 }
 
 impl Element {
-    /// A field.
+    /// Creates the element of a field.
     pub fn field(name: impl Into<CompactString>) -> Self {
         Self::Field(name.into())
     }
 
-    /// The item that is `value`.
+    /// Creates the element of the item that is `value`.
     pub fn value(value: Value) -> Self {
         Self::Value(Item::new(value))
     }
 
-    /// The item with these key fields, in any order.
+    /// Creates the element of the item with these key fields, in any order.
     pub fn key(fields: impl IntoIterator<Item = (String, Value)>) -> Self {
         let mut fields: Vec<_> = fields.into_iter().map(|(name, value)| (name, Item::new(value))).collect();
         fields.sort();
@@ -50,7 +50,7 @@ impl Element {
     /// Reads a key of `fieldsV1`; `None` for a kind of element that is not known.
     ///
     /// # Errors
-    /// When the prefix or what stands after it cannot be read.
+    /// When the prefix or the text after it cannot be read.
     pub fn parse(text: &str) -> Result<Option<Self>, InvalidElement> {
         if let Some(name) = text.strip_prefix("f:") {
             return Ok(Some(Self::field(name)));
@@ -73,7 +73,7 @@ impl Element {
         }
     }
 
-    /// The key of `fieldsV1` that says this.
+    /// Returns the key of `fieldsV1` for this element.
     pub fn wire(&self) -> String {
         match self {
             Self::Field(name) => ["f:", name].concat(),
@@ -89,7 +89,7 @@ impl Element {
     }
 }
 
-/// JSON as Go writes it: with escapes for what ends a script in a page. Such characters are in texts alone.
+/// Formats JSON as Go does, with escapes for the characters that are unsafe in HTML. They occur only in strings.
 fn json_of_go(value: &Value) -> String {
     let text = value.to_string();
     let escaped = |letter: char| matches!(letter, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
@@ -121,12 +121,12 @@ impl fmt::Display for Element {
     }
 }
 
-/// The way to one part of an object.
+/// Path to one part of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<Element>);
 
 impl Path {
-    /// A way through these fields.
+    /// Creates a path through these fields.
     pub fn of_fields<'a>(fields: impl IntoIterator<Item = &'a str>) -> Self {
         Self(fields.into_iter().map(Element::field).collect())
     }

@@ -1,4 +1,4 @@
-//! `metadata.managedFields`.
+//! Entries of `metadata.managedFields`.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -12,26 +12,26 @@ use crate::serialized;
 use crate::set::Set;
 use crate::time;
 
-/// One owner with what is theirs.
+/// Entry of one field manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose.
-    pub owner: Manager,
-    /// When they last gained something, in seconds since 1970.
+    /// The field manager.
+    pub manager: Manager,
+    /// Last time that it gained a field, in seconds since 1970.
     pub time: Option<i64>,
-    /// What.
+    /// The set of its fields.
     pub fields: Arc<Set>,
 }
 
 impl Entry {
-    /// Puts in what it gains.
+    /// Adds the parts that it gains.
     pub(crate) fn gain(&mut self, parts: Set) {
         if !(self.fields.is_as_read() && self.fields.contains(&parts)) {
             Arc::make_mut(&mut self.fields).add(parts);
         }
     }
 
-    /// Takes out what it loses. A set that loses nothing stays the one that others have.
+    /// Removes the parts that it loses. A set that loses nothing stays shared.
     pub(crate) fn lose(&mut self, parts: &Set) {
         if self.fields.meets(parts) {
             Arc::make_mut(&mut self.fields).subtract(parts);
@@ -39,15 +39,15 @@ impl Entry {
     }
 }
 
-/// In a list of more than this nobody's entry is looked for to be taken over: for all of them that takes time by the
-/// square of their number, and a request has room for thirty thousand. Ten update at most, so that these apply.
-const MANY: usize = 64;
+/// Length of a list above which no written entry is searched for reuse: the search takes quadratic time, and a
+/// request has room for thirty thousand entries. At most ten entries are updates, so the others are applies.
+const MAX_REUSED: usize = 64;
 
-/// All owners of an object, each once.
+/// Entries of an object, one per field manager.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entries(Vec<Entry>);
 
-/// What stands in `managedFields` cannot be read.
+/// Error of `managedFields` that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("metadata.managedFields[{index}]: {problem}")]
 pub struct InvalidEntries {
@@ -56,7 +56,7 @@ pub struct InvalidEntries {
 }
 
 impl Entries {
-    /// Reads the list; what is absent or null is no entry.
+    /// Decodes the list; an absent or null list has no entry.
     ///
     /// # Errors
     /// When an entry cannot be read.
@@ -73,43 +73,43 @@ impl Entries {
         Ok(Self(last_of_each(entries)))
     }
 
-    /// The list as the object carries it, sorted and [packed](crate::pack); `None` when nobody owns anything.
+    /// Encodes the list, sorted and [serialized](crate::serialize_sets); `None` when no field manager owns a field.
     pub fn encode(&self) -> Option<Value> {
         self.encode_from(Vec::new(), None)
     }
 
-    /// The same, for entries that were read from `list`, which was written here: what has not changed since is taken
-    /// from there. Of the writer's entry only the time may have.
+    /// Encodes entries that were decoded from `list`, which this code has written: unchanged entries are taken from
+    /// it. Of the writer's entry only the time may differ.
     pub(crate) fn encode_over(&self, list: Option<Value>, writer: &Manager) -> Option<Value> {
         let list = if let Some(Value::Array(list)) = list { list } else { Vec::new() };
         self.encode_from(list, Some(writer))
     }
 
     fn encode_from(&self, mut list: Vec<Value>, writer: Option<&Manager>) -> Option<Value> {
-        if list.len() > MANY {
+        if list.len() > MAX_REUSED {
             list.clear();
         }
         let mut sorted: Vec<&Entry> = self.0.iter().filter(|entry| !entry.fields.is_empty()).collect();
         sorted.sort_by(|left, right| wire_order(left, right));
         let mut write = |entry: &Entry| {
-            let is_writers = writer.is_some_and(|writer| entry.owner.is(writer));
-            // Of an owner who is there twice the last was read.
-            let there =
-                list.iter_mut().rfind(|there| is_of(there, entry) && (is_writers || is_at(there, entry)));
-            match there.filter(|_| entry.fields.is_as_read()) {
-                Some(there) => at(there.take(), entry.time),
+            let is_writers = writer.is_some_and(|writer| entry.manager.is(writer));
+            // Of duplicate entries of a field manager the last was decoded.
+            let found =
+                list.iter_mut().rfind(|found| is_of(found, entry) && (is_writers || is_at(found, entry)));
+            match found.filter(|_| entry.fields.is_as_read()) {
+                Some(found) => at(found.take(), entry.time),
                 None => encode(entry),
             }
         };
         if sorted.is_empty() { None } else { Some(sorted.into_iter().map(&mut write).collect()) }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them.
+    /// Iterates over the entries.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> + Clone {
         self.0.iter()
     }
@@ -118,17 +118,17 @@ impl Entries {
         self.0.iter_mut()
     }
 
-    /// The entry of this owner.
-    pub fn get(&self, owner: &Manager) -> Option<&Entry> {
-        self.0.iter().find(|entry| entry.owner.is(owner))
+    /// Returns the entry of this field manager.
+    pub fn get(&self, manager: &Manager) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.manager.is(manager))
     }
 
-    pub(crate) fn get_mut(&mut self, owner: &Manager) -> Option<&mut Entry> {
-        self.0.iter_mut().find(|entry| entry.owner.is(owner))
+    pub(crate) fn get_mut(&mut self, manager: &Manager) -> Option<&mut Entry> {
+        self.0.iter_mut().find(|entry| entry.manager.is(manager))
     }
 
-    pub(crate) fn remove(&mut self, owner: &Manager) -> Option<Entry> {
-        let at = self.0.iter().position(|entry| entry.owner.is(owner))?;
+    pub(crate) fn remove(&mut self, manager: &Manager) -> Option<Entry> {
+        let at = self.0.iter().position(|entry| entry.manager.is(manager))?;
         Some(self.0.remove(at))
     }
 
@@ -140,7 +140,7 @@ impl Entries {
         self.0.push(entry);
     }
 
-    /// Drops entries for which this does not hold.
+    /// Removes entries for which `keep` returns false.
     pub(crate) fn retain(&mut self, keep: impl FnMut(&Entry) -> bool) {
         self.0.retain(keep);
     }
@@ -150,22 +150,22 @@ impl Entries {
     }
 }
 
-/// Of an owner who is there twice, the last.
+/// Returns the last entry of each field manager.
 fn last_of_each(mut entries: Vec<Entry>) -> Vec<Entry> {
-    let mut seen = HashSet::with_capacity(entries.len());
-    let is_last: Vec<bool> = entries.iter().rev().map(|entry| seen.insert(entry.owner.key())).collect();
+    let mut keys = HashSet::with_capacity(entries.len());
+    let is_last: Vec<bool> = entries.iter().rev().map(|entry| keys.insert(entry.manager.key())).collect();
     let mut is_last = is_last.into_iter().rev();
     entries.retain(|_| is_last.next().unwrap_or(true));
     entries
 }
 
-/// Whether what is written is from the same time as an entry.
+/// Returns true if a written entry has the same time as an entry.
 fn is_at(written: &Value, entry: &Entry) -> bool {
     let time = written.get("time").and_then(Value::as_str).unwrap_or_default();
     time == entry.time.map(time::write).unwrap_or_default()
 }
 
-/// What is written, from this time.
+/// Returns a written entry with this time.
 fn at(mut written: Value, time: Option<i64>) -> Value {
     if let (Some(fields), Some(time)) = (written.as_object_mut(), time) {
         fields.insert("time".to_owned(), json!(time::write(time)));
@@ -173,10 +173,10 @@ fn at(mut written: Value, time: Option<i64>) -> Value {
     written
 }
 
-/// Whether what is written is of the owner of an entry.
+/// Returns true if a written entry has the field manager of an entry.
 fn is_of(written: &Value, entry: &Entry) -> bool {
     let text = |field: &str| written.get(field).and_then(Value::as_str).unwrap_or_default();
-    let Manager { manager, operation, api_version, subresource } = &entry.owner;
+    let Manager { manager, operation, api_version, subresource } = &entry.manager;
     text("manager") == manager
         && text("operation") == operation.text()
         && text("apiVersion") == api_version
@@ -212,36 +212,36 @@ fn decode(value: &Value) -> Result<Entry, String> {
         Some(Value::String(text)) => serialized::set(text)?,
         Some(fields) => Arc::new(fields_v1::read(fields).map_err(|error| error.to_string())?),
     };
-    let owner = Manager {
+    let manager = Manager {
         manager: text("manager")?.to_owned(),
         operation,
         api_version: api_version.to_owned(),
         subresource: text("subresource")?.to_owned(),
     };
-    Ok(Entry { owner, time, fields })
+    Ok(Entry { manager, time, fields })
 }
 
 fn encode(entry: &Entry) -> Value {
-    let owner = &entry.owner;
+    let manager = &entry.manager;
     let mut map = Map::new();
-    if !owner.manager.is_empty() {
-        map.insert("manager".to_owned(), json!(owner.manager));
+    if !manager.manager.is_empty() {
+        map.insert("manager".to_owned(), json!(manager.manager));
     }
-    map.insert("operation".to_owned(), json!(owner.operation.text()));
-    map.insert("apiVersion".to_owned(), json!(owner.api_version));
+    map.insert("operation".to_owned(), json!(manager.operation.text()));
+    map.insert("apiVersion".to_owned(), json!(manager.api_version));
     if let Some(time) = entry.time {
         map.insert("time".to_owned(), json!(time::write(time)));
     }
     map.insert("fieldsType".to_owned(), json!("FieldsV1"));
     map.insert(serialized::FIELD.to_owned(), serialized::text(&entry.fields).into());
-    if !owner.subresource.is_empty() {
-        map.insert("subresource".to_owned(), json!(owner.subresource));
+    if !manager.subresource.is_empty() {
+        map.insert("subresource".to_owned(), json!(manager.subresource));
     }
     Value::Object(map)
 }
 
 fn wire_order(left: &Entry, right: &Entry) -> Ordering {
-    let operation = left.owner.operation.cmp(&right.owner.operation);
+    let operation = left.manager.operation.cmp(&right.manager.operation);
     let time = left.time.unwrap_or_default().cmp(&right.time.unwrap_or_default());
-    operation.then(time).then_with(|| left.owner.order(&right.owner))
+    operation.then(time).then_with(|| left.manager.order(&right.manager))
 }

@@ -1,4 +1,4 @@
-//! A write and `metadata.managedFields`: from the object as it was to the object with its owners.
+//! Field manager: applies one write to an object and its `metadata.managedFields`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,16 +13,16 @@ use crate::last_applied;
 use crate::managed_fields::{self, is_same, put, take};
 use crate::manager::{Manager, Operation};
 use crate::schema::Type;
-use crate::serialized::packed;
+use crate::serialized::serialized;
 use crate::set::Set;
 use crate::updater::Updater;
 use crate::versions::{VersionError, Versions};
 
-/// Who owns what was there before anybody applied.
+/// Field manager of the fields from before the first apply.
 const BEFORE: &str = "before-first-apply";
 
-/// What the server keeps and nobody owns.
-static SERVERS_OWN: LazyLock<Set> = LazyLock::new(|| {
+/// Fields that the server keeps and no field manager owns.
+static SERVER_FIELDS: LazyLock<Set> = LazyLock::new(|| {
     let metadata = [
         "name",
         "namespace",
@@ -39,48 +39,48 @@ static SERVERS_OWN: LazyLock<Set> = LazyLock::new(|| {
     Set::of(whole.into_iter().chain(fields))
 });
 
-/// Why an apply was refused.
+/// Error of an apply.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ApplyError {
-    /// ObjectReader own what it changes.
+    /// Other field managers own fields that it changes.
     #[error("{0}")]
     Conflicts(Conflicts),
-    /// It is not what the schema declares.
+    /// The configuration does not match the schema.
     #[error("{0}")]
     Mismatch(Mismatch),
-    /// The owners of the live object cannot be read.
+    /// The managed fields of the live object cannot be read.
     #[error("failed to decode managed fields: {0}")]
     Entries(#[from] InvalidEntries),
-    /// The object cannot be shown in a version that one of its owners wrote in.
+    /// The object cannot be converted to a version that one of its field managers wrote in.
     #[error("failed to convert between versions: {0}")]
     Conversion(#[from] VersionError),
-    /// The version of the request is none of the kind's.
+    /// The kind does not have the version of the request.
     #[error("no type is known for version {0}")]
     UnknownVersion(String),
 }
 
-/// What an apply came to.
+/// Result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
-    /// The object with its owners.
+    /// The object with its managed fields.
     pub object: Value,
-    /// Whether anything but the owners is another than before.
+    /// True if anything but the managed fields changed.
     pub changed: bool,
 }
 
-/// Somebody's write through one endpoint. The objects that it is given and makes have their owners
-/// [packed](crate::pack); what a client sends has not.
+/// Field manager of one write through one endpoint. Its input and output objects have [serialized](crate::serialize_sets)
+/// managed fields; those that a client sends have not.
 #[derive(Clone, Copy)]
 pub struct FieldManager<'a> {
     /// The kind's versions.
     pub versions: &'a dyn Versions,
     /// The version of the request; all objects given here are in it.
     pub api_version: &'a str,
-    /// Who writes.
+    /// The name of the writing field manager.
     pub manager: &'a str,
     /// The subresource written through, or empty.
     pub subresource: &'a str,
-    /// What the endpoint does not write.
+    /// The fields that the endpoint does not write.
     pub reset: &'a Set,
     /// Seconds since 1970.
     pub now: i64,
@@ -94,30 +94,32 @@ impl std::fmt::Debug for FieldManager<'_> {
 }
 
 impl FieldManager<'_> {
-    /// A create, update or patch from `live` (`None` when it is created) to `new`, which is given
-    /// its `managedFields`. Never refuses: whatever goes wrong with the owners, the write is what
-    /// counts, and the owners stay as they were.
+    /// Records a create, update or patch from `live` (`None` when it is created) to `new`, and sets the
+    /// `managedFields` of `new`. It never refuses: if the managed fields are invalid, the write still counts, and the
+    /// managed fields stay unchanged.
     pub fn update(&self, live: Option<&Value>, new: &mut Value) {
-        let given = take(new).map(packed);
+        let given = take(new).map(serialized);
         let before = live.and_then(managed_fields::of);
-        // Whoever sends back the owners as they are, and changes nothing, changes no owners.
+        // A client that sends the managed fields back unchanged, and changes nothing, changes no entry.
         let unchanged = live.is_some() && given.as_ref().is_none_or(|given| Some(given) == before);
         if unchanged && live.is_some_and(|live| is_same(live, new)) {
             return put(new, before.cloned());
         }
-        let entries = self.base(live, given.as_ref());
+        let entries = self.starting_entries(live, given.as_ref());
         let tracked = entries.and_then(|entries| self.track(live, new, entries).ok());
         let written = tracked.map(|entries| match unchanged {
-            true => entries
-                .encode_over(given.or_else(|| before.cloned()), &self.owner(self.manager, Operation::Update)),
+            true => entries.encode_over(
+                given.or_else(|| before.cloned()),
+                &self.manager(self.manager, Operation::Update),
+            ),
             false => entries.encode(),
         });
         put(new, written.unwrap_or_else(|| before.cloned()));
     }
 
-    /// The owners that an update starts from: those it sends, where it sends any that can be read.
-    /// `None` when the live ones cannot be read either.
-    fn base(&self, live: Option<&Value>, given: Option<&Value>) -> Option<Entries> {
+    /// Returns the entries that an update starts from: those it sends, if it sends any that can be read. `None` when
+    /// the live ones cannot be read either.
+    fn starting_entries(&self, live: Option<&Value>, given: Option<&Value>) -> Option<Entries> {
         let before = || {
             let list = live.and_then(managed_fields::of);
             Entries::decode(list).ok()
@@ -135,7 +137,7 @@ impl FieldManager<'_> {
     }
 
     fn track(&self, live: Option<&Value>, new: &Value, mut entries: Entries) -> Result<Entries, ApplyError> {
-        // An object that nobody is known to own stays so until somebody applies.
+        // An object without managed fields stays without them until a client applies.
         if entries.is_empty() && live.is_some() {
             return Ok(entries);
         }
@@ -155,30 +157,30 @@ impl FieldManager<'_> {
         let of = self.of_version()?;
         let updater = self.updater(&of);
         updater.reconcile(entries);
-        let owner = self.owner(manager, Operation::Update);
-        let mut gained = updater.update(old, new, entries, &owner)?;
-        if let Some(entry) = entries.get_mut(&owner) {
-            entry.lose(&gained.intersection(&SERVERS_OWN));
+        let manager = self.manager(manager, Operation::Update);
+        let mut gained = updater.update(old, new, entries, &manager)?;
+        if let Some(entry) = entries.get_mut(&manager) {
+            entry.lose(&gained.intersection(&SERVER_FIELDS));
             entries.drop_empty();
         }
-        gained.subtract(&SERVERS_OWN);
+        gained.subtract(&SERVER_FIELDS);
         if gained.is_empty() {
             return Ok(());
         }
-        match entries.get_mut(&owner) {
+        match entries.get_mut(&manager) {
             Some(entry) => {
                 entry.gain(gained);
                 entry.time = Some(self.now);
             }
-            None => entries.push(Entry { owner, time: Some(self.now), fields: Arc::new(gained) }),
+            None => entries.push(Entry { manager, time: Some(self.now), fields: Arc::new(gained) }),
         }
         Ok(())
     }
 
-    /// An apply of `config` to `live` (`None` when it would be created).
+    /// Applies `config` to `live` (`None` when it would be created).
     ///
     /// # Errors
-    /// [`ApplyError`]; without `force` also for what others own.
+    /// [`ApplyError`]; without `force` also for fields that others own.
     pub fn apply(&self, live: Option<&Value>, config: &Value, force: bool) -> Result<Applied, ApplyError> {
         let of = self.of_version()?;
         check(&of, config).map_err(ApplyError::Mismatch)?;
@@ -196,7 +198,8 @@ impl FieldManager<'_> {
         Ok(applied)
     }
 
-    /// What client-side `kubectl apply` applied is taken over without a conflict.
+    /// Applies like [`Self::apply_once`], and takes over the fields of client-side `kubectl apply` without a
+    /// conflict.
     fn apply_as_kubectl(
         &self,
         of: &Type,
@@ -216,7 +219,7 @@ impl FieldManager<'_> {
         }
     }
 
-    /// The owners of the live object; what nobody owns there is owned by nobody in particular.
+    /// Returns the entries of the live object. Fields without a field manager get [`BEFORE`].
     fn before_apply(&self, live: Option<&Value>) -> Result<Entries, ApplyError> {
         let Some(live) = live else { return Ok(Entries::default()) };
         let mut entries = Entries::decode(managed_fields::of(live))?;
@@ -226,8 +229,8 @@ impl FieldManager<'_> {
         Ok(entries)
     }
 
-    /// The live object has the list that the owners were read from, and so has what comes of it, until it is given its
-    /// own.
+    /// Applies once. The live object has the list that the entries were decoded from, and the result keeps it until
+    /// it gets its own.
     fn apply_once(
         &self,
         live: &Value,
@@ -238,12 +241,12 @@ impl FieldManager<'_> {
         let of = self.of_version()?;
         let updater = self.updater(&of);
         updater.reconcile(&mut entries);
-        let owner = self.owner(self.manager, Operation::Apply);
-        let (object, last) = updater.apply(live, config, &owner, &mut entries, force)?;
+        let manager = self.manager(self.manager, Operation::Apply);
+        let (object, last) = updater.apply(live, config, &manager, &mut entries, force)?;
         let changed = !crate::json_order::same(live, &object);
-        if let Some(entry) = entries.get_mut(&owner) {
-            entry.lose(&SERVERS_OWN);
-            // Who applies the same fields again has the set that was read, which is not written anew.
+        if let Some(entry) = entries.get_mut(&manager) {
+            entry.lose(&SERVER_FIELDS);
+            // A repeated apply of the same fields keeps the decoded set, which is not written anew.
             if let Some(last) = last.filter(|last| last.fields == entry.fields) {
                 entry.fields = last.fields;
             }
@@ -251,7 +254,7 @@ impl FieldManager<'_> {
         }
         let mut object = if changed { object } else { live.clone() };
         let list = take(&mut object);
-        put(&mut object, entries.encode_over(list, &owner));
+        put(&mut object, entries.encode_over(list, &manager));
         Ok(Applied { object, changed })
     }
 
@@ -264,7 +267,7 @@ impl FieldManager<'_> {
         Updater { versions: self.versions, version: self.api_version, of, reset: self.reset }
     }
 
-    fn owner(&self, manager: &str, operation: Operation) -> Manager {
+    fn manager(&self, manager: &str, operation: Operation) -> Manager {
         Manager {
             manager: manager.to_owned(),
             operation,

@@ -1,11 +1,11 @@
-//! Sets as they stand in `fieldsV1`.
+//! Encoding of sets in `fieldsV1`.
 
 use serde_json::{Map, Value};
 
 use crate::element::{Element, InvalidElement};
 use crate::set::{Node, Set};
 
-/// What stands in `fieldsV1` is no set.
+/// Error of a `fieldsV1` that is no set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidFields {
     /// A key cannot be read.
@@ -16,7 +16,7 @@ pub enum InvalidFields {
     NotAnObject,
 }
 
-/// Reads a set. What a newer server may have written and is not known here is left out.
+/// Reads a set. Elements of unknown kinds, which a newer server may have written, are left out.
 ///
 /// # Errors
 /// When a key or a node cannot be read.
@@ -37,25 +37,25 @@ fn read_node(value: &Value) -> Result<Node, InvalidFields> {
             node.below.put(element, read_node(below)?);
         }
     }
-    // With nothing below, the node itself must be what is meant.
+    // With nothing below, the node itself is the member.
     node.member |= node.below.is_empty();
     Ok(node)
 }
 
-/// Writes a set. The keys of every node are sorted by their bytes, as a JSON object here is, so that the same set is
-/// always the same text.
+/// Writes a set. The keys of every node are sorted by their bytes, as those of a JSON object are here, so that equal
+/// sets are equal text.
 pub fn write(set: &Set) -> Value {
     set.nodes.iter().map(|(element, node)| (element.wire(), write_node(node))).collect()
 }
 
-/// Room for most sets, so that few are moved while they grow: that of a Machine's status has 1.5 KB.
+/// Initial capacity, in bytes, for most sets, so that few are moved while they grow: a Machine's status has 1.5 KB.
 const TYPICAL: usize = 2 * 1024;
 
-/// The same as text.
+/// Writes a set as text.
 pub fn text(set: &Set) -> String {
     let mut text = Vec::with_capacity(TYPICAL);
     write_text(set, false, &mut text);
-    // Of what is written here nothing is not UTF-8.
+    // All bytes written here are UTF-8.
     String::from_utf8(text).unwrap_or_default()
 }
 
@@ -70,7 +70,7 @@ fn write_text(set: &Set, is_member: bool, text: &mut Vec<u8>) {
         text.push(b':');
         write_text(&node.below, node.member, text);
     };
-    // The first of all names.
+    // `.` sorts before all names.
     if is_member && !set.is_empty() {
         write(&|text| text.extend_from_slice(br#"".""#), &Node::default());
     }

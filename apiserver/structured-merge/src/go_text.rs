@@ -1,8 +1,8 @@
-//! Values and types as upstream's messages print them.
+//! Formatting of values and types as in upstream's messages.
 
 use serde_json::Value;
 
-/// The name of a value's type in upstream's language.
+/// Returns the name of a value's type in Go.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -15,7 +15,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A value as upstream prints it without a format.
+/// Formats a value as upstream prints it without a format.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -33,7 +33,7 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
-/// A value as upstream's language would write it.
+/// Formats a value as a Go literal.
 pub(crate) fn literal(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),

@@ -1,23 +1,22 @@
-//! A total order of JSON values, in which a number is what it counts and not how it is written.
+//! Total order of JSON values, which compares numbers by value and not by notation.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use serde_json::{Number, Value};
 
-/// A JSON value that can be a key: ordered, and equal to what means the same.
+/// JSON value that can be a key: ordered, and equal to values of the same meaning.
 #[derive(Debug, Clone)]
 pub struct Item(Value);
 
 impl Item {
-    /// The value as an item. A float that counts whole things becomes an integer, so that it is
-    /// written as one.
+    /// Creates an item. A float without a fraction becomes an integer, so that it is written as one.
     pub fn new(value: Value) -> Self {
         let whole = value.as_f64().filter(|_| value.is_f64()).and_then(whole);
         Self(whole.map_or(value, Value::from))
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn value(&self) -> &Value {
         &self.0
     }
@@ -33,7 +32,7 @@ impl Eq for Item {}
 
 impl Hash for Item {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Numbers that are the same may be written in several ways, and nothing else is a key often.
+        // Equal numbers may have several notations, and values other than strings are seldom keys.
         match &self.0 {
             Value::String(text) => text.hash(state),
             other => rank(other).hash(state),
@@ -53,15 +52,15 @@ impl Ord for Item {
     }
 }
 
-/// The integer that a float is, when it is one and small enough to be sure.
+/// Returns the integer value of a float, if it has one and is small enough to be exact.
 fn whole(number: f64) -> Option<i64> {
     const SURE: f64 = 9_007_199_254_740_992.0;
     let small = number.abs() <= SURE && number.fract() == 0.0;
-    // Printed without a fraction it is read back as what it is; there is no checked cast from floats.
+    // Printed without a fraction, it is parsed back as the same integer; there is no checked cast from floats.
     if small { format!("{number:.0}").parse().ok() } else { None }
 }
 
-/// Numbers, texts, booleans, lists, maps, null; each kind within itself.
+/// Compares two values: numbers, strings, booleans, lists, maps, null; each kind within itself.
 pub(crate) fn order(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => numbers(left, right),
@@ -80,7 +79,7 @@ pub(crate) fn order(left: &Value, right: &Value) -> Ordering {
     }
 }
 
-/// Whether two values mean the same: `1` is `1.0`.
+/// Returns true if two values are equal by meaning: `1` equals `1.0`.
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => numbers(left, right) == Ordering::Equal,

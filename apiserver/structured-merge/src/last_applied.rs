@@ -1,5 +1,5 @@
-//! The annotation in which client-side `kubectl apply` keeps what it applied last, and the way from
-//! there to server-side apply.
+//! Annotation with the last configuration of client-side `kubectl apply`, and the upgrade from it to server-side
+//! apply.
 
 use serde_json::{Map, Value};
 
@@ -8,16 +8,16 @@ use crate::owned::owned;
 use crate::schema::Type;
 use crate::set::Set;
 
-/// Where client-side `kubectl apply` keeps what it applied last.
+/// Annotation with the last configuration of client-side `kubectl apply`.
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Who alone is upgraded, and has the annotation kept up to date.
+/// The only field manager that is upgraded, and whose annotation is kept up to date.
 pub(crate) const KUBECTL: &str = "kubectl";
 
-/// Most annotations of one object, keys and values together.
+/// Most bytes of the annotations of one object, keys and values together.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// What the last client-side apply said and still is so: to change that is no conflict.
+/// Returns the fields of the last client-side apply that are unchanged: a change of them is no conflict.
 pub(crate) fn allowed(of: &Type, live: &Value) -> Option<Set> {
     let text = annotations(live)?.get(ANNOTATION)?.as_str()?;
     let last: Value = serde_json::from_str(text).ok()?;
@@ -33,8 +33,8 @@ pub(crate) fn allowed(of: &Type, live: &Value) -> Option<Set> {
     Some(allowed)
 }
 
-/// Writes what was applied into the annotation, where there is one. Should the annotations become
-/// too large by that, the annotation goes.
+/// Writes the applied configuration into the annotation, if there is one. If that makes the annotations too large,
+/// the annotation is removed.
 pub(crate) fn keep(object: &mut Value, config: &Value) {
     if !annotations(object).is_some_and(|annotations| annotations.contains_key(ANNOTATION)) {
         return;

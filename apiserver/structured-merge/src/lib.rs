@@ -1,10 +1,9 @@
-//! Who owns which field of an object, and how what one owner applies is merged with what the
-//! others hold: server-side apply, without a server.
+//! Server-side apply, without a server: ownership of an object's fields by field managers, and the merge of an
+//! applied configuration with the fields of the others.
 //!
-//! An object is a tree of JSON. Its [schema](Type) says which of its parts are owned as a whole and
-//! which field by field, key by key, item by item. A [`Set`] is a set of such parts; every owner of
-//! an object has one, and the object carries them in `metadata.managedFields` as [`Entries`]. A
-//! [`FieldManager`] does what each write does to them.
+//! An object is a tree of JSON. Its [schema](Type) tells which of its parts are owned as a whole and which field by
+//! field, key by key, item by item. A [`Set`] is a set of such parts. Every field manager of an object has one, and
+//! the object carries them in `metadata.managedFields` as [`Entries`]. A [`FieldManager`] applies a write to them.
 
 mod ancient;
 mod check;
@@ -50,7 +49,7 @@ pub use merge::merge;
 pub use owned::owned;
 pub use scale::{ScalePaths, from_scale, to_scale};
 pub use schema::{InvalidSchema, Type};
-pub use serialized::{FIELD as SET_FIELD, pack, unpack};
+pub use serialized::{FIELD as SET_FIELD, parse_sets, serialize_sets};
 pub use set::Set;
 pub use versions::{VersionError, Versions};
 

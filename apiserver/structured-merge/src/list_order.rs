@@ -1,4 +1,4 @@
-//! Items of lists: what each is called, and in which order two lists come together.
+//! Items of lists: their names, and the order of a merged list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::element::Element;
 use crate::schema::{ListType, Relation};
 
-/// What `item` is called within its list.
+/// Returns the name of `item` within its list.
 ///
 /// # Errors
-/// When it has nothing it could be called by; in the words clients know.
+/// When it has no name; in upstream's words.
 pub(crate) fn identify(list: &ListType, item: &Value) -> Result<Element, String> {
     match &list.relation {
         Relation::Keyed(keys) => identify_by_keys(keys, item),
@@ -49,13 +49,12 @@ fn identify_by_keys(keys: &[(String, Option<Value>)], item: &Value) -> Result<El
     Ok(Element::key(present))
 }
 
-/// The name of the item at a place: the place itself, if it has no other.
+/// Returns the name of the item at an index: the index itself, if it has no other.
 pub(crate) fn name(list: &ListType, at: usize, item: &Value) -> Element {
     identify(list, item).unwrap_or(Element::Index(at))
 }
 
-/// The items of a list by name, in the order in which each name first occurs; under each name its
-/// items.
+/// Items of a list by name, in the order in which each name first occurs; each name has its items.
 pub(crate) struct Items<'a> {
     pub(crate) order: Vec<Element>,
     pub(crate) by_name: BTreeMap<Element, Vec<&'a Value>>,
@@ -79,7 +78,7 @@ impl<'a> Items<'a> {
         items
     }
 
-    /// The one item of this name; none when there are several.
+    /// Returns the only item of this name; `None` when there are several.
     pub(crate) fn single(&self, name: &Element) -> Option<&'a Value> {
         match self.by_name.get(name).map(Vec::as_slice) {
             Some([one]) => Some(one),
@@ -88,23 +87,22 @@ impl<'a> Items<'a> {
     }
 }
 
-/// The items of a list that may not be there.
+/// Returns the items of a list, or none if there is no list.
 pub(crate) fn values(list: Option<&Vec<Value>>) -> &[Value] {
     list.map_or(&[], Vec::as_slice)
 }
 
-/// Where an item of a merged list comes from.
+/// Origin of an item of a merged list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The live list alone, at this place.
+    /// The live list alone, at this index.
     Live(usize),
-    /// The applied list, at this place; merged with the live item of the same name.
+    /// The applied list, at this index; merged with the live item of the same name.
     Applied(usize),
 }
 
-/// The order of a merged list. What only the live list has keeps its place before what follows it
-/// there; what both have comes in applied order; what is new comes as soon as the live list has
-/// reached something that both have.
+/// Returns the order of a merged list. Items of the live list alone stay before the items that follow them there.
+/// Items of both lists are in applied order. New items come as soon as the live list has reached an item of both.
 pub(crate) fn merged_order(live: &[Element], applied: &[Element]) -> Vec<Source> {
     let in_live: BTreeSet<&Element> = live.iter().collect();
     let in_applied: BTreeSet<&Element> = applied.iter().collect();
@@ -120,20 +118,20 @@ pub(crate) fn merged_order(live: &[Element], applied: &[Element]) -> Vec<Source>
                 at_live += 1;
             }
             (Some(_), None) => at_live += 1,
-            // Both have it, and it will have its turn later.
-            (Some(name), Some(wanted))
-                if name != wanted && shared.peek().is_some_and(|next| *next != name) =>
+            // Both lists have it, and it follows later.
+            (Some(name), Some(desired))
+                if name != desired && shared.peek().is_some_and(|next| *next != name) =>
             {
                 at_live += 1;
             }
-            (name, Some(wanted)) => {
-                // What the live list has several times has had its turn with the first of them.
-                at_live += usize::from(name.is_some_and(|name| name == wanted || emitted.contains(name)));
-                if shared.peek() == Some(&wanted) {
+            (name, Some(desired)) => {
+                // The duplicates of a live item were covered by the first of them.
+                at_live += usize::from(name.is_some_and(|name| name == desired || emitted.contains(name)));
+                if shared.peek() == Some(&desired) {
                     shared.next();
                 }
                 order.push(Source::Applied(at_applied));
-                emitted.insert(wanted);
+                emitted.insert(desired);
                 at_applied += 1;
             }
         }
@@ -145,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_come_together_in_the_order_clients_see() {
+    fn lists_are_merged_in_the_order_that_clients_expect() {
         let cases = [
             ("a b c d", "d x b", "a c d x b"),
             ("a b c", "c new a", "b c new a"),
@@ -160,13 +158,13 @@ mod tests {
             ("x y", "", "x y"),
         ];
         let names = |text: &str| text.split_whitespace().map(Element::field).collect::<Vec<_>>();
-        for (live, applied, wanted) in cases {
+        for (live, applied, desired) in cases {
             let (live, applied) = (names(live), names(applied));
             let order = merged_order(&live, &applied).into_iter().map(|source| match source {
                 Source::Live(at) => live[at].clone(),
                 Source::Applied(at) => applied[at].clone(),
             });
-            assert_eq!(order.collect::<Vec<_>>(), names(wanted), "{live:?} and {applied:?}");
+            assert_eq!(order.collect::<Vec<_>>(), names(desired), "{live:?} and {applied:?}");
         }
     }
 

@@ -1,25 +1,25 @@
-//! `metadata.managedFields` as a field of an object among others.
+//! Access to `metadata.managedFields` of an object.
 
 use serde_json::{Map, Value};
 
 const FIELD: &str = "managedFields";
 
-/// The owners of an object, as it has them.
+/// Returns the managed fields of an object.
 pub(crate) fn of(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get(FIELD)
 }
 
-/// The same, to be changed.
+/// Returns the managed fields of an object for changes.
 pub(crate) fn of_mut(object: &mut Value) -> Option<&mut Value> {
     object.get_mut("metadata")?.get_mut(FIELD)
 }
 
-/// Takes the owners out of an object.
+/// Removes the managed fields from an object and returns them.
 pub(crate) fn take(object: &mut Value) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.remove(FIELD).filter(|list| !list.is_null())
 }
 
-/// Gives an object its owners; none when nobody owns anything.
+/// Sets the managed fields of an object, or removes them for `None`.
 pub(crate) fn put(object: &mut Value, list: Option<Value>) {
     let Some(root) = object.as_object_mut() else { return };
     let Some(list) = list else {
@@ -34,7 +34,7 @@ pub(crate) fn put(object: &mut Value, list: Option<Value>) {
     }
 }
 
-/// Whether two objects are the same but for their owners.
+/// Returns true if two objects are equal except for their managed fields.
 pub fn is_same(left: &Value, right: &Value) -> bool {
     let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else { return left == right };
     let all_but = |left: &Map<String, Value>, right: &Map<String, Value>, but: &str| {
@@ -53,7 +53,7 @@ pub fn is_same(left: &Value, right: &Value) -> bool {
     same_metadata && all_but(left, right, "metadata")
 }
 
-/// Whether two objects have the same owners, whenever those wrote.
+/// Returns true if two objects have the same managed fields, regardless of their times.
 pub fn same_managers(left: &Value, right: &Value) -> bool {
     fn list(object: &Value) -> Vec<Vec<(&str, &Value)>> {
         let list = of(object).and_then(Value::as_array);

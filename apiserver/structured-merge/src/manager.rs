@@ -1,10 +1,10 @@
-//! Whose a set of fields is.
+//! Field managers, to which sets of fields belong.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// How an owner came to own: by applying, or by any other write.
+/// Operation by which a field manager owns fields: an apply, or any other write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// Server-side apply.
@@ -14,7 +14,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Its name on the wire.
+    /// Returns its name on the wire.
     pub fn text(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -23,33 +23,33 @@ impl Operation {
     }
 }
 
-/// An owner. Whoever applies is one owner in whatever version they do it; whoever updates is
-/// another in every version.
+/// Field manager. A client that applies is one field manager in all versions; a client that updates is another in
+/// every version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manager {
-    /// The name the client gave itself.
+    /// Name that the client has given.
     pub manager: String,
-    /// How it writes.
+    /// Operation of its writes.
     pub operation: Operation,
-    /// The version of its last write.
+    /// Version of its last write.
     pub api_version: String,
-    /// The subresource it writes through, or empty.
+    /// Subresource that it writes through, or empty.
     pub subresource: String,
 }
 
 impl Manager {
-    /// Whether the two are one.
+    /// Returns true if the two are the same field manager.
     pub fn is(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 
-    /// What is the same of two that are one, and of no others.
+    /// Returns the key that only equal field managers share.
     pub(crate) fn key(&self) -> (&str, Operation, &str, &str) {
         let version = if self.operation == Operation::Apply { "" } else { &self.api_version };
         (&self.manager, self.operation, &self.subresource, version)
     }
 
-    /// What makes it an owner, as the JSON that upstream sorts by.
+    /// Returns its key as the JSON that upstream sorts by.
     pub(crate) fn identity(&self) -> String {
         let (manager, operation, subresource, version) = self.key();
         let fields = [
@@ -67,8 +67,9 @@ impl Manager {
     }
 
     pub(crate) fn order(&self, other: &Self) -> Ordering {
-        let parts =
-            |owner: &'_ Self| [owner.manager.clone(), owner.api_version.clone(), owner.subresource.clone()];
+        let parts = |manager: &'_ Self| {
+            [manager.manager.clone(), manager.api_version.clone(), manager.subresource.clone()]
+        };
         parts(self).cmp(&parts(other))
     }
 }

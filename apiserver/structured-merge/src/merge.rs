@@ -1,14 +1,14 @@
-//! The live object with what somebody applies laid over it.
+//! Merge of an applied configuration into the live object.
 
 use serde_json::{Map, Value};
 
 use crate::list_order::{Items, Source, merged_order, values};
 use crate::schema::{ListType, MapType, Type, View};
 
-/// Merges `applied` into `live`: applied leaves win, maps come together by their keys, lists by the
-/// names of their items.
+/// Merges `applied` into `live`: applied leaves win, maps are merged by their keys, lists by the names of their
+/// items.
 pub fn merge(of: &Type, live: &Value, applied: &Value) -> Value {
-    // Most of it is not applied, and copied in one go costs less than field by field.
+    // Most of the object is not applied, and one copy of all costs less than field by field.
     let mut merged = live.clone();
     lay_over(of, &mut merged, applied);
     merged
@@ -43,7 +43,7 @@ fn lists(list: &ListType, live: &[Value], applied: &[Value]) -> Vec<Value> {
         Source::Applied(at) => {
             let name = given.names.get(at)?;
             let value = applied.get(at)?;
-            // What the live list has several times has nothing to merge with: it is replaced.
+            // A duplicate in the live list has no counterpart to merge with: it is replaced.
             Some(before.single(name).map_or_else(|| value.clone(), |live| merge(&list.element, live, value)))
         }
     };

@@ -1,4 +1,4 @@
-//! The nodes on one level of a set.
+//! Nodes on one level of a set.
 
 use std::collections::{BTreeMap, btree_map};
 use std::hash::{Hash, Hasher};
@@ -7,9 +7,9 @@ use std::{slice, vec};
 use crate::element::Element;
 use crate::set::Node;
 
-/// Up to so many nodes stand in a list. A set may have as many as a body has room for, and where each goes is its
-/// sender's to say: in a list of all of them, each would have to move the others.
-const FEW: usize = 32;
+/// Most nodes of a list. A set may have as many as a body has room for, and its sender chooses their order: in one
+/// list, each could have to move all others.
+const MAX_LIST: usize = 32;
 
 /// Nodes by their elements, in order. Most levels have a handful: a list has less to allocate, to walk and to drop
 /// than a tree.
@@ -25,7 +25,7 @@ impl Default for Nodes {
     }
 }
 
-/// What counts is what is there, and not how it is kept.
+/// Compares the nodes, not their representation.
 impl PartialEq for Nodes {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -66,7 +66,7 @@ impl Nodes {
 
     pub(crate) fn get(&self, element: &Element) -> Option<&Node> {
         match self {
-            Self::Few(list) => list.get(place(list, element).ok()?).map(|(_, node)| node),
+            Self::Few(list) => list.get(position(list, element).ok()?).map(|(_, node)| node),
             Self::Many(tree) => tree.get(element),
         }
     }
@@ -74,19 +74,19 @@ impl Nodes {
     pub(crate) fn get_mut(&mut self, element: &Element) -> Option<&mut Node> {
         match self {
             Self::Few(list) => {
-                let at = place(list, element).ok()?;
+                let at = position(list, element).ok()?;
                 list.get_mut(at).map(|(_, node)| node)
             }
             Self::Many(tree) => tree.get_mut(element),
         }
     }
 
-    /// The node of an element, made when there is none.
-    pub(crate) fn get_or_make(&mut self, element: Element) -> &mut Node {
-        self.make_room();
+    /// Returns the node of an element, creating it when there is none.
+    pub(crate) fn get_or_insert(&mut self, element: Element) -> &mut Node {
+        self.convert_if_full();
         match self {
             Self::Few(list) => {
-                let at = place(list, &element).unwrap_or_else(|at| {
+                let at = position(list, &element).unwrap_or_else(|at| {
                     list.insert(at, (element, Node::default()));
                     at
                 });
@@ -97,13 +97,13 @@ impl Nodes {
     }
 
     pub(crate) fn insert(&mut self, element: Element, node: Node) {
-        *self.get_or_make(element) = node;
+        *self.get_or_insert(element) = node;
     }
 
     pub(crate) fn remove(&mut self, element: &Element) {
         match self {
             Self::Few(list) => {
-                if let Ok(at) = place(list, element) {
+                if let Ok(at) = position(list, element) {
                     list.remove(at);
                 }
             }
@@ -111,19 +111,19 @@ impl Nodes {
         }
     }
 
-    /// Makes a tree of a list that is as long as one may be.
-    fn make_room(&mut self) {
+    /// Converts a list of the largest length into a tree.
+    fn convert_if_full(&mut self) {
         if let Self::Few(list) = self
-            && list.len() >= FEW
+            && list.len() >= MAX_LIST
         {
             *self = Self::Many(std::mem::take(list).into_iter().collect());
         }
     }
 }
 
-/// Where an element is, or belongs.
-fn place(list: &[(Element, Node)], element: &Element) -> Result<usize, usize> {
-    // Sets are made and read in order: mostly it belongs at the end.
+/// Returns the index of an element, or the index to insert it at.
+fn position(list: &[(Element, Node)], element: &Element) -> Result<usize, usize> {
+    // Sets are created and read in order: mostly it belongs at the end.
     if list.last().is_none_or(|(last, _)| last < element) {
         return Err(list.len());
     }
@@ -157,7 +157,7 @@ impl<'a> IntoIterator for &'a Nodes {
     }
 }
 
-/// The same, taken out.
+/// Owned nodes with their elements, in order.
 #[derive(Debug)]
 pub(crate) enum IntoIter {
     Few(vec::IntoIter<(Element, Node)>),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever goes in and out, few or many, it is as in a tree.
+        /// After any inserts and removals, few or many, the nodes equal those of a tree.
         #[test]
         fn nodes_are_a_map(steps in prop::collection::vec((0..120_u8, any::<bool>(), any::<bool>()), 0..300)) {
             let (mut nodes, mut tree) = (Nodes::default(), BTreeMap::new());

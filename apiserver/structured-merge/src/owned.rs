@@ -1,4 +1,4 @@
-//! The parts of an object that somebody who says all this means to own.
+//! Ownership of an applied configuration: the parts that its field manager owns.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use crate::list_order::Items;
 use crate::schema::{MapType, Type, View};
 use crate::set::{Node, Set};
 
-/// The set of an applied configuration: its leaves, the items of its lists, and the keys that no
-/// schema declares.
+/// Returns the set of an applied configuration: its leaves, the items of its lists, and the keys that no schema
+/// declares.
 pub fn owned(of: &Type, value: &Value) -> Set {
     let mut node = Node::default();
     walk(of, value, &mut node);

@@ -1,4 +1,4 @@
-//! Taking out of a merged object what an applier used to say and says no longer.
+//! Pruning of a merged object: removes the parts that the field manager has applied before and applies no longer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use crate::schema::Type;
 use crate::set::Set;
 use crate::versions::{VersionError, Versions, converted};
 
-/// A merged object, the versions it can be shown in, and the version it is in.
+/// Context of a pruning: the object's versions, its current one, and its entries.
 pub(crate) struct Pruning<'a> {
     pub(crate) versions: &'a dyn Versions,
     pub(crate) version: &'a str,
-    /// All entries, the applier's with the new set.
+    /// All entries, the applying field manager's with the new set.
     pub(crate) entries: &'a Entries,
 }
 
 impl Pruning<'_> {
-    /// `merged` without the parts that only `last` had. What somebody owns stays, and so does what
-    /// was not itself in `last`.
+    /// Returns `merged` without the parts that only `last` had. Parts that a field manager owns stay, and so do parts
+    /// that were not members of `last` themselves.
     ///
-    /// `new` is what the applier says now.
+    /// `new` is the set of the new configuration.
     pub(crate) fn prune(&self, merged: Value, last: &Entry, new: &Set) -> Result<Value, VersionError> {
-        let version = last.owner.api_version.as_str();
-        // Whoever says all that they said before gives nothing up; so it is with most applies.
+        let version = last.manager.api_version.as_str();
+        // A configuration that contains all previous fields gives nothing up; most applies are like this.
         if version == self.version && new.contains(&last.fields) {
             return Ok(merged);
         }
@@ -40,12 +40,12 @@ impl Pruning<'_> {
         let mut pruned = shown.clone();
         remove(&of, &mut pruned, &last, &Set::default());
         let mut sets = self.by_version();
-        // Empty or not, what somebody owns is there; in which version they said so does not matter.
+        // Owned parts stay, even when empty; the version in which they were applied does not matter.
         let mut kept = Set::default();
         sets.values().for_each(|set| kept.add(set.clone()));
         let own = sets.remove(version).unwrap_or_default();
-        let pruned = give_back(&of, &shown, &pruned, &own, &kept);
-        let pruned = self.with_what_is_owned(&shown, pruned, (version, &of), &kept, sets)?;
+        let pruned = restore(&of, &shown, &pruned, &own, &kept);
+        let pruned = self.restore_other_versions(&shown, pruned, (version, &of), &kept, sets)?;
         let gone = lost(&of, &shown, &pruned).intersection(&last);
         if gone.is_empty() {
             return Ok(merged);
@@ -58,17 +58,17 @@ impl Pruning<'_> {
         self.versions.convert(result, version, self.version)
     }
 
-    /// What is owned, by the version in which it was written.
+    /// Returns the owned parts, by the version in which they were written.
     fn by_version(&self) -> BTreeMap<&str, Set> {
         let mut sets: BTreeMap<&str, Set> = BTreeMap::new();
         for entry in self.entries.iter() {
-            sets.entry(entry.owner.api_version.as_str()).or_default().add(Set::clone(&entry.fields));
+            sets.entry(entry.manager.api_version.as_str()).or_default().add(Set::clone(&entry.fields));
         }
         sets
     }
 
-    /// Gives back what is owned in other versions than the one that the objects are in.
-    fn with_what_is_owned(
+    /// Restores the parts that are owned in other versions than that of the objects.
+    fn restore_other_versions(
         &self,
         merged: &Value,
         mut pruned: Value,
@@ -80,7 +80,7 @@ impl Pruning<'_> {
             let Some(of_other) = self.versions.of_version(other) else { continue };
             let shown = converted(self.versions, merged, version, other, &of_other)?;
             let pruned_there = converted(self.versions, &pruned, version, other, &of_other)?;
-            let given = give_back(&of_other, &shown, &pruned_there, &theirs, kept);
+            let given = restore(&of_other, &shown, &pruned_there, &theirs, kept);
             if given != pruned_there {
                 pruned = converted(self.versions, &given, other, version, of)?;
             }
@@ -89,9 +89,9 @@ impl Pruning<'_> {
     }
 }
 
-/// `merged` without what `pruned` lacks and nobody in `own` has; what is in `kept` stays when it
-/// becomes empty.
-fn give_back(of: &Type, merged: &Value, pruned: &Value, own: &Set, kept: &Set) -> Value {
+/// Returns `merged` without the parts that `pruned` lacks and `own` does not have; parts in `kept` stay when they
+/// become empty.
+fn restore(of: &Type, merged: &Value, pruned: &Value, own: &Set, kept: &Set) -> Value {
     let mut gone = lost(of, merged, pruned);
     gone.subtract(&complete(of, own));
     let mut result = merged.clone();
@@ -99,7 +99,7 @@ fn give_back(of: &Type, merged: &Value, pruned: &Value, own: &Set, kept: &Set) -
     result
 }
 
-/// What `merged` has and `pruned` has not, structs included.
+/// Returns the parts that `merged` has and `pruned` has not, structs included.
 fn lost(of: &Type, merged: &Value, pruned: &Value) -> Set {
     let mut lost = complete(of, &owned(of, merged));
     lost.subtract(&complete(of, &owned(of, pruned)));

@@ -1,18 +1,19 @@
-//! Sets that are older than the schema.
+//! Reconciliation of sets that are older than the schema.
 
 use crate::schema::{Relation, Type};
 use crate::set::{Node, Set};
 
-/// Whether the schema reads the set otherwise than it was written.
+/// Returns true if the schema structures the set differently than when it was written.
 pub(crate) fn is_outdated(of: &Type, set: &Set) -> bool {
-    // Of most nodes there is nothing below: what they are need not be looked up.
+    // Most nodes have nothing below: their types need not be looked up.
     set.nodes.iter().filter(|(_, node)| !node.below.is_empty()).any(|(element, node)| {
         let below = of.below(element);
         is_whole(below) || is_outdated(below, &node.below)
     })
 }
 
-/// `set` as the schema reads it now: who owned a part of what is now owned whole, owns the whole.
+/// Returns `set` by the current schema: the field manager of a part of a value that is now owned whole owns the whole
+/// value.
 pub(crate) fn reconcile(of: &Type, set: Set) -> Set {
     let mut reconciled = Set::default();
     for (element, node) in set.nodes {

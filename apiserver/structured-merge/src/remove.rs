@@ -1,4 +1,4 @@
-//! An object without some of its parts.
+//! Removal of parts from an object.
 
 use serde_json::Value;
 
@@ -7,16 +7,16 @@ use crate::list_order::Items;
 use crate::schema::{Type, View};
 use crate::set::{Node, Set};
 
-/// Takes the parts in `set` out of `value`. A map or list that this leaves empty goes too, unless it
-/// is itself among `kept`: then somebody said that it should be there.
+/// Removes the parts in `set` from `value`. A map or list that becomes empty is removed too, unless it is a member of
+/// `kept`: then a field manager has applied it as such.
 pub(crate) fn remove(of: &Type, value: &mut Value, set: &Set, kept: &Set) {
     remove_from(of, value, set, kept);
 }
 
-/// Says whether this left `value` empty.
+/// Removes the parts, and returns true if that left `value` empty.
 fn remove_from(of: &Type, value: &mut Value, set: &Set, kept: &Set) -> bool {
     let view = match of {
-        // The parts of what is owned whole are nobody's, but a set may be older than its schema.
+        // The parts of a value that is owned whole have no field manager, but a set may be older than its schema.
         Type::Map(map) if value.is_object() => View::Map(map),
         other => other.view(value),
     };

@@ -1,4 +1,4 @@
-//! What a schema says of ownership: which parts are owned whole, and which part by part.
+//! Ownership by schema: which parts are owned whole, and which part by part.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::element::Element;
 
-/// How a value is owned and merged.
+/// Type of a value, which determines its ownership and its merge.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Type {
     /// One value.
@@ -17,11 +17,11 @@ pub enum Type {
     Map(Box<MapType>),
     /// A list.
     List(Box<ListType>),
-    /// As the value itself suggests: maps by their keys, lists and all else as a whole.
+    /// Deduced from the value: maps by their keys, lists and all else as a whole.
     Deduced,
 }
 
-/// What one value may be.
+/// Type of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
     /// A text.
@@ -37,9 +37,9 @@ pub enum Scalar {
 /// A struct or a map.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MapType {
-    /// Looked up more often than anything else, and never walked.
+    /// Declared fields. Lookups are frequent, and they are never iterated.
     pub(crate) fields: HashMap<String, Type, FxBuildHasher>,
-    /// The type of what is not declared, when that is allowed.
+    /// Type of undeclared fields, if they are allowed.
     pub(crate) element: Option<Type>,
     pub(crate) atomic: bool,
 }
@@ -51,18 +51,18 @@ pub struct ListType {
     pub(crate) relation: Relation,
 }
 
-/// What makes two items the same.
+/// Identity of list items.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Relation {
     /// Nothing: the list is owned as a whole.
     Atomic,
-    /// Being the same value.
+    /// By value.
     Set,
-    /// Having the same key fields. With each its default.
+    /// By key fields, each with its default.
     Keyed(Vec<(String, Option<Value>)>),
 }
 
-/// A schema that does not say how its values are merged.
+/// Error of a schema that does not define how its values are merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("schema at {path:?}: {problem}")]
 pub struct InvalidSchema {
@@ -70,17 +70,17 @@ pub struct InvalidSchema {
     problem: String,
 }
 
-/// `metadata` of every object; the schemas of the kinds do not say how it is merged.
+/// Type of `metadata` of every object; the schemas of the kinds do not define its merge.
 static METADATA: LazyLock<Type> = LazyLock::new(metadata);
 
-/// What stands in for the type of a value that no schema declares.
+/// Type of a value that no schema declares.
 static DEDUCED: Type = Type::Deduced;
 
 impl Type {
-    /// The type of the objects with this structural OpenAPI schema.
+    /// Compiles the type of the objects with this structural OpenAPI schema.
     ///
     /// # Errors
-    /// [`InvalidSchema`] names the place that is not understood.
+    /// [`InvalidSchema`] names the path that is not supported.
     pub fn of_object(schema: &Value) -> Result<Self, InvalidSchema> {
         let mut compiled = compile(schema, "")?;
         if let Self::Map(root) = &mut compiled {
@@ -92,7 +92,7 @@ impl Type {
         Ok(compiled)
     }
 
-    /// The type one step further, and what is not declared as its value suggests.
+    /// Returns the type below an element; an undeclared one is deduced from its value.
     pub(crate) fn below(&self, element: &Element) -> &Self {
         match (self, element) {
             (Self::Map(map), Element::Field(name)) => map.field(name),
@@ -103,7 +103,7 @@ impl Type {
 }
 
 impl MapType {
-    /// The type of a field or a key.
+    /// Returns the type of a field or a key.
     pub(crate) fn field(&self, name: &str) -> &Type {
         self.fields.get(name).or(self.element.as_ref()).unwrap_or(&DEDUCED)
     }
@@ -112,7 +112,7 @@ impl MapType {
 fn compile(schema: &Value, path: &str) -> Result<Type, InvalidSchema> {
     let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
     if flag("x-kubernetes-int-or-string") {
-        // Whether it is one of the two is for the schema to say.
+        // Validation checks that it is one of the two.
         return Ok(Type::Deduced);
     }
     Ok(match schema.get("type").and_then(Value::as_str) {
@@ -154,7 +154,7 @@ fn list(schema: &Value, path: &str) -> Result<ListType, InvalidSchema> {
     Ok(ListType { element: compile(items, &format!("{path}[]"))?, relation })
 }
 
-/// The key fields, with what each is when an item does not say.
+/// Returns the key fields, each with its default.
 fn keys(schema: &Value, items: &Value) -> Vec<(String, Option<Value>)> {
     let names = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
     names
@@ -184,10 +184,10 @@ fn metadata() -> Type {
             "x-kubernetes-list-map-keys": ["uid"]},
         "managedFields": {"type": "array", "items": entry},
     }});
-    // The schema above is ours; were it wrong, metadata would be taken as it comes.
+    // The schema above is constant; if it were invalid, metadata would be deduced.
     let mut compiled = compile(&schema, ".metadata").unwrap_or(Type::Deduced);
     if let Type::Map(map) = &mut compiled {
-        // Whether they are times is seen when they are read.
+        // Decoding checks that they are times.
         for time in ["creationTimestamp", "deletionTimestamp"] {
             map.fields.insert(time.to_owned(), Type::Scalar(Scalar::Any));
         }
@@ -199,7 +199,7 @@ fn error(path: &str, problem: String) -> InvalidSchema {
     InvalidSchema { path: path.to_owned(), problem }
 }
 
-/// How a value is walked: as a whole, or into its parts.
+/// View of a value: as a whole, or by its parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum View<'a> {
     /// As a whole.
@@ -211,8 +211,8 @@ pub(crate) enum View<'a> {
 }
 
 impl View<'_> {
-    /// Whether it is the very same way. Two views of one type are told apart by where it declares them: to compare what
-    /// is declared there would be to compare all that lies below.
+    /// Returns true if both are the same view. Two views of one type are compared by the address of their
+    /// declaration: to compare the declarations would be to compare all below them.
     pub(crate) fn is(self, other: View<'_>) -> bool {
         match (self, other) {
             (Self::Leaf, View::Leaf) => true,
@@ -223,13 +223,13 @@ impl View<'_> {
     }
 }
 
-/// A map whose keys and values are taken as they come.
+/// Map type whose values are deduced.
 static FREE: LazyLock<MapType> =
     LazyLock::new(|| MapType { element: Some(Type::Deduced), ..MapType::default() });
 
 impl Type {
-    /// How `value` is walked. What is not of its type is walked as a whole: to refuse it is for
-    /// others. A null stands for an empty map or list where those are declared or possible.
+    /// Returns the view of `value`. A value of another type is viewed as a whole: the check refuses it elsewhere. A
+    /// null stands for an empty map or list where those are declared or possible.
     pub(crate) fn view(&self, value: &Value) -> View<'_> {
         match (self, value) {
             (Self::Map(map), Value::Object(_) | Value::Null) if !map.atomic => View::Map(map),

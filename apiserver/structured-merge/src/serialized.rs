@@ -1,9 +1,9 @@
-//! Owners of which every set is text.
+//! Serialized managed fields, in which every set is text.
 //!
-//! The sets in `managedFields` are half of an object. A write reads them, and most it leaves as they are: as trees they
-//! would be made, copied, compared and dropped, and each is the same for all objects that the same programs made. So
-//! within a write `fieldsV1` is the JSON of the set, as a string, and a set that was read lately is not read again.
-//! Nothing else may see such an object: who sends one on, unpacks it.
+//! The sets in `managedFields` are half of an object. A write reads them, and leaves most of them unchanged. As trees
+//! they would be built, copied, compared and dropped, and each is the same for all objects that the same programs
+//! created. So within a write `fieldsV1` is the JSON of the set, as a string, and a set that was read lately is not
+//! parsed again. No other code may see such an object: it is deserialized before it is sent.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,18 +12,19 @@ use serde_json::Value;
 use crate::fields_v1;
 use crate::managed_fields;
 use crate::set::Set;
-use crate::set_cache::Known;
+use crate::set_cache::SetCache;
 
-/// The field of an entry that has its set.
+/// Field of an entry with its set.
 pub const FIELD: &str = "fieldsV1";
 
-/// Makes text of the sets of an object's owners. What a client has sent as text is no set, nor after this.
-pub fn pack(object: &mut Value) {
-    each_set(managed_fields::of_mut(object), make_text);
+/// Serializes the sets of an object's managed fields. A set that a client has sent as text is invalid, and stays
+/// invalid.
+pub fn serialize_sets(object: &mut Value) {
+    each_set(managed_fields::of_mut(object), serialize_set);
 }
 
-/// Makes sets of the text again.
-pub fn unpack(object: &mut Value) {
+/// Deserializes the sets of an object's managed fields.
+pub fn parse_sets(object: &mut Value) {
     each_set(managed_fields::of_mut(object), |set| {
         if let Value::String(text) = set {
             *set = serde_json::from_str(text).unwrap_or_default();
@@ -31,13 +32,13 @@ pub fn unpack(object: &mut Value) {
     });
 }
 
-/// A list of owners that a client sent, with its sets as text.
-pub(crate) fn packed(mut list: Value) -> Value {
-    each_set(Some(&mut list), make_text);
+/// Returns the managed fields that a client sent, with serialized sets.
+pub(crate) fn serialized(mut list: Value) -> Value {
+    each_set(Some(&mut list), serialize_set);
     list
 }
 
-fn make_text(set: &mut Value) {
+fn serialize_set(set: &mut Value) {
     match set {
         Value::Object(_) => *set = Value::String(set.to_string()),
         Value::String(_) => *set = Value::Array(Vec::new()),
@@ -50,33 +51,33 @@ fn each_set(list: Option<&mut Value>, change: impl FnMut(&mut Value)) {
     entries.into_iter().flatten().filter_map(|entry| entry.get_mut(FIELD)).for_each(change);
 }
 
-/// Reads a set that is text.
+/// Reads a serialized set.
 pub(crate) fn set(text: &str) -> Result<Arc<Set>, String> {
-    if let Some(known) = READ.get(text) {
-        return Ok(known);
+    if let Some(cached) = SETS.get(text) {
+        return Ok(cached);
     }
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let set = Arc::new(fields_v1::read(&value).map_err(|error| error.to_string())?);
-    READ.keep(text.into(), Arc::clone(&set), text.len());
+    SETS.insert(text.into(), Arc::clone(&set), text.len());
     Ok(set)
 }
 
-/// A set as text. Where many objects are written by the same programs, each set was written before: to find it takes a
-/// tenth of the time.
+/// Serializes a set. Where the same programs write many objects, each set was written before: a lookup takes a tenth
+/// of the time.
 pub(crate) fn text(set: &Arc<Set>) -> String {
-    if let Some(known) = WRITTEN.get(&**set) {
-        return String::from(&*known);
+    if let Some(cached) = TEXTS.get(&**set) {
+        return String::from(&*cached);
     }
     let text = fields_v1::text(set);
-    WRITTEN.keep(Arc::clone(set), text.as_str().into(), text.len());
+    TEXTS.insert(Arc::clone(set), text.as_str().into(), text.len());
     text
 }
 
-/// What the sets of all objects of this process were read as.
-static READ: LazyLock<Known<Arc<str>, Arc<Set>>> = LazyLock::new(Known::default);
+/// Cache of the sets of this process by their text.
+static SETS: LazyLock<SetCache<Arc<str>, Arc<Set>>> = LazyLock::new(SetCache::default);
 
-/// What they were written as.
-static WRITTEN: LazyLock<Known<Arc<Set>, Arc<str>>> = LazyLock::new(Known::default);
+/// Cache of the text of sets.
+static TEXTS: LazyLock<SetCache<Arc<Set>, Arc<str>>> = LazyLock::new(SetCache::default);
 
 #[cfg(test)]
 mod tests {
@@ -89,29 +90,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_unpacked_as_it_was() {
+    fn a_serialized_object_is_deserialized_as_it_was() {
         let with_set = object(&json!({"f:spec": {"f:b": {}, "f:a\"": {}}}));
-        let mut packed = with_set.clone();
-        pack(&mut packed);
-        assert_eq!(packed, object(&json!(r#"{"f:spec":{"f:a\"":{},"f:b":{}}}"#)));
-        unpack(&mut packed);
-        assert_eq!(packed, with_set);
+        let mut serialized = with_set.clone();
+        serialize_sets(&mut serialized);
+        assert_eq!(serialized, object(&json!(r#"{"f:spec":{"f:a\"":{},"f:b":{}}}"#)));
+        parse_sets(&mut serialized);
+        assert_eq!(serialized, with_set);
         for other in
             [json!({}), json!({"metadata": null}), json!({"metadata": {"managedFields": "a"}}), json!(1)]
         {
-            let mut packed = other.clone();
-            pack(&mut packed);
-            unpack(&mut packed);
-            assert_eq!(packed, other);
+            let mut serialized = other.clone();
+            serialize_sets(&mut serialized);
+            parse_sets(&mut serialized);
+            assert_eq!(serialized, other);
         }
     }
 
     #[test]
-    fn what_was_sent_as_text_is_no_set() {
+    fn a_set_that_was_sent_as_text_is_invalid() {
         let mut sent = object(&json!("{}"));
-        pack(&mut sent);
+        serialize_sets(&mut sent);
         assert_eq!(sent, object(&json!([])));
-        unpack(&mut sent);
+        parse_sets(&mut sent);
         assert_eq!(sent, object(&json!([])));
     }
 

@@ -1,16 +1,15 @@
-//! Sets of parts of an object, as a tree.
+//! Set of parts of an object, as a tree.
 
 use std::hash::{Hash, Hasher};
 
 use crate::element::{Element, Path};
 use crate::nodes::Nodes;
 
-/// A set of ways through an object. No node of the tree is there for nothing: it is a member
-/// itself, or has members below.
+/// Set of paths through an object. Each node of the tree is a member itself, or has members below.
 #[derive(Debug, Clone, Default)]
 pub struct Set {
     pub(crate) nodes: Nodes,
-    /// Whether it was read, and has not been changed since: then it need not be written anew.
+    /// True if the set was read, and has not changed since: then it need not be written anew.
     is_as_read: bool,
 }
 
@@ -28,7 +27,7 @@ impl Hash for Set {
     }
 }
 
-/// One node: whether the way to here is a member, and the members beyond.
+/// Node: tells if its path is a member, and has the members below.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
     pub(crate) member: bool,
@@ -42,34 +41,34 @@ impl Node {
 }
 
 impl Set {
-    /// A set of these.
+    /// Creates a set of these paths.
     pub fn of(paths: impl IntoIterator<Item = Path>) -> Self {
         let mut set = Self::default();
         paths.into_iter().for_each(|path| set.insert(path));
         set
     }
 
-    /// A set that was read.
+    /// Marks the set as read.
     pub(crate) fn when_read(self) -> Self {
         Self { is_as_read: true, ..self }
     }
 
-    /// The same, to be written as if it had not been read.
+    /// Returns the set marked as changed, to be written anew.
     pub(crate) fn anew(self) -> Self {
         Self { is_as_read: false, ..self }
     }
 
-    /// Whether it is one that was read, and has not been changed since.
+    /// Returns true if the set was read, and has not changed since.
     pub(crate) fn is_as_read(&self) -> bool {
         self.is_as_read
     }
 
-    /// Whether nothing is in it.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Puts a path in. The empty path, which is the whole object, is nobody's.
+    /// Inserts a path. The empty path, which is the whole object, belongs to no field manager.
     pub fn insert(&mut self, path: Path) {
         self.is_as_read = false;
         let mut elements = path.0.into_iter().peekable();
@@ -84,7 +83,7 @@ impl Set {
         }
     }
 
-    /// Whether this very path is in it.
+    /// Returns true if this path is a member.
     pub fn has(&self, path: &[Element]) -> bool {
         match path {
             [] => false,
@@ -93,7 +92,7 @@ impl Set {
         }
     }
 
-    /// Whether all that the other has is in it.
+    /// Returns true if all members of the other are members.
     pub fn contains(&self, other: &Self) -> bool {
         other.nodes.iter().all(|(element, node)| {
             let mine = self.nodes.get(element);
@@ -101,7 +100,7 @@ impl Set {
         })
     }
 
-    /// Puts a node in, when there is something in the node.
+    /// Inserts a node that is not empty.
     pub(crate) fn put(&mut self, element: Element, node: Node) {
         if !node.is_empty() {
             self.is_as_read = false;
@@ -109,7 +108,7 @@ impl Set {
         }
     }
 
-    /// Puts in all that the other has.
+    /// Adds all members of the other.
     pub fn add(&mut self, other: Self) {
         if self.is_as_read && self.contains(&other) {
             return;
@@ -126,29 +125,29 @@ impl Set {
         }
     }
 
-    /// Takes out all that the other has.
+    /// Removes all members of the other.
     pub fn subtract(&mut self, other: &Self) {
-        if self.take_out(other) {
+        if self.remove_members(other) {
             self.is_as_read = false;
         }
     }
 
-    /// Whether anything is in both.
-    pub(crate) fn meets(&self, other: &Self) -> bool {
+    /// Returns true if the sets have a common member.
+    pub(crate) fn intersects(&self, other: &Self) -> bool {
         other.nodes.iter().any(|(element, node)| {
             let mine = self.nodes.get(element);
-            mine.is_some_and(|mine| (mine.member && node.member) || mine.below.meets(&node.below))
+            mine.is_some_and(|mine| (mine.member && node.member) || mine.below.intersects(&node.below))
         })
     }
 
-    /// Whether anything was there to be taken out.
-    fn take_out(&mut self, other: &Self) -> bool {
+    /// Removes the members of the other, and returns true if there was one.
+    fn remove_members(&mut self, other: &Self) -> bool {
         let mut taken = false;
         for (element, node) in &other.nodes {
             let Some(mine) = self.nodes.get_mut(element) else { continue };
             taken |= mine.member && node.member;
             mine.member &= !node.member;
-            taken |= mine.below.take_out(&node.below);
+            taken |= mine.below.remove_members(&node.below);
             if mine.is_empty() {
                 self.nodes.remove(element);
             }
@@ -156,7 +155,7 @@ impl Set {
         taken
     }
 
-    /// Takes out what the other has, with all that lies below it.
+    /// Removes the members of the other, with all below them.
     pub fn subtract_trees(&mut self, other: &Self) {
         self.is_as_read = false;
         for (element, node) in &other.nodes {
@@ -168,7 +167,7 @@ impl Set {
         }
     }
 
-    /// What is in both.
+    /// Returns the common members.
     pub fn intersection(&self, other: &Self) -> Self {
         let (few, many) = if self.nodes.len() <= other.nodes.len() { (self, other) } else { (other, self) };
         let mut both = Self::default();
@@ -180,23 +179,23 @@ impl Set {
         both
     }
 
-    /// All paths: at every node first its members, then what lies below each.
+    /// Returns all paths: at every node first its members, then those below each.
     pub fn paths(&self) -> Vec<Path> {
         let mut all = Vec::new();
         self.collect(&mut Vec::new(), &mut all);
         all
     }
 
-    fn collect(&self, way: &mut Vec<Element>, all: &mut Vec<Path>) {
+    fn collect(&self, prefix: &mut Vec<Element>, all: &mut Vec<Path>) {
         for (element, _) in self.nodes.iter().filter(|(_, node)| node.member) {
-            let mut path = way.clone();
+            let mut path = prefix.clone();
             path.push(element.clone());
             all.push(Path(path));
         }
         for (element, node) in &self.nodes {
-            way.push(element.clone());
-            node.below.collect(way, all);
-            way.pop();
+            prefix.push(element.clone());
+            node.below.collect(prefix, all);
+            prefix.pop();
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Times as entries carry them: whole seconds, in UTC.
+//! Times of entries: whole seconds, in UTC.
 
 const DAY: i64 = 86_400;
 
-/// Seconds since 1970 of an RFC 3339 time; fractions are cut off.
+/// Parses an RFC 3339 time into seconds since 1970; fractions are cut off.
 pub(crate) fn read(text: &str) -> Option<i64> {
     let (date, rest) = text.split_once(['T', 't'])?;
     let mut parts = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
@@ -32,11 +32,11 @@ fn offset(zone: &str) -> Option<i64> {
     Some(if sign == "-" { -seconds } else { seconds })
 }
 
-/// How long a printed time is. Unit: bytes.
+/// Length of a formatted time. Unit: bytes.
 const PRINTED: usize = 20;
 
-/// The time as `metav1.Time` prints it. Each write has two or three: of two digits at a time, since the machinery for
-/// formats takes ten times as long.
+/// Formats a time as `metav1.Time` does. Each write formats two or three: two digits at a time, since the standard
+/// formatting takes ten times as long.
 pub(crate) fn write(seconds: i64) -> String {
     let (days, clock) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
     let (year, month, day) = date(days);
@@ -63,7 +63,7 @@ pub(crate) fn write(seconds: i64) -> String {
     text
 }
 
-/// Days from 1970-01-01. Years begin in March here, so that the leap day is a year's last.
+/// Returns the days since 1970-01-01. Years begin in March here, so that the leap day is a year's last.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -72,7 +72,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// The other way round.
+/// Returns the date of a day since 1970-01-01.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -1,4 +1,4 @@
-//! A kind in all its versions, as far as owning fields needs them.
+//! Versions of a kind, as far as field ownership needs them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use crate::element::Element;
 use crate::schema::Type;
 use crate::set::Set;
 
-/// An object that cannot be shown in a version that one of its owners wrote in.
+/// Error of an object that cannot be converted to a version that one of its field managers wrote in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct VersionError(pub String);
 
-/// The versions of one kind, and the way between them.
+/// Versions of one kind, and the conversion between them.
 pub trait Versions: Send + Sync {
-    /// The type of its objects in `api_version`; `None` when there is no such version.
+    /// Returns the type of its objects in `api_version`; `None` when there is no such version.
     fn of_version(&self, api_version: &str) -> Option<Arc<Type>>;
 
-    /// The object, which is in version `from`, in version `to`; both are known.
+    /// Converts the object from version `from` to version `to`; both are known.
     ///
     /// # Errors
-    /// When there is no way to say it in that version.
+    /// When the object cannot be expressed in that version.
     fn convert(&self, object: Value, from: &str, to: &str) -> Result<Value, VersionError>;
 }
 
-/// `object` in version `to`, without what that version does not declare: a field that only the
-/// newer version has must not stand in the way of those who wrote in the older one.
+/// Returns `object` in version `to`, without the fields that this version does not declare: a field that only the
+/// newer version has must not affect the field managers of the older one.
 pub(crate) fn converted(
     versions: &dyn Versions,
     object: &Value,
@@ -57,12 +57,12 @@ fn drop_undeclared(of: &Type, value: &mut Value) {
     }
 }
 
-/// Two states of an object and what is different between them, in every version asked for.
+/// Two states of an object and their differences, in every requested version.
 pub(crate) struct Compared<'a> {
     versions: &'a dyn Versions,
     version: &'a str,
     states: [&'a Value; 2],
-    /// What nobody owns through this endpoint.
+    /// Fields that no field manager owns through this endpoint.
     reset: &'a Set,
     /// `None` for a version that does not exist.
     known: BTreeMap<String, Option<Comparison>>,
@@ -86,7 +86,7 @@ impl<'a> Compared<'a> {
         Ok(self.known.get(version).and_then(Option::as_ref))
     }
 
-    /// What is different in the version of the states themselves.
+    /// Returns the differences in the version of the states themselves.
     pub(crate) fn into_own(mut self) -> Result<Option<Comparison>, VersionError> {
         self.within(self.version)?;
         Ok(self.known.remove(self.version).flatten())
@@ -100,9 +100,9 @@ impl<'a> Compared<'a> {
         }
         let convert = |state| converted(self.versions, state, self.version, version, &of);
         let (old, new) = (convert(old)?, convert(new)?);
-        // That the object's own endpoint does not write `status` is known upstream in the version of
-        // the request alone, and clients see it: who owns part of it through another version loses
-        // that to a write which says otherwise, and changes nothing.
+        // Upstream knows only in the version of the request that the object's own endpoint does not write `status`,
+        // and clients see it: a field manager of another version that owns part of it loses that to a write with
+        // another value, although the write changes nothing.
         let known = self.reset.has(&[Element::field("spec")]);
         Ok(Some(if known { compare_without(&of, &old, &new, self.reset) } else { compare(&of, &old, &new) }))
     }

@@ -47,7 +47,7 @@ pub fn schema() -> Value {
 }
 
 /// The same for an object that is being written: its owners are the server's own, and their sets may be
-/// [text](apiserver_structured_merge::pack).
+/// [text](apiserver_structured_merge::serialize_sets).
 fn schema_in_writes() -> Value {
     let mut schema = schema();
     if let Some(set) = schema.pointer_mut("/properties/managedFields/items/properties/fieldsV1") {

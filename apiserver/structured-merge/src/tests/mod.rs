@@ -1,4 +1,4 @@
-//! The behaviour of the whole, on the kind that the vectors of the specification are about.
+//! Tests of the whole crate, on the kind of the specification's vectors.
 
 mod properties;
 mod replay;
@@ -18,7 +18,7 @@ static WIDGET: LazyLock<Arc<Type>> = LazyLock::new(|| {
     Arc::new(Type::of_object(&schema).unwrap())
 });
 
-/// Two versions that differ in name alone.
+/// Versions that differ only in name.
 struct Widgets;
 
 impl Versions for Widgets {
@@ -32,7 +32,7 @@ impl Versions for Widgets {
     }
 }
 
-fn owner(manager: &str, operation: Operation) -> Manager {
+fn manager(manager: &str, operation: Operation) -> Manager {
     let subresource = String::new();
     Manager { manager: manager.to_owned(), operation, api_version: V1.to_owned(), subresource }
 }
@@ -41,7 +41,7 @@ fn tracker<'a>(manager: &'a str, reset: &'a Set) -> FieldManager<'a> {
     FieldManager { versions: &Widgets, api_version: V1, manager, subresource: "", reset, now: 1_000 }
 }
 
-/// The paths of a set within `spec`, as people read them.
+/// Returns the paths of a set within `spec`, as text.
 fn shown(set: &Set) -> Vec<String> {
     set.paths().iter().map(Path::to_string).collect()
 }

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Some `spec` of a widget, as somebody might apply it. No empty lists: who applies one owns nothing,
-/// so that what it stands for comes and goes, as it does upstream.
+/// Strategy of a widget's `spec` that a client may apply. It has no empty lists: a client that applies one owns
+/// nothing, so that the list comes and goes, as it does upstream.
 fn specs() -> impl Strategy<Value = Value> {
     let text = || prop::sample::select(vec!["a", "b", "c", "d"]);
     let keys = || prop::collection::btree_set(text(), 1..4);
@@ -46,7 +46,7 @@ fn specs() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Who writes what, and how.
+/// Strategy of a write: its field manager, its object and its operation.
 fn writes() -> impl Strategy<Value = Vec<(String, bool, Value)>> {
     let manager = prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned);
     prop::collection::vec((manager, any::<bool>(), specs()), 1..8)
@@ -102,12 +102,12 @@ proptest! {
     #[test]
     fn owners_own_only_what_is_there(writes in writes()) {
         let object = write_all(&writes, &Set::default());
-        // Every path of an object: what it has, and every map and list on the way.
+        // Every path of an object: its leaves, and every map and list above them.
         let there = compare(&WIDGET, &json!({}), &object).added;
         for entry in entries(&object).iter() {
             let mut beyond = Set::clone(&entry.fields);
             beyond.subtract(&there);
-            prop_assert!(beyond.is_empty(), "{}: {:?}", entry.owner, shown(&beyond));
+            prop_assert!(beyond.is_empty(), "{}: {:?}", entry.manager, shown(&beyond));
         }
     }
 
@@ -118,7 +118,7 @@ proptest! {
         let applied = tracker("a", &reset).apply(Some(&live), &config, true).unwrap().object;
         prop_assert_eq!(merge(&WIDGET, &applied, &config), applied.clone());
         let mut owned = owned(&WIDGET, &json!({"spec": config["spec"]}));
-        owned.subtract(&entries(&applied).get(&owner("a", Operation::Apply)).map(|e| e.fields.clone()).unwrap_or_default());
+        owned.subtract(&entries(&applied).get(&manager("a", Operation::Apply)).map(|e| e.fields.clone()).unwrap_or_default());
         prop_assert!(owned.is_empty(), "{:?}", shown(&owned));
     }
 }

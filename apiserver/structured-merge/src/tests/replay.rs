@@ -1,4 +1,4 @@
-//! The vectors of the specification as far as they need no server: objects, owners, conflicts.
+//! Replay of the specification's vectors that need no server: objects, managers, conflicts.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Replay {
     fn step(&mut self, id: &Value, step: &Value) {
         let (method, target) = step["request"].as_str().unwrap().split_once(' ').unwrap();
         let status = step["expect"]["status"].as_u64().unwrap();
-        // What is refused before owners are asked, and what only reads.
+        // Steps that are refused before managed fields matter, and steps that only read.
         let reason = step["expect"]["error"]["reason"].as_str().unwrap_or_default();
         if method == "GET" || [400, 404, 422].contains(&status) || target.contains("dryRun") {
             return;
@@ -83,9 +83,9 @@ impl Replay {
                 let wanted = &step["expect"]["result"];
                 assert_eq!(new["spec"], wanted["spec"], "{id} {operation}");
                 let mut answered = new.clone();
-                unpack(&mut answered);
-                let owners = strip(answered["metadata"].get("managedFields"));
-                assert_eq!(owners, strip(wanted.get("managedFields")), "{id} {operation}");
+                parse_sets(&mut answered);
+                let managers = strip(answered["metadata"].get("managedFields"));
+                assert_eq!(managers, strip(wanted.get("managedFields")), "{id} {operation}");
                 self.objects.insert(name, in_version(&new, V1));
             }
             Err(error) => {
@@ -97,7 +97,7 @@ impl Replay {
         self.checked += 1;
     }
 
-    /// The body of a step; a text says how the live object is changed.
+    /// Returns the body of a step; a text describes the change of the live object.
     fn body(&self, name: &str, body: &Value) -> Value {
         let Value::String(text) = body else { return body.clone() };
         let changes: Value =
@@ -113,7 +113,7 @@ impl Replay {
     }
 }
 
-/// What a server makes of the object beside its owners: defaults, and the parts not written.
+/// Applies the server's changes beside the managed fields: defaults, and the parts that are not written.
 fn settled(mut new: Value, live: Option<&Value>, status_part: bool) -> Value {
     let part = |name: &str| live.and_then(|live| live.get(name)).cloned();
     let kept = if status_part { "spec" } else { "status" };
@@ -153,7 +153,7 @@ fn merged(mut object: Value, patch: &Value) -> Value {
     object
 }
 
-/// Owners without times and without what every entry says.
+/// Returns the managed fields without times and without the fields that every entry has.
 fn strip(list: Option<&Value>) -> Vec<Value> {
     let mut list = list.and_then(Value::as_array).cloned().unwrap_or_default();
     for entry in &mut list {

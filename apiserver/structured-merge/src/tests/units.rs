@@ -140,7 +140,7 @@ fn u17_a_null_map_is_owned_and_changes_nothing() {
     let applied = tracker("n", &reset).apply(Some(&live), &spec(json!({"labelsMap": null})), false).unwrap();
     assert!(!applied.changed);
     let entries = Entries::decode(applied.object.pointer("/metadata/managedFields")).unwrap();
-    let mine = entries.get(&owner("n", Operation::Apply)).unwrap();
+    let mine = entries.get(&manager("n", Operation::Apply)).unwrap();
     assert_eq!((shown(&mine.fields), mine.time), (some(&[".spec.labelsMap"]), None));
 }
 
@@ -165,9 +165,9 @@ fn u19_the_whole_of_what_became_granular_takes_nothing_along() {
     );
 }
 
-fn entry(manager: &str, operation: Operation, api_version: &str, time: Option<i64>) -> Entry {
-    let owner = Manager { api_version: api_version.to_owned(), ..owner(manager, operation) };
-    Entry { owner, time, fields: Arc::new(Set::of([Path::of_fields(["spec", manager])])) }
+fn entry(name: &str, operation: Operation, api_version: &str, time: Option<i64>) -> Entry {
+    let manager = Manager { api_version: api_version.to_owned(), ..manager(name, operation) };
+    Entry { manager, time, fields: Arc::new(Set::of([Path::of_fields(["spec", name])])) }
 }
 
 fn wire(entries: &Entries) -> Vec<(String, String)> {
@@ -195,9 +195,9 @@ fn u21_the_oldest_of_a_version_join() {
     (2..=11).for_each(|time| entries.push(entry(&format!("t{time}"), Operation::Update, V1, Some(time))));
     ancient::cap(&mut entries);
     assert_eq!(entries.iter().count(), 10);
-    let beta = Manager { api_version: V1BETA1.to_owned(), ..owner("t1", Operation::Update) };
+    let beta = Manager { api_version: V1BETA1.to_owned(), ..manager("t1", Operation::Update) };
     assert!(entries.get(&beta).is_some());
-    let joined = entries.get(&owner("ancient-changes", Operation::Update)).unwrap();
+    let joined = entries.get(&manager("ancient-changes", Operation::Update)).unwrap();
     assert_eq!((joined.time, shown(&joined.fields)), (Some(3), some(&[".spec.t2", ".spec.t3"])));
 }
 
@@ -207,7 +207,7 @@ fn u22_three_join_when_there_are_twelve() {
     (1..=12).for_each(|time| entries.push(entry(&format!("t{time}"), Operation::Update, V1, Some(time))));
     ancient::cap(&mut entries);
     assert_eq!(entries.iter().count(), 10);
-    let joined = entries.get(&owner("ancient-changes", Operation::Update)).unwrap();
+    let joined = entries.get(&manager("ancient-changes", Operation::Update)).unwrap();
     assert_eq!(shown(&joined.fields), [".spec.t1", ".spec.t2", ".spec.t3"]);
 }
 
@@ -218,9 +218,9 @@ fn u22_more_join_those_who_were_brought_together_before() {
     (1..=12).for_each(|time| entries.push(entry(&format!("t{time}"), Operation::Update, V1, Some(time))));
     ancient::cap(&mut entries);
     assert_eq!(entries.iter().count(), 10);
-    // The first stays what it is, as upstream's does.
-    assert!(entries.get(&owner("t1", Operation::Update)).is_some());
-    let joined = entries.get(&owner("ancient-changes", Operation::Update)).unwrap();
+    // The first stays unchanged, as upstream's does.
+    assert!(entries.get(&manager("t1", Operation::Update)).is_some());
+    let joined = entries.get(&manager("ancient-changes", Operation::Update)).unwrap();
     let together = [".spec.ancient-changes", ".spec.t2", ".spec.t3", ".spec.t4"];
     assert_eq!((joined.time, shown(&joined.fields)), (Some(4), some(&together)));
 }
@@ -233,8 +233,8 @@ fn u22_long_lists_are_written_as_short_ones_are() {
         let list = entries.encode();
         let mut read = Entries::decode(list.as_ref()).unwrap();
         assert_eq!(read.iter().count(), count);
-        assert_eq!(read.encode_over(list.clone(), &owner("m1", Operation::Apply)), list);
-        // Of one who is there twice the last is read.
+        assert_eq!(read.encode_over(list.clone(), &manager("m1", Operation::Apply)), list);
+        // Of duplicate entries of a field manager the last is decoded.
         let again = entry("m1", Operation::Apply, V1, Some(9));
         let mut twice = list.unwrap();
         twice.as_array_mut().unwrap().push({
@@ -244,7 +244,7 @@ fn u22_long_lists_are_written_as_short_ones_are() {
         });
         read = Entries::decode(Some(&twice)).unwrap();
         assert_eq!(read.iter().count(), count);
-        assert_eq!(read.get(&again.owner).unwrap().time, Some(9));
+        assert_eq!(read.get(&again.manager).unwrap().time, Some(9));
     }
 }
 
@@ -257,7 +257,7 @@ fn u23_conflicts_are_said_by_owner() {
         subresource: "status".to_owned(),
     };
     let sets = vec![
-        (owner("z", Operation::Apply), Set::of([Path::of_fields(["spec", "a"])])),
+        (manager("z", Operation::Apply), Set::of([Path::of_fields(["spec", "a"])])),
         (status, Set::of([Path::of_fields(["status", "p"])])),
     ];
     let text = "Apply failed with 2 conflicts: conflicts with \"b\" with subresource \"status\" using G/v1:\n\
@@ -305,7 +305,7 @@ fn scale_shows_the_owners_of_the_number_and_takes_it_from_them() {
     let mut parent = Entries::default();
     let name = Path::of_fields(["spec", "name"]);
     let mine = Entry {
-        owner: owner("a", Operation::Apply),
+        manager: manager("a", Operation::Apply),
         time: Some(1),
         fields: Arc::new(Set::of([replicas, name])),
     };
@@ -318,16 +318,16 @@ fn scale_shows_the_owners_of_the_number_and_takes_it_from_them() {
     let scaler = Manager {
         subresource: "scale".to_owned(),
         api_version: "autoscaling/v1".to_owned(),
-        ..owner("s", Operation::Update)
+        ..manager("s", Operation::Update)
     };
     after.push(Entry {
-        owner: scaler,
+        manager: scaler,
         time: Some(9),
         fields: Arc::new(Set::of([Path::of_fields(["spec", "replicas"])])),
     });
     let back = from_scale(&parent, &after, &paths);
     let shown: Vec<_> =
-        back.iter().map(|entry| (entry.owner.to_string(), entry.time, shown(&entry.fields))).collect();
+        back.iter().map(|entry| (entry.manager.to_string(), entry.time, shown(&entry.fields))).collect();
     let wanted = [
         ("\"a\"".to_owned(), Some(1), some(&[".spec.name"])),
         (format!("\"u\" using {V1}"), Some(2), some(&[".spec.u"])),
@@ -366,7 +366,7 @@ fn a_version_that_is_no_more_costs_its_own_entries_alone() {
     let mut new = json!({"metadata": {"uid": "u"}, "spec": {"replicas": 1, "paused": true}});
     tracker("u", &reset).update(Some(&live), &mut new);
     let entries = Entries::decode(new.pointer("/metadata/managedFields")).unwrap();
-    let managers: Vec<&str> = entries.iter().map(|entry| entry.owner.manager.as_str()).collect();
+    let managers: Vec<&str> = entries.iter().map(|entry| entry.manager.manager.as_str()).collect();
     assert_eq!(managers, ["a", "u"]);
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use ahash::RandomState;
-use apiserver_structured_merge::{SET_FIELD, pack};
+use apiserver_structured_merge::{SET_FIELD, serialize_sets};
 use memchr::{memchr2, memmem};
 use serde_json::{Value, json};
 
@@ -98,7 +98,7 @@ impl CachedJson {
                 None => (parse(json)?, None),
                 Some(field) => raw_field::parse(json, field)?,
             };
-            pack(&mut object);
+            serialize_sets(&mut object);
             Ok::<_, String>((object, left))
         };
         let (mut object, left) = packed(&self.brief)?;
@@ -116,7 +116,7 @@ impl CachedJson {
     pub(crate) fn to_packed_metadata(&self) -> Result<Value, String> {
         let packed = |metadata: &[u8]| {
             let mut object = json!({"metadata": parse(metadata)?});
-            pack(&mut object);
+            serialize_sets(&mut object);
             Ok::<_, String>(object)
         };
         let brief = self.brief.get(self.metadata.clone()).filter(|brief| !brief.is_empty());
@@ -260,7 +260,7 @@ impl Sets {
 
 #[cfg(test)]
 mod tests {
-    use apiserver_structured_merge::unpack;
+    use apiserver_structured_merge::parse_sets;
     use proptest::prelude::*;
 
     use super::*;
@@ -298,10 +298,10 @@ mod tests {
             prop_assert_eq!(String::from_utf8(metadata).unwrap(), object["metadata"].to_string());
             let (mut packed, _) = cached.to_packed(None).unwrap();
             let mut own_writes = object.clone();
-            pack(&mut own_writes);
+            serialize_sets(&mut own_writes);
             prop_assert_eq!(&packed, &own_writes);
             prop_assert_eq!(&cached.to_packed_metadata().unwrap(), &packed["metadata"]);
-            unpack(&mut packed);
+            parse_sets(&mut packed);
             prop_assert_eq!(&packed, &object);
             let brief: Value = serde_json::from_slice(cached.brief()).unwrap();
             prop_assert_eq!(&brief["spec"], &object["spec"]);

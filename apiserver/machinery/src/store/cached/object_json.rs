@@ -225,7 +225,7 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use apiserver_structured_merge::pack;
+    use apiserver_structured_merge::serialize_sets;
     use serde_json::json;
 
     use super::*;
@@ -279,7 +279,7 @@ mod tests {
         ] {
             let object = json!({"kind": "A", "metadata": {"managedFields": owners, "name": "a", "uid": "u"}});
             let mut packed = object.clone();
-            pack(&mut packed);
+            serialize_sets(&mut packed);
             let (json, place) = ObjectJson::of_packed(&packed, None).unwrap().at(Revision::new(17));
             assert_eq!((json, place), ObjectJson::of(&object).unwrap().at(Revision::new(17)));
             let object_json = ObjectJson::of_packed(&packed, None).unwrap();

@@ -211,6 +211,6 @@ pub(crate) fn refusal(fields: &Value, api_version: &str, kind: &str, error: &App
 fn conflict(conflicts: &Conflicts) -> ApiError {
     let causes = conflicts
         .iter()
-        .map(|conflict| (format!("conflict with {}", conflict.owner), conflict.path.to_string()));
+        .map(|conflict| (format!("conflict with {}", conflict.manager), conflict.path.to_string()));
     ApiError::apply_conflict(&conflicts.to_string(), causes)
 }

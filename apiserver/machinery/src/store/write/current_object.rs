@@ -5,7 +5,7 @@
 //! a swap comes of it, a refusal or that nothing changes, is told only when the store has the same revision. Dry runs
 //! swap nothing, and start from the store.
 
-use apiserver_structured_merge::pack;
+use apiserver_structured_merge::serialize_sets;
 use serde_json::Value;
 use storage_contract::{Entry, Key, Revision};
 
@@ -14,7 +14,7 @@ use crate::status::{ApiError, ApiResult};
 use crate::store::cached::raw_field::RawField;
 use crate::store::{Kind, ObjectStore};
 
-/// An object that a write starts from, in the request's version. Its owners are [packed](apiserver_structured_merge::pack),
+/// An object that a write starts from, in the request's version. Its owners are [packed](apiserver_structured_merge::serialize_sets),
 /// and stay so until the object is written or answered.
 #[derive(Debug)]
 pub(crate) struct CurrentObject {
@@ -90,7 +90,7 @@ impl ObjectStore {
         let Some((mut object, entry)) = self.read(kind, key).await? else {
             return Err(ApiError::not_found(kind.resource, name));
         };
-        pack(&mut object);
+        serialize_sets(&mut object);
         Ok(CurrentObject { object, left: None, revision: entry.modified, entry: Some(entry) })
     }
 }

@@ -1,6 +1,6 @@
 //! Delete.
 
-use apiserver_structured_merge::unpack;
+use apiserver_structured_merge::parse_sets;
 use serde_json::Value;
 use storage_contract::{Key, StoreError};
 
@@ -70,7 +70,7 @@ impl ObjectStore {
             match self.attempt_deletion(kind, &key, base, options).await {
                 Ok(Some(mut deletion)) => {
                     let (Deletion::Gone(object) | Deletion::Pending(object)) = &mut deletion;
-                    unpack(object);
+                    parse_sets(object);
                     return Ok(deletion);
                 }
                 // What is wrong with what was at hand may be right with what is stored.

@@ -4,7 +4,7 @@
 //! would be held for nobody, and would have left a core's cache when they are freed. So it is JSON that waits; whoever
 //! needs a tree after all reads it again.
 
-use apiserver_structured_merge::unpack;
+use apiserver_structured_merge::parse_sets;
 use bytes::Bytes;
 use serde_json::Value;
 use storage_contract::Revision;
@@ -40,7 +40,7 @@ impl PendingWrite {
         match self {
             Self::Json(object_json) => parse(&object_json.json),
             Self::Tree(mut object) => {
-                unpack(&mut object);
+                parse_sets(&mut object);
                 Ok(object)
             }
         }
@@ -70,7 +70,7 @@ pub enum WrittenObject {
 impl WrittenObject {
     /// An object of which there is no JSON, with packed owners.
     pub(crate) fn of_packed(mut object: Value) -> Self {
-        unpack(&mut object);
+        parse_sets(&mut object);
         Self::Tree(object)
     }
 

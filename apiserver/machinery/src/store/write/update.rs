@@ -1,6 +1,6 @@
 //! Update and patch: read, change, check, compare-and-swap; again when somebody was faster.
 
-use apiserver_structured_merge::{pack, unpack};
+use apiserver_structured_merge::{parse_sets, serialize_sets};
 use serde_json::Value;
 use storage_contract::Key;
 
@@ -250,7 +250,7 @@ impl ObjectStore {
             // What was changed may have been a copy without them.
             None => match old.and_then(|old| object::at(old, "metadata.managedFields")) {
                 Some(owners) => object::set_meta(new, "managedFields", owners.clone()),
-                None => pack(new),
+                None => serialize_sets(new),
             },
         }
     }
@@ -258,6 +258,6 @@ impl ObjectStore {
 
 fn unpacked(object: &Value) -> Value {
     let mut object = object.clone();
-    unpack(&mut object);
+    parse_sets(&mut object);
     object
 }
