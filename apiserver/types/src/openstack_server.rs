@@ -95,8 +95,8 @@ wire! {
             /// Tags of the server and of its ports.
             #[schemars(extend("x-kubernetes-list-type" = "set"))]
             tags: Vec<String>,
-            /// Trunk mode of the ports. If true, each port is the parent of a trunk unless it says otherwise.
-            /// Default: false.
+            /// Trunk mode of the ports. If true, each port is the parent of a trunk unless the port has its
+            /// own setting. Default: false.
             trunk: bool,
             /// Reference to the Secret with the user data of the server.
             user_data_ref: UserDataRef,

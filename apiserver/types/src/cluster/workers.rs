@@ -54,15 +54,16 @@ wire! {
     /// Time limits for the steps of a Machine's deletion, and the order of scale-down.
     MachineDeploymentDeletion {
         optional {
-            /// Maximum time for deleting the Node after the Machine is marked for deletion. 0 means no limit.
-            /// Unit: seconds. Default: 10.
+            /// Maximum time for deleting the Node, from the start of the Machine's deletion. 0 means no
+            /// limit. Unit: seconds. Default: 10.
             #[schemars(range(min = 0))]
             node_deletion_timeout_seconds: i32,
             /// Maximum time for draining the Node before deletion continues. 0 means no limit. Unit: seconds.
             /// Default: 0.
             #[schemars(range(min = 0))]
             node_drain_timeout_seconds: i32,
-            /// Maximum wait for volumes to detach from the Node. 0 means no limit. Unit: seconds. Default: 0.
+            /// Maximum wait until the Node's volumes are detached. 0 means no limit. Unit: seconds. Default:
+            /// 0.
             #[schemars(range(min = 0))]
             node_volume_detach_timeout_seconds: i32,
             /// Order in which Machines are deleted at scale-down: Random, Newest or Oldest. Default: Random.

@@ -105,7 +105,7 @@ wire! {
             key: String,
         }
         optional {
-            /// Time at which the taint was added.
+            /// Time of the taint's creation.
             time_added: Time,
             /// Value of the taint.
             value: String,

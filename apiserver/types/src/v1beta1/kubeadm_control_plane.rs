@@ -115,13 +115,13 @@ wire! {
         optional {
             /// Labels and annotations of the control plane Machines.
             metadata: TemplateMeta,
-            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
-            /// `0s` means no limit. Default: `10s`.
+            /// Maximum time for deleting the Node, from the start of the Machine's deletion, as a Go
+            /// duration. `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
             /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
             /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Maximum wait until the Node's volumes are detached, as a Go duration. `0s` means no limit.
             /// Default: `0s`.
             node_volume_detach_timeout: String,
             /// Additional Machine conditions that the Ready condition depends on.

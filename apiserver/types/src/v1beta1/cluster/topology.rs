@@ -42,13 +42,13 @@ wire! {
             machine_health_check: MachineHealthCheckTopology,
             /// Labels and annotations that are propagated to the objects and to their Machines.
             metadata: TemplateMeta,
-            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
-            /// `0s` means no limit. Default: `10s`.
+            /// Maximum time for deleting the Node, from the start of the Machine's deletion, as a Go
+            /// duration. `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
             /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
             /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Maximum wait until the Node's volumes are detached, as a Go duration. `0s` means no limit.
             /// Default: `0s`.
             node_volume_detach_timeout: String,
             /// Additional Machine conditions that the Ready condition of a Machine depends on.
@@ -135,13 +135,13 @@ wire! {
             metadata: TemplateMeta,
             /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             min_ready_seconds: i32,
-            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
-            /// `0s` means no limit. Default: `10s`.
+            /// Maximum time for deleting the Node, from the start of the Machine's deletion, as a Go
+            /// duration. `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
             /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
             /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Maximum wait until the Node's volumes are detached, as a Go duration. `0s` means no limit.
             /// Default: `0s`.
             node_volume_detach_timeout: String,
             /// Additional Machine conditions that the Ready condition of a Machine depends on.
@@ -180,13 +180,13 @@ wire! {
             metadata: TemplateMeta,
             /// Minimum time that a Machine is ready before it counts as available. Unit: seconds. Default: 0.
             min_ready_seconds: i32,
-            /// Maximum time for deleting the Node after the Machine is marked for deletion, as a Go duration.
-            /// `0s` means no limit. Default: `10s`.
+            /// Maximum time for deleting the Node, from the start of the Machine's deletion, as a Go
+            /// duration. `0s` means no limit. Default: `10s`.
             node_deletion_timeout: String,
             /// Maximum time for draining the Node before deletion continues, as a Go duration. `0s` means no
             /// limit. Default: `0s`.
             node_drain_timeout: String,
-            /// Maximum wait for volumes to detach from the Node, as a Go duration. `0s` means no limit.
+            /// Maximum wait until the Node's volumes are detached, as a Go duration. `0s` means no limit.
             /// Default: `0s`.
             node_volume_detach_timeout: String,
             /// Desired number of servers. If unset, the topology does not manage the number.
