@@ -33,7 +33,7 @@ impl Entry {
 
     /// Removes the parts that it loses. A set that loses nothing stays shared.
     pub(crate) fn lose(&mut self, parts: &Set) {
-        if self.fields.meets(parts) {
+        if self.fields.intersects(parts) {
             Arc::make_mut(&mut self.fields).subtract(parts);
         }
     }

@@ -74,7 +74,7 @@ impl Set {
         let mut elements = path.0.into_iter().peekable();
         let mut set = self;
         while let Some(element) = elements.next() {
-            let node = set.nodes.get_or_make(element);
+            let node = set.nodes.get_or_insert(element);
             if elements.peek().is_none() {
                 node.member = true;
                 return;
