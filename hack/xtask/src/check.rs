@@ -1,4 +1,4 @@
-//! `cargo xtask check`.
+//! Command `cargo xtask check`: format, lints, layers, language, dependencies and generated files.
 
 use std::time::Instant;
 
@@ -7,15 +7,19 @@ use anyhow::bail;
 use crate::suites::Suites;
 use crate::{bench, language, layers, modules, prerequisites, run};
 
-/// A check: its name, what to do when it fails, and itself.
+/// Check: its name, the remedy for a failure, and the function that runs it.
 type Check = (&'static str, &'static str, fn() -> anyhow::Result<()>);
 
 const CHECKS: [Check; 9] = [
-    ("form", "cargo fmt --all", form),
-    ("layers", "cargo xtask generate, or mend the dependency", layers::check),
-    ("modules", "cargo xtask generate, or mend the import", modules::check),
-    ("language", "write it in the words of docs/glossary.md", language::check),
-    ("one TLS provider", "find who switches on `ring`: cargo tree -e features -i rustls", one_provider),
+    ("format", "cargo fmt --all", format),
+    ("layers", "cargo xtask generate, or remove the dependency", layers::check),
+    ("modules", "cargo xtask generate, or remove the import", modules::check),
+    ("language", "use the terms of docs/glossary.md", language::check),
+    (
+        "one TLS provider",
+        "find the crate that enables `ring`: cargo tree -e features -i rustls",
+        one_provider,
+    ),
     ("lints", "cargo clippy --workspace --all-targets", lints),
     ("docs", "cargo doc --workspace --no-deps", docs),
     ("dependencies", "cargo deny check bans licenses sources", dependencies),
@@ -43,7 +47,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     if failed.is_empty() { budgets } else { bail!("failed: {}", failed.join("; ")) }
 }
 
-fn form() -> anyhow::Result<()> {
+fn format() -> anyhow::Result<()> {
     run::shown(&mut run::cargo(&["fmt", "--all", "--check"])?)
 }
 
@@ -66,7 +70,7 @@ fn docs() -> anyhow::Result<()> {
     run::shown(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Two providers in one binary make rustls panic when it has to choose.
+/// Checks that rustls has one crypto provider. With two providers in one binary, rustls panics.
 fn one_provider() -> anyhow::Result<()> {
     let tree = run::output(&mut run::cargo(&[
         "tree",
@@ -79,7 +83,7 @@ fn one_provider() -> anyhow::Result<()> {
     ])?)?;
     let has = |feature: &str| tree.contains(&format!("rustls feature \"{feature}\""));
     if has("ring") {
-        bail!("rustls is built with ring beside aws-lc-rs");
+        bail!("rustls is built with ring and aws-lc-rs");
     }
     if !has("aws_lc_rs") {
         bail!("rustls is built without aws-lc-rs");

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: the differential suite, its server and its recorder.
+//! Command `cargo xtask conformance`: the conformance suite, its server and its recorder.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use crate::e2e::{Lab, Process, Program, Reference, Tools, until};
 use crate::{prerequisites, run};
 
-/// The differential suite against a real kube-apiserver.
+/// Compares Capstan with a real kube-apiserver, request by request.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -20,9 +20,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Serve the product's kinds and the toy kind Widget on 127.0.0.1, without controllers, until SIGTERM
+    /// Serve all kinds and the test kind Widget on 127.0.0.1, without controllers, until SIGTERM
     ///
-    /// DIR/ca.crt, DIR/client.crt and DIR/client.key (group system:masters) are there before it listens.
+    /// DIR/ca.crt, DIR/client.crt and DIR/client.key (group system:masters) exist before the server listens.
     Serve {
         /// Port to serve on
         #[arg(long)]
@@ -31,27 +31,27 @@ enum Task {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
-    /// Replay the requests against the embedded store, and compare with the recorded answers
+    /// Replay the requests on the embedded store, and compare the responses with the recorded ones
     Compare {
-        /// Only cases with this in their `area/name`
+        /// Only cases whose `area/name` contains this text
         #[arg(long, default_value = "")]
         only: String,
-        /// Show what is listed in differences.yaml, too
+        /// Also show the differences that differences.yaml lists
         #[arg(long)]
         all: bool,
-        /// Take entries that are not needed any more out of differences.yaml
+        /// Remove entries from differences.yaml that are no longer needed
         #[arg(long)]
         prune: bool,
     },
-    /// Have a real kube-apiserver answer the requests, and write its answers to goldens/
+    /// Send the requests to a real kube-apiserver, and write its responses to goldens/
     Record {
-        /// Only cases with this in their `area/name`
+        /// Only cases whose `area/name` contains this text
         #[arg(long, default_value = "")]
         only: String,
     },
 }
 
-/// Builds the suite's program and does what is asked.
+/// Builds the program of the suite and runs the task.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let suite = Suite::build()?;
     match &arguments.command {
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let mut command = Command::new(&suite.program);
             command.args(["serve", "--port", &port.to_string()]);
             command.args(dir.iter().flat_map(|dir| [Path::new("--dir"), dir]));
-            // One process, so that whoever ends this ends the server.
+            // One process, so that a signal to this process stops the server.
             Err(command.exec()).with_context(|| format!("{}: cannot be run", suite.program.display()))
         }
         Task::Compare { only, all, prune } => {
@@ -71,29 +71,29 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Task::Record { only } => {
             prerequisites::lab()?;
             let reference = Reference::start(&tools(&suite)?)?;
-            suite.ask("record", &reference.target(), &["--only", only])
+            suite.send("record", &reference.target(), &["--only", only])
         }
     }
 }
 
-/// The live comparison: the recorded answers with the real one, then with us on both stores, directly and
-/// through a host. Returns how many comparisons there were.
+/// Runs the live comparison: the recorded responses with a real kube-apiserver, and then with Capstan on both stores,
+/// directly and through a host. Returns the number of comparisons.
 pub(crate) fn live(lab: &Lab) -> anyhow::Result<usize> {
     let suite = Suite::build()?;
     let tools = tools(&suite)?;
-    one("the real one answers as it was recorded", || {
+    one("a real kube-apiserver returns the recorded responses", || {
         let reference = Reference::start(&tools)?;
-        suite.ask("compare", &reference.target(), &["--real"])
+        suite.send("compare", &reference.target(), &["--real"])
     })?;
     lab.serve_with(Program { path: suite.program.clone(), arguments: PRODUCT_WITH_WIDGET })?;
     lab.wait_for("apiservice/v1.lab.example.io")?;
     let keep = |error: anyhow::Error| error.context(format!("logs are in {}", lab.keep_logs()));
     one("with etcd, directly", || {
-        suite.ask("compare", &lab.direct_target(&suite.program)?, &["--prefix", "d-"])
+        suite.send("compare", &lab.direct_target(&suite.program)?, &["--prefix", "d-"])
     })
     .map_err(keep)?;
     one("with etcd, through a host", || {
-        suite.ask("compare", &lab.host_target(), &["--prefix", "h-", "--through-host"])
+        suite.send("compare", &lab.host_target(), &["--prefix", "h-", "--through-host"])
     })
     .map_err(keep)?;
     one("with the embedded store", || suite.embedded(&[]))?;
@@ -107,7 +107,7 @@ fn one(name: &str, comparison: impl FnOnce() -> anyhow::Result<()>) -> anyhow::R
     Ok(())
 }
 
-/// The suite's program is the product with one kind more, behind a word of its own.
+/// Subcommand of the suite's program that behaves as `capstan` with one additional kind.
 const PRODUCT_WITH_WIDGET: &[&str] = &["capstan"];
 
 fn tools(suite: &Suite) -> anyhow::Result<Tools> {
@@ -120,7 +120,7 @@ fn tools(suite: &Suite) -> anyhow::Result<Tools> {
     })
 }
 
-/// The suite's program and its files.
+/// Program of the conformance suite, and the directory with its files.
 struct Suite {
     program: PathBuf,
     files: PathBuf,
@@ -134,14 +134,14 @@ impl Suite {
         Ok(Self { program: run::target()?.join("debug/conformance"), files })
     }
 
-    /// Asks a server every request.
-    fn ask(&self, what: &str, target: &[String], more: &[&str]) -> anyhow::Result<()> {
+    /// Sends the requests to a server, and compares or records the responses.
+    fn send(&self, task: &str, target: &[String], more: &[&str]) -> anyhow::Result<()> {
         let mut command = Command::new(&self.program);
-        command.arg(what).arg("--suite").arg(&self.files).args(target).args(more);
+        command.arg(task).arg("--suite").arg(&self.files).args(target).args(more);
         run::shown(&mut command)
     }
 
-    /// Starts a server on the embedded store, and compares it.
+    /// Starts a server on the embedded store, and compares its responses.
     fn embedded(&self, more: &[&str]) -> anyhow::Result<()> {
         let home = std::env::temp_dir().join(format!("capstan-conformance-{}", std::process::id()));
         std::fs::create_dir_all(&home)?;
@@ -159,33 +159,33 @@ impl Suite {
         command.args(["serve", "--with-parent", "--port", &port.to_string(), "--dir"]).arg(home);
         let mut server = Process::start("conformance", &mut command, &home.join("server.log"))?;
         let address = format!("127.0.0.1:{port}");
-        until("the server serves", || {
+        until("the server accepts connections", || {
             server.check()?;
             Ok(std::net::TcpStream::connect(&address).is_ok())
         })?;
         let file = |name: &str| home.join(name).display().to_string();
         let target = target(&address, &file("ca.crt"), &file("client.crt"), &file("client.key"));
-        self.ask("compare", &target, more)
+        self.send("compare", &target, more)
     }
 }
 
-/// How the suite's program is told of a server.
+/// Returns the arguments of the suite's program with the address of a server and the client credentials.
 pub(crate) fn target(server: &str, ca: &str, certificate: &str, key: &str) -> Vec<String> {
     ["--server", server, "--ca", ca, "--cert", certificate, "--key", key].map(str::to_owned).to_vec()
 }
 
 impl Lab {
-    /// The host, as its administrator.
+    /// Returns the arguments to reach the host as its administrator.
     fn host_target(&self) -> Vec<String> {
         let file = |name: &str| self.certificates.path(name);
         let address = format!("127.0.0.1:{}", self.host_port);
         target(&address, &file("kube-ca.crt"), &file("admin.crt"), &file("admin.key"))
     }
 
-    /// Capstan itself, with a certificate of its own CA.
+    /// Returns the arguments to reach Capstan directly, with a client certificate of its own CA.
     fn direct_target(&self, program: &Path) -> anyhow::Result<Vec<String>> {
         let data = self.data();
-        let home = data.parent().context("the data have a home")?;
+        let home = data.parent().context("the data directory has no parent")?;
         run::shown(Command::new(program).arg("mint").arg("--dir").arg(home))?;
         let file = |name: &str| home.join(name).display().to_string();
         let address = format!("127.0.0.1:{}", self.capstan_port);

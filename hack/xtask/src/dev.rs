@@ -1,4 +1,4 @@
-//! `cargo xtask dev`.
+//! Command `cargo xtask dev`: builds and starts Capstan with a simulated OpenStack.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -8,22 +8,22 @@ use clap::Args;
 
 use crate::{prerequisites, run};
 
-/// Starts Capstan with a simulated OpenStack, and makes the cluster of
-/// manifests/examples/quickstart.yaml. All state is in `.dev`, also the kubeconfig.
+/// Starts Capstan with a simulated OpenStack, and creates the cluster of
+/// manifests/examples/quickstart.yaml. All state is in `.dev`, including the kubeconfig.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Port to serve on
     #[arg(long, default_value_t = 7443)]
     port: u16,
-    /// Throw the state of earlier runs away first
+    /// Delete the state of earlier runs first
     #[arg(long)]
     fresh: bool,
-    /// Without a terminal: reboot a machine, upgrade another, check both, and end
+    /// Run without a terminal: reboot one machine, upgrade another, verify both, and exit
     #[arg(long)]
     demo: bool,
 }
 
-/// Builds both, and becomes the program that runs them.
+/// Builds Capstan and `hack/dev`, and replaces this process with `hack/dev`.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::build()?;
     let root = run::root()?;
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     dev.arg("--manifest").arg(root.join("manifests/examples/quickstart.yaml"));
     dev.args(["--port", &arguments.port.to_string()]);
     dev.args(arguments.fresh.then_some("--fresh")).args(arguments.demo.then_some("--demo"));
-    // One process, so that Ctrl-C reaches the one who tidies up.
+    // One process, so that Ctrl-C reaches the program that stops the servers.
     let error = dev.exec();
     Err(error).with_context(|| format!("{}: cannot be run", binary.display()))?;
     bail!("{}: cannot be run", binary.display())

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: what clients may send, made by libFuzzer from the committed corpus.
+//! Command `cargo xtask fuzz`: decoders against inputs that libFuzzer derives from the committed corpus.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -10,7 +10,7 @@ use clap::Args;
 use crate::suites::Suites;
 use crate::{prerequisites, run};
 
-/// What makes code count where it goes, which the engine looks at: what cargo-fuzz passes, on stable.
+/// Compiler flags that instrument the code for libFuzzer: those of cargo-fuzz that stable Rust accepts.
 const COVERAGE: [&str; 5] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -19,87 +19,83 @@ const COVERAGE: [&str; 5] = [
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// Largest input the engine makes; repetitions make more of it. Unit: bytes.
+/// Largest input that the engine generates. Some targets repeat it. Unit: bytes.
 const LARGEST: usize = 8192;
 
-/// The engine gives up on an input after so long; what a target may take is judged by itself, and less.
-/// Unit: seconds.
+/// Time after which the engine stops at an input. Each target enforces a shorter limit itself. Unit: seconds.
 const LONGEST: u32 = 25;
 
-/// The engine gives up when so much is taken at once; likewise. Unit: megabytes.
+/// Memory above which the engine stops at an input. Each target enforces a lower limit itself. Unit: megabytes.
 const MEMORY: u32 = 3072;
 
-/// Longest search for a planted fault. Unit: seconds.
+/// Longest search for a planted error. Unit: seconds.
 const PLANTED: u32 = 30;
 
-/// Fuzzing.
+/// Fuzzes all decoders with inputs that are derived from a corpus.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How long to look at each target, in seconds
+    /// Time to fuzz each target, in seconds
     #[arg(long, default_value_t = 5)]
     seconds: u32,
-    /// Where chance begins: another number makes other inputs
+    /// Seed of the random generator
     #[arg(long, default_value_t = 1)]
     seed: u32,
-    /// Only the target of this name
+    /// Fuzz only the target with this name
     #[arg(long)]
     only: Option<String>,
 }
 
-/// Builds the targets, has the engine prove itself on planted faults, and looks for others.
+/// Builds the targets, checks that the engine finds the planted errors, and then fuzzes all targets.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (mut suites, started) = (Suites::new("fuzz"), Instant::now());
-    let laboratory = Laboratory::build()?;
+    let fuzzer = Fuzzer::build()?;
     suites.add("build", started.elapsed());
     let started = Instant::now();
-    let targets = laboratory.targets(arguments.only.as_deref())?;
-    for target in PLANTED_FAULTS.into_iter().filter(|_| arguments.only.is_none()) {
-        laboratory.must_be_found(target, arguments.seed)?;
+    let targets = fuzzer.targets(arguments.only.as_deref())?;
+    for target in PLANTED_ERRORS.into_iter().filter(|_| arguments.only.is_none()) {
+        fuzzer.must_be_found(target, arguments.seed)?;
     }
     let mut found = Vec::new();
     for target in targets {
-        let search = laboratory.search(&target, (arguments.seconds, arguments.seed))?;
+        let search = fuzzer.search(&target, (arguments.seconds, arguments.seed))?;
         match search.finding {
             None => eprintln!("ok      {target}: {} ({:.1} s)", search.summary, search.seconds),
             Some(finding) => {
-                eprintln!(
-                    "FOUND   {target}: {finding}\n{}",
-                    laboratory.remedy(&target, search.input.as_deref())
-                );
+                eprintln!("FOUND   {target}: {finding}\n{}", fuzzer.remedy(&target, search.input.as_deref()));
                 found.push(target);
             }
         }
     }
     suites.add("search", started.elapsed());
     let budgets = suites.finish();
-    if found.is_empty() { budgets } else { bail!("something is wrong with: {}", found.join(", ")) }
+    if found.is_empty() { budgets } else { bail!("fuzzing found errors in: {}", found.join(", ")) }
 }
 
-/// Faults made on purpose, one of each sort.
-const PLANTED_FAULTS: [&str; 4] = ["planted-panic", "planted-memory", "planted-time", "planted-answer"];
+/// Targets with a planted error, one of each type.
+const PLANTED_ERRORS: [&str; 4] = ["planted-panic", "planted-memory", "planted-time", "planted-answer"];
 
-/// The targets, built, and where what is made of them lies.
-struct Laboratory {
+/// Built fuzz targets, with the directories of their inputs and outputs.
+struct Fuzzer {
     program: PathBuf,
     suite: PathBuf,
     scratch: PathBuf,
 }
 
-/// What came of a search.
+/// Result of a search.
 struct Search {
-    /// What is wrong, if something is.
+    /// Description of the error, if one was found.
     finding: Option<String>,
-    /// The input it is wrong with.
+    /// Input that causes the error.
     input: Option<PathBuf>,
     summary: String,
     seconds: f64,
 }
 
-impl Laboratory {
+impl Fuzzer {
     fn build() -> anyhow::Result<Self> {
         prerequisites::build()?;
         prerequisites::compiler()?;
-        // Of its own: everything is built otherwise, and should not be built anew each time.
+        // A target directory of its own: other flags would otherwise rebuild everything each time.
         let scratch = run::target()?.join("fuzz");
         let triple = run::host()?;
         let arguments = ["build", "--quiet", "--locked", "--profile", "fuzz", "--package", "tests-fuzz"];
@@ -110,7 +106,7 @@ impl Laboratory {
         Ok(Self { program, suite: run::root()?.join("tests/fuzz"), scratch })
     }
 
-    /// The names of the targets: those of their corpora, which a test compares.
+    /// Returns the names of the targets, which are those of their corpora. A test compares the two.
     fn targets(&self, only: Option<&str>) -> anyhow::Result<Vec<String>> {
         let corpus = self.suite.join("corpus");
         let mut names = Vec::new();
@@ -122,14 +118,14 @@ impl Laboratory {
         match only {
             None => Ok(names),
             Some(only) if names.iter().any(|name| name == only) => Ok(vec![only.to_owned()]),
-            Some(only) => bail!("there is no target {only:?}; there are: {}", names.join(", ")),
+            Some(only) => bail!("there is no target {only:?}; the targets are: {}", names.join(", ")),
         }
     }
 
-    /// Has the engine look for a fault, beginning with the target's corpus, for so many seconds and with this seed.
+    /// Runs the engine on a target and its corpus, for the given seconds and with the given seed.
     fn search(&self, target: &str, (seconds, seed): (u32, u32)) -> anyhow::Result<Search> {
-        let made = self.fresh("made", target)?;
-        let found = self.fresh("found", target)?;
+        let generated = self.empty_directory("made", target)?;
+        let found = self.empty_directory("found", target)?;
         let started = Instant::now();
         let mut command = self.engine(target);
         command.arg(format!("-max_total_time={seconds}")).arg(format!("-seed={seed}"));
@@ -137,7 +133,7 @@ impl Laboratory {
         command.arg(format!("-dict={}", self.suite.join("dictionary").display()));
         command.arg(format!("-max_len={LARGEST}")).arg(format!("-timeout={LONGEST}"));
         command.arg(format!("-rss_limit_mb={MEMORY}")).arg("-print_final_stats=1");
-        command.arg(&made).arg(self.suite.join("corpus").join(corpus_of(target)));
+        command.arg(&generated).arg(self.suite.join("corpus").join(corpus_of(target)));
         let output = command.stdin(Stdio::null()).output();
         let output = output.with_context(|| format!("{}: cannot be run", self.program.display()))?;
         let log = found.join("log");
@@ -157,13 +153,15 @@ impl Laboratory {
         let search = self.search(target, (PLANTED, seed))?;
         match search.finding {
             Some(_) => eprintln!("ok      {target} was found ({:.1} s)", search.seconds),
-            None => bail!("{target} was not found in {PLANTED} s: what is not found means nothing"),
+            None => {
+                bail!("{target} was not found in {PLANTED} s, so a search without findings proves nothing")
+            }
         }
         Ok(())
     }
 
-    fn fresh(&self, what: &str, target: &str) -> anyhow::Result<PathBuf> {
-        let directory = self.scratch.join(what).join(target);
+    fn empty_directory(&self, set: &str, target: &str) -> anyhow::Result<PathBuf> {
+        let directory = self.scratch.join(set).join(target);
         if directory.exists() {
             std::fs::remove_dir_all(&directory)?;
         }
@@ -171,14 +169,14 @@ impl Laboratory {
         Ok(directory)
     }
 
-    /// What to do about a finding.
+    /// Returns the commands to reproduce, minimize and keep a finding.
     fn remedy(&self, target: &str, input: Option<&Path>) -> String {
         let Some(input) = input else { return "        no input was kept".to_owned() };
         let name = input.file_name().unwrap_or_default().to_string_lossy();
         format!(
             "        input:     {input}\n        again:     CAPSTAN_FUZZ_TARGET={target} cargo run --package tests-fuzz -- \
              {input}\n        smaller:   CAPSTAN_FUZZ_TARGET={target} {program} -minimize_crash=1 -runs=10000 \
-             {input}\n        log:       {log}\n        once mended: cp {input} tests/fuzz/corpus/{target}/{name}",
+             {input}\n        log:       {log}\n        after the fix: cp {input} tests/fuzz/corpus/{target}/{name}",
             input = input.display(),
             program = self.program.display(),
             log = input.with_file_name("log").display(),
@@ -186,7 +184,7 @@ impl Laboratory {
     }
 }
 
-/// Where a target's seeds are: the planted ones share theirs.
+/// Returns the name of a target's corpus. The targets with planted errors share one.
 fn corpus_of(target: &str) -> &str {
     if target.starts_with("planted-") { "planted" } else { target }
 }
@@ -196,23 +194,23 @@ fn inputs(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?)
 }
 
-/// What the engine said is wrong, in its or the target's words.
+/// Returns the error message of the engine or the target, if there is one.
 fn finding(output: &Output) -> Option<String> {
     if output.status.success() {
         return None;
     }
     let log = String::from_utf8_lossy(&output.stderr);
-    let telling = ["FOUND: ", "panicked at", "overflowed its stack", "ERROR: libFuzzer"];
-    let told = telling.iter().find_map(|telling| log.lines().find(|line| line.contains(telling)));
-    let text = told.map_or_else(|| format!("it ended with {}", output.status), str::to_owned);
+    let markers = ["FOUND: ", "panicked at", "overflowed its stack", "ERROR: libFuzzer"];
+    let line = markers.iter().find_map(|marker| log.lines().find(|line| line.contains(marker)));
+    let text = line.map_or_else(|| format!("it ended with {}", output.status), str::to_owned);
     Some(text.trim_start_matches("FOUND: ").chars().take(1000).collect())
 }
 
-/// How much was tried, and with which seed.
+/// Returns the number of inputs and the seed of a search.
 fn summary(output: &Output) -> String {
     let log = String::from_utf8_lossy(&output.stderr);
-    let after = |mark: &str| {
-        let line = log.lines().find_map(|line| line.trim().strip_prefix(mark));
+    let after = |prefix: &str| {
+        let line = log.lines().find_map(|line| line.trim().strip_prefix(prefix));
         line.unwrap_or_default().trim().to_owned()
     };
     format!("{} inputs, seed {}", after("stat::number_of_executed_units:"), after("INFO: Seed:"))

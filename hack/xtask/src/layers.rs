@@ -1,5 +1,5 @@
-//! Which crate may use which: the edges are compared with a committed list, and some are forbidden
-//! whatever the list says.
+//! Layer check: dependencies between crates must match a committed list. Some dependencies are forbidden even if the
+//! list contains them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,51 +9,55 @@ use serde_json::Value;
 
 use crate::run;
 
-/// Crates and what they must never depend on, with the reason.
+/// Crates and the dependencies that they must not have, with the reason.
 const FORBIDDEN: [(&str, &[&str], &str); 10] = [
-    ("apiserver-conversion", &["tokio", "hyper", "apiserver-", "storage-"], "it is functions on JSON"),
+    ("apiserver-conversion", &["tokio", "hyper", "apiserver-", "storage-"], "it only converts JSON"),
     (
         "apiserver-structured-merge",
         &["tokio", "http", "hyper", "apiserver-", "storage-"],
-        "it is sets and JSON",
+        "it only has sets and JSON",
     ),
     ("apiserver-types", &["tokio", "hyper", "etcd-client", "apiserver-"], "clients link it"),
     (
         "apiserver-machinery",
         &["apiserver-types", "apiserver-registry", "hyper"],
-        "it works for kinds it never heard of",
+        "it must work for kinds that it does not know",
     ),
     (
         "apiserver-http",
         &["apiserver-types", "apiserver-registry", "storage-"],
-        "it serves a list it is given",
+        "it serves the kinds that it is given",
     ),
-    ("storage-", &["serde_json", "apiserver-", "controllers-"], "bytes know no kinds"),
+    ("storage-", &["serde_json", "apiserver-", "controllers-"], "a store holds bytes and knows no kinds"),
     (
         "controllers-",
         &["storage-", "apiserver-machinery", "apiserver-registry", "apiserver-http"],
         "controllers are clients",
     ),
-    ("apiserver-access", &["apiserver-", "storage-"], "who and may know no kinds"),
+    ("apiserver-access", &["apiserver-", "storage-"], "authentication and authorization know no kinds"),
     ("apiserver-executor", &["apiserver-", "storage-"], "it knows neither kinds nor HTTP"),
     (
         "apiserver-schema",
         &["tokio", "http", "hyper", "apiserver-", "storage-"],
-        "it is schemas and JSON, without a server",
+        "it only has schemas and JSON, without a server",
     ),
 ];
 
-/// Edges that a line of [`FORBIDDEN`] covers and that are allowed nevertheless, with the reason.
+/// Exceptions from [`FORBIDDEN`], with the reason.
 const EXCEPTIONS: [(&str, &str, &str); 2] = [
     (
         "storage-cache",
         "apiserver-executor",
         "a watch cache is a supervised task, and the supervisor knows no kinds",
     ),
-    ("storage-etcd", "apiserver-executor", "the etcd client and HTTP/2 connections poll their tasks alike"),
+    (
+        "storage-etcd",
+        "apiserver-executor",
+        "the etcd client and HTTP/2 connections poll their tasks in the same way",
+    ),
 ];
 
-/// A dependency of a crate of ours, without those of tests alone.
+/// Dependency of a crate of the workspace. Dependencies of tests alone are excluded.
 struct Edge {
     from: String,
     to: String,
@@ -83,14 +87,14 @@ fn golden() -> anyhow::Result<PathBuf> {
     Ok(run::root()?.join("hack/xtask/layers.golden"))
 }
 
-/// The edges among our own crates, one a line.
+/// Returns the edges between crates of the workspace, one per line.
 fn own_edges(edges: &[Edge], names: &[String]) -> String {
     let own = edges.iter().filter(|edge| names.contains(&edge.to));
     let lines: BTreeSet<String> = own.map(|edge| format!("{} -> {}\n", edge.from, edge.to)).collect();
     lines.into_iter().collect()
 }
 
-/// Writes the list anew.
+/// Writes the list of edges.
 pub(crate) fn generate() -> anyhow::Result<()> {
     let (edges, names) = edges()?;
     let path = golden()?;
@@ -98,15 +102,15 @@ pub(crate) fn generate() -> anyhow::Result<()> {
         .with_context(|| format!("{}: cannot be written", path.display()))
 }
 
-/// A dependency that few crates may have.
+/// Dependency that only some crates may have.
 struct Reserved {
     dependency: String,
     users: Vec<String>,
     reason: String,
 }
 
-/// The dependencies that `deny.toml` reserves for crates of this workspace. `cargo deny` holds the built graph against
-/// the same list; this holds the manifests against it, without building a graph.
+/// Returns the dependencies that `deny.toml` reserves for crates of this workspace. `cargo deny` checks the resolved
+/// graph against the same list. This check reads only the manifests, without a graph.
 fn reserved(names: &[String]) -> anyhow::Result<Vec<Reserved>> {
     let path = run::root()?.join("deny.toml");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -130,7 +134,7 @@ fn reserved(names: &[String]) -> anyhow::Result<Vec<Reserved>> {
     Ok(reserved)
 }
 
-/// Compares, and looks for what is forbidden.
+/// Compares the edges with the list, and reports forbidden ones.
 pub(crate) fn check() -> anyhow::Result<()> {
     let (edges, names) = edges()?;
     let reserved = reserved(&names)?;
@@ -154,7 +158,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     let expected = std::fs::read_to_string(golden()?).unwrap_or_default();
     if own_edges(&edges, &names) != expected {
         errors.push(
-            "the edges differ from hack/xtask/layers.golden: if they are meant, run `cargo xtask generate`"
+            "the edges differ from hack/xtask/layers.golden: if they are intended, run `cargo xtask generate`"
                 .to_owned(),
         );
     }

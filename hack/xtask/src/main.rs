@@ -1,4 +1,4 @@
-//! `cargo xtask`: the one tool of this repository.
+//! Command `cargo xtask`: the development tool of this repository.
 
 mod bench;
 mod check;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The one tool of this repository. Each command installs what it needs first, or names it.
+/// Development tool of this repository. Each command first installs its prerequisites, or names the missing ones.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Cli {
@@ -30,21 +30,21 @@ struct Cli {
 enum Command {
     /// Start Capstan with a simulated OpenStack and a cluster of three machines
     Dev(dev::Arguments),
-    /// Compare with a real kube-apiserver, record its answers, or serve for somebody else's requests
+    /// Compare Capstan with a real kube-apiserver, record its responses, or serve for other test tools
     Conformance(conformance::Arguments),
-    /// Run the tests that need only cargo and etcd; with --all, the long proofs, too
+    /// Run the tests that need only cargo and etcd; with --all, also the long ones
     Test(test::Arguments),
-    /// Print how long each suite took when it last ran, beside its budget
+    /// Print the duration of each suite in its last run, beside its budget
     Times,
-    /// Try what clients may send, made by machine from a corpus
+    /// Fuzz all decoders with inputs that are derived from a corpus
     Fuzz(fuzz::Arguments),
-    /// Run the tests behind a real kube-apiserver and in a real OpenStack
+    /// Run the end-to-end tests with a real kube-apiserver, real clients and a real OpenStack
     E2e(e2e::Arguments),
-    /// Measure Capstan beside a kube-apiserver with CRDs, and draw the report
+    /// Benchmark Capstan and a kube-apiserver with CRDs, and write the report
     Bench(bench::Arguments),
-    /// Check form, lints, docs, layers, dependencies and generated files
+    /// Check format, lints, docs, layers, language, dependencies, generated files and hot paths
     Check,
-    /// Write the generated files anew
+    /// Write the generated files
     Generate,
 }
 

@@ -1,4 +1,4 @@
-//! What commands need, installed or named before they need it.
+//! Prerequisites of the commands: installs them, or names the missing ones.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,68 +7,66 @@ use anyhow::{Context, bail};
 
 use crate::run;
 
-/// The cargo-deny that checks are made with.
+/// Version of cargo-deny.
 const CARGO_DENY: &str = "0.20.2";
 
-/// A Debian package and a file that says it is there.
+/// Debian package, and a file that exists if it is installed.
 struct Package {
     name: &'static str,
-    proof: &'static str,
+    file: &'static str,
 }
 
-/// What `etcd-client` needs to be built: the compiler, and the descriptions that come with it.
+/// Build dependencies of `etcd-client`: the protobuf compiler and its well-known types.
 const PROTOC: [Package; 2] = [
-    Package { name: "protobuf-compiler", proof: "/usr/bin/protoc" },
-    Package { name: "libprotobuf-dev", proof: "/usr/include/google/protobuf/descriptor.proto" },
+    Package { name: "protobuf-compiler", file: "/usr/bin/protoc" },
+    Package { name: "libprotobuf-dev", file: "/usr/include/google/protobuf/descriptor.proto" },
 ];
 
-/// What the end-to-end lab makes certificates and forged requests with.
-const LAB: [Package; 2] = [
-    Package { name: "openssl", proof: "/usr/bin/openssl" },
-    Package { name: "curl", proof: "/usr/bin/curl" },
-];
+/// Programs with which the end-to-end lab creates certificates and forged requests.
+const LAB: [Package; 2] =
+    [Package { name: "openssl", file: "/usr/bin/openssl" }, Package { name: "curl", file: "/usr/bin/curl" }];
 
-/// What libFuzzer is built with.
-const COMPILER: [Package; 1] = [Package { name: "g++", proof: "/usr/bin/g++" }];
+/// Compiler that builds libFuzzer.
+const COMPILER: [Package; 1] = [Package { name: "g++", file: "/usr/bin/g++" }];
 
-/// The distribution's etcd.
-const ETCD: Package = Package { name: "etcd-server", proof: "/usr/bin/etcd" };
+/// Package with the etcd of the distribution.
+const ETCD: Package = Package { name: "etcd-server", file: "/usr/bin/etcd" };
 
-/// What counts instructions.
-const VALGRIND: Package = Package { name: "valgrind", proof: "/usr/bin/valgrind" };
+/// Package with callgrind, which counts instructions.
+const VALGRIND: Package = Package { name: "valgrind", file: "/usr/bin/valgrind" };
 
-/// Makes sure that instructions can be counted.
+/// Installs the prerequisites to count instructions.
 pub(crate) fn valgrind() -> anyhow::Result<()> {
     install(&[VALGRIND])
 }
 
-/// Makes sure that the workspace can be built.
+/// Installs the prerequisites to build the workspace.
 pub(crate) fn build() -> anyhow::Result<()> {
     if run::is_there("protoc") && !Path::new("/usr/bin/protoc").exists() {
-        // Somebody's own protoc, which brings its descriptions along.
+        // A protoc that is not Debian's comes with the well-known types.
         return Ok(());
     }
     install(&PROTOC)
 }
 
-/// Makes sure that the end-to-end lab can be built.
+/// Installs the prerequisites of the end-to-end lab.
 pub(crate) fn lab() -> anyhow::Result<()> {
     if run::is_there("openssl") && run::is_there("curl") { Ok(()) } else { install(&LAB) }
 }
 
-/// Makes sure that C++ can be built.
+/// Installs the prerequisites to build C++.
 pub(crate) fn compiler() -> anyhow::Result<()> {
     if run::is_there("c++") { Ok(()) } else { install(&COMPILER) }
 }
 
-/// Whether a real OpenStack can be brought up here; if not, why.
+/// Checks that a real OpenStack can run on this machine. The error has the reason.
 pub(crate) fn openstack() -> anyhow::Result<()> {
     let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     if !system.lines().any(|line| line == "VERSION_CODENAME=bookworm") {
         bail!("hack/openstack/up.sh needs the OpenStack packages of Debian 12 (bookworm)");
     }
     if !is_root() {
-        bail!("hack/openstack/up.sh installs packages and makes bridges, so it needs root");
+        bail!("hack/openstack/up.sh installs packages and creates bridges, so it needs root");
     }
     Ok(())
 }
@@ -77,19 +75,19 @@ fn is_root() -> bool {
     run::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
 }
 
-/// Makes sure that the distribution's etcd is there, and returns where.
+/// Installs the etcd of the distribution. Returns its path.
 pub(crate) fn distribution_etcd() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("CAPSTAN_ETCD_DISTRIBUTION") {
         return Ok(path.into());
     }
     install(&[ETCD])?;
-    Ok(ETCD.proof.into())
+    Ok(ETCD.file.into())
 }
 
 fn install(packages: &[Package]) -> anyhow::Result<()> {
     let missing: Vec<&str> = packages
         .iter()
-        .filter(|package| !Path::new(package.proof).exists())
+        .filter(|package| !Path::new(package.file).exists())
         .map(|package| package.name)
         .collect();
     if missing.is_empty() {
@@ -100,7 +98,7 @@ fn install(packages: &[Package]) -> anyhow::Result<()> {
         bail!("missing: {names}. Install them, on Debian with: sudo apt-get install -y {names}");
     }
     eprintln!("installing {names}");
-    // Servers that come with a package are started by whoever needs them, not by the package.
+    // Runlevel 1 keeps packages from starting their servers. The commands start the servers that they need.
     let environment = [("DEBIAN_FRONTEND", "noninteractive"), ("RUNLEVEL", "1")];
     run::shown(Command::new("apt-get").args(["update", "-qq"]).envs(environment))?;
     let mut command = Command::new("apt-get");
@@ -108,7 +106,7 @@ fn install(packages: &[Package]) -> anyhow::Result<()> {
     run::shown(&mut command)
 }
 
-/// cargo-deny, built once into the cache.
+/// Returns the path of cargo-deny. Builds it once into the cache.
 pub(crate) fn cargo_deny() -> anyhow::Result<PathBuf> {
     let home = run::cache()?.join("tools").join(format!("cargo-deny-{CARGO_DENY}"));
     let binary = home.join("bin/cargo-deny");
@@ -116,14 +114,14 @@ pub(crate) fn cargo_deny() -> anyhow::Result<PathBuf> {
         eprintln!("building cargo-deny {CARGO_DENY}, once");
         let mut command =
             run::cargo(&["install", "--locked", "--quiet", "cargo-deny", "--version", CARGO_DENY, "--root"])?;
-        // A target directory of its own: the workspace's settings are not this tool's.
+        // A target directory of its own: the workspace's settings do not apply to this tool.
         command.arg(&home).env_remove("CARGO_TARGET_DIR");
         run::shown(&mut command)?;
     }
     Ok(binary)
 }
 
-/// A Go program of a module in `hack/tools`, built once into the cache.
+/// Returns the path of a Go program of a module in `hack/tools`. Builds it once into the cache.
 pub(crate) fn go_tool(set: &str, module: &str, package: &str, name: &str) -> anyhow::Result<PathBuf> {
     let module_directory = run::root()?.join("hack/tools").join(set);
     let version = pinned(&module_directory.join("go.mod"), module)?;
@@ -138,7 +136,7 @@ pub(crate) fn go_tool(set: &str, module: &str, package: &str, name: &str) -> any
         );
     }
     eprintln!("building {name} {version}, once (kube-apiserver takes about ten minutes)");
-    // What is published beside Kubernetes as 0.36 is of its release 1.36, and would not start as anything else.
+    // Modules of Kubernetes with version 0.36 belong to release 1.36. The programs do not start with another version.
     let release = version.strip_prefix("v0.").filter(|_| module.starts_with("k8s.io/"));
     let release = release.map_or_else(|| version.clone(), |rest| format!("v1.{rest}"));
     let mut numbers = release.trim_start_matches('v').split('.');
@@ -146,19 +144,19 @@ pub(crate) fn go_tool(set: &str, module: &str, package: &str, name: &str) -> any
     let base = "k8s.io/component-base/version";
     let flags =
         format!("-s -w -X {base}.gitVersion={release} -X {base}.gitMajor={major} -X {base}.gitMinor={minor}");
-    std::fs::create_dir_all(&home).with_context(|| format!("{}: cannot be made", home.display()))?;
-    // Built beside and moved: an interrupted build must not look like a finished one.
+    std::fs::create_dir_all(&home).with_context(|| format!("{}: cannot be created", home.display()))?;
+    // Built under another name and renamed: an interrupted build must not look like a finished one.
     let unfinished = home.join(format!("{name}.unfinished"));
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(&unfinished).arg(package);
     command.current_dir(&module_directory).env("CGO_ENABLED", "0");
     run::shown(&mut command)?;
     std::fs::rename(&unfinished, &binary)
-        .with_context(|| format!("{}: cannot be put in place", binary.display()))?;
+        .with_context(|| format!("{}: cannot be renamed to its final name", binary.display()))?;
     Ok(binary)
 }
 
-/// The version a go.mod requires of a module.
+/// Returns the version of a module that a go.mod requires.
 fn pinned(go_mod: &Path, module: &str) -> anyhow::Result<String> {
     let text =
         std::fs::read_to_string(go_mod).with_context(|| format!("{}: cannot be read", go_mod.display()))?;
@@ -169,7 +167,7 @@ fn pinned(go_mod: &Path, module: &str) -> anyhow::Result<String> {
     found.map(str::to_owned).with_context(|| format!("{} does not require {module}", go_mod.display()))
 }
 
-/// A current etcd.
+/// Returns the path of a current etcd.
 pub(crate) fn current_etcd() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("CAPSTAN_ETCD_CURRENT") {
         return Ok(path.into());
@@ -177,34 +175,34 @@ pub(crate) fn current_etcd() -> anyhow::Result<PathBuf> {
     go_tool("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", "etcd")
 }
 
-/// A program of the pinned Kubernetes release.
+/// Returns the path of a program of the pinned Kubernetes release.
 pub(crate) fn kubernetes(name: &str) -> anyhow::Result<PathBuf> {
     go_tool("kubernetes", "k8s.io/kubernetes", &format!("k8s.io/kubernetes/cmd/{name}"), name)
 }
 
-/// The Go project's sample of an aggregated server.
+/// Returns the path of Kubernetes' sample of an aggregated server in Go.
 pub(crate) fn sample_apiserver() -> anyhow::Result<PathBuf> {
     let module = "k8s.io/sample-apiserver";
     go_tool("sample-apiserver", module, module, "sample-apiserver")
 }
 
-/// A kubectl some minors older than the pinned release.
+/// Returns the path of a kubectl that is some minor versions older than the pinned release.
 pub(crate) fn older_kubectl() -> anyhow::Result<PathBuf> {
     go_tool("kubectl", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubectl", "kubectl")
 }
 
-/// clusterctl.
+/// Returns the path of clusterctl.
 pub(crate) fn clusterctl() -> anyhow::Result<PathBuf> {
     let module = "sigs.k8s.io/cluster-api";
     go_tool("cluster-api", module, &format!("{module}/cmd/clusterctl"), "clusterctl")
 }
 
-/// Helm.
+/// Returns the path of Helm.
 pub(crate) fn helm() -> anyhow::Result<PathBuf> {
     go_tool("helm", "helm.sh/helm/v4", "helm.sh/helm/v4/cmd/helm", "helm")
 }
 
-/// A program of our own in `hack/tools`. Go's own cache knows whether it must be built again.
+/// Builds a program of this repository in `hack/tools`, and returns its path. Go's cache avoids needless builds.
 pub(crate) fn go_program(directory: &str, name: &str) -> anyhow::Result<PathBuf> {
     let binary = run::target()?.join(name);
     let mut command = Command::new("go");
@@ -214,7 +212,7 @@ pub(crate) fn go_program(directory: &str, name: &str) -> anyhow::Result<PathBuf>
     Ok(binary)
 }
 
-/// A Python with the client that `hack/tools/python` pins.
+/// Returns the path of a Python with the Kubernetes client that `hack/tools/python` pins.
 pub(crate) fn python_clients() -> anyhow::Result<PathBuf> {
     let pins = run::root()?.join("hack/tools/python/requirements.txt");
     let text = std::fs::read_to_string(&pins).with_context(|| format!("{}", pins.display()))?;
@@ -225,8 +223,8 @@ pub(crate) fn python_clients() -> anyhow::Result<PathBuf> {
     if !finished.exists() {
         eprintln!("installing the Python client {version}, once");
         if let Err(error) = run::shown(Command::new("python3").args(["-m", "venv"]).arg(&home)) {
-            // Debian ships the module apart.
-            install(&[Package { name: "python3-venv", proof: "/usr/share/doc/python3-venv" }])
+            // Debian has the module in a separate package.
+            install(&[Package { name: "python3-venv", file: "/usr/share/doc/python3-venv" }])
                 .with_context(|| format!("{error:#}"))?;
             run::shown(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
         }

@@ -1,18 +1,22 @@
-//! Running commands, and where things are.
+//! Execution of commands, and the directories of the checkout.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-/// The root of the checkout.
+/// Returns the root of the checkout.
 pub(crate) fn root() -> anyhow::Result<PathBuf> {
-    // Asked at run time: checkouts that share a target directory share this binary, too.
+    // Read at run time: checkouts that share a target directory also share this binary.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
-    Path::new(&here).ancestors().nth(2).map(Path::to_owned).context("the checkout has no root")
+    Path::new(&here)
+        .ancestors()
+        .nth(2)
+        .map(Path::to_owned)
+        .context("cannot find the root of the checkout above CARGO_MANIFEST_DIR")
 }
 
-/// Where downloads and builds are kept between checkouts.
+/// Returns the directory for downloads and builds that all checkouts share.
 pub(crate) fn cache() -> anyhow::Result<PathBuf> {
     let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(cache) = from("CAPSTAN_CACHE") {
@@ -23,31 +27,31 @@ pub(crate) fn cache() -> anyhow::Result<PathBuf> {
     }
     from("HOME")
         .map(|home| home.join(".cache/capstan"))
-        .context("there is no HOME to keep a cache in: set CAPSTAN_CACHE")
+        .context("cannot choose a cache directory: HOME is not set; set CAPSTAN_CACHE")
 }
 
-/// Where cargo puts what it builds.
+/// Returns the target directory of cargo.
 pub(crate) fn target() -> anyhow::Result<PathBuf> {
     let root = root()?;
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into))
 }
 
-/// The machine that is built on, and for.
+/// Returns the target triple of this machine.
 pub(crate) fn host() -> anyhow::Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = output(Command::new(rustc).arg("-vV").current_dir(root()?))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).context("rustc does not say what it builds for")
+    host.map(str::to_owned).context("`rustc -vV` prints no host triple")
 }
 
-/// A cargo command in the checkout.
+/// Returns a cargo command in the checkout.
 pub(crate) fn cargo(arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root()?);
     Ok(command)
 }
 
-/// Runs a command with its output shown.
+/// Runs a command and shows its output.
 pub(crate) fn shown(command: &mut Command) -> anyhow::Result<()> {
     let status =
         command.stdin(Stdio::null()).status().with_context(|| format!("{} cannot be run", name(command)))?;
@@ -57,7 +61,7 @@ pub(crate) fn shown(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a command and returns what it printed.
+/// Runs a command and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let output = output.with_context(|| format!("{} cannot be run", name(command)))?;
@@ -67,7 +71,7 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Whether a program can be found.
+/// Reports whether a program is in a directory of PATH.
 pub(crate) fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: Capstan beside a kube-apiserver with CRDs and a Go server of the aggregated kind.
+//! Command `cargo xtask bench`: measures Capstan, a kube-apiserver with CRDs and an aggregated server in Go.
 
 mod growth;
 mod guard;
@@ -15,55 +15,55 @@ use clap::Args;
 
 use crate::{prerequisites, run};
 use results::Results;
-use testbed::House;
+use testbed::Testbed;
 
-/// Measures Capstan beside a real kube-apiserver with CRDs, a Go server of the aggregated kind, etcd itself and
-/// bytes from memory, all on this machine.
+/// Measures Capstan and, for comparison, a real kube-apiserver with CRDs, an aggregated server in Go, etcd itself and a
+/// server that returns bytes from memory, all on this machine.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Less of everything: under five minutes once all is built, and nothing of 100,000 objects
+    /// Measure less: under five minutes after the build, and no lists of 100,000 objects
     #[arg(long)]
     quick: bool,
-    /// How often everything is measured in turn [default: 3, with --quick 1]
+    /// Number of rounds, each of which measures every server [default: 3, with --quick 1]
     #[arg(long)]
     rounds: Option<usize>,
-    /// Only phases with this in their name: operations, watches, lists, fairness, growth, restarts
+    /// Run only phases whose name contains this text: operations, watches, lists, fairness, growth, restarts
     #[arg(long, default_value = "")]
     only: String,
-    /// Only these servers: kube-apiserver, sample-apiserver, capstan, capstan-embedded
+    /// Measure only these servers: kube-apiserver, sample-apiserver, capstan, capstan-embedded
     #[arg(long, value_delimiter = ',')]
     servers: Vec<String>,
-    /// Where the report goes [default: docs/benchmarks, with --quick target/benchmarks]
+    /// Directory for the report [default: docs/benchmarks, with --quick target/benchmarks]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Only count the instructions of the hot paths, and fail if they are over a tenth more than those that are kept
+    /// Only count the instructions of the hot paths, and fail if a path takes over 10 % more than recorded
     #[arg(long)]
     guard: bool,
-    /// With --guard: keep the numbers that are counted now
+    /// With --guard: record the numbers that are counted now
     #[arg(long, requires = "guard")]
     keep: bool,
-    /// Draw the report of earlier results anew, and measure nothing
+    /// Write the report from earlier results, and measure nothing
     #[arg(long)]
     report: bool,
 }
 
-/// How much is measured.
+/// Extent of a measurement.
 struct Extent {
     rounds: usize,
-    /// Seconds of each operation.
+    /// Duration of each operation. Unit: seconds.
     seconds: f64,
     /// Sizes of namespaces that are listed.
     sizes: &'static [usize],
-    /// Seconds for which another list is begun.
+    /// Time during which further lists are started. Unit: seconds.
     list_seconds: f64,
     /// Numbers of watchers.
     watchers: &'static [usize],
     updates: usize,
-    /// Seconds for which another update is begun.
+    /// Time during which further updates are started. Unit: seconds.
     watch_seconds: f64,
-    /// Numbers of watchers over which the cost of a change is drawn.
+    /// Numbers of watchers for the growth of the cost of a change.
     growing_watchers: &'static [usize],
-    /// Whether the largest lists are read by many in every form, or only whole.
+    /// True if several readers read the largest lists in every form, and not only whole.
     every_form: bool,
 }
 
@@ -91,12 +91,12 @@ const WHOLE: Extent = Extent {
     every_form: true,
 };
 
-/// The guard alone, as one of the checks.
+/// Runs only the guard, as one of the checks.
 pub(crate) fn guard() -> anyhow::Result<()> {
     guard::run(false)
 }
 
-/// Builds, starts, measures, and draws the report.
+/// Builds and starts the servers, measures them and writes the report.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::build()?;
     if arguments.guard {
@@ -117,11 +117,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let mut extent = if arguments.quick { QUICK } else { WHOLE };
         extent.rounds = arguments.rounds.unwrap_or(extent.rounds);
         let mut results = Results::new(arguments.quick, extent.rounds);
-        let mut house = House::build(&arguments.servers, &run::target()?.join("release/capstan"))?;
-        let measured = phases::all(&mut house, &extent, &arguments.only, &mut results);
-        // What was measured before something failed is worth keeping.
+        let mut testbed = Testbed::build(&arguments.servers, &run::target()?.join("release/capstan"))?;
+        let measured = phases::all(&mut testbed, &extent, &arguments.only, &mut results);
+        // Results from before a failure are written, too.
         results.write(&data)?;
-        measured.with_context(|| format!("logs are in {}", house.keep_logs()))?;
+        measured.with_context(|| format!("logs are in {}", testbed.keep_logs()))?;
     }
     let mut report = std::process::Command::new(run::target()?.join("release/bench"));
     run::shown(report.arg("report").arg("--results").arg(&data).arg("--out").arg(&out))?;

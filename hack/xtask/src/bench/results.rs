@@ -1,4 +1,4 @@
-//! What was measured, as it is kept beside the report.
+//! Results of a measurement, as they are stored beside the report.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::run;
 
-/// Rows, and what they were measured on.
+/// Measured rows, and a description of the machine.
 pub(crate) struct Results {
     machine: Value,
     rows: Vec<Value>,
@@ -21,12 +21,12 @@ impl Results {
         Self { machine, rows: Vec::new() }
     }
 
-    /// Notes which version of somebody else's program was measured.
+    /// Records the version of a program that is not part of Capstan.
     pub(super) fn note(&mut self, program: &str, version: &str) {
         self.machine["programs"][program] = version.trim().into();
     }
 
-    /// Adds what was measured of a server. An array is several rows of the same phase.
+    /// Adds the measurement of a server. An array is several rows of the same phase.
     pub(super) fn add(&mut self, phase: &str, server: &str, round: usize, measured: Value) {
         let measured = match measured {
             Value::Array(rows) => rows,
@@ -41,7 +41,7 @@ impl Results {
         self.rows.extend(rows);
     }
 
-    /// Writes all of it, a row a line, so that two runs can be compared by eye.
+    /// Writes all rows, one per line, so that a reader can compare two runs.
     pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let rows: Vec<String> = self.rows.iter().map(|row| format!("  {row}")).collect();
         let text = format!("{{\"machine\": {},\n \"rows\": [\n{}\n]}}\n", self.machine, rows.join(",\n"));
@@ -49,25 +49,25 @@ impl Results {
     }
 }
 
-/// What it runs on: without this, numbers say nothing.
+/// Describes the machine. Without this the numbers have no meaning.
 fn machine(quick: bool) -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
         line.and_then(|line| line.split_once(':')).map_or(String::new(), |(_, value)| value.trim().to_owned())
     };
-    let said = |program: &str, argument: &str| {
+    let output = |program: &str, argument: &str| {
         run::output(Command::new(program).arg(argument)).unwrap_or_default().trim().to_owned()
     };
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     json!({
         "quick": quick,
-        "date": said("date", "-uI"),
+        "date": output("date", "-uI"),
         "processor": field(&read("/proc/cpuinfo"), "model name"),
         "cores": cores,
         "memory": field(&read("/proc/meminfo"), "MemTotal"),
-        "kernel": said("uname", "-r"),
-        "rustc": said("rustc", "--version"),
+        "kernel": output("uname", "-r"),
+        "rustc": output("rustc", "--version"),
         "commit": commit(),
     })
 }

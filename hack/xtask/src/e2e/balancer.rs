@@ -1,4 +1,4 @@
-//! What a Service is to a host: new connections go to replicas that say they are ready.
+//! Load balancer that behaves as a Service of the host: new connections go to replicas that report ready.
 
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often replicas are asked, as a probe with a short period does.
+/// Interval between readiness probes, as a probe with a short period has.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Spreads connections over ready replicas. Connections that are open stay where they are. Ended when dropped.
+/// Load balancer over ready replicas. Open connections stay on their replica. Stops when dropped.
 pub(super) struct Balancer {
     is_over: Arc<AtomicBool>,
     port: u16,
@@ -18,7 +18,7 @@ pub(super) struct Balancer {
 }
 
 impl Balancer {
-    /// Listens on `port` for the replicas on these ports of loopback.
+    /// Starts a load balancer on `port` for replicas on these ports of loopback.
     pub(super) fn start(port: u16, replicas: &[u16]) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port))?;
         let is_over = Arc::new(AtomicBool::new(false));
@@ -38,7 +38,7 @@ impl Balancer {
 impl Drop for Balancer {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // The listener wakes with a connection.
+        // A connection wakes the listener, which then returns.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -55,7 +55,7 @@ fn probe(is_over: &AtomicBool, ready: &Mutex<Vec<u16>>, replicas: &[u16]) {
 }
 
 fn is_ready(port: u16) -> bool {
-    // A kubelet does not verify the certificate of what it probes either.
+    // A kubelet does not verify the certificate of a probed server either.
     let url = format!("https://127.0.0.1:{port}/readyz");
     let mut command = Command::new("curl");
     command.args(["--silent", "--insecure", "--fail", "--max-time", "1", "--output", "/dev/null", &url]);
@@ -63,12 +63,12 @@ fn is_ready(port: u16) -> bool {
 }
 
 fn accept(listener: &TcpListener, is_over: &AtomicBool, ready: &Mutex<Vec<u16>>) {
-    for (turn, connection) in listener.incoming().enumerate() {
+    for (count, connection) in listener.incoming().enumerate() {
         if is_over.load(Ordering::Relaxed) {
             return;
         }
         let ready = ready.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let replica = ready.get(turn % ready.len().max(1)).copied();
+        let replica = ready.get(count % ready.len().max(1)).copied();
         // Without a replica the connection is closed, as a Service without endpoints refuses it.
         if let (Ok(client), Some(port)) = (connection, replica)
             && let Ok(server) = TcpStream::connect(("127.0.0.1", port))
@@ -79,7 +79,7 @@ fn accept(listener: &TcpListener, is_over: &AtomicBool, ready: &Mutex<Vec<u16>>)
     }
 }
 
-/// Copies one direction until either end closes it.
+/// Copies one direction until either side closes it.
 fn forward(from: &TcpStream, to: &TcpStream) {
     if let (Ok(mut from), Ok(mut to)) = (from.try_clone(), to.try_clone()) {
         std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The certificates of a host cluster, made with openssl.
+//! Certificates of a host cluster, created with openssl.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,12 +7,12 @@ use anyhow::Context;
 
 use crate::run;
 
-/// A directory of certificates.
+/// Directory with certificates.
 pub(crate) struct Certificates(PathBuf);
 
 impl Certificates {
-    /// Two CAs that must not be one, and what they sign.
-    pub(crate) fn make(directory: &Path) -> anyhow::Result<Self> {
+    /// Creates two separate CAs, and the certificates that they sign.
+    pub(crate) fn create(directory: &Path) -> anyhow::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let certificates = Self(directory.to_owned());
         certificates.authority("kube-ca")?;
@@ -33,7 +33,7 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// The file with this name.
+    /// Returns the path of the file with this name.
     pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
@@ -99,7 +99,7 @@ impl Certificates {
         run::shown(command.stdout(std::process::Stdio::null())).context("openssl")
     }
 
-    /// A kubeconfig for a user of the host.
+    /// Writes a kubeconfig for a user of the host. Returns its path.
     pub(crate) fn kubeconfig(&self, user: &str, server: &str) -> anyhow::Result<String> {
         let path = self.path(&format!("{user}.kubeconfig"));
         let document = serde_json::json!({

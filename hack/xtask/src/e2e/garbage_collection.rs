@@ -1,4 +1,4 @@
-//! Owners and what they leave behind.
+//! Garbage collection: owners, their dependents, and the three deletion policies.
 
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ fn exists(lab: &Lab, kind: &str, name: &str) -> anyhow::Result<bool> {
     Ok(found)
 }
 
-/// A Cluster, and a Machine it owns; `other` owns the Machine, too.
-fn make(lab: &Lab, owner: &str, dependent: &str, other: Option<&str>) -> anyhow::Result<()> {
+/// Creates a Cluster and a Machine that it owns. `other` is a second owner of the Machine.
+fn create(lab: &Lab, owner: &str, dependent: &str, other: Option<&str>) -> anyhow::Result<()> {
     let mut owners = Vec::new();
     for name in [Some(owner), other].into_iter().flatten() {
         let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
@@ -32,11 +32,11 @@ fn make(lab: &Lab, owner: &str, dependent: &str, other: Option<&str>) -> anyhow:
 }
 
 pub(super) fn background(lab: &Lab) -> anyhow::Result<()> {
-    make(lab, "alone", "owned-once", None)?;
-    make(lab, "first", "owned-twice", Some("second"))?;
+    create(lab, "alone", "owned-once", None)?;
+    create(lab, "first", "owned-twice", Some("second"))?;
     lab.kubectl("direct", &["delete", "cluster", "alone", "first", "-n", "default"])?;
     until("the dependent is collected", || Ok(!exists(lab, "machine", "owned-once")?))?;
-    until("the owner that is gone is struck", || {
+    until("the deleted owner is removed from the references", || {
         let path = "jsonpath={.metadata.ownerReferences[*].name}";
         let owners =
             lab.kubectl("direct", &["get", "machine", "owned-twice", "-n", "default", "-o", path])?;
@@ -45,7 +45,7 @@ pub(super) fn background(lab: &Lab) -> anyhow::Result<()> {
 }
 
 pub(super) fn other_orders(lab: &Lab) -> anyhow::Result<()> {
-    make(lab, "front", "held", None)?;
+    create(lab, "front", "held", None)?;
     let hold = r#"{"metadata":{"finalizers":["example.com/hold"]}}"#;
     lab.kubectl("direct", &["patch", "machine", "held", "-n", "default", "--type=merge", "-p", hold])?;
     lab.kubectl(
@@ -56,18 +56,18 @@ pub(super) fn other_orders(lab: &Lab) -> anyhow::Result<()> {
         let path = "jsonpath={.metadata.deletionTimestamp}";
         Ok(!lab.kubectl("direct", &["get", "machine", "held", "-n", "default", "-o", path])?.is_empty())
     })?;
-    ensure!(exists(lab, "cluster", "front")?, "the owner went before what blocks it");
+    ensure!(exists(lab, "cluster", "front")?, "the owner was deleted before the dependent that blocks it");
     let release = r#"{"metadata":{"finalizers":null}}"#;
     lab.kubectl("direct", &["patch", "machine", "held", "-n", "default", "--type=merge", "-p", release])?;
-    until("the owner goes, too", || Ok(!exists(lab, "cluster", "front")?))?;
+    until("the owner is deleted", || Ok(!exists(lab, "cluster", "front")?))?;
 
-    make(lab, "leaver", "orphan", None)?;
+    create(lab, "leaver", "orphan", None)?;
     lab.kubectl(
         "direct",
         &["delete", "cluster", "leaver", "-n", "default", "--cascade=orphan", "--timeout=30s"],
     )?;
     let path = "jsonpath={.metadata.ownerReferences}";
     let owners = lab.kubectl("direct", &["get", "machine", "orphan", "-n", "default", "-o", path])?;
-    ensure!(owners.is_empty(), "the orphan still names {owners}");
+    ensure!(owners.is_empty(), "the orphan still has the owners {owners}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A real guest: it answers with its boot id, and a reboot gives it another.
+//! Real guest system that returns its boot id over HTTP. A reboot changes the boot id.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure};
 
 use super::lab::Lab;
-use super::openstack::{Face, HOST, OpenStack, complete, get, post, server_of, text};
+use super::openstack::{Access, HOST, OpenStack, complete, get, post, server_of, text};
 
-/// Longest until an emulated guest has booted on a busy machine.
+/// Longest boot of an emulated guest on a busy machine.
 const BOOT: Duration = Duration::from_mins(8);
 
-/// A cluster that lives on the lab's own network, without a way out, and one Machine.
+/// Cluster on the lab's own network, without an external network, and one Machine.
 const MANIFEST: &str = r#"
 apiVersion: v1
 kind: Namespace
@@ -97,11 +97,11 @@ spec:
   infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: OpenStackMachine, name: guest}
 "#;
 
-/// Its namespace; as a user of the host.
-const GUEST: Face = Face { user: HOST.user, namespace: "guests" };
+/// Access as a user of the host, with the namespace of the guest.
+const GUEST: Access = Access { user: HOST.user, namespace: "guests" };
 
-/// A guest boots, answers, is rebooted through the host, and answers with another boot id: not
-/// before the operation began, and when it says Complete.
+/// Boots a guest and reboots it through the host. The boot id must change with the operation: not before it began, and
+/// at the latest when it is Complete.
 pub(super) fn reboot(lab: &Lab, openstack: &OpenStack) -> anyhow::Result<()> {
     let before = openstack.records(&["inventory"])?;
     let clouds = std::fs::read_to_string(openstack.clouds_yaml())?;
@@ -124,15 +124,17 @@ pub(super) fn reboot(lab: &Lab, openstack: &OpenStack) -> anyhow::Result<()> {
     ensure!(boot_id(openstack, &server, &address, None)? == first, "the boot id changes by itself");
     let operation = post(lab, &GUEST, "guest", "reboot", r#"{"type": "Hard"}"#)?;
     complete(lab, &GUEST, &operation)?;
-    ensure!(openstack.actions(&server, "reboot")? == 1, "Nova did not note one reboot");
-    // The old system is gone when the operation is Complete; only the new one can answer.
+    ensure!(openstack.actions(&server, "reboot")? == 1, "Nova did not record exactly one reboot");
+    // The old system has stopped when the operation is Complete, so only the new one can respond.
     let second = boot_id(openstack, &server, &address, Some(&first))?;
     ensure!(second != first, "the guest was not rebooted: boot id {first} is still there");
     lab.kubectl(GUEST.user, &["-n", GUEST.namespace, "delete", "cluster", "guests", "--timeout=180s"])?;
-    super::lab::until("the project is as it was found", || Ok(openstack.records(&["inventory"])? == before))
+    super::lab::until("the project has the same resources as before", || {
+        Ok(openstack.records(&["inventory"])? == before)
+    })
 }
 
-/// Asks the guest for its boot id until it answers. `old`: an answer that must not come any more.
+/// Requests the boot id of the guest until it responds. `old`: a boot id that must not be returned any more.
 fn boot_id(openstack: &OpenStack, server: &str, address: &str, old: Option<&str>) -> anyhow::Result<String> {
     let end = Instant::now() + BOOT;
     loop {
@@ -141,15 +143,12 @@ fn boot_id(openstack: &OpenStack, server: &str, address: &str, old: Option<&str>
         let output = curl.output()?;
         let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if output.status.success() && !answer.is_empty() {
-            ensure!(
-                old != Some(answer.as_str()),
-                "the guest still answers with boot id {answer} after Complete"
-            );
+            ensure!(old != Some(answer.as_str()), "the guest still returns boot id {answer} after Complete");
             return Ok(answer);
         }
         if Instant::now() > end {
             let console = openstack.records(&["console", server])?;
-            bail!("the guest at {address} does not answer; its console:\n{}", text(&console, ""));
+            bail!("the guest at {address} does not respond; its console:\n{}", text(&console, ""));
         }
         std::thread::sleep(Duration::from_millis(500));
     }

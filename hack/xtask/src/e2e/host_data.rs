@@ -1,4 +1,4 @@
-//! What else goes between the host and us: Secrets and tokens here, Events there, and who runs the
+//! Data that Capstan exchanges with the host: Secrets, tokens and Events. Also the election of the server that runs the
 //! controllers.
 
 use std::process::Command;
@@ -10,7 +10,7 @@ use super::lab::{Lab, until};
 
 pub(super) fn secrets(lab: &Lab) -> anyhow::Result<()> {
     lab.kubectl("admin", &["create", "secret", "generic", "cloud", "--from-literal=a=b", "-n", "team"])?;
-    // Our own user in the host, with what our manifests give it.
+    // Capstan's user in the host, with the permissions of the manifests.
     let path = "jsonpath={.data.a}";
     let found = lab.kubectl("capstan", &["get", "secret", "cloud", "-n", "team", "-o", path])?;
     ensure!(found == "Yg==", "{found}");
@@ -24,36 +24,39 @@ pub(super) fn secrets(lab: &Lab) -> anyhow::Result<()> {
 pub(super) fn events(lab: &Lab) -> anyhow::Result<()> {
     let path = "jsonpath={.metadata.uid}";
     let uid = lab.kubectl("direct", &["get", "cluster", "c1", "-n", "team", "-o", path])?;
-    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "told", "namespace": "team"},
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "copied", "namespace": "team"},
         "involvedObject": {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c1",
             "namespace": "team", "uid": uid},
-        "reason": "Told", "message": "shown on the host", "type": "Normal", "count": 1});
+        "reason": "Copied", "message": "shown in the host", "type": "Normal", "count": 1});
     lab.kubectl("direct", &["create", "-f", &lab.file("event.json", &event.to_string())?])?;
-    let on_host = |field: &str| {
+    let in_host = |field: &str| {
         let path = format!("jsonpath={{{field}}}");
-        lab.try_kubectl("admin", &["get", "event", "told", "-n", "team", "-o", &path])
+        lab.try_kubectl("admin", &["get", "event", "copied", "-n", "team", "-o", &path])
     };
-    until("the event is on the host", || Ok(on_host(".message")?.1 == "shown on the host"))?;
-    lab.kubectl("direct", &["patch", "event", "told", "-n", "team", "--type=merge", "-p", r#"{"count":2}"#])?;
-    until("the host's copy counts on", || Ok(on_host(".count")?.1 == "2"))?;
+    until("the Event is in the host", || Ok(in_host(".message")?.1 == "shown in the host"))?;
+    lab.kubectl(
+        "direct",
+        &["patch", "event", "copied", "-n", "team", "--type=merge", "-p", r#"{"count":2}"#],
+    )?;
+    until("the count of the host's copy is updated", || Ok(in_host(".count")?.1 == "2"))?;
     let described = lab.kubectl("admin", &["describe", "cluster", "c1", "-n", "team"])?;
-    ensure!(described.contains("shown on the host"), "{described}");
+    ensure!(described.contains("shown in the host"), "{described}");
     Ok(())
 }
 
 pub(super) fn tokens(lab: &Lab) -> anyhow::Result<()> {
     lab.kubectl("admin", &["create", "serviceaccount", "robot", "-n", "team"])?;
     let token = lab.kubectl("admin", &["create", "token", "robot", "-n", "team"])?;
-    let (code, found) = ask(lab, token.trim())?;
+    let (code, found) = list_with_token(lab, token.trim())?;
     ensure!(code == "403", "{code} {found}");
     ensure!(found.contains("User \\\"system:serviceaccount:team:robot\\\" cannot list"), "{found}");
-    let (code, found) = ask(lab, "forged")?;
+    let (code, found) = list_with_token(lab, "forged")?;
     ensure!(code == "401", "{code} {found}");
     Ok(())
 }
 
-/// Lists machines on the direct endpoint with a token: the code and the answer.
-fn ask(lab: &Lab, token: &str) -> anyhow::Result<(String, String)> {
+/// Lists machines on the direct endpoint with a token. Returns the status code and the body.
+fn list_with_token(lab: &Lab, token: &str) -> anyhow::Result<(String, String)> {
     let mut command = Command::new("curl");
     command.args([
         "--silent",
@@ -78,9 +81,12 @@ pub(super) fn election(lab: &Lab) -> anyhow::Result<()> {
         let lease = ["get", "lease", "capstan-controllers", "-n", "capstan-system", "-o", path];
         Ok::<_, anyhow::Error>(lab.try_kubectl("direct", &lease)?.1)
     };
-    until("somebody runs the controllers", || Ok(!holder()?.is_empty()))?;
+    until("a server runs the controllers", || Ok(!holder()?.is_empty()))?;
     let before = holder()?;
     lab.stop_capstan();
     lab.start_capstan()?;
-    until("the next one runs them", || Ok(![String::new(), before.clone()].contains(&holder()?)))
+    until(
+        "the next server runs the controllers",
+        || Ok(![String::new(), before.clone()].contains(&holder()?)),
+    )
 }

@@ -1,4 +1,4 @@
-//! etcd, kube-apiserver and Capstan, on free ports of loopback, in a directory of their own.
+//! Lab of the end-to-end tests: etcd, kube-apiserver and Capstan on free ports of loopback, in one directory.
 
 use std::cell::RefCell;
 use std::net::TcpListener;
@@ -12,20 +12,20 @@ use super::certificates::Certificates;
 use super::process::Process;
 use crate::run;
 
-/// Longest anything may take on a busy machine.
-pub(super) const PATIENCE: Duration = Duration::from_secs(90);
+/// Longest wait for a condition on a busy machine.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Where the programs are.
+/// Paths of the programs.
 pub(crate) struct Tools {
     pub(crate) etcd: PathBuf,
     pub(crate) kube_apiserver: PathBuf,
     pub(crate) kubectl: PathBuf,
     pub(crate) capstan: PathBuf,
-    /// What comes before the arguments of `capstan`.
+    /// Arguments that precede those of `capstan`.
     pub(crate) capstan_arguments: &'static [&'static str],
 }
 
-/// A program that serves as Capstan, and the arguments that come before those of `capstan`.
+/// Program that serves as Capstan, and the arguments that precede those of `capstan`.
 #[derive(Clone)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
@@ -40,13 +40,13 @@ impl Program {
     }
 }
 
-/// Everything that runs. Ended in the right order when dropped.
+/// Running lab. Dropping it stops the programs in the right order.
 pub(crate) struct Lab {
     capstan: RefCell<Option<Process>>,
     _kube_apiserver: Process,
     _etcd: Process,
     pub(super) tools: Tools,
-    /// What serves as Capstan: the product, or the product with one kind more.
+    /// Program that serves as Capstan: the product, or the product with one additional kind.
     program: RefCell<Program>,
     pub(crate) certificates: Certificates,
     pub(crate) capstan_port: u16,
@@ -57,11 +57,11 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Brings everything up and registers Capstan with the host.
+    /// Starts all programs and registers Capstan with the host.
     pub(crate) fn start(tools: Tools) -> anyhow::Result<Self> {
         let home = std::env::temp_dir().join(format!("capstan-e2e-{}", std::process::id()));
         std::fs::create_dir_all(home.join("log"))?;
-        let certificates = Certificates::make(&home.join("pki"))?;
+        let certificates = Certificates::create(&home.join("pki"))?;
         let [client, peer, host, capstan_port] = ports()?;
         let etcd_url = format!("http://127.0.0.1:{client}");
         let etcd = start_etcd(&tools.etcd, &home, [client, peer], &[])?;
@@ -97,7 +97,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// What the README tells operators to do.
+    /// Applies the manifests of Capstan to the host, as the README describes.
     pub(super) fn register(&self) -> anyhow::Result<()> {
         let port = self.capstan_port.to_string();
         let mut print = self.program.borrow().command();
@@ -111,15 +111,15 @@ impl Lab {
         self.kubectl("admin", &["apply", "-f", &path.display().to_string()]).map(|_| ())
     }
 
-    /// Starts Capstan, or starts it again.
+    /// Starts Capstan, also after it was stopped.
     pub(super) fn start_capstan(&self) -> anyhow::Result<()> {
-        // There is no other to take over.
+        // No delay, because there is no other replica to take over.
         let process = self.replica("capstan", self.capstan_port, "0s")?;
         *self.capstan.borrow_mut() = Some(process);
         Ok(())
     }
 
-    /// Has another program serve in Capstan's place, on the same store and with the same keys.
+    /// Replaces Capstan with another program, on the same store and with the same keys.
     pub(crate) fn serve_with(&self, program: Program) -> anyhow::Result<()> {
         self.stop_capstan();
         *self.program.borrow_mut() = program;
@@ -127,7 +127,7 @@ impl Lab {
         self.start_capstan()
     }
 
-    /// Starts one more Capstan on the same store and with the same keys.
+    /// Starts another replica of Capstan on the same store and with the same keys.
     pub(super) fn replica(&self, name: &str, port: u16, shutdown_delay: &str) -> anyhow::Result<Process> {
         let mut command = self.program.borrow().command();
         let listen = format!("127.0.0.1:{port}");
@@ -136,14 +136,14 @@ impl Lab {
         command.args(["--host-kubeconfig", &self.certificates.path("capstan.kubeconfig")]);
         command.arg("--data-dir").arg(self.data());
         let mut process = Process::start(name, &mut command, &self.home.join(format!("log/{name}.log")))?;
-        until("capstan serves", || {
+        until("Capstan accepts connections", || {
             process.check().with_context(|| format!("its log is in {}", self.keep_logs()))?;
             Ok(std::net::TcpStream::connect(&listen).is_ok())
         })?;
         Ok(process)
     }
 
-    /// Stops Capstan in an orderly way.
+    /// Stops Capstan gracefully.
     pub(super) fn stop_capstan(&self) {
         self.capstan.borrow_mut().take();
     }
@@ -152,7 +152,7 @@ impl Lab {
         self.home.join("data")
     }
 
-    /// A file of the lab's own with this content.
+    /// Writes a file in the directory of the lab. Returns its path.
     pub(super) fn file(&self, name: &str, content: &str) -> anyhow::Result<String> {
         let path = self.home.join(name);
         std::fs::create_dir_all(path.parent().unwrap_or(&self.home))?;
@@ -160,12 +160,12 @@ impl Lab {
         Ok(path.display().to_string())
     }
 
-    /// A directory of the lab's own, which is for whoever is given it to make.
+    /// Returns a path in the directory of the lab. The caller creates the directory.
     pub(super) fn directory(&self, name: &str) -> PathBuf {
         self.home.join(name)
     }
 
-    /// Runs kubectl as a user; what it prints, or why it failed.
+    /// Runs kubectl as a user. Returns its output, or an error with its messages.
     pub(crate) fn kubectl(&self, user: &str, arguments: &[&str]) -> anyhow::Result<String> {
         match self.try_kubectl(user, arguments)? {
             (true, out, _) => Ok(out),
@@ -173,7 +173,7 @@ impl Lab {
         }
     }
 
-    /// Runs kubectl as a user: whether it succeeded, and what it printed on both outputs.
+    /// Runs kubectl as a user. Returns whether it succeeded, its standard output and its standard error.
     pub(super) fn try_kubectl(
         &self,
         user: &str,
@@ -187,7 +187,7 @@ impl Lab {
         Ok((output.status.success(), text(&output.stdout), text(&output.stderr)))
     }
 
-    /// Leaves the logs behind for whoever looks into a failure; returns where.
+    /// Keeps the logs after the end of the process, for the analysis of a failure. Returns their directory.
     pub(crate) fn keep_logs(&self) -> String {
         *self.keep.borrow_mut() = true;
         self.home.join("log").display().to_string()
@@ -203,19 +203,19 @@ impl Drop for Lab {
     }
 }
 
-/// Tries until it is so, or it takes too long.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
-    let end = Instant::now() + PATIENCE;
-    while !is_so()? {
+/// Waits until a condition is met. Returns an error after [`TIMEOUT`].
+pub(crate) fn until(condition: &str, mut is_met: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    let end = Instant::now() + TIMEOUT;
+    while !is_met()? {
         if Instant::now() > end {
-            bail!("{what}: not within {} s", PATIENCE.as_secs());
+            bail!("timed out after {} s, waiting until {condition}", TIMEOUT.as_secs());
         }
         std::thread::sleep(Duration::from_millis(200));
     }
     Ok(())
 }
 
-/// Ports that are free now, held together so that they differ.
+/// Returns ports that are free now. All are open at the same time, so they differ.
 pub(crate) fn ports<const N: usize>() -> anyhow::Result<[u16; N]> {
     let listeners = [(); N].map(|()| TcpListener::bind(("127.0.0.1", 0)));
     let mut ports = [0; N];
@@ -225,7 +225,7 @@ pub(crate) fn ports<const N: usize>() -> anyhow::Result<[u16; N]> {
     Ok(ports)
 }
 
-/// Starts an etcd with its data and its log in `home`, and whatever `options` it is to have.
+/// Starts an etcd with its data and its log in `home`, and with these additional options.
 pub(crate) fn start_etcd(
     program: &Path,
     home: &Path,
@@ -235,7 +235,7 @@ pub(crate) fn start_etcd(
     Process::start("etcd", etcd(program, home, ports).args(options), &home.join("log/etcd.log"))
 }
 
-/// An etcd as it comes.
+/// Returns the command of an etcd with default settings.
 fn etcd(program: &Path, home: &Path, [client, peer]: [u16; 2]) -> Command {
     let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
     let mut command = Command::new(program);
@@ -258,7 +258,7 @@ pub(super) fn start_kube_apiserver(
     Process::start("kube-apiserver", &mut command, &home.join("log/kube-apiserver.log"))
 }
 
-/// A kube-apiserver that needs nothing but etcd beside it.
+/// Returns the command of a kube-apiserver that needs only an etcd.
 pub(crate) fn kube_apiserver(program: &Path, certificates: &Certificates, etcd: &str, port: u16) -> Command {
     let file = |name: &str| certificates.path(name);
     let mut command = Command::new(program);
@@ -270,7 +270,7 @@ pub(crate) fn kube_apiserver(program: &Path, certificates: &Certificates, etcd: 
         "--service-cluster-ip-range=10.0.0.0/24",
         "--service-account-issuer=https://kubernetes.default.svc",
         "--authorization-mode=RBAC",
-        // No controller makes service accounts here.
+        // No controller creates service accounts here.
         "--disable-admission-plugins=ServiceAccount",
         "--requestheader-allowed-names=front-proxy-client",
         "--requestheader-username-headers=X-Remote-User",
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lab_has_the_quota_that_users_have() {
+    fn the_etcd_of_a_lab_has_the_default_quota() {
         let command = etcd(Path::new("etcd"), Path::new("/home"), [2379, 2380]);
         let has_quota = command.get_args().any(|arg| arg.to_string_lossy().starts_with("--quota"));
         assert!(!has_quota, "{command:?}");

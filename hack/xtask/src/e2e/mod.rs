@@ -1,5 +1,4 @@
-//! `cargo xtask e2e`: Capstan behind a real kube-apiserver, stored in a real etcd, driven with the
-//! real kubectl, working in a real OpenStack.
+//! Command `cargo xtask e2e`: end-to-end tests of Capstan with a real kube-apiserver, etcd, kubectl and OpenStack.
 
 mod balancer;
 mod certificates;
@@ -28,36 +27,39 @@ use openstack::OpenStack;
 pub(crate) use process::Process;
 pub(crate) use reference::Reference;
 
-/// A scenario: a sentence, and what it does.
+/// Scenario: a sentence that must hold, and the function that checks it.
 type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
 
 const SCENARIOS: [Scenario; 17] = [
-    ("every APIService of ours becomes Available", workflows::available),
-    ("discovery and OpenAPI have each kind once, beside its CRD object", workflows::no_duplicates),
+    ("every APIService of Capstan becomes Available", workflows::available),
+    ("discovery and OpenAPI have each kind once, although it has a CRD object", workflows::no_duplicates),
     ("a host user with permission works through the host", workflows::permitted_user),
     ("explain, describe, wait and the table work through the host", workflows::reading),
-    ("a host user without permission is refused by us", workflows::refused_user),
-    ("identity headers with another certificate are ignored", workflows::forged_headers),
-    ("the direct face shows the same objects", workflows::direct_face),
-    ("what an owner leaves behind is collected, and only that", garbage_collection::background),
+    ("Capstan refuses a host user without permission", workflows::refused_user),
+    ("identity headers are ignored without the certificate of the front proxy", workflows::forged_headers),
+    ("the direct endpoint shows the same objects", workflows::direct_endpoint),
     (
-        "a foreground deletion takes the dependents first, an orphaning one leaves them",
+        "background deletion collects the dependents of a deleted owner, and only those",
+        garbage_collection::background,
+    ),
+    (
+        "foreground deletion deletes the dependents first, and orphan deletion keeps them",
         garbage_collection::other_orders,
     ),
-    ("our core kinds are not offered to the host", workflows::core_stays_the_hosts),
-    ("our user in the host reads a Secret by name, and no more", host_data::secrets),
-    ("our Events are shown on the host, and count on there", host_data::events),
-    ("a token of the host is known on the direct face, a forged one is not", host_data::tokens),
-    ("a group of the host's own CRDs is taken over, and given back", takeover::back_and_forth),
+    ("the core kinds of Capstan are not served to the host", workflows::core_kinds_stay_in_the_host),
+    ("the user of Capstan in the host may read a Secret by name, and nothing more", host_data::secrets),
+    ("Events of Capstan appear in the host, and their counts are updated there", host_data::events),
+    ("the direct endpoint accepts a token of the host, and no forged one", host_data::tokens),
+    ("a group of the host's own CRDs is switched to Capstan, and back", takeover::switch_and_switch_back),
     ("one server runs the controllers, and the next one takes over", host_data::election),
-    ("each kind answers once `capstan host wait` has ended", workflows::answers_after_wait),
-    ("state survives a restart, and the host finds us again", workflows::restart),
+    ("each kind responds once `capstan host wait` has ended", workflows::responds_after_wait),
+    ("state survives a restart, and the host reaches Capstan again", workflows::restart),
 ];
 
-/// The scenarios with programs that people use.
+/// Scenarios with client programs as users run them.
 const CLIENT_SCENARIOS: [Scenario; 18] = [
-    ("kubectl of this minor does everything, on both faces", clients::current),
-    ("kubectl of an older minor does everything, on both faces", clients::older),
+    ("kubectl of this minor does everything, through the host and directly", clients::current),
+    ("kubectl of an older minor does everything, through the host and directly", clients::older),
     ("client-go and controller-runtime work through the host", clients::checks_through_host),
     ("client-go and controller-runtime work directly", clients::checks_directly),
     ("kube-rs works through the host", clients::kube_rs_through_host),
@@ -66,43 +68,44 @@ const CLIENT_SCENARIOS: [Scenario; 18] = [
     ("the Python client works directly", clients::python_directly),
     ("Helm installs, upgrades and rolls back through the host", clients::helm_through_host),
     ("Helm installs, upgrades and rolls back directly", clients::helm_directly),
-    ("Flux applies, sees drift, heals it and deletes through the host", clients::flux_through_host),
-    ("Flux applies, sees drift, heals it and deletes directly", clients::flux_directly),
+    ("Flux applies, detects drift, corrects it and deletes through the host", clients::flux_through_host),
+    ("Flux applies, detects drift, corrects it and deletes directly", clients::flux_directly),
     ("Argo CD syncs, compares, heals and prunes through the host", clients::argo_cd_through_host),
     ("Argo CD syncs, compares, heals and prunes directly", clients::argo_cd_directly),
     ("clusterctl describes a cluster and gets its kubeconfig", clients::describe),
-    ("the host's collector and namespace controller work over our objects", clients::collects),
-    ("an outage of ours, and flapping, make the host delete nothing wrongly", clients::outage),
+    ("the host's garbage collector and namespace controller work on objects of Capstan", clients::collects),
+    ("the host deletes nothing wrongly after an outage of Capstan, or after flapping", clients::outage),
     ("two replicas are restarted under load, and no write fails", clients::restart),
 ];
 
-/// The scenarios in a real OpenStack.
+/// Scenario in a real OpenStack.
 type CloudScenario = (&'static str, fn(&Lab, &OpenStack) -> anyhow::Result<()>);
 
 const CLOUD_SCENARIOS: [CloudScenario; 4] = [
     ("the provider passes its suite", |_, openstack| openstack::suite(openstack)),
-    ("through the host: servers are made, rebooted, upgraded and leave nothing behind", |lab, openstack| {
-        openstack::life(lab, openstack, &openstack::HOST)
-    }),
-    ("directly: servers are made, rebooted, upgraded and leave nothing behind", |lab, openstack| {
+    (
+        "through the host: servers are created, rebooted, upgraded and deleted without a trace",
+        |lab, openstack| openstack::life(lab, openstack, &openstack::HOST),
+    ),
+    ("directly: servers are created, rebooted, upgraded and deleted without a trace", |lab, openstack| {
         openstack::life(lab, openstack, &openstack::DIRECT)
     }),
-    ("a real guest is rebooted through the host, and answers with another boot id", guest::reboot),
+    ("a real guest is rebooted through the host, and returns another boot id", guest::reboot),
 ];
 
-/// Runs the tests behind a real kube-apiserver, and in a real OpenStack.
+/// Runs the end-to-end tests with a real kube-apiserver, real clients and a real OpenStack.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only one of the parts: behind the kube-apiserver, compared with it, with other people's clients, or in
-    /// the OpenStack
+    /// Run only one part: workflows behind a host cluster, client programs, comparison with a kube-apiserver, or a real
+    /// OpenStack
     #[arg(long)]
     only: Option<Part>,
-    /// Only scenarios with this in their sentence; those behind the kube-apiserver build on earlier ones
+    /// Run only scenarios whose sentence contains this text; scenarios of the part `host` depend on earlier ones
     #[arg(long, default_value = "")]
     scenario: String,
 }
 
-/// A part of the tests.
+/// Part of the end-to-end tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     Host,
@@ -122,14 +125,14 @@ impl Part {
     }
 }
 
-/// Brings everything up once, runs the parts in order, takes everything down.
+/// Starts the lab once, runs the parts in order, and stops the lab.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::build()?;
     prerequisites::lab()?;
     let wants = |part: Part| arguments.only.is_none_or(|only| only == part);
     let mut outcome = Outcome::new();
     let started = Instant::now();
-    let lab = Lab::start(tools()?).context("the lab does not come up")?;
+    let lab = Lab::start(tools()?).context("cannot start the lab")?;
     workflows::mint(&lab, "direct", "system:masters")?;
     workflows::available(&lab)?;
     outcome.add("build and lab", started);
@@ -146,7 +149,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if wants(Part::Openstack) {
         in_openstack(&lab, arguments, &mut outcome)?;
     }
-    // It replaces Capstan by the suite's program, so it comes last.
+    // This part replaces Capstan with the program of the suite, so it runs last.
     if wants(Part::Conformance) {
         let started = Instant::now();
         outcome.passed += conformance::live(&lab)?;
@@ -155,7 +158,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     outcome.finish()
 }
 
-/// The programs of the lab, built where they are missing.
+/// Returns the programs of the lab, and builds those that are missing.
 fn tools() -> anyhow::Result<Tools> {
     run::shown(&mut run::cargo(&["build", "--quiet", "--locked", "--package", "apiserver-server"])?)?;
     Ok(Tools {
@@ -167,7 +170,7 @@ fn tools() -> anyhow::Result<Tools> {
     })
 }
 
-/// The counts of all parts, and how long each took.
+/// Counts of all parts, and the duration of each.
 struct Outcome {
     passed: usize,
     skipped: usize,
@@ -190,21 +193,21 @@ impl Outcome {
     }
 }
 
-/// Runs the scenarios in a real OpenStack. On a machine that cannot have one they are skipped, unless they were requested
-/// by name or CI runs them: there a suite that cannot run has failed.
+/// Runs the scenarios in a real OpenStack. On a machine that cannot have one they are skipped, unless they were
+/// requested by name or CI runs them: there a suite that cannot run counts as failed.
 fn in_openstack(lab: &Lab, arguments: &Arguments, outcome: &mut Outcome) -> anyhow::Result<()> {
     if let Err(reason) = prerequisites::openstack() {
         let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
         if in_ci || arguments.only == Some(Part::Openstack) {
-            return Err(reason.context("no scenario can run in a real OpenStack"));
+            return Err(reason.context("cannot run scenarios in a real OpenStack"));
         }
         outcome.skipped = CLOUD_SCENARIOS.len();
         eprintln!("skipped {} scenarios in a real OpenStack: {reason:#}", outcome.skipped);
         return Ok(());
     }
     let started = Instant::now();
-    let openstack = OpenStack::start().context("the OpenStack does not come up")?;
-    eprintln!("ok      a real OpenStack is up ({:.1} s)", started.elapsed().as_secs_f64());
+    let openstack = OpenStack::start().context("cannot start OpenStack")?;
+    eprintln!("ok      a real OpenStack has started ({:.1} s)", started.elapsed().as_secs_f64());
     outcome.add("openstack, start", started);
     let started = Instant::now();
     for (name, scenario) in CLOUD_SCENARIOS.iter().filter(|(name, _)| name.contains(&arguments.scenario)) {

@@ -1,4 +1,4 @@
-//! A program that runs for as long as its handle lives.
+//! Program that runs until its handle is dropped.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-/// Longest a program may take to end in an orderly way: our server ends its watches over 10 s.
+/// Longest graceful shutdown of a program. Capstan ends its watches over 10 s.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// A running program. Ended when dropped.
+/// Running program. Stops when dropped.
 pub(crate) struct Process {
     name: String,
     child: Child,
 }
 
 impl Process {
-    /// Starts a program; what it prints goes to `log`.
+    /// Starts a program. Its output goes to `log`.
     pub(crate) fn start(name: &str, command: &mut Command, log: &Path) -> anyhow::Result<Self> {
         let file = File::options()
             .create(true)
@@ -30,12 +30,12 @@ impl Process {
         Ok(Self { name: name.to_owned(), child })
     }
 
-    /// Its number in the system.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Fails when the program is over.
+    /// Returns an error if the program has ended.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         match self.child.try_wait()? {
             Some(status) => bail!("{} ended: {status}", self.name),
@@ -43,7 +43,7 @@ impl Process {
         }
     }
 
-    /// Asks the program to end, and sees that it does.
+    /// Terminates the program. Kills it if it does not end in time.
     pub(crate) fn stop(&mut self) {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;

@@ -1,4 +1,4 @@
-//! A kube-apiserver without anything of ours, that serves the conformance suite's kinds as CRDs.
+//! Reference server: a kube-apiserver without Capstan that serves the conformance suite's kinds as CRDs.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,7 +8,7 @@ use super::lab::{self, Tools, until};
 use super::process::Process;
 use crate::{conformance, run};
 
-/// The real thing. Ended when dropped.
+/// Running reference server. Stops when dropped.
 pub(crate) struct Reference {
     _kube_apiserver: Process,
     _etcd: Process,
@@ -18,11 +18,11 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Starts it and gives it the kinds.
+    /// Starts the server and applies the CRDs.
     pub(crate) fn start(tools: &Tools) -> anyhow::Result<Self> {
         let home = std::env::temp_dir().join(format!("capstan-reference-{}", std::process::id()));
         std::fs::create_dir_all(home.join("log"))?;
-        let certificates = Certificates::make(&home.join("pki"))?;
+        let certificates = Certificates::create(&home.join("pki"))?;
         let [client, peer, port, _] = lab::ports()?;
         let etcd = lab::start_etcd(&tools.etcd, &home, [client, peer], &[])?;
         let etcd_url = format!("http://127.0.0.1:{client}");
@@ -39,7 +39,7 @@ impl Reference {
         Ok(reference)
     }
 
-    /// Where and as whom it is asked.
+    /// Returns the arguments of the suite's program to reach the server.
     pub(crate) fn target(&self) -> Vec<String> {
         let file = |name: &str| self.certificates.path(name);
         let address = format!("127.0.0.1:{}", self.port);

@@ -1,4 +1,4 @@
-//! A host that serves one of our groups from CRDs of its own: taken over, and given back.
+//! Switch of an API group from the host's own CRDs to Capstan, and back.
 
 use std::process::Command;
 
@@ -15,25 +15,35 @@ const CRDS: [&str; 2] = [
 ];
 const COLLECTION: &str = "/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/default/openstackclusters";
 
-pub(super) fn back_and_forth(lab: &Lab) -> anyhow::Result<()> {
-    make_the_hosts_own(lab)?;
+pub(super) fn switch_and_switch_back(lab: &Lab) -> anyhow::Result<()> {
+    serve_from_crds(lab)?;
     create(lab, "direct", "ours")?;
     let (manifests, advice) = manifests(lab)?;
-    let theirs = |document: &&str| document.contains(GROUP) && document.contains("CustomResourceDefinition");
-    ensure!(!manifests.split("---\n").any(|document| theirs(&document)), "their CRDs would be overwritten");
-    ensure!(!manifests.contains(API_SERVICE), "their group-version would be taken without asking");
+    let is_crd = |document: &&str| document.contains(GROUP) && document.contains("CustomResourceDefinition");
+    ensure!(
+        !manifests.split("---\n").any(|document| is_crd(&document)),
+        "the manifests would overwrite the CRDs of the host"
+    );
+    ensure!(
+        !manifests.contains(API_SERVICE),
+        "the manifests would switch the group-version without a decision of the operator"
+    );
     apply(lab, &manifests)?;
-    ensure!(served(lab)? == Some(vec!["theirs".to_owned()]), "applying has taken it: {:?}", served(lab)?);
+    ensure!(
+        served(lab)? == Some(vec!["theirs".to_owned()]),
+        "applying the manifests has switched the group-version: {:?}",
+        served(lab)?
+    );
 
     run(lab, command(&advice, "kubectl patch apiservice")?)?;
-    until("the group-version is ours", || Ok(served(lab)? == Some(vec!["ours".to_owned()])))?;
+    until("Capstan serves the group-version", || Ok(served(lab)? == Some(vec!["ours".to_owned()])))?;
     run(lab, command(&advice, "kubectl delete apiservice")?)?;
-    until("the group-version is theirs again", || Ok(served(lab)? == Some(vec!["theirs".to_owned()])))?;
+    until("the CRDs serve the group-version again", || Ok(served(lab)? == Some(vec!["theirs".to_owned()])))?;
     restore(lab)
 }
 
-/// Turns the host into one that has the group for itself, with an object in it.
-fn make_the_hosts_own(lab: &Lab) -> anyhow::Result<()> {
+/// Makes the host serve the group from its own CRD, with one object.
+fn serve_from_crds(lab: &Lab) -> anyhow::Result<()> {
     lab.kubectl("admin", &["delete", "apiservice", API_SERVICE])?;
     for crd in CRDS {
         lab.kubectl("admin", &["delete", "crd", crd, "--timeout=60s"])?;
@@ -57,19 +67,19 @@ fn create(lab: &Lab, user: &str, name: &str) -> anyhow::Result<()> {
     lab.kubectl(user, &["create", "--raw", COLLECTION, "-f", &file]).map(|_| ())
 }
 
-/// Names of what the host serves there, whoever does it; `None` while nobody does.
+/// Returns the names of the objects in the collection, or `None` if the host does not serve it.
 fn served(lab: &Lab) -> anyhow::Result<Option<Vec<String>>> {
     let (is_served, list, _) = lab.try_kubectl("admin", &["get", "--raw", COLLECTION])?;
     if !is_served {
         return Ok(None);
     }
     let list: Value = serde_json::from_str(&list)?;
-    let items = list.get("items").and_then(Value::as_array).context("a list without items")?;
+    let items = list.get("items").and_then(Value::as_array).context("the list has no items")?;
     let names = items.iter().filter_map(|item| item.pointer("/metadata/name")?.as_str());
     Ok(Some(names.map(str::to_owned).collect()))
 }
 
-/// What `capstan host manifests` prints for this host: the objects, and what it says about them.
+/// Returns the output of `capstan host manifests` for this host: the objects, and the advice on standard error.
 fn manifests(lab: &Lab) -> anyhow::Result<(String, String)> {
     let port = lab.capstan_port.to_string();
     let mut command = Command::new(&lab.tools.capstan);
@@ -85,7 +95,7 @@ fn apply(lab: &Lab, manifests: &str) -> anyhow::Result<()> {
     lab.kubectl("admin", &["apply", "-f", &lab.file("again.yaml", manifests)?]).map(|_| ())
 }
 
-/// The one command in the advice that begins like this and is about the group-version.
+/// Returns the only command in the advice that begins with `begin` and the name of the APIService.
 fn command<'a>(advice: &'a str, begin: &str) -> anyhow::Result<&'a str> {
     let begin = format!("{begin} {API_SERVICE}");
     let mut lines = advice.lines().map(str::trim).filter(|line| line.starts_with(&begin));
@@ -94,7 +104,7 @@ fn command<'a>(advice: &'a str, begin: &str) -> anyhow::Result<&'a str> {
     Ok(line)
 }
 
-/// Runs a command as it is printed.
+/// Runs a command exactly as printed.
 fn run(lab: &Lab, line: &str) -> anyhow::Result<()> {
     let tools = lab.tools.kubectl.parent().context("kubectl is in no directory")?;
     let mut shell = Command::new("/bin/sh");
@@ -104,11 +114,11 @@ fn run(lab: &Lab, line: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Leaves the lab as it was.
+/// Restores the lab.
 fn restore(lab: &Lab) -> anyhow::Result<()> {
     lab.kubectl("admin", &["delete", "crd", CRDS[0], "--timeout=60s"])?;
-    until("the host has forgotten its CRD", || Ok(served(lab)?.is_none()))?;
+    until("the host no longer serves the CRD", || Ok(served(lab)?.is_none()))?;
     apply(lab, &manifests(lab)?.0)?;
-    until("the group-version is ours for good", || Ok(served(lab)? == Some(vec!["ours".to_owned()])))?;
+    until("Capstan serves the group-version again", || Ok(served(lab)? == Some(vec!["ours".to_owned()])))?;
     lab.kubectl("direct", &["delete", "openstackcluster", "ours", "-n", "default"]).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! What an operator and their users do, step by step, through the host and directly.
+//! Workflows of operators and users, through the host and directly.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::lab::{Lab, until};
 use crate::run;
 
-/// Group-versions the host serves through us.
+/// Group-versions that the host serves through Capstan.
 const GROUP_VERSIONS: [&str; 17] = [
     "cluster.x-k8s.io/v1beta2",
     "cluster.x-k8s.io/v1beta1",
@@ -61,7 +61,7 @@ pub(super) fn no_duplicates(lab: &Lab) -> anyhow::Result<()> {
     let crd: Value = serde_json::from_str(&crd)?;
     ensure!(
         crd.pointer("/spec/versions/0/served") == Some(&Value::Bool(false)),
-        "the CRD object serves something"
+        "the CRD object has a served version"
     );
     for (group, kinds) in [("cluster.x-k8s.io", 8), ("infrastructure.cluster.x-k8s.io", 7)] {
         let names = lab.kubectl("admin", &["api-resources", "--api-group", group, "-o", "name"])?;
@@ -82,13 +82,13 @@ pub(super) fn no_duplicates(lab: &Lab) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The host's OpenAPI document, once it has all of ours in it.
+/// Returns the host's OpenAPI document after it contains all of Capstan's groups.
 ///
-/// The host asks for ours about once a minute, so one question that comes while we restart leaves it without them
-/// for so long.
+/// The host fetches Capstan's document about once a minute. If a fetch fails during a restart, the groups are missing
+/// for that long.
 pub(super) fn documents(lab: &Lab) -> anyhow::Result<Value> {
     let mut document = Value::Null;
-    until("the host's OpenAPI has every group of ours", || {
+    until("the host's OpenAPI has every group of Capstan", || {
         document = serde_json::from_str(&lab.kubectl("admin", &["get", "--raw", "/openapi/v2"])?)?;
         let paths =
             document.get("paths").and_then(Value::as_object).context("the host's OpenAPI has no paths")?;
@@ -103,7 +103,7 @@ pub(super) fn documents(lab: &Lab) -> anyhow::Result<Value> {
 
 pub(super) fn permitted_user(lab: &Lab) -> anyhow::Result<()> {
     lab.kubectl("admin", &["create", "namespace", "team"])?;
-    // The roles in our manifests are added to the host's own `edit`.
+    // The manifests aggregate Capstan's roles to the host's own `edit`.
     lab.kubectl(
         "admin",
         &["create", "rolebinding", "alice", "--clusterrole=capstan:edit", "--user=alice", "-n", "team"],
@@ -132,7 +132,7 @@ pub(super) fn reading(lab: &Lab) -> anyhow::Result<()> {
     ensure!(described.contains("Cluster Name:") && described.contains("v1.30.0"), "{described}");
     let table = lab.kubectl("alice", &["get", "machines", "-n", "team"])?;
     ensure!(table.starts_with("NAME   CLUSTER   NODE NAME"), "{table}");
-    // A condition that no controller of ours knows, so that it stays.
+    // No controller of Capstan knows this condition, so it stays.
     let status = r#"{"status":{"conditions":[{"type":"Inspected","status":"True","reason":"Ok","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#;
     lab.kubectl(
         "admin",
@@ -151,7 +151,7 @@ pub(super) fn reading(lab: &Lab) -> anyhow::Result<()> {
 pub(super) fn refused_user(lab: &Lab) -> anyhow::Result<()> {
     let by_host = lab.try_kubectl("bob", &["get", "machines", "-n", "team"])?;
     ensure!(!by_host.0 && by_host.2.contains("Forbidden"), "{}", by_host.2);
-    // Asked as the host asks, with the front proxy's certificate and bob's name: the refusal is ours.
+    // A request as the host sends it, with the front proxy's certificate and bob's name. Capstan itself refuses it.
     let path = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machines";
     let (code, body) = curl(
         lab,
@@ -177,20 +177,20 @@ pub(super) fn refused_user(lab: &Lab) -> anyhow::Result<()> {
 pub(super) fn forged_headers(lab: &Lab) -> anyhow::Result<()> {
     let path = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machines";
     let forged = ["X-Remote-User: admin", "X-Remote-Group: system:masters"];
-    // A user's certificate of the host: its CA is not ours.
+    // A certificate of a host user: Capstan does not trust its CA for clients.
     let (code, body) = curl(lab, path, "bob", &forged)?;
     ensure!(code == "401" && body.contains("Unauthorized"), "a stranger's certificate: {code} {body}");
-    // No certificate at all: nobody.
+    // No certificate: the request is anonymous.
     let (code, body) = curl(lab, path, "", &forged)?;
     ensure!(code == "403" && body.contains("system:anonymous"), "{code} {body}");
-    // A certificate of our own CA without rights: still who it says.
+    // A certificate of Capstan's own CA without permissions: the headers are ignored, and the user is the one in it.
     mint(lab, "carol", "nobody")?;
     let refused = lab.try_kubectl("carol", &["get", "machines", "-n", "team"])?;
     ensure!(!refused.0 && refused.2.contains("User \"carol\" cannot list"), "{}", refused.2);
     Ok(())
 }
 
-pub(super) fn direct_face(lab: &Lab) -> anyhow::Result<()> {
+pub(super) fn direct_endpoint(lab: &Lab) -> anyhow::Result<()> {
     mint(lab, "direct", "system:masters")?;
     let view = |user| {
         lab.kubectl(
@@ -207,11 +207,11 @@ pub(super) fn direct_face(lab: &Lab) -> anyhow::Result<()> {
         )
     };
     let (through_host, direct) = (view("alice")?, view("direct")?);
-    ensure!(through_host == direct, "the host shows {through_host:?}, the direct face {direct:?}");
+    ensure!(through_host == direct, "the host shows {through_host:?}, the direct endpoint {direct:?}");
     Ok(())
 }
 
-pub(super) fn core_stays_the_hosts(lab: &Lab) -> anyhow::Result<()> {
+pub(super) fn core_kinds_stay_in_the_host(lab: &Lab) -> anyhow::Result<()> {
     let (code, body) = curl(
         lab,
         "/api/v1/secrets",
@@ -229,16 +229,18 @@ pub(super) fn restart(lab: &Lab) -> anyhow::Result<()> {
         lab.kubectl("direct", &["get", "cluster", "c1", "-n", "team", "-o", "jsonpath={.metadata.uid}"])?;
     lab.stop_capstan();
     let down = lab.try_kubectl("alice", &["get", "clusters", "-n", "team"])?;
-    ensure!(!down.0, "the host answers for us although we are down: {}", down.1);
+    ensure!(!down.0, "the host responds for Capstan although it is down: {}", down.1);
     lab.start_capstan()?;
-    until("the host finds us again", || Ok(lab.try_kubectl("alice", &["get", "clusters", "-n", "team"])?.0))?;
+    until("the host reaches Capstan again", || {
+        Ok(lab.try_kubectl("alice", &["get", "clusters", "-n", "team"])?.0)
+    })?;
     let after =
         lab.kubectl("alice", &["get", "cluster", "c1", "-n", "team", "-o", "jsonpath={.metadata.uid}"])?;
     ensure!(before == after, "{before} is now {after}");
     Ok(())
 }
 
-/// Objects of several groups, each with its kind and its name.
+/// Kinds of several groups, each with its group-version.
 const OF_EACH_GROUP: [(&str, &str); 5] = [
     ("cluster.x-k8s.io/v1beta2", "MachineDeployment"),
     ("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfigTemplate"),
@@ -247,9 +249,10 @@ const OF_EACH_GROUP: [(&str, &str); 5] = [
     ("ipam.cluster.x-k8s.io/v1beta2", "IPAddressClaim"),
 ];
 
-/// After `capstan host wait`, each kind answers: no request gets a 503. The host registers the APIServices anew, so that
-/// it checks them at once. That they are Available is not enough: kube-apiserver's proxy notes it later.
-pub(super) fn answers_after_wait(lab: &Lab) -> anyhow::Result<()> {
+/// Checks that each kind responds after `capstan host wait`: no request gets a 503. The APIServices are registered
+/// again, so that the host checks them at once. Available APIServices are not enough: kube-apiserver's proxy updates
+/// later.
+pub(super) fn responds_after_wait(lab: &Lab) -> anyhow::Result<()> {
     let names: Vec<String> = GROUP_VERSIONS
         .iter()
         .filter_map(|it| it.split_once('/'))
@@ -275,10 +278,10 @@ pub(super) fn answers_after_wait(lab: &Lab) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts that are tried: without the wait, most runs of five had a 503.
+/// Number of starts. Without the wait, most runs of five starts had a 503.
 const ROUNDS: usize = 5;
 
-/// Makes a kubeconfig for the direct face.
+/// Writes a kubeconfig for the direct endpoint.
 pub(super) fn mint(lab: &Lab, user: &str, group: &str) -> anyhow::Result<()> {
     let server = format!("https://127.0.0.1:{}", lab.capstan_port);
     let mut command = Command::new(&lab.tools.capstan);
@@ -299,7 +302,7 @@ pub(super) fn mint(lab: &Lab, user: &str, group: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Asks us directly with one of the host's certificates: the code and the body.
+/// Sends a request to the direct endpoint with a certificate of the host. Returns the status code and the body.
 fn curl(lab: &Lab, path: &str, certificate: &str, headers: &[&str]) -> anyhow::Result<(String, String)> {
     let mut command = Command::new("curl");
     let ca = lab.data().join("pki/ca.crt");

@@ -1,4 +1,4 @@
-//! clusterctl, which looks kinds up in the host's CRD objects.
+//! Scenario with clusterctl, which finds the kinds in the host's CRD objects.
 
 use std::process::Command;
 
@@ -32,10 +32,10 @@ pub(in crate::e2e) fn describe(lab: &Lab) -> anyhow::Result<()> {
     let tree = clusterctl(lab, &["describe", "cluster", "c", "--show-conditions", "all"])?;
     ensure!(
         tree.contains("Cluster described/c") && tree.contains("Machine described/worker-0"),
-        "describe says\n{tree}"
+        "describe prints\n{tree}"
     );
     let kubeconfig = clusterctl(lab, &["get", "kubeconfig", "c"])?;
-    ensure!(kubeconfig.contains("kind: Config"), "get kubeconfig says\n{kubeconfig}");
+    ensure!(kubeconfig.contains("kind: Config"), "get kubeconfig prints\n{kubeconfig}");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The host's garbage collector and namespace controller, over objects that we store.
+//! Scenarios with the host's garbage collector and namespace controller, on objects of Capstan.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::e2e::lab::{Lab, until};
 use crate::e2e::process::Process;
 use crate::prerequisites;
 
-/// How long we are away: long enough for the collector to look for kinds and objects several times.
-const AWAY: Duration = Duration::from_secs(40);
+/// Outage of Capstan, long enough for the collector to read kinds and objects several times.
+const OUTAGE: Duration = Duration::from_secs(40);
 
-/// How often we come and go after that.
+/// Number of restarts of Capstan after that.
 const FLAPS: usize = 4;
 
 fn start(lab: &Lab) -> anyhow::Result<Process> {
@@ -25,7 +25,7 @@ fn start(lab: &Lab) -> anyhow::Result<Process> {
     Process::start("kube-controller-manager", &mut command, &lab.directory("log").join("controllers.log"))
 }
 
-fn make(lab: &Lab, kind: &str, name: &str, owner: Option<&Value>) -> anyhow::Result<Value> {
+fn create(lab: &Lab, kind: &str, name: &str, owner: Option<&Value>) -> anyhow::Result<Value> {
     let owners: Vec<Value> = owner
         .map(|owner| {
             json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"],
@@ -56,11 +56,11 @@ fn exists(lab: &Lab, kind: &str, name: &str) -> anyhow::Result<bool> {
     Ok(found)
 }
 
-/// A deployment, its set and its machine; the names of all end in `name`.
+/// Creates a MachineDeployment, its MachineSet and its Machine. The names of all end in `name`.
 fn chain(lab: &Lab, name: &str) -> anyhow::Result<()> {
-    let deployment = make(lab, "MachineDeployment", &format!("md-{name}"), None)?;
-    let set = make(lab, "MachineSet", &format!("ms-{name}"), Some(&deployment))?;
-    make(lab, "Machine", &format!("m-{name}"), Some(&set)).map(|_| ())
+    let deployment = create(lab, "MachineDeployment", &format!("md-{name}"), None)?;
+    let set = create(lab, "MachineSet", &format!("ms-{name}"), Some(&deployment))?;
+    create(lab, "Machine", &format!("m-{name}"), Some(&set)).map(|_| ())
 }
 
 pub(in crate::e2e) fn collects(lab: &Lab) -> anyhow::Result<()> {
@@ -83,21 +83,22 @@ pub(in crate::e2e) fn collects(lab: &Lab) -> anyhow::Result<()> {
         HOST.user,
         &["delete", "machinedeployment", "md-left", "-n", "collected", "--cascade=orphan"],
     )?;
-    ensure!(exists(lab, "machineset", "ms-left")?, "the orphan went");
+    ensure!(exists(lab, "machineset", "ms-left")?, "the orphaned MachineSet was deleted");
     lab.kubectl(HOST.user, &["delete", "namespace", "collected", "--timeout=90s"])?;
     let left = lab.kubectl("direct", &["get", "machines,machinesets", "-n", "collected", "-o", "name"])?;
-    ensure!(left.is_empty(), "the namespace is gone, and of it there is still {left}");
+    ensure!(left.is_empty(), "the namespace is deleted, but it still has {left}");
     Ok(())
 }
 
-/// What is owned lives on while we are away, come and go; what lost its owner is collected after.
+/// Checks that the collector keeps owned objects while Capstan is down or flaps, and collects objects without an owner
+/// after that.
 pub(in crate::e2e) fn outage(lab: &Lab) -> anyhow::Result<()> {
     HOST.namespace(lab, "collected")?;
     let _controllers = start(lab)?;
     chain(lab, "kept")?;
     chain(lab, "gone")?;
     lab.stop_capstan();
-    std::thread::sleep(AWAY);
+    std::thread::sleep(OUTAGE);
     lab.start_capstan()?;
     for _ in 0..FLAPS {
         std::thread::sleep(Duration::from_secs(2));
@@ -105,11 +106,11 @@ pub(in crate::e2e) fn outage(lab: &Lab) -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_secs(1));
         lab.start_capstan()?;
     }
-    until("the host finds us again", || {
+    until("the host reaches Capstan again", || {
         Ok(lab.try_kubectl(HOST.user, &["get", "machines", "-n", "collected"])?.0)
     })?;
     lab.kubectl(HOST.user, &["delete", "machinedeployment", "md-gone", "-n", "collected"])?;
-    until("what lost its owner is collected", || Ok(!exists(lab, "machine", "m-gone")?))?;
+    until("the dependents of the deleted owner are collected", || Ok(!exists(lab, "machine", "m-gone")?))?;
     for (kind, name) in [("machinedeployment", "md-kept"), ("machineset", "ms-kept"), ("machine", "m-kept")] {
         ensure!(exists(lab, kind, name)?, "{kind} {name} was wrongly deleted");
     }

@@ -1,41 +1,41 @@
-//! kubectl, of this minor and of one four minors older: everything its users do.
+//! Scenarios with kubectl, of the current minor version and of one four minors older: all commands that users need.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
-use super::{DIRECT, Face, HOST};
+use super::{DIRECT, Endpoint, HOST};
 use crate::e2e::lab::Lab;
 use crate::prerequisites;
 
 pub(in crate::e2e) fn current(lab: &Lab) -> anyhow::Result<()> {
-    walks(lab, &lab.tools.kubectl, "current")
+    check(lab, &lab.tools.kubectl, "current")
 }
 
 pub(in crate::e2e) fn older(lab: &Lab) -> anyhow::Result<()> {
-    walks(lab, &prerequisites::older_kubectl()?, "older")
+    check(lab, &prerequisites::older_kubectl()?, "older")
 }
 
-fn walks(lab: &Lab, binary: &Path, name: &str) -> anyhow::Result<()> {
-    for face in [&HOST, &DIRECT] {
+fn check(lab: &Lab, binary: &Path, name: &str) -> anyhow::Result<()> {
+    for endpoint in [&HOST, &DIRECT] {
         let namespace = format!("kubectl-{name}");
-        face.namespace(lab, &namespace)?;
-        let walk = Walk {
+        endpoint.namespace(lab, &namespace)?;
+        let session = Session {
             lab,
-            face,
+            endpoint,
             binary: binary.to_owned(),
             namespace,
             cache: lab.directory(&format!("cache/{name}")),
         };
         for (what, part) in PARTS {
-            part(&walk).with_context(|| format!("{what}, as {}", face.user))?;
+            part(&session).with_context(|| format!("{what}, as {}", endpoint.user))?;
         }
     }
     Ok(())
 }
 
-type Part = fn(&Walk<'_>) -> anyhow::Result<()>;
+type Part = fn(&Session<'_>) -> anyhow::Result<()>;
 
 const PARTS: [(&str, Part); 9] = [
     ("discovery and explain", discovery),
@@ -49,10 +49,10 @@ const PARTS: [(&str, Part); 9] = [
     ("delete in all orders", deletion),
 ];
 
-/// One kubectl, one way in, one namespace.
-struct Walk<'a> {
+/// One kubectl with one endpoint and one namespace.
+struct Session<'a> {
     lab: &'a Lab,
-    face: &'a Face,
+    endpoint: &'a Endpoint,
     binary: PathBuf,
     namespace: String,
     cache: PathBuf,
@@ -87,11 +87,11 @@ fn list(items: &[String]) -> String {
     format!("{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{}]}}", items.join(", "))
 }
 
-impl Walk<'_> {
+impl Session<'_> {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
-        command.args(["--kubeconfig", &self.face.kubeconfig(self.lab), "--namespace", &self.namespace]);
-        command.arg("--cache-dir").arg(self.cache.join(self.face.user)).args(arguments);
+        command.args(["--kubeconfig", &self.endpoint.kubeconfig(self.lab), "--namespace", &self.namespace]);
+        command.arg("--cache-dir").arg(self.cache.join(self.endpoint.user)).args(arguments);
         command.stdin(Stdio::null());
         command
     }
@@ -102,25 +102,25 @@ impl Walk<'_> {
         Ok((output.status.code().unwrap_or(-1), text(&output.stdout) + &text(&output.stderr)))
     }
 
-    fn does(&self, arguments: &[&str]) -> anyhow::Result<String> {
+    fn runs(&self, arguments: &[&str]) -> anyhow::Result<String> {
         match self.attempt(&mut self.command(arguments))? {
             (0, text) => Ok(text),
             (code, text) => bail!("kubectl {} ended with {code}: {text}", arguments.join(" ")),
         }
     }
 
-    /// The command succeeds, and prints this.
-    fn says(&self, arguments: &[&str], wanted: &str) -> anyhow::Result<()> {
-        let text = self.does(arguments)?;
-        ensure!(text.contains(wanted), "kubectl {} says {text:?}, not {wanted:?}", arguments.join(" "));
+    /// Checks that the command succeeds and prints a text.
+    fn prints(&self, arguments: &[&str], expected: &str) -> anyhow::Result<()> {
+        let text = self.runs(arguments)?;
+        ensure!(text.contains(expected), "kubectl {} prints {text:?}, not {expected:?}", arguments.join(" "));
         Ok(())
     }
 
-    /// The command fails, and prints this.
-    fn fails(&self, arguments: &[&str], wanted: &str) -> anyhow::Result<()> {
+    /// Checks that the command fails and prints a text.
+    fn fails(&self, arguments: &[&str], expected: &str) -> anyhow::Result<()> {
         let (code, text) = self.attempt(&mut self.command(arguments))?;
         ensure!(
-            code != 0 && text.contains(wanted),
+            code != 0 && text.contains(expected),
             "kubectl {} ended with {code}: {text:?}",
             arguments.join(" ")
         );
@@ -128,144 +128,157 @@ impl Walk<'_> {
     }
 
     fn file(&self, name: &str, content: &str) -> anyhow::Result<String> {
-        self.lab.file(&format!("{}-{}-{name}", self.namespace, self.face.user), content)
+        self.lab.file(&format!("{}-{}-{name}", self.namespace, self.endpoint.user), content)
     }
 }
 
-fn discovery(walk: &Walk<'_>) -> anyhow::Result<()> {
-    walk.says(
+fn discovery(session: &Session<'_>) -> anyhow::Result<()> {
+    session.prints(
         &["api-resources", "--api-group=cluster.x-k8s.io", "-o", "name"],
         "machinedeployments.cluster.x-k8s.io",
     )?;
-    walk.says(&["api-versions"], "cluster.x-k8s.io/v1beta2")?;
-    walk.says(&["explain", "cluster.spec.topology", "--recursive"], "machineDeployments")?;
-    walk.says(&["explain", "md.spec.replicas"], "<integer>")?;
-    walk.says(&["explain", "machine", "--api-version=cluster.x-k8s.io/v1beta1"], "v1beta1")?;
-    walk.says(&["version"], "Server Version: v1.")?;
-    walk.says(&["auth", "can-i", "delete", "machines.cluster.x-k8s.io"], "yes")
+    session.prints(&["api-versions"], "cluster.x-k8s.io/v1beta2")?;
+    session.prints(&["explain", "cluster.spec.topology", "--recursive"], "machineDeployments")?;
+    session.prints(&["explain", "md.spec.replicas"], "<integer>")?;
+    session.prints(&["explain", "machine", "--api-version=cluster.x-k8s.io/v1beta1"], "v1beta1")?;
+    session.prints(&["version"], "Server Version: v1.")?;
+    session.prints(&["auth", "can-i", "delete", "machines.cluster.x-k8s.io"], "yes")
 }
 
-fn client_side(walk: &Walk<'_>) -> anyhow::Result<()> {
+fn client_side(session: &Session<'_>) -> anyhow::Result<()> {
     let (first, second) = (
-        walk.file("a.json", &cluster("a", "10.0.0.0/16"))?,
-        walk.file("b.json", &cluster("a", "10.9.0.0/16"))?,
+        session.file("a.json", &cluster("a", "10.0.0.0/16"))?,
+        session.file("b.json", &cluster("a", "10.9.0.0/16"))?,
     );
-    walk.says(&["apply", "-f", &first], "created")?;
-    walk.says(&["apply", "-f", &first], "unchanged")?;
-    let (code, text) = walk.attempt(&mut walk.command(&["diff", "-f", &second]))?;
+    session.prints(&["apply", "-f", &first], "created")?;
+    session.prints(&["apply", "-f", &first], "unchanged")?;
+    let (code, text) = session.attempt(&mut session.command(&["diff", "-f", &second]))?;
     ensure!(code == 1 && text.contains("10.9.0.0/16"), "diff ended with {code}: {text}");
-    walk.says(&["apply", "-f", &second, "--dry-run=server"], "configured (server dry run)")?;
-    walk.says(&["apply", "-f", &second], "configured")?;
-    let misspelt = walk.file("bad.json", &cluster("x", "10.0.0.0/16").replace("paused", "pausd"))?;
-    walk.fails(&["apply", "-f", &misspelt], "unknown field \"spec.pausd\"")?;
+    session.prints(&["apply", "-f", &second, "--dry-run=server"], "configured (server dry run)")?;
+    session.prints(&["apply", "-f", &second], "configured")?;
+    let misspelt = session.file("bad.json", &cluster("x", "10.0.0.0/16").replace("paused", "pausd"))?;
+    session.fails(&["apply", "-f", &misspelt], "unknown field \"spec.pausd\"")?;
     let list = list(&[cluster("listed", "10.0.0.0/16")]);
-    walk.says(&["apply", "-f", &walk.file("list.json", &list)?], "created")
+    session.prints(&["apply", "-f", &session.file("list.json", &list)?], "created")
 }
 
-fn server_side(walk: &Walk<'_>) -> anyhow::Result<()> {
-    let file = walk.file("c.json", &cluster("a", "10.5.0.0/16"))?;
-    walk.says(&["apply", "--server-side", "-f", &file], "serverside-applied")?;
-    walk.says(&["get", "cluster", "a", "--show-managed-fields", "-o", "yaml"], "operation: Apply")?;
-    let other = walk.file("d.json", &cluster("a", "10.6.0.0/16"))?;
-    walk.fails(
+fn server_side(session: &Session<'_>) -> anyhow::Result<()> {
+    let file = session.file("c.json", &cluster("a", "10.5.0.0/16"))?;
+    session.prints(&["apply", "--server-side", "-f", &file], "serverside-applied")?;
+    session.prints(&["get", "cluster", "a", "--show-managed-fields", "-o", "yaml"], "operation: Apply")?;
+    let other = session.file("d.json", &cluster("a", "10.6.0.0/16"))?;
+    session.fails(
         &["apply", "--server-side", "--field-manager=other", "-f", &other],
         "conflict with \"kubectl\"",
     )?;
-    walk.says(
+    session.prints(
         &["apply", "--server-side", "--field-manager=other", "--force-conflicts", "-f", &other],
         "serverside-applied",
     )?;
-    let (code, text) =
-        walk.attempt(&mut walk.command(&["diff", "--server-side", "--field-manager=other", "-f", &other]))?;
+    let (code, text) = session.attempt(&mut session.command(&[
+        "diff",
+        "--server-side",
+        "--field-manager=other",
+        "-f",
+        &other,
+    ]))?;
     ensure!(code == 0, "diff of what was applied ended with {code}: {text}");
     Ok(())
 }
 
-fn changes(walk: &Walk<'_>) -> anyhow::Result<()> {
-    walk.says(&["label", "cluster", "a", "tier=gold"], "labeled")?;
-    walk.says(&["annotate", "cluster", "a", "note=x"], "annotated")?;
-    walk.says(&["patch", "cluster", "a", "--type=merge", "-p", r#"{"spec":{"paused":true}}"#], "no change")?;
+fn changes(session: &Session<'_>) -> anyhow::Result<()> {
+    session.prints(&["label", "cluster", "a", "tier=gold"], "labeled")?;
+    session.prints(&["annotate", "cluster", "a", "note=x"], "annotated")?;
+    session.prints(
+        &["patch", "cluster", "a", "--type=merge", "-p", r#"{"spec":{"paused":true}}"#],
+        "no change",
+    )?;
     let json = r#"[{"op":"add","path":"/metadata/labels/json","value":"yes"}]"#;
-    walk.says(&["patch", "cluster", "a", "--type=json", "-p", json], "patched")?;
-    walk.fails(&["patch", "cluster", "a", "-p", "{}"], "application/json-patch+json")?;
-    let mut edit = walk.command(&["edit", "cluster", "a"]);
-    let (code, text) = walk.attempt(edit.env("KUBE_EDITOR", "sed -i s/tier:.gold/tier:\\ silver/"))?;
+    session.prints(&["patch", "cluster", "a", "--type=json", "-p", json], "patched")?;
+    session.fails(&["patch", "cluster", "a", "-p", "{}"], "application/json-patch+json")?;
+    let mut edit = session.command(&["edit", "cluster", "a"]);
+    let (code, text) = session.attempt(edit.env("KUBE_EDITOR", "sed -i s/tier:.gold/tier:\\ silver/"))?;
     ensure!(code == 0 && text.contains("edited"), "edit ended with {code}: {text}");
-    walk.says(&["get", "cluster", "a", "-o", "jsonpath={.metadata.labels.tier}"], "silver")?;
-    let read = walk.does(&["get", "cluster", "a", "-o", "json"])?;
-    let file = walk.file("replace.json", &read.replace("silver", "bronze"))?;
-    walk.says(&["replace", "-f", &file], "replaced")?;
-    walk.fails(&["replace", "-f", &file], "the object has been modified")
+    session.prints(&["get", "cluster", "a", "-o", "jsonpath={.metadata.labels.tier}"], "silver")?;
+    let read = session.runs(&["get", "cluster", "a", "-o", "json"])?;
+    let file = session.file("replace.json", &read.replace("silver", "bronze"))?;
+    session.prints(&["replace", "-f", &file], "replaced")?;
+    session.fails(&["replace", "-f", &file], "the object has been modified")
 }
 
-fn tables(walk: &Walk<'_>) -> anyhow::Result<()> {
-    walk.says(&["get", "cl", "-l", "app=walk", "-o", "wide"], "CP CURRENT")?;
-    walk.says(&["get", "cluster", "--sort-by=.metadata.name"], "listed")?;
-    walk.says(
+fn tables(session: &Session<'_>) -> anyhow::Result<()> {
+    session.prints(&["get", "cl", "-l", "app=walk", "-o", "wide"], "CP CURRENT")?;
+    session.prints(&["get", "cluster", "--sort-by=.metadata.name"], "listed")?;
+    session.prints(
         &["get", "clusters", "--field-selector", "metadata.name=a", "-o", "name"],
         "cluster.cluster.x-k8s.io/a",
     )?;
-    walk.says(&["get", "clusters", "--chunk-size=1", "-o", "name"], "listed")?;
-    walk.says(&["get", "clusters", "-A", "-o", "yaml"], "kind: List")?;
-    walk.says(&["describe", "cluster", "a"], "Cidr Blocks")?;
-    walk.fails(&["get", "clusters", "--field-selector", "spec.paused=true"], "field label not supported")?;
-    walk.fails(&["get", "cluster", "nobody"], "\"nobody\" not found")
+    session.prints(&["get", "clusters", "--chunk-size=1", "-o", "name"], "listed")?;
+    session.prints(&["get", "clusters", "-A", "-o", "yaml"], "kind: List")?;
+    session.prints(&["describe", "cluster", "a"], "Cidr Blocks")?;
+    session
+        .fails(&["get", "clusters", "--field-selector", "spec.paused=true"], "field label not supported")?;
+    session.fails(&["get", "cluster", "nobody"], "\"nobody\" not found")
 }
 
-fn scale(walk: &Walk<'_>) -> anyhow::Result<()> {
-    let file = walk.file("md.yaml", &DEPLOYMENT.replace("REPLICAS", "1"))?;
-    walk.says(&["create", "-f", &file], "created")?;
-    walk.says(&["scale", "md", "pool", "--replicas=3", "--current-replicas=1"], "scaled")?;
-    walk.says(&["get", "md", "pool", "-o", "jsonpath={.spec.replicas}"], "3")?;
-    walk.fails(
+fn scale(session: &Session<'_>) -> anyhow::Result<()> {
+    let file = session.file("md.yaml", &DEPLOYMENT.replace("REPLICAS", "1"))?;
+    session.prints(&["create", "-f", &file], "created")?;
+    session.prints(&["scale", "md", "pool", "--replicas=3", "--current-replicas=1"], "scaled")?;
+    session.prints(&["get", "md", "pool", "-o", "jsonpath={.spec.replicas}"], "3")?;
+    session.fails(
         &["scale", "md", "pool", "--replicas=4", "--current-replicas=1"],
         "Expected replicas to be 1, was 3",
     )?;
-    walk.fails(&["rollout", "status", "md/pool"], "no kind")?;
-    let wrong = walk.file("wrong.yaml", &DEPLOYMENT.replace("REPLICAS", "many"))?;
-    walk.fails(&["apply", "-f", &wrong], "spec.replicas")
+    session.fails(&["rollout", "status", "md/pool"], "no kind")?;
+    let wrong = session.file("wrong.yaml", &DEPLOYMENT.replace("REPLICAS", "many"))?;
+    session.fails(&["apply", "-f", &wrong], "spec.replicas")
 }
 
-fn wait(walk: &Walk<'_>) -> anyhow::Result<()> {
+fn wait(session: &Session<'_>) -> anyhow::Result<()> {
     let status = r#"{"status":{"phase":"Running","conditions":[{"type":"Available","status":"True","reason":"Walked",
         "message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#;
-    walk.says(&["patch", "md", "pool", "--subresource=status", "--type=merge", "-p", status], "patched")?;
-    walk.says(&["wait", "md/pool", "--for=condition=Available", "--timeout=20s"], "condition met")?;
-    walk.says(
+    session
+        .prints(&["patch", "md", "pool", "--subresource=status", "--type=merge", "-p", status], "patched")?;
+    session.prints(&["wait", "md/pool", "--for=condition=Available", "--timeout=20s"], "condition met")?;
+    session.prints(
         &["wait", "md/pool", "--for=jsonpath={.status.phase}=Running", "--timeout=20s"],
         "condition met",
     )?;
-    walk.fails(&["wait", "md/pool", "--for=condition=Never", "--timeout=1s"], "timed out")?;
-    walk.does(&["delete", "md", "pool", "--wait=false"])?;
-    walk.does(&["wait", "md/pool", "--for=delete", "--timeout=20s"]).map(|_| ())
+    session.fails(&["wait", "md/pool", "--for=condition=Never", "--timeout=1s"], "timed out")?;
+    session.runs(&["delete", "md", "pool", "--wait=false"])?;
+    session.runs(&["wait", "md/pool", "--for=delete", "--timeout=20s"]).map(|_| ())
 }
 
-fn prune(walk: &Walk<'_>) -> anyhow::Result<()> {
+fn prune(session: &Session<'_>) -> anyhow::Result<()> {
     let member = |name| cluster(name, "10.0.0.0/16").replace("walk", "set");
-    let both = walk.file("both.json", &list(&[member("kept"), member("pruned")]))?;
-    let one = walk.file("one.json", &member("kept"))?;
+    let both = session.file("both.json", &list(&[member("kept"), member("pruned")]))?;
+    let one = session.file("one.json", &member("kept"))?;
     let allowed = "--prune-allowlist=cluster.x-k8s.io/v1beta2/Cluster";
-    walk.says(
+    session.prints(
         &["apply", "-f", &both, "--prune", "-l", "app=set", allowed],
         "cluster.cluster.x-k8s.io/pruned created",
     )?;
-    walk.says(
+    session.prints(
         &["apply", "-f", &one, "--prune", "-l", "app=set", allowed],
         "cluster.cluster.x-k8s.io/pruned pruned",
     )?;
     let set = ["apply", "--prune", "--server-side", "--applyset=secret/set", "-f"];
-    for (file, wanted) in [(&both, "pruned serverside-applied"), (&one, "pruned pruned")] {
-        let mut command = walk.command(&[&set[..], &[file.as_str()], &["--force-conflicts"]].concat());
-        let (code, text) = walk.attempt(command.env("KUBECTL_APPLYSET", "true"))?;
-        ensure!(code == 0 && text.contains(wanted), "the apply set ended with {code}: {text}");
+    for (file, expected) in [(&both, "pruned serverside-applied"), (&one, "pruned pruned")] {
+        let mut command = session.command(&[&set[..], &[file.as_str()], &["--force-conflicts"]].concat());
+        let (code, text) = session.attempt(command.env("KUBECTL_APPLYSET", "true"))?;
+        ensure!(code == 0 && text.contains(expected), "the apply set ended with {code}: {text}");
     }
     Ok(())
 }
 
-fn deletion(walk: &Walk<'_>) -> anyhow::Result<()> {
+fn deletion(session: &Session<'_>) -> anyhow::Result<()> {
     for (name, cascade) in [("a", "background"), ("listed", "foreground"), ("kept", "orphan")] {
-        walk.says(&["delete", "cluster", name, &format!("--cascade={cascade}"), "--timeout=30s"], "deleted")?;
+        session.prints(
+            &["delete", "cluster", name, &format!("--cascade={cascade}"), "--timeout=30s"],
+            "deleted",
+        )?;
     }
-    walk.says(&["delete", "clusters", "--all"], "No resources found")?;
-    walk.does(&["delete", "secret", "--all"]).map(|_| ())
+    session.prints(&["delete", "clusters", "--all"], "No resources found")?;
+    session.runs(&["delete", "secret", "--all"]).map(|_| ())
 }

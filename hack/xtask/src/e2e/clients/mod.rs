@@ -1,4 +1,4 @@
-//! The programs that people use, as they come: nothing of ours is between them and the server.
+//! Unmodified client programs against Capstan.
 
 mod clusterctl;
 mod gitops;
@@ -22,20 +22,20 @@ pub(super) use kubectl::{current, older};
 pub(super) use python::{directly as python_directly, through_host as python_through_host};
 pub(super) use rolling::restart;
 
-/// A way to reach Capstan, with a namespace to work in.
-struct Face {
-    /// Whose kubeconfig.
+/// Endpoint of Capstan, with the user who sends requests to it.
+struct Endpoint {
+    /// User whose kubeconfig is used.
     user: &'static str,
-    /// Whether this is Capstan's own endpoint.
+    /// True for the direct endpoint, false for requests through the host.
     direct: bool,
 }
 
-const HOST: Face = Face { user: "admin", direct: false };
+const HOST: Endpoint = Endpoint { user: "admin", direct: false };
 
-const DIRECT: Face = Face { user: "direct", direct: true };
+const DIRECT: Endpoint = Endpoint { user: "direct", direct: true };
 
-impl Face {
-    /// Makes a namespace; where there is one, that is as good.
+impl Endpoint {
+    /// Creates a namespace, unless it exists.
     fn namespace(&self, lab: &Lab, name: &str) -> anyhow::Result<()> {
         let (made, _, error) = lab.try_kubectl(self.user, &["create", "namespace", name])?;
         anyhow::ensure!(made || error.contains("AlreadyExists"), "namespace {name}: {error}");

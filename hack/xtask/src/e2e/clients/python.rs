@@ -1,8 +1,8 @@
-//! The Python client, with the script in `hack/tools/python`.
+//! Scenarios with the Python client: the script in `hack/tools/python`.
 
 use std::process::Command;
 
-use super::{DIRECT, Face, HOST};
+use super::{DIRECT, Endpoint, HOST};
 use crate::e2e::lab::Lab;
 use crate::{prerequisites, run};
 
@@ -14,9 +14,9 @@ pub(in crate::e2e) fn directly(lab: &Lab) -> anyhow::Result<()> {
     script(lab, &DIRECT)
 }
 
-fn script(lab: &Lab, face: &Face) -> anyhow::Result<()> {
-    face.namespace(lab, "python")?;
+fn script(lab: &Lab, endpoint: &Endpoint) -> anyhow::Result<()> {
+    endpoint.namespace(lab, "python")?;
     let mut command = Command::new(prerequisites::python_clients()?);
     command.arg(run::root()?.join("hack/tools/python/clients.py"));
-    run::shown(command.args([&face.kubeconfig(lab), "python"]))
+    run::shown(command.args([&endpoint.kubeconfig(lab), "python"]))
 }

@@ -1,4 +1,4 @@
-//! Two replicas are restarted one after the other, under load through the host.
+//! Scenario of a rolling restart: two replicas are restarted one after the other, under load through the host.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::e2e::balancer::Balancer;
 use crate::e2e::lab::{self, Lab, until};
 use crate::prerequisites;
 
-/// Longer than the balancer takes to see that a replica is not ready any more.
+/// Delay that is longer than the load balancer needs to notice that a replica is not ready.
 const SHUTDOWN_DELAY: &str = "4s";
 
-/// Before, between and after restarts.
+/// Pause before, between and after restarts.
 const STEADY: Duration = Duration::from_secs(4);
 
-/// Long enough for both restarts: a replica takes its delay, up to 10 s for its watches, and its start.
+/// Duration of the load. It covers both restarts: each takes the delay, up to 10 s for watches, and a start.
 const LOAD: &str = "75s";
 
 pub(in crate::e2e) fn restart(lab: &Lab) -> anyhow::Result<()> {
@@ -34,7 +34,7 @@ fn under_load(lab: &Lab) -> anyhow::Result<()> {
         .map(|(name, port)| Ok((name, port, lab.replica(name, port, SHUTDOWN_DELAY)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let _balancer = Balancer::start(lab.capstan_port, &[one, other])?;
-    until("the host finds us again", || {
+    until("the host reaches Capstan again", || {
         Ok(lab.try_kubectl(HOST.user, &["get", "machines", "-n", "rolling"])?.0)
     })?;
     let mut load = Command::new(prerequisites::go_program("clients", "clients")?);
@@ -49,8 +49,8 @@ fn under_load(lab: &Lab) -> anyhow::Result<()> {
     let ended_early = load.try_wait()?;
     let output = load.wait_with_output()?;
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    ensure!(output.status.success(), "the load says: {text}");
-    ensure!(ended_early.is_none(), "the load was over before the last restart: {text}");
+    ensure!(output.status.success(), "the load generator failed: {text}");
+    ensure!(ended_early.is_none(), "the load ended before the last restart: {text}");
     eprint!("        {text}");
     Ok(())
 }
