@@ -1,20 +1,21 @@
-//! What is decided without asking anybody.
+//! Local policy: decisions without a host cluster.
 
 use async_trait::async_trait;
 
 use crate::authorizer::{self, Attributes, Authorizer, Decision, Rules};
 use crate::user::{AUTHENTICATED, MASTERS, User};
 
-/// Paths that everybody may read, as with upstream's role `system:public-info-viewer`: these and
+/// Paths that every user may read, as with upstream's role `system:public-info-viewer`: these and
 /// nothing below them.
 const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
-/// Paths that everybody who is known may read, with all that is below them, as with upstream's role
-/// `system:discovery`: what is served, not what it holds.
+/// Paths that every authenticated user may read, with all that is below them, as with upstream's role
+/// `system:discovery`: the served kinds, but not their objects.
 const DISCOVERY: [&str; 3] = ["/api", "/apis", "/openapi"];
 
-/// Questions about oneself, which everybody who is known may ask, by group.
-const OWN_QUESTIONS: [(&str, &[&str]); 2] = [
+/// Reviews of the user's own permissions and identity, which every authenticated user may create, by
+/// API group.
+const OWN_REVIEWS: [(&str, &[&str]); 2] = [
     ("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
     ("authentication.k8s.io", &["selfsubjectreviews"]),
 ];
@@ -45,7 +46,7 @@ impl LocalPolicy {
         Self { grants: grants.into_iter().collect() }
     }
 
-    /// Returns the grants of a user. Nobody becomes one of our own identities by its name alone.
+    /// Returns the grants of a user. The name alone makes no user one of our own identities.
     fn grants<'a>(&'a self, user: &'a User) -> impl Iterator<Item = &'a Grant> {
         let identity = user.controller_identity();
         self.grants.iter().filter(move |grant| Some(grant.identity) == identity)
@@ -76,7 +77,7 @@ impl LocalPolicy {
         if !attributes.is_resource() {
             return may_read_path(attributes);
         }
-        if user.is_in(AUTHENTICATED) && asks_about_oneself(attributes) {
+        if user.is_in(AUTHENTICATED) && is_own_review(attributes) {
             return true;
         }
         let resource = match attributes.subresource.as_str() {
@@ -108,7 +109,7 @@ impl LocalPolicy {
         let public = authorizer::Rule { verbs: texts(&["get"]), paths: texts(&PUBLIC), ..Default::default() };
         let mut rules = vec![public];
         if user.is_in(AUTHENTICATED) {
-            rules.extend(OWN_QUESTIONS.iter().map(|(group, questions)| on(&["create"], &[group], questions)));
+            rules.extend(OWN_REVIEWS.iter().map(|(group, reviews)| on(&["create"], &[group], reviews)));
             rules.push(reads(&DISCOVERY));
         }
         if user.is_in(MASTERS) {
@@ -132,9 +133,9 @@ fn may_read_path(attributes: &Attributes) -> bool {
             || (attributes.user.is_in(AUTHENTICATED) && below(&DISCOVERY)))
 }
 
-fn asks_about_oneself(attributes: &Attributes) -> bool {
-    let known = OWN_QUESTIONS.iter().any(|(group, questions)| {
-        attributes.group == *group && questions.contains(&attributes.resource.as_str())
+fn is_own_review(attributes: &Attributes) -> bool {
+    let known = OWN_REVIEWS.iter().any(|(group, reviews)| {
+        attributes.group == *group && reviews.contains(&attributes.resource.as_str())
     });
     known && attributes.verb == "create" && attributes.subresource.is_empty()
 }
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_says_what_the_policy_does() {
+    fn the_list_agrees_with_the_decisions() {
         let bob = rules(&User::authenticated("bob", []));
         assert!(bob.iter().any(|rule| rule.resources == ["selfsubjectreviews"]), "{bob:?}");
         assert!(!bob.iter().any(|rule| rule.resources == ["*"]), "{bob:?}");
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gets_what_the_policy_says_and_no_more() {
+    fn every_user_gets_what_the_policy_says_and_no_more() {
         let master = || User::authenticated("a", ["system:masters".to_owned()]);
         let bob = || User::authenticated("bob", []);
         let controller = || User::controller("machine-controller");
@@ -201,20 +202,20 @@ mod tests {
             ("bob discovers", ask(bob(), "get", "", "/apis/cluster.x-k8s.io/v1beta2"), true),
             ("bob reads metrics", ask(bob(), "get", "", "/metrics"), false),
             ("bob looks alike", ask(bob(), "get", "", "/apisx"), false),
-            ("nobody checks health", ask(User::anonymous(), "get", "", "/readyz"), true),
-            ("nobody looks closer", ask(User::anonymous(), "get", "", "/readyz/etcd"), false),
+            ("anonymous checks health", ask(User::anonymous(), "get", "", "/readyz"), true),
+            ("anonymous looks closer", ask(User::anonymous(), "get", "", "/readyz/etcd"), false),
             ("bob looks closer", ask(bob(), "get", "", "/livez/ping"), false),
-            ("nobody asks for the version", ask(User::anonymous(), "get", "", "/version"), true),
-            ("nobody asks for more", ask(User::anonymous(), "get", "", "/version/x"), false),
+            ("anonymous asks for the version", ask(User::anonymous(), "get", "", "/version"), true),
+            ("anonymous asks for more", ask(User::anonymous(), "get", "", "/version/x"), false),
             ("bob looks for tokens' keys", ask(bob(), "get", "", "/.well-known/openid-configuration"), false),
-            ("nobody discovers", ask(User::anonymous(), "get", "", "/apis"), false),
-            ("nobody posts health", ask(User::anonymous(), "post", "", "/readyz"), false),
+            ("anonymous discovers", ask(User::anonymous(), "get", "", "/apis"), false),
+            ("anonymous posts health", ask(User::anonymous(), "post", "", "/readyz"), false),
             ("controller patches", ask(controller(), "patch", "machines", ""), true),
             ("controller deletes", ask(controller(), "delete", "machines", ""), false),
             ("a user named like a controller", ask(impostor(), "patch", "machines", ""), false),
             ("bob asks what he may", asks(bob(), "create", "selfsubjectaccessreviews"), true),
             ("bob asks what others may", asks(bob(), "create", "subjectaccessreviews"), false),
-            ("nobody asks", asks(User::anonymous(), "create", "selfsubjectaccessreviews"), false),
+            ("anonymous asks", asks(User::anonymous(), "create", "selfsubjectaccessreviews"), false),
         ];
         for (case, found, expected) in table {
             assert_eq!(found, expected, "{case}");

@@ -1,4 +1,4 @@
-//! Where the services are: Keystone's catalog, narrowed to one region and one interface.
+//! Endpoints of the services: Keystone's catalog, narrowed to one region and one interface.
 
 use controllers_infrastructure::{CloudError, CloudResult, ErrorClass};
 use openstack_sdk::AsyncOpenStack;
@@ -7,7 +7,7 @@ use crate::request::{Request, Service};
 
 const OPERATION: &str = "read the service catalog";
 
-/// One line of the catalog.
+/// Entry of the catalog.
 #[derive(Debug, Clone)]
 struct Line {
     service_type: String,
@@ -16,7 +16,7 @@ struct Line {
     url: String,
 }
 
-/// The roots of the services.
+/// Root URLs of the services.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoints {
     region: String,
@@ -24,7 +24,7 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Reads what came with the token. No region wanted means the one of the compute service.
+    /// Reads the catalog of a token. Without a region, that of the compute service is used.
     pub(crate) fn read(client: &AsyncOpenStack, region: Option<&str>, interface: &str) -> CloudResult<Self> {
         let mut lines = Vec::new();
         for service in client.get_token_catalog().unwrap_or_default() {
@@ -66,14 +66,14 @@ impl Endpoints {
         &self.region
     }
 
-    /// The whole address of a call.
+    /// Returns the complete URL of a call.
     pub(crate) fn url(&self, request: &Request) -> CloudResult<String> {
         let root = self.root_of(request.service, &request.operation())?;
         let mark = if request.query.is_empty() { "" } else { "?" };
         Ok(format!("{root}{}{mark}{}", request.path, request.query))
     }
 
-    /// Where Nova tells which microversions it has: its root without a project id.
+    /// Returns the URL of Nova's microversions: its root without a project id.
     pub(crate) fn compute_versions(&self) -> CloudResult<String> {
         let root = self.root_of(Service::Compute, "GET /")?;
         let end = root.find("/v2.1").map_or(root.len(), |at| at + "/v2.1".len());
@@ -90,7 +90,7 @@ impl Endpoints {
     }
 }
 
-/// The names a service goes by, the official one first.
+/// Returns the names of a service, the official one first.
 const fn types(service: Service) -> &'static [&'static str] {
     match service {
         Service::Compute => &["compute"],
@@ -100,7 +100,7 @@ const fn types(service: Service) -> &'static [&'static str] {
     }
 }
 
-/// Neutron and Glance are listed without their version, more often than not.
+/// Adds the version, without which Neutron and Glance are usually listed.
 fn root(service: Service, url: &str) -> String {
     let url = url.trim_end_matches('/');
     let version = match service {

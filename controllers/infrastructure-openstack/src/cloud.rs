@@ -1,11 +1,11 @@
-//! Every call, and where it is worded.
+//! Cloud of one user: every call, and its implementation.
 
 use async_trait::async_trait;
 use controllers_infrastructure::*;
 
 use crate::{compute, image, network, session::Session, volume};
 
-/// One user's view of one project in one region.
+/// One user's access to one project in one region.
 #[derive(Debug)]
 pub(crate) struct OpenStackCloud(Session);
 
@@ -14,7 +14,7 @@ impl OpenStackCloud {
         Self(session)
     }
 
-    /// Whether a new login is due, should anybody ask for this cloud again.
+    /// Returns true if the next use of this cloud needs a new login.
     pub(crate) fn is_refused(&self) -> bool {
         self.0.is_refused()
     }

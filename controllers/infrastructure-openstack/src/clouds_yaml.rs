@@ -1,4 +1,4 @@
-//! Reading an entry of a `clouds.yaml`, with errors a person can act on.
+//! Parser of an entry of a `clouds.yaml`, with errors that a user can act on.
 //!
 //! No error here quotes the file: a parser's message, or a field's value, may be a password.
 
@@ -14,7 +14,7 @@ struct File {
     clouds: Option<BTreeMap<String, Option<Entry>>>,
 }
 
-/// One cloud, as it is written. Fields we do not know are left alone, as every reader does.
+/// Entry of one cloud, as it is written. Unknown fields are ignored, as by every other reader.
 #[derive(Deserialize, Default, Clone)]
 #[serde(default)]
 pub(crate) struct Entry {
@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     pub(crate) verify: Option<bool>,
 }
 
-/// Who to be, and for which project.
+/// User and project.
 #[derive(Deserialize, Default, Clone)]
 #[serde(default)]
 pub(crate) struct Login {
@@ -63,7 +63,7 @@ pub(crate) struct Login {
     pub(crate) client_secret: Option<String>,
 }
 
-/// How to log in. The words are the SDK's.
+/// Login method. The names are the SDK's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Password,
@@ -76,7 +76,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// The SDK's name for it.
+    /// Returns the SDK's name of the method.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Password => "v3password",
@@ -90,7 +90,7 @@ impl Method {
     }
 }
 
-/// The entry the credentials name.
+/// Returns the entry that the credentials name.
 pub(crate) fn entry(credentials: &Credentials) -> CloudResult<Entry> {
     let file: File = serde_saphyr::from_str(&credentials.clouds_yaml).map_err(|error| {
         let place = error
@@ -111,7 +111,7 @@ pub(crate) fn entry(credentials: &Credentials) -> CloudResult<Entry> {
 }
 
 impl Entry {
-    /// Where Keystone is.
+    /// Returns the URL of Keystone.
     pub(crate) fn auth_url(&self, cloud: &str) -> CloudResult<&str> {
         match self.auth.auth_url.as_deref().map(str::trim).filter(|url| !url.is_empty()) {
             Some(url) if url.starts_with("https://") || url.starts_with("http://") => Ok(url),
@@ -125,13 +125,13 @@ impl Entry {
         }
     }
 
-    /// `public`, `internal` or `admin`; older files say `publicURL`.
+    /// Returns `public`, `internal` or `admin`; older files have `publicURL`.
     pub(crate) fn interface(&self) -> &str {
         let word = self.interface.as_deref().or(self.endpoint_type.as_deref()).unwrap_or("public");
         word.strip_suffix("URL").unwrap_or(word)
     }
 
-    /// How to log in, with everything that takes at hand.
+    /// Returns the login method, after a check of its fields.
     pub(crate) fn method(&self, cloud: &str) -> CloudResult<Method> {
         let method = self.named_method(cloud)?;
         self.auth.check(method, cloud)?;
@@ -196,7 +196,7 @@ fn missing(cloud: &str, field: &str) -> CloudError {
     invalid(format!("cloud {cloud:?}: auth.{field} is missing"))
 }
 
-/// An error that no new attempt mends: the Secret must change.
+/// Creates an error that no retry can resolve: the Secret must change.
 pub(crate) fn invalid(message: impl Into<String>) -> CloudError {
     CloudError::new(ErrorClass::Credentials, OPERATION, message)
 }
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn old_words_for_interfaces_are_understood() {
+    fn old_names_of_interfaces_are_understood() {
         for (yaml, expected) in [
             ("clouds: {here: {}}", "public"),
             ("clouds: {here: {interface: internal}}", "internal"),

@@ -1,4 +1,4 @@
-//! One session, and so one token, per credentials.
+//! Connector: one session, and so one token, per credentials.
 
 use std::{
     collections::HashMap,
@@ -12,21 +12,21 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::{cloud::OpenStackCloud, login::log_in};
 
-/// A session nobody asked for in an hour belongs to a cluster that is gone, or to a Secret that
-/// has been changed.
+/// Time after which an unused session is dropped: it belongs to a deleted cluster, or to a Secret that has
+/// changed.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Sessions kept at most; beyond, the longest unused goes. Each holds a few connections.
+/// Maximum of sessions; beyond it, the longest unused one is dropped. Each has a few connections.
 const MOST: usize = 512;
 
-/// For so long a failed login is not tried again: many objects wait for the same one, and a cloud
-/// may lock a user out for too many wrong passwords.
+/// Interval before a failed login is retried. Many objects wait for the same one, and a cloud may lock a
+/// user out after too many wrong passwords.
 const FAILURE_HOLDS: Duration = Duration::from_secs(5);
 
-/// Connects to OpenStack clouds.
+/// Connector to OpenStack clouds.
 #[derive(Default)]
 pub struct OpenStackConnector {
-    /// By the credentials themselves, so that equal hashes of different ones do no harm.
+    /// By the credentials themselves, so that a collision of hashes has no effect.
     slots: StdMutex<HashMap<Credentials, Slot>>,
 }
 
@@ -35,7 +35,7 @@ struct Slot {
     login: Arc<Mutex<Login>>,
 }
 
-/// Held while logging in: everybody else waits for the one attempt.
+/// Held during a login: other callers wait for the one attempt.
 #[derive(Default)]
 enum Login {
     #[default]
@@ -45,7 +45,7 @@ enum Login {
 }
 
 impl OpenStackConnector {
-    /// A connector without any session.
+    /// Creates a connector without sessions.
     pub fn new() -> Self {
         Self::default()
     }

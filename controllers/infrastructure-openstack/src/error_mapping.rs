@@ -1,4 +1,4 @@
-//! What a refusal, or silence, means. The one place where an HTTP answer becomes a [`CloudError`].
+//! Mapping of HTTP responses, and of missing ones, to [`CloudError`]. No other module does this.
 
 use std::{error::Error, time::Duration};
 
@@ -9,7 +9,7 @@ use openstack_sdk::{RestError, api::ApiError};
 
 use crate::error_text::{Words, words};
 
-/// The error for an answer that is not a success.
+/// Returns the error for a response that is not a success.
 pub(crate) fn refused(operation: &str, answer: &Response<Bytes>) -> CloudError {
     let status = answer.status();
     let words = words(answer.body(), &status.to_string());
@@ -24,7 +24,7 @@ pub(crate) fn refused(operation: &str, answer: &Response<Bytes>) -> CloudError {
     }
 }
 
-/// The error for a success whose body is not what the API promises.
+/// Returns the error for a success whose body does not conform to the API.
 pub(crate) fn unreadable(operation: &str, answer: &Response<Bytes>, why: &str) -> CloudError {
     CloudError {
         request_id: request_id(answer.headers()),
@@ -33,8 +33,8 @@ pub(crate) fn unreadable(operation: &str, answer: &Response<Bytes>, why: &str) -
     }
 }
 
-/// The error for a call without an answer. Only a call that changes something has an unknown
-/// outcome; a read that got no answer is as good as never sent.
+/// Returns the error for a call without a response. Only a call that changes something has an unknown
+/// outcome; a read without a response has no effect.
 pub(crate) fn unanswered(operation: &str, read: bool, error: &ApiError<RestError>) -> CloudError {
     let ApiError::Client { source: RestError::Communication { source } } = error else {
         return CloudError::new(ErrorClass::Broken, operation, format!("cannot be sent: {error}"));
@@ -53,7 +53,7 @@ pub(crate) fn unanswered(operation: &str, read: bool, error: &ApiError<RestError
     CloudError::new(class, operation, message)
 }
 
-/// The id the cloud gave to a call.
+/// Returns the cloud's request id of a call.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
     // Nova sends both, older releases only the second.
     ["x-openstack-request-id", "x-compute-request-id"]
@@ -62,7 +62,7 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// What an error is at bottom: outer layers only say that something went wrong.
+/// Returns the innermost source of an error: outer layers only say that a call failed.
 pub(crate) fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
@@ -93,7 +93,7 @@ fn class(status: StatusCode, words: &Words, told_when: bool) -> ErrorClass {
 }
 
 fn sentence(status: StatusCode, words: &Words) -> String {
-    // A proxy's page, or a framework's, says little by itself; its number says more.
+    // The page of a proxy or a framework says little; its status code says more.
     let number = status.as_str();
     if words.json || words.message.contains(number) {
         words.message.clone()
@@ -102,7 +102,7 @@ fn sentence(status: StatusCode, words: &Words) -> String {
     }
 }
 
-/// Seconds only: no OpenStack service sends the date form.
+/// Parses `Retry-After` in seconds: no OpenStack service sends the date form.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }

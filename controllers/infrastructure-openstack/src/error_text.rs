@@ -1,20 +1,20 @@
-//! The cloud's own words, taken out of the body of a refusal.
+//! Text of a refusal: the cloud's own message, from the body of the response.
 //!
-//! Every service wraps them differently, and a proxy in front of one answers in HTML.
+//! Every service encodes it differently, and a proxy in front of one responds in HTML.
 
 use serde_json::Value;
 
-/// Longer than any message worth reading; what a broken service dumps may be much longer.
+/// Longest message, in characters. A broken service may dump a much longer text.
 const LONGEST: usize = 600;
 
-/// What a refusal says.
+/// Text of a refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Words {
-    /// For people; never empty.
+    /// Message for people; never empty.
     pub(crate) message: String,
     /// The name of the error, if the service gave one (Neutron's `type`).
     pub(crate) kind: Option<String>,
-    /// Whether the body was one a JSON API would send.
+    /// The body is one of a JSON API.
     pub(crate) json: bool,
 }
 
@@ -53,7 +53,7 @@ fn from_json(value: &Value) -> (Option<String>, Option<String>) {
     (None, None)
 }
 
-/// The text of a page without its markup and its title, which repeats the heading.
+/// Returns the text of a page without its markup and its title, which repeats the heading.
 fn from_html(page: &str) -> String {
     let body = page.find("<body").and_then(|at| page.get(at..)).unwrap_or(page);
     let mut text = String::new();
@@ -72,13 +72,13 @@ fn from_html(page: &str) -> String {
     shorten(&text)
 }
 
-/// What a service quotes of a call it refuses may be a secret: Nova repeats the whole user data.
+/// Removes quoted values, which may be secrets: Nova repeats the whole user data.
 fn without_quotations(text: &str) -> &str {
     let secret = text.find("user_data").and_then(|_| text.find("Value:"));
     secret.and_then(|at| text.get(..at)).map_or(text, str::trim_end)
 }
 
-/// One line, of bearable length, without the line breaks that webob leaves even in JSON.
+/// Returns one line of limited length, without the line breaks of webob, which are even in JSON.
 fn shorten(text: &str) -> String {
     let text = without_quotations(text).replace("<br />", " ");
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! Glance.
+//! Calls of Glance.
 
 use controllers_infrastructure::{CloudResult, Image, ImageQuery};
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub(crate) async fn images(session: &Session, query: &ImageQuery) -> CloudResult
             list(session, request, "images").await?
         }
     };
-    // Glance reads operators out of names (`in:`), and has no filters beside an id.
+    // Glance interprets operators in names (`in:`), and has no filters beside an id.
     let matches = |image: &Image| {
         query.name.as_ref().is_none_or(|name| *name == image.name)
             && query.tags.iter().all(|tag| image.tags.contains(tag))

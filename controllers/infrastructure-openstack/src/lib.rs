@@ -1,12 +1,12 @@
-//! The provider for OpenStack: [`Cloud`](controllers_infrastructure::Cloud) over HTTP.
+//! Provider for OpenStack: [`Cloud`](controllers_infrastructure::Cloud) over HTTP.
 //!
-//! `openstack_sdk` does what is hard to get right: logging in, renewing the token after a 401, the
-//! service catalog, TLS. Calls and their answers are written here, with the fields we use and no
-//! others, so that the SDK's generated types never reach us. No SDK type is public.
+//! `openstack_sdk` does the parts that are hard to get right: login, renewal of the token after a 401, the
+//! service catalog, TLS. Calls and their responses are defined here, with the fields that we use and no
+//! others, so that the SDK's generated types are not needed. No SDK type is public.
 //!
-//! From the outside in: `connector` keeps one session per credentials, `login` makes it, `cloud`
-//! lists the calls, `compute`, `network`, `image` and `volume` word them, `session` sends them,
-//! `failure` says what went wrong.
+//! From the outside in: `connector` keeps one session per credentials, `login` creates it, `cloud` lists
+//! the calls, `compute`, `network`, `image` and `volume` implement them, `session` sends them, and
+//! `error_mapping` classifies failures.
 
 mod catalog;
 mod cloud;

@@ -1,4 +1,4 @@
-//! From credentials to a session.
+//! Login: creates a session from credentials.
 
 use std::{io::Write, time::Duration};
 
@@ -7,9 +7,9 @@ use http::{StatusCode, header};
 use openstack_sdk::{
     AsyncOpenStack, AuthError, OpenStackError, api::AsyncClient, config::Auth, config::CloudConfig,
 };
-// Ways to log in register themselves when they are linked. The SDK means to link them all, but its
-// build script looks for them in a form of Cargo.toml that the registry does not keep (0.22.8), so
-// only those it names in its code are there: password, token and TOTP.
+// Login methods register themselves when they are linked. The SDK intends to link them all, but its
+// build script searches for them in a form of Cargo.toml that the registry does not keep (0.22.8). So
+// only those that its code names are linked: password, token and TOTP.
 use openstack_sdk_auth_applicationcredential as _;
 use openstack_sdk_auth_oidcaccesstoken as _;
 use openstack_sdk_auth_oidcclientcredentials as _;
@@ -23,13 +23,13 @@ use crate::session::Session;
 
 const OPERATION: &str = "log in";
 
-/// A cloud across the world connects within a second; one that takes ten is not there.
+/// Timeout of a connection: even a distant cloud connects within a second.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Nova waits for Neutron and Cinder within some calls, up to half a minute each by default.
+/// Timeout of a call. In some calls Nova waits for Neutron and Cinder, by default up to 30 seconds each.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// For version discovery and the login together.
+/// Timeout of version discovery and login together.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Logs in.
@@ -57,7 +57,7 @@ async fn log_in_at_leisure(credentials: &Credentials) -> CloudResult<Session> {
 
     let config = config(&entry, method, path.as_deref());
     let client = AsyncOpenStack::builder(&config)
-        // The SDK would keep tokens in files of the home directory.
+        // The SDK would store tokens in files of the home directory.
         .disable_auth_cache(true)
         .http_timeout(CALL_TIMEOUT)
         .http_connect_timeout(CONNECT_TIMEOUT)
@@ -70,14 +70,14 @@ async fn log_in_at_leisure(credentials: &Credentials) -> CloudResult<Session> {
     Ok(Session::new(client, endpoints))
 }
 
-/// The SDK reads certificates from a path, and only while it builds its client, so the file lives
-/// no longer than that. It is created readable by us alone.
+/// Writes certificates to a file, because the SDK reads them from a path while it builds its client. The
+/// file exists no longer than that, and only our user may read it.
 fn certificate_file(credentials: &Credentials, entry: &Entry) -> CloudResult<Option<NamedTempFile>> {
     let cloud = &credentials.cloud_name;
     let pem = match (&credentials.ca_certificate, &entry.cacert) {
         (Some(pem), _) => pem,
         (None, Some(pem)) if pem.contains("-----BEGIN") => pem,
-        // A path of whoever wrote the file; here it would name a file of ours.
+        // A path on the author's machine; here it would name a file of ours.
         (None, Some(_)) => {
             return Err(invalid(format!(
                 "cloud {cloud:?}: cacert names a file; put the certificate into the Secret's key \"cacert\""
@@ -99,8 +99,8 @@ fn certificate_file(credentials: &Credentials, entry: &Entry) -> CloudResult<Opt
     })
 }
 
-/// A client that is not logged in. Making it sends nothing, so that an error of its HTTP client can
-/// only be about the certificate.
+/// Creates a client without a login. This sends nothing, so an error of its HTTP client can only be about
+/// the certificate.
 fn nobody(config: &CloudConfig, cloud: &str) -> CloudResult<AsyncOpenStack> {
     AsyncOpenStack::new_impl(config, openstack_sdk::auth::Auth::None).map_err(|error| match &error {
         OpenStackError::Communication { source } if config.cacert.is_some() => {
@@ -110,8 +110,8 @@ fn nobody(config: &CloudConfig, cloud: &str) -> CloudResult<AsyncOpenStack> {
     })
 }
 
-/// The SDK's own discovery forgets why it failed, so we knock first: what is wrong with the
-/// address, its certificate or whatever answers there is known here or nowhere.
+/// Probes Keystone. The SDK's own discovery loses the reason of a failure, so errors of the address, of
+/// its certificate or of the server there are only known here.
 async fn probe_keystone(probe: &AsyncOpenStack, auth_url: &str) -> CloudResult<()> {
     let operation = format!("GET {auth_url}");
     let request = http::Request::builder().uri(auth_url).header(header::ACCEPT, "application/json");
@@ -127,10 +127,10 @@ async fn probe_keystone(probe: &AsyncOpenStack, auth_url: &str) -> CloudResult<(
     Ok(())
 }
 
-/// The id of an application credential known by its name and its user.
+/// Returns the id of an application credential that is given by its name and its user.
 ///
-/// The SDK's plugin does not pass the name on (0.22.7), so Keystone is asked once by us; from then
-/// on the SDK logs in by the id.
+/// The SDK's plugin does not pass the name on (0.22.7). So this function reads the id from Keystone once;
+/// after that the SDK logs in by the id.
 async fn application_credential_id(
     probe: &AsyncOpenStack,
     auth_url: &str,
@@ -173,8 +173,8 @@ fn user_domain(login: &Login) -> Value {
     }
 }
 
-/// What the SDK wants to know. An application credential knows its project itself; Keystone
-/// refuses a login that names one as well.
+/// Returns the SDK's configuration. An application credential implies its project; Keystone refuses a
+/// login that names one as well.
 fn auth(login: &Login, method: Method) -> Auth {
     let scoped = method != Method::ApplicationCredential;
     let scope = |value: &Option<String>| value.clone().filter(|_| scoped);
@@ -217,8 +217,8 @@ fn config(entry: &Entry, method: Method, certificate: Option<&str>) -> CloudConf
         auth: Some(auth(&entry.auth, method)),
         auth_type: Some(method.name().to_owned()),
         auth_methods: entry.auth_methods.clone(),
-        // The SDK files auth_url itself under this name, and finds it under no other. Which
-        // interface our calls go to is decided in `Endpoints`.
+        // The SDK stores auth_url itself under this name, and finds it under no other one. `Endpoints`
+        // decides on the interface of our calls.
         interface: Some("public".to_owned()),
         cacert: certificate.map(str::to_owned),
         verify: entry.verify,
@@ -227,7 +227,7 @@ fn config(entry: &Entry, method: Method, certificate: Option<&str>) -> CloudConf
     }
 }
 
-/// What the SDK says of a login that failed.
+/// Maps the SDK's error of a login.
 fn failed(error: &OpenStackError) -> CloudError {
     let (class, status, message) = match error {
         OpenStackError::AuthError { source: AuthError::Identity(said) } => {

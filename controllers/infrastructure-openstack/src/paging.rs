@@ -1,4 +1,4 @@
-//! Lists that come in pages.
+//! Lists in pages.
 
 use controllers_infrastructure::CloudResult;
 use serde::de::DeserializeOwned;
@@ -9,11 +9,11 @@ use crate::{
     session::{Session, take},
 };
 
-/// A cloud that always points to a next page is broken; a project with this many pages is not one
-/// we can work with either.
+/// Maximum of pages. A cloud that always has a next page is broken, and a project with more pages is too
+/// large for us.
 const MOST_PAGES: usize = 1000;
 
-/// Everything under `key`, of all pages.
+/// Returns all elements under `key`, of all pages.
 pub(crate) async fn list<T: DeserializeOwned>(
     session: &Session,
     mut request: Request,
@@ -33,7 +33,7 @@ pub(crate) async fn list<T: DeserializeOwned>(
     Ok(all)
 }
 
-/// The query of the next page: of `{key}_links` (Nova, Neutron, Cinder), `links` (Nova's action
+/// Returns the query of the next page: of `{key}_links` (Nova, Neutron, Cinder), `links` (Nova's action
 /// log) or `next` (Glance). Only the query of such a link is used: its host is often one that only
 /// the cloud itself can resolve.
 fn next_query(page: &Value, key: &str) -> Option<String> {

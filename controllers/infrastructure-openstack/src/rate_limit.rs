@@ -1,9 +1,8 @@
-//! How many calls one service gets from us at a time.
+//! Rate limit: bounds the concurrent calls to one service.
 //!
-//! A cloud that says "too many" (429, or 503) is asked half as often from then on, and not at all
-//! for as long as it wishes; every run of good answers buys one call more. All sessions of a
-//! process share nothing: each credential has gates of its own, as the limits of clouds are per
-//! project or per user.
+//! After "too many requests" (429, or 503) the limit is halved, and no call is made for as long as the
+//! cloud requested. Every run of successful responses raises the limit by one. Sessions share nothing:
+//! each has limits of its own, because clouds limit projects or users.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -15,16 +14,16 @@ use tokio::{
     time::Instant,
 };
 
-/// Calls at a time while all is well: Nova's API has some dozen workers in a small cloud.
+/// Initial limit: Nova's API has some dozen workers in a small cloud.
 const MOST: usize = 16;
 
-/// Good answers that buy one more call at a time.
+/// Successful responses that raise the limit by one.
 const RUN: usize = 32;
 
-/// No wish for silence is honoured for longer, lest one odd header stop a cluster for a day.
+/// Longest pause that is honoured, so that one wrong header does not stop a cluster for a day.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
-/// Lets calls through to one service.
+/// Limiter of the calls to one service.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     permits: Semaphore,
@@ -34,13 +33,13 @@ pub(crate) struct RateLimit {
 #[derive(Debug)]
 struct State {
     limit: usize,
-    /// Permits still out that are not to come back.
+    /// Permits in use that must not return.
     owed: usize,
     run: usize,
     silent_until: Option<Instant>,
 }
 
-/// One call's leave to be made. Give it back with [`RateLimit::leave`].
+/// Permit of one call. Return it with [`RateLimit::leave`].
 #[derive(Debug)]
 pub(crate) struct Leave<'a>(Option<SemaphorePermit<'a>>);
 
@@ -52,9 +51,9 @@ impl Default for RateLimit {
 }
 
 impl RateLimit {
-    /// Waits for its turn, and for the end of a silence the cloud asked for.
+    /// Waits for a permit, and for the end of a pause that the cloud requested.
     pub(crate) async fn enter(&self) -> Leave<'_> {
-        // The semaphore is never closed; if it were, going on without a permit does no harm.
+        // The semaphore is never closed; if it were, a call without a permit would do no harm.
         let leave = Leave(self.permits.acquire().await.ok());
         while let Some(until) = self.silence() {
             tokio::time::sleep_until(until).await;
@@ -62,8 +61,8 @@ impl RateLimit {
         leave
     }
 
-    /// Hands the leave back, with what the cloud answered. Not called when a call is dropped half
-    /// way: then the permit returns by itself.
+    /// Returns a permit, with the cloud's response. If a call is dropped before its end, its permit returns by
+    /// itself.
     pub(crate) fn leave(&self, mut leave: Leave<'_>, verdict: Verdict) {
         let mut state = self.lock();
         match verdict {
@@ -85,7 +84,7 @@ impl RateLimit {
             permit.forget();
             state.owed -= 1;
         }
-        // Idle permits are taken at once, or a quiet gate would stay wide open.
+        // Idle permits are removed at once, or an idle limiter would keep its limit.
         let taken = self.permits.forget_permits(state.owed);
         state.owed -= taken;
     }
@@ -104,7 +103,7 @@ impl RateLimit {
         }
     }
 
-    /// When the silence ends, while there is one.
+    /// Returns the end of the pause, if there is one.
     fn silence(&self) -> Option<Instant> {
         let mut state = self.lock();
         state.silent_until = state.silent_until.filter(|until| *until > Instant::now());
@@ -112,19 +111,19 @@ impl RateLimit {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while holding it, and its numbers are right at every line.
+        // No code panics while it holds the lock, and the numbers are consistent at every line.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What an answer says about how much the service can bear.
+/// Feedback of a response about the load of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It answered.
+    /// Success.
     Fine,
-    /// It failed, for whatever reason.
+    /// Failure of any kind.
     Failed,
-    /// It wants fewer calls, and perhaps silence for a while.
+    /// Too many requests; perhaps with a requested pause.
     TooMany(Option<Duration>),
 }
 
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn too_many_halves_and_good_answers_restore() {
+    async fn too_many_requests_halve_the_limit_and_successes_restore_it() {
         let gate = RateLimit::default();
         let leave = gate.enter().await;
         gate.leave(leave, Verdict::TooMany(None));
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_gate_in_full_use_shrinks_as_calls_return() {
+    async fn a_limiter_in_full_use_shrinks_as_calls_return() {
         let gate = RateLimit::default();
         let mut out = Vec::new();
         for _ in 0..MOST {
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_is_kept_within_reason() {
+    async fn a_requested_pause_is_kept_up_to_a_maximum() {
         let gate = RateLimit::default();
         for (wish, kept) in [(5, 5), (86_400, 60)] {
             let leave = gate.enter().await;

@@ -1,9 +1,9 @@
-//! One call, as data.
+//! Request: one call as data.
 
 use http::Method;
 use serde_json::Value;
 
-/// The services we call.
+/// Services that are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Service {
     /// Nova.
@@ -17,18 +17,18 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// Every service, in the order of their gates.
+    /// Every service, in the order of their limiters.
     pub(crate) const ALL: [Self; 4] = [Self::Compute, Self::Network, Self::Image, Self::Volume];
 }
 
-/// A call to make.
+/// One call.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) service: Service,
     pub(crate) method: Method,
-    /// Below the service's root, encoded, e.g. `/servers/1`.
+    /// Path below the service's root, encoded, e.g. `/servers/1`.
     pub(crate) path: String,
-    /// Encoded, without the question mark.
+    /// Query, encoded, without the question mark.
     pub(crate) query: String,
     pub(crate) body: Option<Value>,
 }
@@ -38,22 +38,22 @@ impl Request {
         Self { service, method, path: path.into(), query: String::new(), body: None }
     }
 
-    /// A read.
+    /// Creates a read.
     pub(crate) fn get(service: Service, path: impl Into<String>) -> Self {
         Self::new(service, Method::GET, path)
     }
 
-    /// A create, or an action.
+    /// Creates a create call, or an action.
     pub(crate) fn post(service: Service, path: impl Into<String>, body: Value) -> Self {
         Self { body: Some(body), ..Self::new(service, Method::POST, path) }
     }
 
-    /// A change.
+    /// Creates a change.
     pub(crate) fn put(service: Service, path: impl Into<String>, body: Value) -> Self {
         Self { body: Some(body), ..Self::new(service, Method::PUT, path) }
     }
 
-    /// A delete.
+    /// Creates a delete call.
     pub(crate) fn delete(service: Service, path: impl Into<String>) -> Self {
         Self::new(service, Method::DELETE, path)
     }
@@ -82,23 +82,23 @@ impl Request {
         if values.is_empty() { self } else { self.with(key, &values.join(",")) }
     }
 
-    /// What an error calls this call, e.g. `POST /servers`.
+    /// Returns the name of this call in errors, e.g. `POST /servers`.
     pub(crate) fn operation(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
 
-    /// Whether doing it twice is the same as doing it once.
+    /// Returns true if two calls have the effect of one.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.method == Method::GET || self.method == Method::PUT || self.method == Method::DELETE
     }
 
-    /// Whether it leaves the cloud as it is.
+    /// Returns true if the call changes nothing.
     pub(crate) fn is_read(&self) -> bool {
         self.method == Method::GET
     }
 
-    /// Whether some id in the path is empty or made of dots. Such a path would name another
-    /// object, often the whole collection, once a server or a proxy has normalised it.
+    /// Returns true if an id in the path is empty or consists of dots. After normalisation by a server or a
+    /// proxy, such a path names another object, often the whole collection.
     pub(crate) fn names_nothing(&self) -> bool {
         self.path.split('/').skip(1).any(|part| matches!(part, "" | "." | ".."))
     }

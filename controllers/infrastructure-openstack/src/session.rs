@@ -1,4 +1,4 @@
-//! Sending calls as one user, to one project, in one region.
+//! Session: sends calls as one user, to one project, in one region.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -18,18 +18,19 @@ use crate::error_mapping::{refused, request_id, unanswered, unreadable};
 use crate::rate_limit::{RateLimit, Verdict};
 use crate::request::{Request, Service};
 
-/// The Nova microversion we are written for: 2.93 is the first that rebuilds a server that boots
+/// Nova microversion that this crate is written for: 2.93 is the first that rebuilds a server that boots
 /// from a volume.
 const NOVA_WANTED: u32 = 93;
 
-/// The least one: 2.58 is the first whose action log can be paged and has times of change. What
-/// else we need (tags on create 2.52, user data on rebuild 2.57) is older. Queens (2018) has 2.60.
+/// Oldest supported Nova microversion: 2.58 is the first whose action log has pages and times of change.
+/// The other features that we need (tags on create 2.52, user data on rebuild 2.57) are older. Queens
+/// (2018) has 2.60.
 const NOVA_NEEDED: u32 = 58;
 
-/// Waits before the repetitions of a call that may be repeated.
+/// Intervals before the retries of an idempotent call.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(1000)];
 
-/// A logged-in user.
+/// Session of one user.
 pub(crate) struct Session {
     client: AsyncOpenStack,
     endpoints: Endpoints,
@@ -44,12 +45,12 @@ impl Session {
         Self { client, endpoints, gates, nova_minor: OnceCell::new(), refused: AtomicBool::new(false) }
     }
 
-    /// The region all calls go to.
+    /// Returns the region of all calls.
     pub(crate) fn region(&self) -> &str {
         self.endpoints.region()
     }
 
-    /// Whether the cloud no longer takes our token, and not even a fresh one.
+    /// Returns true if the cloud refuses our token, and even a new one.
     pub(crate) fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
@@ -59,12 +60,12 @@ impl Session {
         self.read(request, serde_json::from_value).await
     }
 
-    /// Makes a call and reads what its JSON has under `key`.
+    /// Makes a call and reads the value under `key` of its JSON.
     pub(crate) async fn under<T: DeserializeOwned>(&self, request: &Request, key: &str) -> CloudResult<T> {
         self.read(request, |mut value| take(&mut value, key)).await
     }
 
-    /// Makes a call and makes something of its JSON.
+    /// Makes a call and converts its JSON.
     pub(crate) async fn read<T>(
         &self,
         request: &Request,
@@ -76,12 +77,12 @@ impl Session {
             .map_err(|error| unreadable(&request.operation(), &answer, &error.to_string()))
     }
 
-    /// Makes a call whose answer does not matter beyond its success. Returns its request id.
+    /// Makes a call and ignores the body of its response. Returns its request id.
     pub(crate) async fn done(&self, request: &Request) -> CloudResult<Option<String>> {
         Ok(request_id(self.send(request).await?.headers()))
     }
 
-    /// Makes a call; an answer that is not a success is an error.
+    /// Makes a call; a response that is not a success is an error.
     async fn send(&self, request: &Request) -> CloudResult<Response<Bytes>> {
         if request.names_nothing() {
             let message = "an id is empty or not an id";
@@ -111,7 +112,7 @@ impl Session {
         self.exchange(request, &url, minor).await
     }
 
-    /// One HTTP exchange (or two, when the token had run out: the SDK logs in again on a 401).
+    /// Makes one HTTP request (or two, if the token had expired: the SDK logs in again on a 401).
     async fn exchange(
         &self,
         request: &Request,
@@ -144,7 +145,7 @@ impl Session {
         outcome
     }
 
-    /// The microversion to speak: as new as we know, and no newer than the cloud has.
+    /// Returns the microversion to use: the newest that both we and the cloud know.
     async fn nova_minor(&self) -> CloudResult<u32> {
         self.nova_minor.get_or_try_init(|| self.ask_nova_version()).await.copied()
     }
@@ -174,7 +175,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// What a JSON object has under `key`; nothing there is `null`, which most types refuse.
+/// Returns the value under `key` of a JSON object; a missing one is `null`, which most types refuse.
 pub(crate) fn take<T: DeserializeOwned>(value: &mut Value, key: &str) -> serde_json::Result<T> {
     serde_json::from_value(value.get_mut(key).map_or(Value::Null, Value::take))
 }
@@ -207,15 +208,15 @@ fn judge(request: &Request, answer: Response<Bytes>) -> (CloudResult<Response<By
     let verdict = match answer.status().as_u16() {
         429 | 503 => Verdict::TooMany(error.retry_after),
         500.. => Verdict::Failed,
-        // A refusal on its merits is the sign of a service in good health.
+        // A justified refusal shows that the service is healthy.
         _ => Verdict::Fine,
     };
     (Err(error), verdict)
 }
 
-/// Whether the same call may well succeed in a moment: an answer from a proxy whose backend is
-/// being restarted, or a connection that broke. Not after a timeout, whose minute is long enough,
-/// nor after "too many".
+/// Returns true if the same call may soon succeed: after the response of a proxy whose backend restarts,
+/// or after a broken connection. Not after a timeout, which has waited for a minute, nor after "too many
+/// requests".
 fn is_passing(error: &CloudError) -> bool {
     match (error.class, error.status) {
         (ErrorClass::Broken, Some(502..=504)) => true,

@@ -1,9 +1,9 @@
-//! Times as OpenStack prints them.
+//! Times in OpenStack's format.
 
 use jiff::{Timestamp, civil, tz::TimeZone};
 
-/// RFC 3339 ending in `Z`. Nova and Neutron print some times without a zone; they mean UTC. What
-/// cannot be read is passed on as it is: a time is shown to people, nothing is decided by its form.
+/// Returns a time in RFC 3339 ending in `Z`. Nova and Neutron return some times without a zone; these are
+/// in UTC. A time that cannot be parsed is returned unchanged: it is for people, and no decision uses it.
 pub(crate) fn utc(printed: &str) -> String {
     if let Ok(timestamp) = printed.parse::<Timestamp>() {
         return timestamp.to_string();

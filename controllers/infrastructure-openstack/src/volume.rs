@@ -1,4 +1,4 @@
-//! Cinder.
+//! Calls of Cinder.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The suite against a real OpenStack, when there is one.
+//! Suite against a real OpenStack, if there is one.
 //!
 //! `CAPSTAN_OPENSTACK_CLOUDS` names a `clouds.yaml` with the clouds `lab` and `lab-tiny`, as the
 //! lab of Debian's packages writes it; `CAPSTAN_SUITE_FILTER` runs only the cases whose sentence
@@ -57,7 +57,7 @@ async fn the_suite_passes_on_a_real_cloud() {
     run(world, &std::env::var("CAPSTAN_SUITE_FILTER").unwrap_or_default()).await;
 }
 
-/// Keystone's own mind about each way to log in; a simulator only has what its author believed.
+/// Keystone's own behaviour for each login method; a simulator has only its author's belief.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_way_to_log_in_works() {
     let Some(clouds_yaml) = clouds_yaml() else { return };

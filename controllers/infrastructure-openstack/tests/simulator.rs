@@ -1,4 +1,4 @@
-//! The suite against the simulator, and what a simulator can do on demand.
+//! Suite against the simulator, and errors that only a simulator produces on demand.
 
 use std::{sync::Arc, time::Duration};
 
@@ -63,7 +63,7 @@ async fn an_expired_token_is_renewed_however_the_user_logged_in() {
     }
 }
 
-/// What the caller does then is look by name; here the network is there although the call failed.
+/// The caller then looks by name: the network exists although the call failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_whose_answer_is_lost_has_an_unknown_outcome() {
     let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What goes over the wire, and what becomes of an answer, or of none.
+//! Requests on the wire, and the handling of responses, or of missing ones.
 #![allow(clippy::unwrap_used, reason = "a test panics; its helpers are no tests to clippy")]
 
 mod stub;

@@ -1,4 +1,4 @@
-//! The traits a provider implements.
+//! Traits that a provider implements.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::{
     SecurityGroupQuery, Server, ServerGroup, Subnet, SubnetQuery, TaggedKind, Volume,
 };
 
-/// Makes [`Cloud`]s from credentials.
+/// Connector that creates [`Cloud`]s from credentials.
 #[async_trait]
 pub trait CloudConnector: Send + Sync + std::fmt::Debug + 'static {
-    /// An authenticated cloud. Providers keep one per credentials and hand it out again: one token
-    /// per credential.
+    /// Returns an authenticated cloud. A provider keeps one cloud per credentials and returns it again, so
+    /// that there is one token per credentials.
     ///
     /// # Errors
     /// `Credentials`, `Unauthorized`, `Unreachable`, `Broken`.
@@ -24,30 +24,30 @@ pub trait CloudConnector: Send + Sync + std::fmt::Debug + 'static {
 
 /// One project of an OpenStack cloud, in one region, as one user.
 ///
-/// Creates are not retried by a provider: after an outcome of `Unknown` the caller looks by name
-/// and tag. Reads and deletes may be retried. Deleting what is gone is an error of class
-/// `NotFound`, which callers take for success.
+/// A provider does not retry a create: after the outcome `Unknown` the caller looks by name and tag.
+/// Reads and deletes may be retried. The deletion of an absent object is an error of class `NotFound`,
+/// which callers take for success.
 #[async_trait]
 pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
-    /// The region, as it stands in a `providerID`; empty when the catalog has none.
+    /// Returns the region, as in a `providerID`; empty if the catalog has none.
     fn region(&self) -> &str;
 
-    /// Images that match; by id at most one.
+    /// Lists images that match; by id at most one.
     async fn images(&self, query: &ImageQuery) -> CloudResult<Vec<Image>>;
-    /// Every flavor the project sees.
+    /// Lists every flavor that the project sees.
     async fn flavors(&self) -> CloudResult<Vec<Flavor>>;
-    /// Names of Nova's available availability zones.
+    /// Lists the names of Nova's available availability zones.
     async fn compute_zones(&self) -> CloudResult<Vec<String>>;
-    /// Server groups of the project.
+    /// Lists the server groups of the project.
     async fn server_groups(&self) -> CloudResult<Vec<ServerGroup>>;
 
-    /// Networks that match.
+    /// Lists networks that match.
     async fn networks(&self, query: &NetworkQuery) -> CloudResult<Vec<Network>>;
     /// Creates a network.
     async fn create_network(&self, new: &NewNetwork) -> CloudResult<Network>;
     /// Deletes a network.
     async fn delete_network(&self, id: &str) -> CloudResult<()>;
-    /// Subnets that match.
+    /// Lists subnets that match.
     async fn subnets(&self, query: &SubnetQuery) -> CloudResult<Vec<Subnet>>;
     /// Creates a subnet.
     async fn create_subnet(&self, new: &NewSubnet) -> CloudResult<Subnet>;
@@ -55,7 +55,7 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn set_dns_nameservers(&self, subnet: &str, nameservers: &[String]) -> CloudResult<()>;
     /// Deletes a subnet.
     async fn delete_subnet(&self, id: &str) -> CloudResult<()>;
-    /// Routers that match.
+    /// Lists routers that match.
     async fn routers(&self, query: &NetworkQuery) -> CloudResult<Vec<Router>>;
     /// Creates a router with an external gateway.
     async fn create_router(&self, new: &NewRouter) -> CloudResult<Router>;
@@ -65,9 +65,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn remove_router_interface(&self, router: &str, subnet: &str) -> CloudResult<()>;
     /// Deletes a router.
     async fn delete_router(&self, id: &str) -> CloudResult<()>;
-    /// Security groups that match, with their rules.
+    /// Lists security groups that match, with their rules.
     async fn security_groups(&self, query: &SecurityGroupQuery) -> CloudResult<Vec<SecurityGroup>>;
-    /// Creates a security group without any rule (Neutron's default egress rules are left in).
+    /// Creates a security group without any rule (except Neutron's default egress rules).
     async fn create_security_group(&self, name: &str, description: &str) -> CloudResult<SecurityGroup>;
     /// Deletes a security group.
     async fn delete_security_group(&self, id: &str) -> CloudResult<()>;
@@ -75,7 +75,7 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn create_security_group_rule(&self, new: &NewSecurityGroupRule) -> CloudResult<String>;
     /// Removes a rule.
     async fn delete_security_group_rule(&self, id: &str) -> CloudResult<()>;
-    /// Ports that match.
+    /// Lists ports that match.
     async fn ports(&self, query: &PortQuery) -> CloudResult<Vec<Port>>;
     /// Creates a port.
     async fn create_port(&self, new: &NewPort) -> CloudResult<Port>;
@@ -83,7 +83,7 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn update_port(&self, id: &str, change: &PortUpdate) -> CloudResult<Port>;
     /// Deletes a port.
     async fn delete_port(&self, id: &str) -> CloudResult<()>;
-    /// Floating IPs that match.
+    /// Lists floating IPs that match.
     async fn floating_ips(&self, query: &FloatingIpQuery) -> CloudResult<Vec<FloatingIp>>;
     /// Allocates a floating IP.
     async fn create_floating_ip(&self, new: &NewFloatingIp) -> CloudResult<FloatingIp>;
@@ -94,29 +94,29 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     /// Replaces all tags of a Neutron object.
     async fn set_tags(&self, kind: TaggedKind, id: &str, tags: &[String]) -> CloudResult<()>;
 
-    /// Every server of the project, with details: the one list that is shared by all reconcilers.
+    /// Lists every server of the project, with details. All reconcilers share this list.
     async fn servers(&self) -> CloudResult<Vec<Server>>;
-    /// Servers of the project with exactly this name: the look before a create.
+    /// Lists the servers of the project with exactly this name, for the check before a create.
     async fn servers_named(&self, name: &str) -> CloudResult<Vec<Server>>;
-    /// One server.
+    /// Reads one server.
     async fn server(&self, id: &str) -> CloudResult<Server>;
-    /// Creates a server; Nova answers before it is built.
+    /// Creates a server. Nova responds before it is built.
     async fn create_server(&self, new: &NewServer) -> CloudResult<String>;
-    /// Deletes a server; Nova answers before it is gone.
+    /// Deletes a server. Nova responds before it is deleted.
     async fn delete_server(&self, id: &str) -> CloudResult<()>;
-    /// Asks for a reboot. Returns Nova's request id of the call, by which [`Cloud::actions`] names it.
+    /// Requests a reboot. Returns Nova's request id of the call, by which [`Cloud::actions`] names it.
     async fn reboot_server(&self, id: &str, kind: RebootKind) -> CloudResult<Option<String>>;
-    /// Asks for another power state. A server that has it already is an error of class `Conflict`.
+    /// Requests another power state. A server that has it already is an error of class `Conflict`.
     /// Returns Nova's request id of the call.
     async fn set_power_state(&self, id: &str, state: PowerState) -> CloudResult<Option<String>>;
-    /// Asks for a rebuild. Returns Nova's request id of the call.
+    /// Requests a rebuild. Returns Nova's request id of the call.
     async fn rebuild_server(&self, id: &str, rebuild: &Rebuild) -> CloudResult<Option<String>>;
-    /// The instance-action log, newest first.
+    /// Reads the instance-action log, newest entry first.
     async fn actions(&self, server: &str) -> CloudResult<Vec<ActionRecord>>;
 
-    /// Volumes of the project with exactly this name.
+    /// Lists the volumes of the project with exactly this name.
     async fn volumes_named(&self, name: &str) -> CloudResult<Vec<Volume>>;
-    /// One volume.
+    /// Reads one volume.
     async fn volume(&self, id: &str) -> CloudResult<Volume>;
     /// Creates a volume.
     async fn create_volume(&self, new: &NewVolume) -> CloudResult<Volume>;

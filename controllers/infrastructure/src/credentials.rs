@@ -1,15 +1,15 @@
-//! What it takes to speak to a cloud as somebody.
+//! Credentials of a cloud's user.
 
 use std::fmt;
 
-/// One entry of a `clouds.yaml`, as a Secret holds it.
+/// One entry of a `clouds.yaml` in a Secret.
 ///
 /// Never printed: `Debug` shows the cloud's name only.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Credentials {
     /// The whole `clouds.yaml`.
     pub clouds_yaml: String,
-    /// Which of its entries to use.
+    /// Name of the entry.
     pub cloud_name: String,
     /// PEM certificates to trust beside the system's, if the Secret has a `cacert`.
     pub ca_certificate: Option<String>,

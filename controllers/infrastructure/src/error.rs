@@ -1,20 +1,20 @@
-//! Why a cloud call failed, classified where it occurred.
+//! Error of a cloud call, classified where it occurred.
 
 use std::time::Duration;
 
-/// The result of a cloud call.
+/// Result of a cloud call.
 pub type CloudResult<T> = Result<T, CloudError>;
 
-/// What a failure means for whoever asked.
+/// Class of a failure, by what the caller can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorClass {
-    /// A quota is exhausted (Nova 403/413 with "Quota", Neutron 409 `OverQuota`). Passes when the
+    /// A quota is exhausted (Nova 403/413 with "Quota", Neutron 409 `OverQuota`). Ends when the
     /// quota is raised or something is deleted.
     Quota,
-    /// No host can take the server. May pass.
+    /// No host can take the server. May be transient.
     NoValidHost,
-    /// The object is in a state that forbids the call, or in use (409). Wait, then look.
+    /// The object is in a state that forbids the call, or in use (409). Wait, then look again.
     Conflict,
     /// The object does not exist (404).
     NotFound,
@@ -24,13 +24,13 @@ pub enum ErrorClass {
     Throttled,
     /// The credentials are wrong or the token cannot be renewed (401).
     Unauthorized,
-    /// The credentials are right but the policy says no (403 without quota).
+    /// The credentials are right but the policy forbids the call (403 without quota).
     Forbidden,
     /// The request itself is wrong and will stay wrong (400, 422).
     Invalid,
-    /// The cloud failed (5xx), or answered something that is not its API.
+    /// The cloud failed (5xx), or its response is not that of its API.
     Broken,
-    /// No answer: the call may or may not have taken effect. Look before repeating.
+    /// No response: the call may or may not have taken effect. Look before repeating it.
     Unknown,
     /// The cloud could not be reached; nothing was sent.
     Unreachable,
@@ -39,7 +39,7 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// CamelCase word for a condition's `reason`, e.g. `QuotaExceeded`.
+    /// Returns the CamelCase word for a condition's `reason`, e.g. `QuotaExceeded`.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Quota => "QuotaExceeded",
@@ -59,29 +59,29 @@ impl ErrorClass {
     }
 }
 
-/// Why a cloud call failed.
+/// Error of a cloud call.
 ///
-/// `Display` is what a user reads in a condition: what was attempted on which object, the
-/// cloud's own words, and its request id when it gave one.
+/// `Display` is the text that a user reads in a condition: the attempt with its object, the cloud's own
+/// message, and its request id if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{operation}: {message}{}", request_id.as_ref().map(|id| format!(" (request id {id})")).unwrap_or_default())]
 pub struct CloudError {
-    /// What the failure means.
+    /// Class of the failure.
     pub class: ErrorClass,
-    /// What was attempted, naming the object, e.g. `create server "m1"`.
+    /// Attempt, with the name of the object, e.g. `create server "m1"`.
     pub operation: String,
-    /// The cloud's own words, without markup; never a credential.
+    /// The cloud's own message, without markup; never a credential.
     pub message: String,
     /// The cloud's request id, to find the call in its logs.
     pub request_id: Option<String>,
-    /// HTTP status, when there was an answer.
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// How long the cloud asked to be left alone.
+    /// Interval before the next call that the cloud requested.
     pub retry_after: Option<Duration>,
 }
 
 impl CloudError {
-    /// An error without an HTTP answer behind it.
+    /// Creates an error without an HTTP response.
     pub fn new(class: ErrorClass, operation: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             class,
@@ -93,7 +93,7 @@ impl CloudError {
         }
     }
 
-    /// Whether the object does not exist.
+    /// Returns true if the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.class == ErrorClass::NotFound
     }

@@ -1,7 +1,7 @@
-//! What the controllers ask of an OpenStack cloud, in words of our own.
+//! Interface of the controllers to an OpenStack cloud, in types of our own.
 //!
 //! [`Cloud`] is one authenticated project in one region. A provider implements it; the
-//! reconcilers know nothing else. No SDK type crosses this crate.
+//! reconcilers use nothing else. No SDK type crosses this crate.
 
 mod cloud;
 mod credentials;

@@ -1,19 +1,19 @@
-//! What of an object is news to those who depend on it.
+//! Change predicate: filters the change events of an object for those that depend on it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use kube::{Resource, ResourceExt};
 
-/// Tells changes of what is wanted from changes of what is reported.
+/// Predicate that passes changes of the spec and drops changes of the status.
 #[derive(Debug, Default)]
 pub(crate) struct ChangePredicate(Mutex<HashMap<String, State>>);
 
-/// Generation, whether it is being deleted, and whether it is paused.
+/// Generation, deletion and pause of an object.
 type State = (Option<i64>, bool, bool);
 
 impl ChangePredicate {
-    /// Whether an object's spec, deletion or pause is another than when last asked.
+    /// Returns true if spec, deletion or pause of an object differ from those of the last call.
     pub(crate) fn is_new<K: Resource>(&self, object: &K) -> bool {
         let deleting = object.meta().deletion_timestamp.is_some();
         let state = (object.meta().generation, deleting, controllers_runtime::paused(object, None));

@@ -1,4 +1,4 @@
-//! Forgets old Events, which otherwise stayed for ever.
+//! Event expiry: deletes old Events, which would otherwise stay for ever.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
-/// How long an Event stays after it last happened: what kube-apiserver has by default.
+/// Age after its last occurrence at which an Event expires: kube-apiserver's default.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
-/// Between two looks: an Event stays at most a tenth longer than it should.
+/// Interval of the search: an Event stays at most a tenth longer than its lifetime.
 const PERIOD: Duration = Duration::from_mins(6);
 
-/// Events in one answer.
+/// Events in one page of a list.
 const PAGE: u32 = 500;
 
 /// Specification of this controller.
@@ -26,11 +26,11 @@ pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
     run: |context, shutdown| Box::pin(run(context.client, shutdown)),
 };
 
-/// Forgets until `shutdown`.
+/// Deletes old Events until `shutdown`.
 async fn run(client: Client, shutdown: CancellationToken) {
     loop {
-        if let Err(error) = forget(&client, Timestamp::now()).await {
-            tracing::warn!(%error, "old events were not forgotten; trying again");
+        if let Err(error) = expire(&client, Timestamp::now()).await {
+            tracing::warn!(%error, "old events not deleted; retrying");
         }
         tokio::select! {
             () = shutdown.cancelled() => return,
@@ -39,14 +39,14 @@ async fn run(client: Client, shutdown: CancellationToken) {
     }
 }
 
-/// Deletes what is old.
-async fn forget(client: &Client, now: Timestamp) -> Result<(), kube::Error> {
+/// Deletes the old Events.
+async fn expire(client: &Client, now: Timestamp) -> Result<(), kube::Error> {
     let mut params = ListParams::default().limit(PAGE);
     loop {
         let page = Api::<Event>::all(client.clone()).list(&params).await?;
         for event in page.items.iter().filter(|event| is_old(event, now)) {
             let api: Api<Event> = Api::namespaced(client.clone(), &event.namespace().unwrap_or_default());
-            // One that happens again meanwhile is not old any more.
+            // One that happens again in between is not old any more.
             let preconditions =
                 Preconditions { uid: event.uid(), resource_version: event.resource_version() };
             let delete = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
@@ -64,7 +64,8 @@ async fn forget(client: &Client, now: Timestamp) -> Result<(), kube::Error> {
     }
 }
 
-/// Whether an Event happened last too long ago. One without any time is as old as its object.
+/// Returns true if the last occurrence of an Event is too long ago. An Event without times is as old as
+/// its object.
 fn is_old(event: &Event, now: Timestamp) -> bool {
     let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref());
     let last = event.last_timestamp.as_ref().map(|time| time.0);

@@ -1,4 +1,4 @@
-//! Holding an object until its work is undone.
+//! Finalizers, which keep an object until its resources are deleted.
 
 use std::fmt::Debug;
 
@@ -22,7 +22,7 @@ where
     Ok(())
 }
 
-/// Removes a finalizer; an object that is gone meanwhile needs none.
+/// Removes a finalizer. An object that does not exist any more is no error.
 pub(crate) async fn remove<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<(), ReconcileError>
 where
     K: Resource + Clone + Debug + DeserializeOwned,

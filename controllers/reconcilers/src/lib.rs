@@ -1,7 +1,8 @@
-//! The controllers. They are clients of the API like any other, over a transport inside the
-//! process, each with an identity of its own.
+//! Reconcilers, and the controllers without a cloud: garbage collector, namespaces, event expiry. They
+//! are clients of the API like any other, over a transport inside the process, each with an identity
+//! of its own.
 //!
-//! Each has four parts. *Observe* reads. *Decide* is a pure, total function that returns one step.
+//! A reconciler has four parts. *Observe* reads. *Decide* is a pure, total function that returns one step.
 //! *Act* makes that step's effect. *Report* computes the whole status, which is written once.
 
 mod change_predicate;
@@ -12,6 +13,7 @@ mod garbage_collector;
 pub mod machine;
 mod names;
 mod namespace;
+mod object_refs;
 pub mod openstack_cluster;
 pub mod openstack_machine;
 mod ownership;
@@ -32,20 +34,21 @@ pub const ALL: &[ControllerSpec] = &[
     namespace::CONTROLLER,
 ];
 
-/// Whether an object is deleted because it was moved to another server: then the cloud stays as it is.
+/// Returns true if an object is deleted because it was moved to another server. Its cloud resources are
+/// kept then.
 pub(crate) fn moved<K: kube::Resource>(object: &K) -> bool {
     let annotations = object.meta().annotations.as_ref();
     annotations
         .is_some_and(|annotations| annotations.contains_key("clusterctl.cluster.x-k8s.io/delete-for-move"))
 }
 
-/// A pass did more than any object needs, so two of its steps undo each other.
+/// Returns the error of a pass with more steps than any object needs, because two of them undo each
+/// other.
 pub(crate) fn endless() -> controllers_runtime::ReconcileError {
     let class = controllers_infrastructure::ErrorClass::Broken;
-    let message =
-        "what was written to the cloud reads otherwise each time; see the Events for what is repeated";
-    controllers_infrastructure::CloudError::new(class, "bring the object to the cloud", message).into()
+    let message = "the cloud returns other values than were written; see the Events for the repeated steps";
+    controllers_infrastructure::CloudError::new(class, "reconcile the object with the cloud", message).into()
 }
 
-/// Label that everything of a cluster bears.
+/// Label of every object of a Cluster.
 pub(crate) const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";

@@ -69,7 +69,7 @@ where
 /// Adds the reference and the label to an object whose adoption is due.
 ///
 /// # Errors
-/// A conflict, if another client has written meanwhile.
+/// A conflict, if another client has written since.
 pub(crate) async fn adopt<K>(
     api: &Api<K>,
     object: &mut K,

@@ -1,9 +1,9 @@
-//! The condition that says whether an object is left alone.
+//! Condition `Paused`.
 
 use apiserver_types::{Cluster, Condition, ConditionStatus, Time};
 use kube::Resource;
 
-/// `Paused`, as upstream has it: always said, with what caused it.
+/// Returns the condition `Paused`, as upstream has it: always set, with its cause.
 pub(crate) fn condition<K: Resource>(object: &K, cluster: Option<&Cluster>, now: &Time) -> Condition {
     let (status, reason, message) = match cluster {
         Some(cluster) if cluster.spec.paused == Some(true) => {

@@ -1,4 +1,4 @@
-//! From what a spec says of a thing to a question for the cloud.
+//! Queries of the cloud, from the filters of a spec.
 
 use apiserver_types::{ImageParam, NetworkOrSGParam, SubnetParam};
 use controllers_infrastructure::{ImageQuery, NetworkQuery, SecurityGroupQuery, SubnetQuery, TagQuery};
@@ -14,7 +14,7 @@ macro_rules! tags {
     };
 }
 
-/// A network or router.
+/// Returns the query for a network or router.
 pub(crate) fn network(param: &NetworkOrSGParam) -> NetworkQuery {
     let filter = param.filter.clone().unwrap_or_default();
     NetworkQuery {
@@ -27,13 +27,13 @@ pub(crate) fn network(param: &NetworkOrSGParam) -> NetworkQuery {
     }
 }
 
-/// A security group.
+/// Returns the query for a security group.
 pub(crate) fn security_group(param: &NetworkOrSGParam) -> SecurityGroupQuery {
     let NetworkQuery { id, name, description, project_id, tagged, external: _ } = network(param);
     SecurityGroupQuery { id, name, description, project_id, tagged }
 }
 
-/// A subnet.
+/// Returns the query for a subnet.
 pub(crate) fn subnet(param: &SubnetParam) -> SubnetQuery {
     let filter = param.filter.clone().unwrap_or_default();
     SubnetQuery {
@@ -51,27 +51,27 @@ pub(crate) fn subnet(param: &SubnetParam) -> SubnetQuery {
     }
 }
 
-/// An image; one by reference is not found in the cloud.
+/// Returns the query for an image. An image by reference is not in the cloud.
 pub(crate) fn image(param: &ImageParam) -> ImageQuery {
     let filter = param.filter.clone().unwrap_or_default();
     ImageQuery { id: param.id.clone(), name: filter.name, tags: filter.tags.unwrap_or_default() }
 }
 
-/// A question in words, for errors: only what it asks.
-pub(crate) fn words(query: &impl std::fmt::Debug) -> String {
+/// Describes a query for errors, with its set fields only.
+pub(crate) fn describe(query: &impl std::fmt::Debug) -> String {
     let text = format!("{query:?}");
     let (kind, fields) = text.split_once(" { ").unwrap_or((text.as_str(), ""));
     let fields = fields.trim_end_matches(" }");
-    // Names in a question hold no commas but in texts, where a wrong cut costs beauty and no more.
-    let asked = fields.split(", ").filter(|field| {
+    // Only texts contain commas, where a wrong cut makes the description less readable.
+    let set = fields.split(", ").filter(|field| {
         let value = field.rsplit_once(": ").map_or("", |(_, value)| value);
         !matches!(value, "None" | "[]" | "[] }" | "")
     });
-    let asked: Vec<String> = asked
+    let set: Vec<String> = set
         .map(|field| field.replace("Some(", "").replace(')', "").replace("tagged: TagQuery { ", ""))
         .collect();
     let kind = kind.trim_end_matches("Query");
-    if asked.is_empty() { format!("any {kind}") } else { format!("{kind} {}", asked.join(", ")) }
+    if set.is_empty() { format!("any {kind}") } else { format!("{kind} {}", set.join(", ")) }
 }
 
 #[cfg(test)]
@@ -79,12 +79,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_asked_is_said() {
+    fn only_set_fields_are_described() {
         let tagged = TagQuery { tags: vec!["a".to_owned()], ..TagQuery::default() };
         let query =
             NetworkQuery { name: Some("public".to_owned()), external: Some(true), ..NetworkQuery::default() };
-        assert_eq!(words(&query), r#"Network name: "public", external: true"#);
-        assert_eq!(words(&NetworkQuery { tagged, ..NetworkQuery::default() }), r#"Network tags: ["a"]"#);
-        assert_eq!(words(&ImageQuery::default()), "any Image");
+        assert_eq!(describe(&query), r#"Network name: "public", external: true"#);
+        assert_eq!(describe(&NetworkQuery { tagged, ..NetworkQuery::default() }), r#"Network tags: ["a"]"#);
+        assert_eq!(describe(&ImageQuery::default()), "any Image");
     }
 }

@@ -1,4 +1,4 @@
-//! What a controller is given to work with.
+//! Context of a controller: its clients and what all controllers share.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use kube::Client;
 use crate::{Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, credentials};
 use apiserver_types::OpenStackIdentityReference;
 
-/// What a controller works with.
+/// Context of a controller.
 #[derive(Clone)]
 pub struct ControllerContext {
     /// The API, as the controller's own identity.
     pub client: Client,
-    /// Makes clouds from credentials.
+    /// Creates clouds from credentials.
     pub connector: Arc<dyn CloudConnector>,
-    /// Where credentials and bootstrap data are.
+    /// Source of credentials and bootstrap data.
     pub secrets: Arc<dyn SecretSource>,
-    /// The servers of each project, listed once for all.
+    /// Servers of each project, listed once for all controllers.
     pub servers: Arc<ServerLists>,
-    /// Tells people.
+    /// Recorder of Events.
     pub events: Recorder,
     /// Metrics of queues.
     pub queues: Queues,
@@ -35,11 +35,11 @@ impl Debug for ControllerContext {
 }
 
 impl ControllerContext {
-    /// The cloud that an identity leads to.
+    /// Connects to the cloud that an identity names.
     ///
     /// # Errors
-    /// A cloud error of class `Credentials` that names the Secret and what is wrong with it, or why
-    /// the cloud did not let us in.
+    /// A cloud error of class `Credentials` that names the Secret and its error, or the cloud's refusal
+    /// of the login.
     pub async fn cloud(
         &self,
         namespace: &str,

@@ -33,11 +33,11 @@ pub struct PolicyRule {
 }
 
 impl PolicyRule {
-    /// What a [`crate::Recorder`] needs.
+    /// Permissions of a [`crate::Recorder`].
     pub const EVENTS: Self =
         Self { groups: &[""], resources: &["events"], verbs: &["create", "patch", "update", "get"] };
 
-    /// What an [`crate::ApiSecrets`] needs.
+    /// Permissions of an [`crate::ApiSecrets`].
     pub const SECRETS: Self = Self { groups: &[""], resources: &["secrets"], verbs: &["get"] };
 
     /// Verbs of a reader.

@@ -1,4 +1,4 @@
-//! From an identity reference to credentials.
+//! Credentials that an identity reference names.
 
 use apiserver_types::{IdentityType, OpenStackIdentityReference};
 use controllers_infrastructure::{CloudError, Credentials, ErrorClass};

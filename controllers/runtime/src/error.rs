@@ -1,8 +1,8 @@
-//! Why a pass could not go on now.
+//! Error of a reconcile pass.
 
 use controllers_infrastructure::{CloudError, ErrorClass};
 
-/// Why a pass could not go on now.
+/// Error of a reconcile pass.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     /// The cloud failed.
@@ -11,32 +11,32 @@ pub enum ReconcileError {
     /// The API failed.
     #[error(transparent)]
     Api(#[from] kube::Error),
-    /// Something that is needed is not there yet. Not a failure: no Event tells of it.
+    /// An object that is needed does not exist yet. This is no failure, so no Event reports it.
     #[error("{message}")]
     Waiting {
         /// CamelCase word for a condition.
         reason: &'static str,
-        /// For people: what is waited for.
+        /// The object that is waited for. For people.
         message: String,
     },
 }
 
 impl ReconcileError {
-    /// Something is not there yet.
+    /// Creates the error of a pass that waits.
     pub fn waiting(reason: &'static str, message: impl Into<String>) -> Self {
         Self::Waiting { reason, message: message.into() }
     }
 
-    /// Something that an object names is not in the cloud, or there are several.
-    pub fn unresolved(found: usize, field: &str, wanted: &str) -> Self {
+    /// Creates the error of a name that matches nothing in the cloud, or several things.
+    pub fn unresolved(found: usize, field: &str, query: &str) -> Self {
         let (class, words) = match found {
             0 => (ErrorClass::NotFound, "nothing in the cloud matches".to_owned()),
             several => (ErrorClass::Ambiguous, format!("{several} in the cloud match")),
         };
-        Self::Cloud(CloudError::new(class, format!("resolve {field}"), format!("{words} {wanted}")))
+        Self::Cloud(CloudError::new(class, format!("resolve {field}"), format!("{words} {query}")))
     }
 
-    /// The same, with what was attempted in words that name the object.
+    /// Returns the same error with the attempt described, so that it names the object.
     #[must_use]
     pub fn during(self, attempt: impl FnOnce() -> String) -> Self {
         match self {
@@ -45,7 +45,7 @@ impl ReconcileError {
         }
     }
 
-    /// CamelCase word for a condition's `reason`.
+    /// Returns the CamelCase word for a condition's `reason`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Cloud(error) => error.class.reason(),
@@ -54,12 +54,12 @@ impl ReconcileError {
         }
     }
 
-    /// Whether somebody else wrote first; the next pass begins with what they wrote.
+    /// Returns true if another client wrote first. The next pass begins with what it wrote.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 409)
     }
 
-    /// Whether a cloud's object was not found.
+    /// Returns true if an object of the cloud was not found.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Cloud(error) if error.is_not_found())
     }

@@ -1,4 +1,4 @@
-//! Tells people what happened, in Events.
+//! Recorder of Events.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,33 +10,33 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 
-/// What an Event's message may hold, in bytes, by the rules of the API.
+/// Longest message of an Event, by the API's validation. Unit: bytes.
 const MESSAGE_LIMIT: usize = 1024;
 
-/// How many recent Events are remembered, so that a repetition counts instead of adding another.
+/// Recent Events that are remembered, so that a repetition is counted instead of added.
 const REMEMBERED: usize = 4096;
 
-/// Whether an Event is good to know or needs somebody.
+/// Type of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// Good to know.
+    /// For information.
     Normal,
-    /// Needs somebody.
+    /// An operator may have to act.
     Warning,
 }
 
-/// Records Events for one controller.
+/// Recorder of the Events of one controller.
 #[derive(Clone)]
 pub struct Recorder {
     client: Client,
     component: &'static str,
-    seen: Arc<Mutex<HashMap<Occurrence, Written>>>,
+    recent: Arc<Mutex<HashMap<Occurrence, Written>>>,
 }
 
-/// What makes two Events the same: the object's uid, the reason, and the message.
+/// Key by which two Events are the same: the object's uid, the reason, and the message.
 type Occurrence = (String, String, String);
 
-/// An Event's name, and how often it was told.
+/// Name and count of a recorded Event.
 type Written = (String, i32);
 
 impl std::fmt::Debug for Recorder {
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
-/// A message no longer than an Event may hold.
+/// Cuts a message to the limit of an Event.
 fn short(message: &str) -> String {
     let mut message = message.to_owned();
     while message.len() > MESSAGE_LIMIT {
@@ -55,13 +55,13 @@ fn short(message: &str) -> String {
 }
 
 impl Recorder {
-    /// A recorder that speaks as `component`, e.g. `openstackmachine-controller`.
+    /// Creates a recorder for `component`, e.g. `openstackmachine-controller`.
     pub fn new(client: Client, component: &'static str) -> Self {
-        Self { client, component, seen: Arc::default() }
+        Self { client, component, recent: Arc::default() }
     }
 
-    /// Records that something happened to an object. Best effort: an Event that cannot be written
-    /// is logged, since conditions say the same.
+    /// Records an Event of an object. Best effort: if it cannot be written, that is logged, because
+    /// conditions report the same.
     pub async fn record<K>(&self, object: &K, severity: Severity, reason: &str, message: &str)
     where
         K: Resource<DynamicType = ()>,
@@ -77,8 +77,8 @@ impl Recorder {
         self.record_about(&about, severity, reason, message).await;
     }
 
-    /// Likewise, of an object whose type is not known here. What has no namespace is told of in
-    /// `default`, where upstream's tools look for it.
+    /// Records an Event of an object whose type is not known here. The Event of an object without a
+    /// namespace is in `default`, where upstream's tools look for it.
     pub async fn record_about(
         &self,
         object: &ObjectReference,
@@ -94,10 +94,10 @@ impl Recorder {
             Severity::Warning => tracing::warn!(%kind, namespace, name, reason, "{message}"),
         }
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        // A request id is another each time; what happened is the same.
+        // The request id differs each time; the occurrence is the same.
         let gist = message.split(" (request ").next().unwrap_or(message);
         let key = (object.uid.clone().unwrap_or_default(), reason.to_owned(), gist.to_owned());
-        let known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let known = self.recent.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let written = match known {
             Some((name, count)) => {
                 let count = count.saturating_add(1);
@@ -106,7 +106,7 @@ impl Recorder {
                     json!({"count": count, "lastTimestamp": Time(Timestamp::now()), "message": latest});
                 let params = PatchParams::default();
                 match api.patch(&name, &params, &Patch::Merge(&change)).await {
-                    // It was forgotten meanwhile.
+                    // It has expired since.
                     Err(kube::Error::Api(status)) if status.code == 404 => {
                         self.create(&api, object, severity, reason, message).await.map(|name| (name, 1))
                     }
@@ -117,22 +117,22 @@ impl Recorder {
         };
         match written {
             Ok(written) => self.remember(key, written),
-            // A namespace that is being deleted takes no more.
+            // A namespace that is being deleted accepts no new objects.
             Err(kube::Error::Api(status)) if status.code == 403 => {
-                tracing::debug!(%status, reason, "an event was not recorded");
+                tracing::debug!(%status, reason, "event not recorded");
             }
             Err(error) => {
-                tracing::warn!(%error, reason, object = name, "an event was not recorded")
+                tracing::warn!(%error, reason, object = name, "event not recorded")
             }
         }
     }
 
     fn remember(&self, key: Occurrence, written: Written) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() >= REMEMBERED {
-            seen.clear();
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if recent.len() >= REMEMBERED {
+            recent.clear();
         }
-        seen.insert(key, written);
+        recent.insert(key, written);
     }
 
     async fn create(

@@ -1,4 +1,4 @@
-//! What an object is about to make, and has made.
+//! Journal of an object: the cloud resources that it is about to create or has created.
 
 use kube::{Resource, ResourceExt};
 use serde::{Deserialize, Serialize};
@@ -6,54 +6,55 @@ use serde::{Deserialize, Serialize};
 /// Annotation that holds the journal: a JSON array of entries.
 pub const ANNOTATION: &str = "capstan.dev/journal";
 
-/// One thing that is about to be made, or was.
+/// One cloud resource that is about to be created, or was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// What kind of thing, e.g. `network`.
+    /// Kind of the resource, e.g. `network`.
     pub kind: String,
     /// Its deterministic name in the cloud.
     pub name: String,
-    /// The cloud's id, once known.
+    /// The cloud's id, as soon as it is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub id: Option<String>,
 }
 
-/// The journal of one object.
+/// Journal of one object.
 ///
-/// An entry is written before its thing is made, so that whoever comes after a crash knows what to
-/// look for; what is not in it is never deleted.
+/// An entry is written before its resource is created, so that a process after a crash knows which
+/// resources to look for. A resource without an entry is never deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Journal(Vec<Entry>);
 
 impl Journal {
-    /// The journal on an object; one that cannot be read counts as empty, so nothing is deleted by it.
+    /// Reads the journal of an object. One that cannot be parsed counts as empty, so nothing is deleted
+    /// because of it.
     pub fn of<K: Resource>(object: &K) -> Self {
         let text = object.annotations().get(ANNOTATION);
         Self(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
     }
 
-    /// The entries.
+    /// Returns the entries.
     pub fn entries(&self) -> &[Entry] {
         &self.0
     }
 
-    /// Whether there is an entry.
+    /// Returns true if there is an entry.
     pub fn has(&self, kind: &str, name: &str) -> bool {
         self.0.iter().any(|entry| entry.kind == kind && entry.name == name)
     }
 
-    /// The id of what was made, if it is known.
+    /// Returns the id of a created resource, if it is known.
     pub fn id(&self, kind: &str, name: &str) -> Option<&str> {
         let entry = self.0.iter().find(|entry| entry.kind == kind && entry.name == name);
         entry.and_then(|entry| entry.id.as_deref())
     }
 
-    /// The entries of a kind.
+    /// Returns the entries of a kind.
     pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Entry> + 'a {
         self.0.iter().filter(move |entry| entry.kind == kind)
     }
 
-    /// Notes that something is about to be made. Returns whether that is new.
+    /// Adds an entry for a resource that is about to be created. Returns true if it is new.
     pub fn intend(&mut self, kind: &str, name: &str) -> bool {
         let new = !self.has(kind, name);
         if new {
@@ -62,7 +63,7 @@ impl Journal {
         new
     }
 
-    /// Notes the id of what was made. Returns whether that is new.
+    /// Records the id of a created resource. Returns true if it is new.
     pub fn learn(&mut self, kind: &str, name: &str, id: &str) -> bool {
         self.intend(kind, name);
         let entry = self.0.iter_mut().find(|entry| entry.kind == kind && entry.name == name);
@@ -71,12 +72,12 @@ impl Journal {
         true
     }
 
-    /// Strikes what is gone.
+    /// Removes the entry of a resource that does not exist any more.
     pub fn strike(&mut self, kind: &str, name: &str) {
         self.0.retain(|entry| !(entry.kind == kind && entry.name == name));
     }
 
-    /// As it stands in the annotation.
+    /// Returns the value of the annotation.
     pub fn text(&self) -> String {
         serde_json::to_string(&self.0).unwrap_or_default()
     }

@@ -1,6 +1,5 @@
-//! What every controller that works in a cloud needs: its surroundings, whose a thing is, what is
-//! about to be made, the shared list of servers, Events, the loop over objects with its metrics, and
-//! when to look again.
+//! Parts that all controllers share: context, ownership tag, journal, server lists, Events, the
+//! reconcile loop with its metrics, and the requeue.
 
 mod backoff;
 mod context;
@@ -23,7 +22,7 @@ pub use context::ControllerContext;
 pub use controller::{ControllerSpec, PolicyRule, ServedKind};
 pub use events::{Recorder, Severity};
 pub use journal::{ANNOTATION as JOURNAL_ANNOTATION, Entry, Journal};
-pub use ownership_tag::{OwnershipTag, PREFIX as MARK_PREFIX};
+pub use ownership_tag::OwnershipTag;
 pub use queues::{Passes, Queue, Queues, Work};
 pub use reconcile_loop::ReconcileLoop;
 pub use requeue::{Requeue, RequeuePolicy};

@@ -1,17 +1,15 @@
-//! Whose a thing in the cloud is.
+//! Ownership tag: identifies the object to which a cloud resource belongs.
 
 use kube::{Resource, ResourceExt};
 
-/// What every tag of ours begins with.
-pub const PREFIX: &str = "capstan-";
-
-/// Longest description that Neutron takes, in bytes at most.
+/// Longest description that Neutron accepts. Unit: bytes.
 const LONGEST: usize = 255;
 
-/// The mark that an object leaves on all it makes.
+/// Ownership tag of one object, which is on every cloud resource that is created for it.
 ///
-/// Neutron and Nova take the tag `capstan-<uid>`. Neutron takes tags only after a thing exists, so
-/// its description, which is part of the create call, says the same; Cinder has it in metadata.
+/// In Neutron and Nova it is the tag `capstan-<uid>`. Neutron accepts tags only after a resource exists,
+/// so its description, which is part of the create call, contains the same. In Cinder it is in the
+/// metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnershipTag {
     uid: String,
@@ -19,15 +17,18 @@ pub struct OwnershipTag {
 }
 
 impl OwnershipTag {
-    /// Key of the mark in the metadata of things that have no tags.
+    /// Prefix of every ownership tag.
+    pub const PREFIX: &'static str = "capstan-";
+
+    /// Key of the tag in the metadata of resources that have no tags.
     pub const METADATA_KEY: &'static str = "capstan";
 
-    /// The mark of an object that the API has stored.
+    /// Returns the tag of an object that the API has stored.
     pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
         let uid = object.uid().unwrap_or_default();
         let namespace = object.namespace().unwrap_or_default();
         let mut named = format!("capstan: {} {namespace}/{}", K::kind(&()), object.name_any());
-        // The uid says whose it is; the name is for people and may be cut.
+        // The uid identifies the object; the name is for people and may be cut.
         while named.len() + 1 + uid.len() > LONGEST {
             named.pop();
         }
@@ -35,24 +36,24 @@ impl OwnershipTag {
         Self { uid, description }
     }
 
-    /// The tag.
-    pub fn tag(&self) -> String {
-        format!("{PREFIX}{}", self.uid)
+    /// Returns the text of the tag.
+    pub fn text(&self) -> String {
+        format!("{}{}", Self::PREFIX, self.uid)
     }
 
-    /// The description.
+    /// Returns the description of a resource.
     pub fn description(&self) -> String {
         self.description.clone()
     }
 
-    /// Whether something that bears these is this object's.
+    /// Returns true if a resource with these tags and this description belongs to the object.
     pub fn is_on(&self, tags: &[String], description: &str) -> bool {
-        description == self.description || tags.contains(&self.tag())
+        description == self.description || tags.contains(&self.text())
     }
 
-    /// The tags something of ours is to have: the mark, and what is asked for.
+    /// Returns the tags of a resource: the ownership tag, and the requested ones.
     pub fn tags(&self, more: Option<&[String]>) -> Vec<String> {
-        let mut tags = vec![self.tag()];
+        let mut tags = vec![self.text()];
         for tag in more.unwrap_or_default() {
             if !tags.contains(tag) {
                 tags.push(tag.clone());
@@ -79,7 +80,7 @@ mod tests {
         assert_eq!(first.description(), "capstan: OpenStackCluster team/prod 1");
         assert!(first.is_on(&[], &first.description()));
         assert!(first.is_on(&["x".to_owned(), "capstan-1".to_owned()], "renamed by hand"));
-        assert!(!second.is_on(&[first.tag()], &first.description()));
+        assert!(!second.is_on(&[first.text()], &first.description()));
         assert!(!second.is_on(&[], ""));
         assert_eq!(first.tags(Some(&["a".to_owned(), "capstan-1".to_owned()])), ["capstan-1", "a"]);
     }

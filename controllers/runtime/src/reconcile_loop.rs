@@ -1,4 +1,4 @@
-//! The loop that makes passes over the objects of one kind.
+//! Reconcile loop over the objects of one kind.
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -21,15 +21,15 @@ use tracing::Instrument as _;
 
 use crate::{Passes, Queue, Queues, Requeue};
 
-/// Pause after the API itself failed.
+/// Interval after a failure of the API itself.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// What wakes the loop.
+/// Streams that trigger passes.
 type Triggers<K> = SelectAll<BoxStream<'static, Result<ReconcileRequest<K>, watcher::Error>>>;
 
-/// Makes passes over objects whenever they or others change, and when a pass asked for another.
+/// Loop that makes a pass over an object when it or a related one changes, and when it is due.
 ///
-/// kube's `Controller` in other words: only here can be seen what is in line.
+/// The same as kube's `Controller`, except that it exposes its queue for metrics.
 pub struct ReconcileLoop<K: Resource<DynamicType = ()> + 'static> {
     triggers: Triggers<K>,
     store: Store<K>,
@@ -48,14 +48,14 @@ impl<K> ReconcileLoop<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    /// A loop over `objects`, up to `concurrency` at the same time. `name`: of the controller, in
-    /// metrics.
+    /// Creates a loop over `objects`, up to `concurrency` at the same time. `name` is the controller's
+    /// in metrics.
     pub fn new(objects: Api<K>, concurrency: u16, queues: &Queues, name: &'static str) -> Self {
         let writer = Writer::default();
         let store = writer.as_reader();
-        let told = reflector(writer, watcher(objects, watcher::Config::default())).applied_objects();
+        let reported = reflector(writer, watcher(objects, watcher::Config::default())).applied_objects();
         let mut triggers = SelectAll::new();
-        triggers.push(trigger_with(told, |object: K| Some(ObjectRef::from_obj(&object))).boxed());
+        triggers.push(trigger_with(reported, |object: K| Some(ObjectRef::from_obj(&object))).boxed());
         Self {
             triggers,
             store,
@@ -65,12 +65,12 @@ where
         }
     }
 
-    /// The objects as the watch has told of them.
+    /// Returns the objects as the watch has reported them.
     pub fn store(&self) -> Store<K> {
         self.store.clone()
     }
 
-    /// Has objects looked at, too, when `others` change: those that `concerned` says.
+    /// Triggers passes when `others` change, too: over the objects that `concerned` returns.
     #[must_use]
     pub fn watches<Other, I>(
         mut self,
@@ -82,8 +82,8 @@ where
         I: IntoIterator<Item = ObjectRef<K>> + 'static,
         I::IntoIter: Send,
     {
-        let told = watcher(others, watcher::Config::default()).touched_objects();
-        self.triggers.push(trigger_with(told, concerned).boxed());
+        let reported = watcher(others, watcher::Config::default()).touched_objects();
+        self.triggers.push(trigger_with(reported, concerned).boxed());
         self
     }
 
@@ -96,23 +96,23 @@ where
         P: Future<Output = Result<Requeue, kube::Error>> + Send + 'static,
     {
         let Self { triggers, store, concurrency, queue, passes } = self;
-        let told = Arc::clone(&queue);
+        let waiting = Arc::clone(&queue);
         let triggers = StreamBackoff::new(triggers, DefaultBackoff::default()).inspect(move |request| {
             if let Ok(request) = request {
-                told.add(&key(request.obj_ref.namespace.as_deref(), &request.obj_ref.name));
+                waiting.add(&key(request.obj_ref.namespace.as_deref(), &request.obj_ref.name));
             }
         });
         let begun = Arc::clone(&queue);
         let reconcile = move |object: Arc<K>, _: Arc<()>| {
             let measured = measured(&begun, &passes, &object, pass(Arc::clone(&object)));
-            // What a pass logs is said of its object.
+            // The span of a pass names its object.
             CancelableJoinHandle::spawn(measured.in_current_span(), &Handle::current())
         };
         let never = |_: Arc<K>, error: &Infallible, _: Arc<()>| match *error {};
         let config = Config::default().concurrency(concurrency);
         let done = applier(reconcile, never, Arc::new(()), store, triggers, config);
         let gone = done.for_each(|result| {
-            // What was in line and is gone is passed over in silence.
+            // An object that was deleted while in the queue needs no pass.
             if let Err(Error::ObjectNotFound(gone)) = result {
                 drop(queue.begin(&key(gone.namespace.as_deref(), &gone.name)));
             }
@@ -125,12 +125,12 @@ where
     }
 }
 
-/// An object as a queue knows it.
+/// Returns the key of an object in a queue.
 fn key(namespace: Option<&str>, name: &str) -> String {
     format!("{}/{name}", namespace.unwrap_or_default())
 }
 
-/// A pass that is measured, and never fails.
+/// Measures a pass, and turns its failure into a requeue.
 fn measured<K>(
     queue: &Arc<Queue>,
     passes: &Passes,
@@ -154,13 +154,13 @@ where
     }
 }
 
-/// Logs a failure of the API, once, and says when to try again.
+/// Logs a failure of the API once, and returns the requeue.
 fn failed<K: Resource<DynamicType = ()>>(object: &K, error: &kube::Error) -> Requeue {
     let conflict = matches!(error, kube::Error::Api(status) if status.code == 409);
     if conflict {
         return Requeue::Now;
     }
     tracing::warn!(%error, kind = %K::kind(&()), namespace = object.namespace(), name = object.name_any(),
-        "a pass failed; trying again");
+        "reconcile pass failed; retrying");
     Requeue::Retry(AGAIN)
 }

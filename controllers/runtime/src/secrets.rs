@@ -1,4 +1,4 @@
-//! Where Secrets are.
+//! Sources of Secrets.
 
 use std::fmt::Debug;
 
@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 
-/// Where Secrets are: in our own store, or in a host's.
+/// Source of Secrets: our own API, or a host cluster.
 #[async_trait]
 pub trait SecretSource: Send + Sync + Debug + 'static {
-    /// One Secret, `None` when there is none.
+    /// Reads one Secret; `None` if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be said whether there is one.
+    /// The source cannot be read.
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error>;
 }
 

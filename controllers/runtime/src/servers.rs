@@ -1,4 +1,4 @@
-//! The servers of each project, listed once for all who ask.
+//! Server lists: the servers of each project, listed once for all passes that need them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use controllers_infrastructure::{Cloud, CloudResult, Server};
 
-/// What one list said.
+/// Time and result of one list call.
 type Listed = Option<(Instant, CloudResult<Arc<HashMap<String, Server>>>)>;
 
-/// How long a failure is the answer for all: those who waited for the call need not repeat it.
+/// Age up to which a failure is shared: callers that waited for the call do not repeat it.
 const FAILURE_AGE: Duration = Duration::from_secs(2);
 
-/// A project's list; asked for by one at a time, so that all who wait share one answer.
+/// List of one project. One caller at a time makes the call, and those that wait share the result.
 type Project = Arc<tokio::sync::Mutex<Listed>>;
 
-/// The server lists of all projects.
+/// Server lists of all projects.
 #[derive(Debug, Default)]
 pub struct ServerLists {
-    /// By the address of the cloud, which nobody else has while it lives.
+    /// By the address of the cloud, which is unique while the cloud lives.
     projects: Mutex<HashMap<usize, Known>>,
 }
 
@@ -26,10 +26,10 @@ pub struct ServerLists {
 type Known = (Weak<dyn Cloud>, Project);
 
 impl ServerLists {
-    /// The servers of a project by id, as of at most `age` ago.
+    /// Returns the servers of a project by id, at most `age` old.
     ///
     /// # Errors
-    /// As the cloud's.
+    /// The cloud's.
     pub async fn list(
         &self,
         cloud: &Arc<dyn Cloud>,
@@ -42,13 +42,13 @@ impl ServerLists {
             Some((at, Err(error))) if at.elapsed() <= FAILURE_AGE => return Err(error.clone()),
             _ => {}
         }
-        // A list is as old as its question; a failure as its answer, which may have taken a minute.
-        let asked = Instant::now();
+        // A list is as old as its request; a failure is as old as its response, which may take a minute.
+        let requested = Instant::now();
         let servers = cloud.servers().await;
         let servers = servers.map(|servers| {
             Arc::new(servers.into_iter().map(|server| (server.id.clone(), server)).collect::<HashMap<_, _>>())
         });
-        let at = if servers.is_ok() { asked } else { Instant::now() };
+        let at = if servers.is_ok() { requested } else { Instant::now() };
         *listed = Some((at, servers.clone()));
         servers
     }

@@ -1,4 +1,4 @@
-//! Writing what was observed, and reading whether to look at all.
+//! Writes of a status, and the pause of an object.
 
 use std::fmt::Debug;
 
@@ -11,24 +11,24 @@ use serde::de::DeserializeOwned;
 
 use crate::ReconcileError;
 
-/// Annotation that tells all controllers to leave an object alone.
+/// Annotation that pauses an object for all controllers.
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 
-/// Now, as it stands on the wire: whole seconds, UTC.
+/// Returns the current time as on the wire: whole seconds, UTC.
 pub fn now() -> Time {
     Time(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// Whether an object is to be left alone, by its own annotation or its Cluster's `spec.paused`.
+/// Returns true if an object is paused, by its own annotation or by its Cluster's `spec.paused`.
 pub fn paused<K: Resource>(object: &K, cluster: Option<&Cluster>) -> bool {
     object.annotations().contains_key(PAUSED)
         || cluster.is_some_and(|cluster| cluster.spec.paused == Some(true))
 }
 
-/// Writes an object's status if it differs, guarded by the revision it was decided on.
+/// Writes an object's status if it differs. The revision that it was computed from guards the write.
 ///
 /// # Errors
-/// A conflict when somebody wrote meanwhile: begin again with what they wrote.
+/// A conflict, if another client wrote since: begin again with what it wrote.
 pub async fn write_status<K>(api: &Api<K>, old: &K, new: &K) -> Result<K, ReconcileError>
 where
     K: Resource + Clone + Debug + PartialEq + Serialize + DeserializeOwned,

@@ -1,12 +1,12 @@
-//! The clock that operations go by.
+//! Clock of the operations.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The real clocks, put forward by as much as a test says: a minute that has to pass is over at
-/// once. The one on the wall may also be made to jump.
+/// The real clocks, advanced by as much as a test says: a minute that has to pass is over at once. The
+/// wall clock may also jump.
 #[derive(Debug)]
 pub struct Clock {
     start: Instant,
@@ -21,12 +21,12 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// Lets time pass.
-    pub fn goes_on(&self, by: Duration) {
+    /// Advances both clocks.
+    pub fn advance(&self, by: Duration) {
         self.passed.fetch_add(by.as_secs(), Ordering::SeqCst);
     }
 
-    /// Puts the clock on the wall forward, or back, by so many seconds.
+    /// Moves the wall clock forward, or back. Unit: seconds.
     pub fn jump(&self, seconds: i64) {
         self.jumped.fetch_add(seconds, Ordering::SeqCst);
     }

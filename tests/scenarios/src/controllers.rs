@@ -1,4 +1,4 @@
-//! One process of controllers: everything they remember ends with it.
+//! One process of controllers, whose memory ends with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,21 +22,21 @@ use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
 
 use crate::cut_cloud::CutConnector;
-use crate::cut_transport::CutDoor;
+use crate::cut_transport::CutTransport;
 use crate::{Clock, Fuse, World};
 
-/// Until then things must have settled. No cloud waits for long here, but some faults make the
-/// provider wait for some seconds.
+/// Timeout of a wait. The simulated cloud is fast, but some injected errors make the provider wait for
+/// seconds.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// By how much the operations' clock goes on when a pass waits. What settles does so in a minute
-/// of that clock, and what is under way must not become late before the cloud had its turn.
+/// Advance of the operations' clock when a pass waits. An unknown outcome settles within minutes of that
+/// clock, and an action in flight must not time out before the cloud has finished it.
 const WAITED: Duration = Duration::from_secs(30);
 
-/// Pause between rounds, in which the cloud moves on.
+/// Pause between rounds, in which the cloud proceeds.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// The controllers of one process.
+/// Controllers of one process.
 pub struct Controllers {
     client: Client,
     cluster: ClusterReconciler,
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Controllers {
 }
 
 impl Controllers {
-    /// A process whose effects go through `fuse`.
+    /// Creates a process whose effects go through `fuse`.
     pub fn start(world: &World, fuse: &Arc<Fuse>) -> Self {
         let own = || -> Arc<dyn CloudConnector> { Arc::new(OpenStackConnector::new()) };
         let connector = Arc::new(CutConnector {
@@ -98,10 +98,10 @@ impl Controllers {
         }
     }
 
-    /// Works until `settled` says so.
+    /// Makes rounds until `settled` returns true.
     ///
     /// # Errors
-    /// When it does not come to that, or a pass fails.
+    /// The timeout, or the failure of a pass.
     pub async fn until<F>(&self, what: &str, settled: impl Fn(Client) -> F) -> anyhow::Result<()>
     where
         F: Future<Output = anyhow::Result<bool>>,
@@ -117,12 +117,12 @@ impl Controllers {
         bail!("not within {LIMIT:?}: {what}")
     }
 
-    /// One pass over every object.
+    /// Makes one pass over every object.
     ///
     /// # Errors
-    /// When a pass fails.
+    /// The failure of a pass.
     pub async fn round(&self) -> Result<(), kube::Error> {
-        // Boxed: what a pass holds is large.
+        // Boxed: the future of a pass is large.
         Box::pin(self.pass_over_all()).await
     }
 
@@ -146,16 +146,15 @@ impl Controllers {
         Ok(())
     }
 
-    /// One pass over an operation. One that is over and let go waits for its week to end, which is
-    /// none of a test's time.
+    /// Makes one pass over an operation. A retired one is skipped: it waits for the end of its retention.
     async fn operate(&self, object: &MachineOperation) -> Result<(), kube::Error> {
         if object.finalizers().is_empty() && is_over(object) {
             return Ok(());
         }
         match self.operations.pass(&object.namespace().unwrap_or_default(), &object.name_any()).await {
-            Ok(Requeue::After(_) | Requeue::Retry(_)) => self.clock.goes_on(WAITED),
+            Ok(Requeue::After(_) | Requeue::Retry(_)) => self.clock.advance(WAITED),
             Ok(Requeue::Now | Requeue::OnChange) => {}
-            // The loop around it makes another pass at once.
+            // The real loop makes another pass at once.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(error),
         }
@@ -163,14 +162,14 @@ impl Controllers {
     }
 }
 
-/// Whether nothing more will come of an operation.
+/// Returns true if an operation is over.
 pub fn is_over(operation: &MachineOperation) -> bool {
     let phase = operation.status.as_ref().and_then(|status| status.phase);
     matches!(phase, Some(OperationPhase::Complete | OperationPhase::Failed | OperationPhase::Cancelled))
 }
 
-/// A client of one controller, whose writes go through the fuse.
+/// Creates a client of one controller, whose writes go through the fuse.
 fn client_of(world: &World, fuse: &Arc<Fuse>, name: &str) -> Client {
-    let door = InProcess::new(Arc::clone(&world.server), User::controller(name));
-    Client::new(CutDoor { door, fuse: Arc::clone(fuse) }, "default")
+    let transport = InProcess::new(Arc::clone(&world.server), User::controller(name));
+    Client::new(CutTransport { transport, fuse: Arc::clone(fuse) }, "default")
 }

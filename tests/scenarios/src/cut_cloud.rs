@@ -1,4 +1,4 @@
-//! A cloud through a fuse.
+//! Cloud behind a fuse.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use controllers_infrastructure::*;
 
 use crate::Fuse;
 
-/// Makes clouds whose changes count as effects.
+/// Connector to clouds whose changes count as effects.
 #[derive(Debug)]
 pub(crate) struct CutConnector {
     pub(crate) connector: Arc<dyn CloudConnector>,
     pub(crate) fuse: Arc<Fuse>,
-    /// One per process, as the real connector keeps its sessions.
+    /// One cloud per process, as the real connector keeps its sessions.
     pub(crate) known: tokio::sync::Mutex<Option<Arc<dyn Cloud>>>,
 }
 
@@ -30,7 +30,7 @@ impl CloudConnector for CutConnector {
     }
 }
 
-/// A cloud whose changes count as effects.
+/// Cloud whose changes count as effects.
 #[derive(Debug)]
 struct CutCloud {
     cloud: Arc<dyn Cloud>,

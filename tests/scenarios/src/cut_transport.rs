@@ -1,4 +1,4 @@
-//! The way into the API through a fuse.
+//! Transport to the API behind a fuse.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,14 +12,14 @@ use tower::Service;
 
 use crate::Fuse;
 
-/// A transport whose writes count as effects.
+/// Transport whose writes count as effects.
 #[derive(Debug, Clone)]
-pub(crate) struct CutDoor {
-    pub(crate) door: InProcess,
+pub(crate) struct CutTransport {
+    pub(crate) transport: InProcess,
     pub(crate) fuse: Arc<Fuse>,
 }
 
-impl Service<Request<Body>> for CutDoor {
+impl Service<Request<Body>> for CutTransport {
     type Response = Response<ResponseBody>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
@@ -29,15 +29,15 @@ impl Service<Request<Body>> for CutDoor {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { mut door, fuse } = self.clone();
+        let Self { mut transport, fuse } = self.clone();
         Box::pin(async move {
-            // Events tell people of what was done; whether one is told is no step of the work.
+            // Events report what was done; the write of one is no step of the work.
             if request.method() == Method::GET || request.uri().path().contains("/events") {
                 fuse.alive().await;
-                return door.call(request).await;
+                return transport.call(request).await;
             }
             let effect = format!("{} {}", request.method(), request.uri().path());
-            fuse.through(effect, async move { door.call(request).await }).await
+            fuse.through(effect, async move { transport.call(request).await }).await
         })
     }
 }

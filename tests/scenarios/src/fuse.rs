@@ -1,4 +1,4 @@
-//! Counts effects, and ends everything at one of them.
+//! Fuse: counts effects, and ends the process at one of them.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Which side of an effect the cut is on.
+/// Side of an effect on which the cut is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The process dies before the effect.
+    /// The process ends before the effect.
     Before,
-    /// The effect happens, and the process dies before it learns so.
+    /// The effect happens, and the process ends before it receives the response.
     After,
 }
 
-/// Blows at the n-th effect, in the API or in the cloud. After that nothing that goes through it
-/// ever answers: as for a process that is no more.
+/// Fuse that blows at the n-th effect, in the API or in the cloud. After that no call through it returns,
+/// as in a process that has ended.
 #[derive(Debug)]
 pub struct Fuse {
     cut: Option<(usize, Side)>,
@@ -26,22 +26,22 @@ pub struct Fuse {
 }
 
 impl Fuse {
-    /// Blows at effect `n`, counted from 0.
+    /// Creates a fuse that blows at effect `n`, counted from 0.
     pub fn at(n: usize, side: Side) -> Self {
         Self { cut: Some((n, side)), ..Self::never() }
     }
 
-    /// Never blows.
+    /// Creates a fuse that never blows.
     pub fn never() -> Self {
         Self { cut: None, effects: Mutex::default(), blown: AtomicBool::new(false), notify: Notify::new() }
     }
 
-    /// Whether it has blown.
+    /// Returns true if the fuse has blown.
     pub fn is_blown(&self) -> bool {
         self.blown.load(Ordering::SeqCst)
     }
 
-    /// Ends when it blows.
+    /// Waits until the fuse blows.
     pub async fn blows(&self) {
         loop {
             let notified = self.notify.notified();
@@ -52,12 +52,12 @@ impl Fuse {
         }
     }
 
-    /// What went through it.
+    /// Returns the effects so far.
     pub fn effects(&self) -> Vec<String> {
         self.effects.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Lets an effect through, or not.
+    /// Makes an effect, unless the fuse blows before it.
     pub(crate) async fn through<T>(&self, effect: String, future: impl Future<Output = T>) -> T {
         self.alive().await;
         let index = {
@@ -75,7 +75,7 @@ impl Fuse {
         }
     }
 
-    /// Never ends once it has blown: what is read afterwards is read by nobody.
+    /// Never returns after the fuse has blown, because no process would use what is read.
     pub(crate) async fn alive(&self) {
         if self.is_blown() {
             std::future::pending::<()>().await;

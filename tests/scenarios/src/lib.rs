@@ -1,5 +1,5 @@
-//! A whole Capstan in one process over a simulated OpenStack, whose controllers can be cut at any
-//! step, as a process that dies.
+//! Scenarios: a whole Capstan in one process over a simulated OpenStack. Its controllers can be cut at any
+//! step, as if their process had ended.
 
 mod clock;
 mod controllers;

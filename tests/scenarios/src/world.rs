@@ -1,4 +1,4 @@
-//! The server and the cloud, which outlive any process of controllers.
+//! World: the server and the cloud, which outlive every process of controllers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Clock;
 
-/// An API server over a store of its own, and a simulated OpenStack.
+/// API server over a store of its own, and a simulated OpenStack.
 #[derive(Debug)]
 pub struct World {
-    /// The cloud.
+    /// Simulated cloud.
     pub cloud: Simulator,
-    /// What time it is for operations.
+    /// Clock of the operations.
     pub clock: Arc<Clock>,
     pub(crate) server: Arc<ApiServer>,
     pub(crate) connector: Option<Arc<dyn CloudConnector>>,
@@ -32,18 +32,18 @@ pub struct World {
 }
 
 impl World {
-    /// Starts both. The cloud does everything as fast as it can.
+    /// Starts both. The cloud does everything at once.
     ///
     /// # Errors
-    /// When one of them cannot be started.
+    /// The failure of a start.
     pub async fn start() -> anyhow::Result<Self> {
         Self::start_with_reboots_of(Duration::from_millis(1)).await
     }
 
-    /// The same, with reboots that take so long.
+    /// Starts both, with reboots of this duration.
     ///
     /// # Errors
-    /// When one of them cannot be started.
+    /// The failure of a start.
     pub async fn start_with_reboots_of(reboot_time: Duration) -> anyhow::Result<Self> {
         // Another test of the same process may have done so.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -85,14 +85,14 @@ impl World {
         Ok(Self { cloud, clock: Arc::default(), server, connector: None, _directory: directory })
     }
 
-    /// The same world, in which all processes share one session with the cloud. It knows a token
-    /// and nothing else, and logging in is half of what a short-lived process does.
+    /// Returns the same world, in which all processes share one session with the cloud. A session contains
+    /// only a token, and logins would be half of the work of short-lived processes.
     #[must_use]
     pub fn with_one_login(self) -> Self {
         Self { connector: Some(Arc::new(OpenStackConnector::new())), ..self }
     }
 
-    /// A client that may do everything.
+    /// Returns a client with all permissions.
     pub fn admin(&self) -> Client {
         let user = User::authenticated("admin", ["system:masters".to_owned()]);
         Client::new(InProcess::new(Arc::clone(&self.server), user), "default")
@@ -101,7 +101,7 @@ impl World {
     /// Creates every document of a manifest.
     ///
     /// # Errors
-    /// When the server refuses one.
+    /// The refusal of one.
     pub async fn create(&self, manifest: &str) -> anyhow::Result<()> {
         let documents: Vec<Value> =
             serde_saphyr::from_multiple(manifest).map_err(|error| anyhow!("{error}"))?;
@@ -115,13 +115,13 @@ impl World {
     /// Posts a body, as a user does.
     ///
     /// # Errors
-    /// When the server refuses it.
+    /// The refusal.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> anyhow::Result<T> {
         let request = http::Request::post(path).header("content-type", "application/json");
         Ok(self.admin().request(request.body(serde_json::to_vec(body)?)?).await?)
     }
 
-    /// What the project has beside what it began with: how many of each kind.
+    /// Returns the number of resources of each kind in the project.
     pub fn counts(&self) -> String {
         let inventory = serde_json::to_value(self.cloud.inventory("demo")).unwrap_or_default();
         let kinds = inventory.as_object().cloned().unwrap_or_default();
@@ -131,7 +131,7 @@ impl World {
     }
 }
 
-/// Where objects of a document's kind are created.
+/// Returns the path at which objects of a document's kind are created.
 fn path_of(document: &Value) -> Option<String> {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
     let version = text("/apiVersion")?;

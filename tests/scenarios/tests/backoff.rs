@@ -1,4 +1,4 @@
-//! What fails is tried again after growing pauses, however many watches tell that it failed.
+//! A failed pass is retried with exponential backoff, however many watches report its status.
 
 use std::time::Duration;
 
@@ -33,18 +33,18 @@ async fn a_refusal_is_not_answered_by_a_storm() {
     world.create(&manifest).await.unwrap();
     let term = CancellationToken::new();
     let running = run(&world, &term);
-    let asked = || world.cloud.log().iter().filter(|call| is_create(&call.method, &call.path)).count();
-    while asked() == 0 {
+    let attempts = || world.cloud.log().iter().filter(|call| is_create(&call.method, &call.path)).count();
+    while attempts() == 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // Pauses of 1, 2 and 4 seconds: a fourth try can come no sooner than after seven.
+    // Intervals of 1, 2 and 4 seconds: a fourth attempt comes after seven at the earliest.
     tokio::time::sleep(Duration::from_secs(6)).await;
-    assert!(asked() <= 3, "asked {} times", asked());
+    assert!(attempts() <= 3, "{} attempts", attempts());
     let events: Api<Event> = Api::namespaced(world.admin(), NAMESPACE);
     let events = events.list(&ListParams::default()).await.unwrap();
-    let told = events.iter().filter(|event| event.reason.as_deref() == Some("QuotaExceeded"));
-    assert_eq!(told.count(), 1, "a repetition is counted, not told anew");
-    // And it passes when its cause does, within the longest pause.
+    let reported = events.iter().filter(|event| event.reason.as_deref() == Some("QuotaExceeded"));
+    assert_eq!(reported.count(), 1, "a repetition is counted, not recorded again");
+    // It succeeds when the cause is removed, within the longest interval.
     world.cloud.clear_faults();
     let machines: Api<Machine> = Api::namespaced(world.admin(), NAMESPACE);
     let up = async {

@@ -1,4 +1,4 @@
-//! Controllers that die at every single step, before it and after it, and others that go on.
+//! Controllers that are cut before and after every single step, and others that continue.
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
 use tests_scenarios::{Controllers, Fuse, Side, World};
 
-/// A cluster with everything that is made for one: network, subnet, router, groups, floating IP; and
+/// Cluster with everything that can be created for one: network, subnet, router, groups, floating IP; and
 /// a control plane Machine with two ports and two volumes.
 const MANIFEST: &str = include_str!("cluster.yaml");
 
@@ -35,8 +35,8 @@ async fn gone(client: Client, namespace: String) -> anyhow::Result<bool> {
     Ok(Api::<Cluster>::namespaced(client, &namespace).list(&ListParams::default()).await?.items.is_empty())
 }
 
-/// Runs the life of a cluster with the fuse in the process that creates or deletes it. Returns
-/// whether it blew, and what went through it.
+/// Creates and deletes a cluster, with the fuses in the processes that do so. Returns the resources of the
+/// complete cluster.
 async fn life(
     world: &World,
     namespace: &str,

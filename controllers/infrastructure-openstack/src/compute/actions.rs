@@ -14,11 +14,11 @@ use crate::{
     time::utc,
 };
 
-/// The events of so many actions, the newest, are read. Nova works on one action of a server at a
-/// time, so an older one has ended; how, its message tells well enough.
+/// Number of newest actions whose events are read. Nova works on one action of a server at a time, so an
+/// older one has ended, and its message contains the result.
 const DETAILED: usize = 10;
 
-/// Detail calls at a time.
+/// Concurrent detail calls.
 const AT_ONCE: usize = 4;
 
 #[derive(Deserialize)]
@@ -42,7 +42,7 @@ struct Event {
     result: Option<String>,
 }
 
-/// The log of a server, newest first.
+/// Returns the log of a server, newest entry first.
 pub(crate) async fn actions(session: &Session, server: &str) -> CloudResult<Vec<ActionRecord>> {
     let root = format!("{}/os-instance-actions", path(server));
     let request = Request::get(Service::Compute, root.clone());
@@ -60,7 +60,7 @@ async fn detail(session: &Session, root: &str, request_id: &str) -> CloudResult<
     Ok(record(session.under(&request, "instanceAction").await?))
 }
 
-/// An action runs until all its events have ended, and before it has any.
+/// Converts an action. It runs until all its events have ended, and before it has any.
 fn record(action: Action) -> ActionRecord {
     let running = action.events.is_empty() || action.events.iter().any(|event| event.finish_time.is_none());
     let failed = action.events.iter().any(|event| event.result.as_deref() == Some("Error"));
@@ -79,7 +79,7 @@ fn record(action: Action) -> ActionRecord {
     }
 }
 
-/// An action too old to be still running.
+/// Converts an action that is too old to be still running.
 fn ended(action: Action) -> ActionRecord {
     let result = if action.message.is_some() { "Error" } else { "Success" };
     ActionRecord {

@@ -1,4 +1,4 @@
-//! What Nova answers, with the fields we use.
+//! Responses of Nova, with the fields that we use.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ impl From<Server> for infrastructure::Server {
         Self {
             id: server.id,
             name: server.name,
-            // A fault stays on a server that has since recovered; it is news only in ERROR.
+            // Nova keeps the error of a server that has recovered; it is current only in ERROR.
             fault: server.fault.map(|fault| fault.message).filter(|_| server.status == "ERROR"),
             status: server.status,
             task_state: server.task_state,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_fault_is_not_told() {
+    fn an_old_error_is_not_reported() {
         let fault = json!({"message": "No valid host"});
         assert_eq!(read(&json!({"fault": fault})).fault, None);
         let failed = read(&json!({"status": "ERROR", "fault": fault}));

@@ -1,10 +1,10 @@
-//! What we send to Nova.
+//! Request bodies for Nova.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use controllers_infrastructure::{BlockDevice, NewServer, Rebuild};
 use serde_json::{Map, Value, json};
 
-/// The body of `POST /servers`.
+/// Returns the body of `POST /servers`.
 pub(super) fn create(new: &NewServer) -> Value {
     let mut server = Map::new();
     server.insert("name".into(), json!(new.name));
@@ -36,7 +36,7 @@ pub(super) fn create(new: &NewServer) -> Value {
     json!({"server": server, "os:scheduler_hints": hints(new)})
 }
 
-/// Without this Nova would pick, or make, a network by itself.
+/// Returns the networks, without which Nova would select, or create, a network by itself.
 fn networks(ports: &[String]) -> Value {
     if ports.is_empty() {
         return json!("none");
@@ -44,7 +44,7 @@ fn networks(ports: &[String]) -> Value {
     ports.iter().map(|port| json!({"port": port})).collect()
 }
 
-/// As soon as one device is listed, Nova wants the disk of the image in the list too.
+/// Returns the block devices. If one device is listed, Nova requires the disk of the image, too.
 fn block_devices(new: &NewServer) -> Value {
     let mut all = Vec::new();
     if let Some(image) = &new.image_id
@@ -81,7 +81,7 @@ fn block_device(device: &BlockDevice) -> Value {
 fn hints(new: &NewServer) -> Value {
     let mut hints = Map::new();
     for (key, value) in &new.scheduler_hints {
-        // Written as JSON; a bare word is one as well, to whoever wrote it.
+        // The value is JSON; a bare word is accepted as a string.
         let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
         hints.insert(key.clone(), value);
     }
@@ -91,7 +91,7 @@ fn hints(new: &NewServer) -> Value {
     Value::Object(hints)
 }
 
-/// The body of the rebuild action.
+/// Returns the body of the rebuild action.
 pub(super) fn rebuild(rebuild: &Rebuild) -> Value {
     let mut body = Map::new();
     body.insert("imageRef".into(), json!(rebuild.image_id));

@@ -1,4 +1,4 @@
-//! Nova.
+//! Calls of Nova.
 
 mod actions;
 mod answers;
@@ -30,7 +30,8 @@ pub(crate) async fn compute_zones(session: &Session) -> CloudResult<Vec<String>>
     Ok(zones.into_iter().filter(|zone| zone.state.available).map(|zone| zone.name).collect())
 }
 
-/// Nova pages this list by offset and gives no link to the next page: the end is an empty one.
+/// Lists server groups. Nova pages this list by offset without a link to the next page; the last page is
+/// empty.
 pub(crate) async fn server_groups(session: &Session) -> CloudResult<Vec<ServerGroup>> {
     let mut all: Vec<ServerGroup> = Vec::new();
     loop {
@@ -53,8 +54,8 @@ pub(crate) async fn servers(session: &Session) -> CloudResult<Vec<Server>> {
     list_servers(session, Request::get(Service::Compute, "/servers/detail")).await
 }
 
-/// Nova takes the name for a regular expression of its database's dialect. What could mean
-/// something in one becomes "any character", and the exact name is compared here.
+/// Lists servers of a name. Nova takes the name for a regular expression of its database. Special
+/// characters become "any character", and the exact name is compared here.
 pub(crate) async fn servers_named(session: &Session, name: &str) -> CloudResult<Vec<Server>> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '.' };
     let pattern = format!("^{}$", name.chars().map(plain).collect::<String>());
@@ -124,13 +125,13 @@ fn path(id: &str) -> String {
     format!("/servers/{}", encode(id))
 }
 
-/// Longest user data that Nova takes, once encoded, in bytes.
+/// Longest encoded user data that Nova accepts. Unit: bytes.
 const LONGEST_USER_DATA: usize = 65_535;
 
-/// Refuses user data that Nova would refuse: it would quote them all in its answer.
+/// Refuses user data that Nova would refuse, because Nova would quote them in its response.
 fn within_limit(user_data: Option<&[u8]>, call: &str, name: &str) -> CloudResult<()> {
     let length = user_data.map_or(0, <[u8]>::len);
-    // Base64 makes four of three.
+    // Base64 encodes three bytes as four.
     if length.div_ceil(3).saturating_mul(4) <= LONGEST_USER_DATA {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Neutron.
+//! Calls of Neutron.
 
 mod floating_ips;
 mod networks;
@@ -49,7 +49,7 @@ fn path(collection: &str, id: &str) -> String {
     format!("/{collection}/{}", encode(id))
 }
 
-/// Neutron's four tag filters.
+/// Adds Neutron's four tag filters.
 fn tagged(request: Request, query: &TagQuery) -> Request {
     request
         .with_list("tags", &query.tags)
@@ -58,7 +58,7 @@ fn tagged(request: Request, query: &TagQuery) -> Request {
         .with_list("not-tags-any", &query.not_tags_any)
 }
 
-/// An object of those fields that have a value.
+/// Returns a JSON object of the fields that have a value.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
     fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }

@@ -45,7 +45,7 @@ pub(crate) async fn networks(session: &Session, query: &NetworkQuery) -> CloudRe
     Ok(found.into_iter().map(Network::from).collect())
 }
 
-/// The filters networks and routers share.
+/// Adds the filters that networks and routers share.
 pub(super) fn filtered(path: &str, query: &NetworkQuery) -> Request {
     let request = Request::get(Service::Network, path)
         .with_some("id", query.id.as_deref())

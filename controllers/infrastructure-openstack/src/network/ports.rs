@@ -81,7 +81,7 @@ pub(crate) async fn create_port(session: &Session, new: &NewPort) -> CloudResult
     Ok(session.under::<Answer>(&request, "port").await?.into())
 }
 
-/// Only what is asked for is sent: several of these fields take an administrator.
+/// Returns the body of a create call, with requested fields only: several fields need an administrator.
 fn body(new: &NewPort) -> Map<String, Value> {
     let fixed: Vec<Value> = new.fixed_ips.iter().map(fixed_ip).collect();
     let mut port = object([
@@ -119,7 +119,7 @@ fn pairs(all: &[AddressPair]) -> Value {
     all.iter().map(pair).collect()
 }
 
-/// Values of a binding profile may be lists and flags, written as JSON.
+/// Parses a value of a binding profile: it may be a list or a flag in JSON.
 fn profile(profile: &BTreeMap<String, String>) -> Value {
     let value = |text: &String| serde_json::from_str(text).unwrap_or_else(|_| json!(text));
     profile.iter().map(|(key, text)| (key.clone(), value(text))).collect()
@@ -143,10 +143,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_asked_for_is_not_sent() {
+    fn only_requested_fields_are_sent() {
         let mut new = NewPort { name: "p".into(), network_id: "n".into(), ..NewPort::default() };
         assert_eq!(Value::Object(body(&new)), json!({"name": "p", "description": "", "network_id": "n"}));
-        // No group at all is another wish than the default group.
+        // No group at all is different from the default group.
         new.security_groups = Some(Vec::new());
         new.profile = [("capabilities".into(), r#"["switchdev"]"#.into()), ("a".into(), "b c".into())].into();
         new.value_specs = [("dns_name".into(), "m1".into())].into();

@@ -61,7 +61,7 @@ pub(crate) async fn routers(session: &Session, query: &NetworkQuery) -> CloudRes
 pub(crate) async fn create_router(session: &Session, new: &NewRouter) -> CloudResult<Router> {
     let gateway = new.external_network_id.as_ref().map(|network| {
         let fixed: Vec<Value> = new.external_ips.iter().map(fixed_ip).collect();
-        // Naming addresses takes an administrator in most clouds, even an empty list of them.
+        // In most clouds only an administrator may name addresses, even an empty list of them.
         let fixed = (!fixed.is_empty()).then(|| json!(fixed));
         Value::Object(object([("network_id", Some(json!(network))), ("external_fixed_ips", fixed)]))
     });
@@ -79,7 +79,7 @@ fn fixed_ip((subnet, address): &(String, Option<String>)) -> Value {
     Value::Object(object([("subnet_id", subnet), ("ip_address", text(address.as_ref()))]))
 }
 
-/// A subnet that is connected already is a conflict; Neutron calls it a bad request.
+/// Maps Neutron's bad request for a connected subnet to a conflict.
 pub(crate) async fn add_router_interface(session: &Session, router: &str, subnet: &str) -> CloudResult<()> {
     interface(session, "add_router_interface", router, subnet).await.map_err(|error| {
         if error.class == ErrorClass::Invalid && error.message.contains("already has a port on subnet") {

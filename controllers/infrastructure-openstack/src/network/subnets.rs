@@ -70,7 +70,7 @@ pub(crate) async fn create_subnet(session: &Session, new: &NewSubnet) -> CloudRe
         ("cidr", Some(json!(new.cidr))),
         ("ip_version", Some(json!(version))),
         ("dns_nameservers", Some(json!(new.dns_nameservers))),
-        // An empty list would be a subnet without any address to give.
+        // An empty list would be a subnet without addresses.
         ("allocation_pools", (!pools.is_empty()).then(|| json!(pools))),
     ]);
     let request = Request::post(Service::Network, "/subnets", json!({"subnet": subnet}));

@@ -1,5 +1,7 @@
-//! A cloud of one socket that answers by a script: for what neither a simulator nor a real cloud
-//! does on demand, such as hanging up in the middle.
+//! Stub of a cloud: one socket with scripted responses, for errors that neither a simulator nor a real
+//! cloud produces on demand, such as a connection that closes in the middle.
+
+#![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
 use std::{
     collections::VecDeque,
@@ -13,16 +15,16 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, rustls};
 
-/// What to do with a call.
+/// Response to a call.
 #[derive(Clone)]
 pub(crate) enum Answer {
     /// Status, further headers, body.
     Say(u16, &'static str, String),
-    /// Read it and close the connection.
+    /// Reads the call and closes the connection.
     HangUp,
 }
 
-/// A call as it came in.
+/// Received call.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) line: String,
@@ -30,7 +32,7 @@ pub(crate) struct Seen {
     pub(crate) body: String,
 }
 
-/// A call's first words, e.g. `GET /compute/v2.1/servers`, and what to answer, once.
+/// Method and path of a call, e.g. `GET /compute/v2.1/servers`, and its response, once.
 type Script = VecDeque<(&'static str, Answer)>;
 
 #[derive(Clone)]
@@ -45,7 +47,7 @@ impl Stub {
         Self::listen("http", None).await
     }
 
-    /// A stub behind TLS, and the certificate (its own authority) to trust.
+    /// Creates a stub behind TLS, and the certificate (its own authority) to trust.
     pub(crate) async fn start_tls() -> (Self, String) {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -70,7 +72,7 @@ impl Stub {
                 tokio::spawn(async move {
                     match tls {
                         None => stub.serve(stream).await,
-                        // Nothing is left to do for a client that does not trust us.
+                        // The client does not trust the stub.
                         Some(tls) => {
                             if let Ok(stream) = tls.accept(stream).await {
                                 stub.serve(stream).await;
@@ -83,12 +85,12 @@ impl Stub {
         stub
     }
 
-    /// Adds to the script. The first line that fits a call is used up by it.
+    /// Adds to the script. A call consumes the first entry that matches it.
     pub(crate) fn then(&self, call: &'static str, answer: Answer) {
         self.script.lock().unwrap().push_back((call, answer));
     }
 
-    /// Calls so far that begin like this.
+    /// Returns the calls so far with this prefix.
     pub(crate) fn seen(&self, call: &str) -> Vec<Seen> {
         self.seen.lock().unwrap().iter().filter(|seen| seen.line.starts_with(call)).cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! Getting in.
+//! Logins.
 
 use std::sync::Arc;
 

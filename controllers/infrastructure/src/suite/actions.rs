@@ -1,10 +1,10 @@
-//! Doing things to servers.
+//! Actions on servers.
 
 use super::{World, eventually, refused};
 use crate::{ActionRecord, ErrorClass, PortQuery, PowerState, RebootKind, Rebuild};
 
 impl World {
-    /// Waits for the end of the action that a call began.
+    /// Waits for the end of the action of a call.
     async fn ended(&self, server: &str, request_id: &str) -> ActionRecord {
         let look = || async move {
             let actions = self.cloud.actions(server).await.unwrap();
@@ -91,7 +91,7 @@ pub(super) async fn rebuild(world: World) {
     let seen = cloud.ports(&query).await.unwrap().remove(0);
     assert_eq!((&seen.device_id, &seen.fixed_ips), (&id, &port.fixed_ips));
 
-    let unknown = Rebuild { image_id: super::NOBODY.into(), ..Rebuild::default() };
+    let unknown = Rebuild { image_id: super::UNKNOWN_ID.into(), ..Rebuild::default() };
     refused(cloud.rebuild_server(&id, &unknown).await, ErrorClass::Invalid);
     world.remove_server(&id).await;
     cloud.delete_port(&port.id).await.unwrap();

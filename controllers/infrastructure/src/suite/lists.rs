@@ -1,6 +1,6 @@
-//! What the cloud offers.
+//! Lists of the cloud's offers.
 
-use super::{NOBODY, World, ids};
+use super::{UNKNOWN_ID, World, ids};
 use crate::{ImageQuery, NetworkQuery};
 
 pub(super) async fn compute(world: World) {
@@ -23,7 +23,7 @@ pub(super) async fn images(world: World) {
     let by_id = ImageQuery { id: Some(image.id.clone()), ..ImageQuery::default() };
     assert_eq!(world.cloud.images(&by_id).await.unwrap(), std::slice::from_ref(&image));
     let none = [
-        ImageQuery { id: Some(NOBODY.into()), ..ImageQuery::default() },
+        ImageQuery { id: Some(UNKNOWN_ID.into()), ..ImageQuery::default() },
         ImageQuery { name: Some("nobody".into()), ..ImageQuery::default() },
         ImageQuery { tags: vec!["nobody".into()], ..ImageQuery::default() },
         ImageQuery { name: Some("nobody".into()), ..by_id },

@@ -1,9 +1,14 @@
-//! The suite every provider passes, against a simulator and against real clouds.
+//! Suite that every provider passes, against a simulator and against real clouds.
 //!
-//! A provider's test makes a [`World`] and calls [`run`]. Cases run one after the other, since a
-//! small cloud is slow and its quotas are shared. A case is named by a sentence that can be false.
-//! It deletes what it made, for deleting is under test as well; whatever it leaves is swept up
-//! after it, and is a failure.
+//! A provider's test creates a [`World`] and calls [`run`]. Cases run one after the other, because a
+//! small cloud is slow and its quotas are shared. A case is named by a sentence that can be false. It
+//! deletes what it created, because deletions are under test as well. Resources that it leaves are swept
+//! up after it, and are a failure.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program for tests and measurements awaits its tasks, or ends with them"
+)]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -37,16 +42,16 @@ use std::{
 
 use crate::{Cloud, CloudConnector, CloudResult, Credentials, ErrorClass};
 
-/// Longest wait for something that must come: a busy cloud on one machine is slow.
+/// Timeout of a wait: a busy cloud on one machine is slow.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Between two looks.
+/// Interval of a wait.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// An id no cloud gives to anything.
-const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
+/// Id that no cloud assigns.
+const UNKNOWN_ID: &str = "00000000-0000-4000-8000-000000000000";
 
-/// What there is in the cloud under test.
+/// Contents of the cloud under test.
 #[derive(Debug, Clone)]
 pub struct Expectations {
     /// Name of an external network with free addresses.
@@ -65,29 +70,29 @@ pub struct Expectations {
     pub zone: String,
     /// The same user with a wrong password.
     pub wrong_password: Credentials,
-    /// Credentials whose `auth_url` nobody listens on.
+    /// Credentials whose `auth_url` has no listener.
     pub unreachable: Credentials,
     /// A project with quotas of a few security groups and of less cores than the large flavor has.
     pub tiny: Credentials,
 }
 
-/// What a case works with.
+/// World of a case.
 #[derive(Debug, Clone)]
 pub struct World {
     connector: Arc<dyn CloudConnector>,
     credentials: Credentials,
     cloud: Arc<dyn Cloud>,
     expected: Expectations,
-    /// Begins the name of everything this run makes.
+    /// Prefix of the name of every resource of this run.
     prefix: String,
     /// Volumes can only be found by name.
     names: Arc<Mutex<Vec<String>>>,
 }
 
-/// A case: its sentence and what it does.
+/// Case: its sentence and its function.
 type Case = (&'static str, fn(World) -> Pin<Box<dyn Future<Output = ()> + Send>>);
 
-/// Makes a list of cases out of sentences and functions.
+/// Creates a list of cases from sentences and functions.
 macro_rules! cases {
     ($($sentence:literal => $case:path,)*) => {
         vec![$(($sentence, |world| Box::pin($case(world))),)*]
@@ -129,7 +134,7 @@ fn all() -> Vec<Case> {
 }
 
 impl World {
-    /// Connects. `prefix` is to be unlike that of any other run on the same cloud.
+    /// Connects. `prefix` must differ from that of every other run on the same cloud.
     ///
     /// # Errors
     /// Those of the connector.
@@ -143,7 +148,7 @@ impl World {
         Ok(Self { connector, credentials, cloud, expected, prefix: prefix.to_owned(), names: Arc::default() })
     }
 
-    /// A name for something of this run.
+    /// Returns a name for a resource of this run.
     fn name(&self, what: &str) -> String {
         let name = format!("{}-{what}", self.prefix);
         self.names.lock().unwrap().push(name.clone());
@@ -173,7 +178,7 @@ pub async fn run(world: World, filter: &str) {
     assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
 }
 
-/// Looks until there is something to see.
+/// Polls until there is a result.
 async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -185,7 +190,7 @@ async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl
     }
 }
 
-/// Checks that a call is refused, and as what. Every refusal must name its call and say something.
+/// Checks that a call is refused with this class. Every refusal must name its call and have a message.
 #[track_caller]
 fn refused<T: Debug>(result: CloudResult<T>, class: ErrorClass) -> crate::CloudError {
     let error = result.unwrap_err();
@@ -195,7 +200,7 @@ fn refused<T: Debug>(result: CloudResult<T>, class: ErrorClass) -> crate::CloudE
     error
 }
 
-/// The ids of a few things.
+/// Returns the ids of resources.
 macro_rules! ids {
     ($things:expr) => {
         $things.iter().map(|thing| thing.id.as_str()).collect::<Vec<_>>()

@@ -1,6 +1,6 @@
 //! Networks and subnets.
 
-use super::{NOBODY, World, ids};
+use super::{UNKNOWN_ID, World, ids};
 use crate::{NetworkQuery, NewNetwork, NewSubnet, SubnetQuery, TagQuery, TaggedKind};
 
 pub(super) async fn networks(world: World) {
@@ -28,11 +28,11 @@ pub(super) async fn networks(world: World) {
         assert_eq!(ids!(cloud.networks(&query).await.unwrap()), [network.id.as_str()], "{query:?}");
     }
     let none = [
-        NetworkQuery { id: Some(NOBODY.into()), ..NetworkQuery::default() },
+        NetworkQuery { id: Some(UNKNOWN_ID.into()), ..NetworkQuery::default() },
         NetworkQuery { name: Some(format!("{}x", new.name)), ..NetworkQuery::default() },
         NetworkQuery { description: Some("another".into()), ..named.clone() },
         NetworkQuery { external: Some(true), ..named.clone() },
-        NetworkQuery { project_id: Some(NOBODY.into()), ..named.clone() },
+        NetworkQuery { project_id: Some(UNKNOWN_ID.into()), ..named.clone() },
     ];
     for query in
         none.into_iter().chain(tag_queries(false).map(|tagged| NetworkQuery { tagged, ..named.clone() }))
@@ -48,7 +48,7 @@ pub(super) async fn networks(world: World) {
     assert_eq!(cloud.networks(&named).await.unwrap(), []);
 }
 
-/// Tag filters that match (or not) what is tagged `red` and `round`.
+/// Tag filters that match (or not) a resource with the tags `red` and `round`.
 pub(super) fn tag_queries(matching: bool) -> impl Iterator<Item = TagQuery> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let matches = [
@@ -90,12 +90,12 @@ pub(super) async fn subnets(world: World) {
         assert_eq!(ids!(cloud.subnets(&query).await.unwrap()), [id.as_str()], "{query:?}");
     }
     let none = [
-        SubnetQuery { network_id: Some(NOBODY.into()), ..SubnetQuery::default() },
+        SubnetQuery { network_id: Some(UNKNOWN_ID.into()), ..SubnetQuery::default() },
         SubnetQuery { cidr: Some("10.77.0.0/16".into()), ..named.clone() },
         SubnetQuery { gateway_ip: Some("10.77.1.2".into()), ..named.clone() },
         SubnetQuery { ip_version: Some(6), ..named.clone() },
         SubnetQuery { ipv6_ra_mode: Some("slaac".into()), ..named.clone() },
-        SubnetQuery { project_id: Some(NOBODY.into()), ..named.clone() },
+        SubnetQuery { project_id: Some(UNKNOWN_ID.into()), ..named.clone() },
     ];
     for query in
         none.into_iter().chain(tag_queries(false).map(|tagged| SubnetQuery { tagged, ..named.clone() }))

@@ -1,6 +1,6 @@
 //! Ports.
 
-use super::{NOBODY, World, ids, refused};
+use super::{UNKNOWN_ID, World, ids, refused};
 use crate::{AddressPair, ErrorClass, FixedIp, NewPort, PortQuery, PortUpdate, TaggedKind};
 
 pub(super) async fn ports(world: World) {
@@ -45,8 +45,8 @@ pub(super) async fn ports(world: World) {
         assert_eq!(ids!(cloud.ports(&query).await.unwrap()), [port.id.as_str()], "{query:?}");
     }
     let none = [
-        PortQuery { id: Some(NOBODY.into()), ..PortQuery::default() },
-        PortQuery { device_id: Some(NOBODY.into()), ..PortQuery::default() },
+        PortQuery { id: Some(UNKNOWN_ID.into()), ..PortQuery::default() },
+        PortQuery { device_id: Some(UNKNOWN_ID.into()), ..PortQuery::default() },
         PortQuery { name: Some(new.name.clone()), tags: vec!["blue".into()], ..PortQuery::default() },
     ];
     for query in none {

@@ -1,4 +1,4 @@
-//! Quotas, in a project that has next to none.
+//! Quotas, in a project with small ones.
 
 use super::{World, refused};
 use crate::{ErrorClass, NewServer, SecurityGroupQuery};
@@ -19,6 +19,6 @@ pub(super) async fn quota(world: World) {
         }
     };
     assert_eq!((error.class, error.status), (ErrorClass::Quota, Some(409)), "{error:?}");
-    // The groups that fitted in are of another project than the one swept after each case.
+    // The created groups are in another project than the one that is swept after each case.
     super::sweep::sweep(&tiny).await;
 }

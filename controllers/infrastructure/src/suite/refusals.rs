@@ -1,6 +1,6 @@
-//! What clouds refuse, and as what.
+//! Refusals of clouds, and their classes.
 
-use super::{NOBODY, World, refused};
+use super::{UNKNOWN_ID, World, refused};
 use crate::{
     CloudResult, ErrorClass, NewFloatingIp, NewPort, NewServer, NewSubnet, PortUpdate, PowerState,
     RebootKind, Rebuild, TaggedKind,
@@ -10,41 +10,41 @@ pub(super) async fn not_found(world: World) {
     let cloud = &world.cloud;
     let rebuild = Rebuild { image_id: world.image(&world.expected.image).await.id, ..Rebuild::default() };
     let answers: Vec<CloudResult<()>> = vec![
-        cloud.server(NOBODY).await.map(drop),
-        cloud.delete_server(NOBODY).await,
-        cloud.reboot_server(NOBODY, RebootKind::Soft).await.map(drop),
-        cloud.set_power_state(NOBODY, PowerState::Off).await.map(drop),
-        cloud.set_power_state(NOBODY, PowerState::On).await.map(drop),
-        cloud.rebuild_server(NOBODY, &rebuild).await.map(drop),
-        cloud.actions(NOBODY).await.map(drop),
-        cloud.volume(NOBODY).await.map(drop),
-        cloud.delete_volume(NOBODY).await,
-        cloud.delete_network(NOBODY).await,
-        cloud.delete_subnet(NOBODY).await,
-        cloud.set_dns_nameservers(NOBODY, &[]).await,
-        cloud.delete_router(NOBODY).await,
-        cloud.add_router_interface(NOBODY, NOBODY).await,
-        cloud.delete_security_group(NOBODY).await,
-        cloud.delete_security_group_rule(NOBODY).await,
-        cloud.delete_port(NOBODY).await,
+        cloud.server(UNKNOWN_ID).await.map(drop),
+        cloud.delete_server(UNKNOWN_ID).await,
+        cloud.reboot_server(UNKNOWN_ID, RebootKind::Soft).await.map(drop),
+        cloud.set_power_state(UNKNOWN_ID, PowerState::Off).await.map(drop),
+        cloud.set_power_state(UNKNOWN_ID, PowerState::On).await.map(drop),
+        cloud.rebuild_server(UNKNOWN_ID, &rebuild).await.map(drop),
+        cloud.actions(UNKNOWN_ID).await.map(drop),
+        cloud.volume(UNKNOWN_ID).await.map(drop),
+        cloud.delete_volume(UNKNOWN_ID).await,
+        cloud.delete_network(UNKNOWN_ID).await,
+        cloud.delete_subnet(UNKNOWN_ID).await,
+        cloud.set_dns_nameservers(UNKNOWN_ID, &[]).await,
+        cloud.delete_router(UNKNOWN_ID).await,
+        cloud.add_router_interface(UNKNOWN_ID, UNKNOWN_ID).await,
+        cloud.delete_security_group(UNKNOWN_ID).await,
+        cloud.delete_security_group_rule(UNKNOWN_ID).await,
+        cloud.delete_port(UNKNOWN_ID).await,
         cloud
-            .update_port(NOBODY, &PortUpdate { security_groups: Some(vec![]), ..PortUpdate::default() })
+            .update_port(UNKNOWN_ID, &PortUpdate { security_groups: Some(vec![]), ..PortUpdate::default() })
             .await
             .map(drop),
-        cloud.delete_floating_ip(NOBODY).await,
-        cloud.associate_floating_ip(NOBODY, None).await,
-        cloud.set_tags(TaggedKind::Port, NOBODY, &[]).await,
+        cloud.delete_floating_ip(UNKNOWN_ID).await,
+        cloud.associate_floating_ip(UNKNOWN_ID, None).await,
+        cloud.set_tags(TaggedKind::Port, UNKNOWN_ID, &[]).await,
     ];
     for answer in answers {
         let error = refused(answer, ErrorClass::NotFound);
         assert_eq!(error.status, Some(404), "{error:?}");
         assert!(error.request_id.is_some(), "{error:?}");
     }
-    let on_nothing = NewPort { name: world.name("x"), network_id: NOBODY.into(), ..NewPort::default() };
+    let on_nothing = NewPort { name: world.name("x"), network_id: UNKNOWN_ID.into(), ..NewPort::default() };
     refused(cloud.create_port(&on_nothing).await, ErrorClass::NotFound);
     let on_nothing = NewSubnet {
         name: world.name("x"),
-        network_id: NOBODY.into(),
+        network_id: UNKNOWN_ID.into(),
         cidr: "10.77.0.0/24".into(),
         ..NewSubnet::default()
     };
@@ -68,8 +68,8 @@ pub(super) async fn invalid(world: World) {
     let bad = [
         NewServer { availability_zone: Some("atlantis".into()), ..good.clone() },
         NewServer { flavor_id: "nobody".into(), ..good.clone() },
-        NewServer { image_id: Some(NOBODY.into()), ..good.clone() },
-        NewServer { ports: vec![NOBODY.into()], ..good.clone() },
+        NewServer { image_id: Some(UNKNOWN_ID.into()), ..good.clone() },
+        NewServer { ports: vec![UNKNOWN_ID.into()], ..good.clone() },
         NewServer { key_name: Some("nobody".into()), ..good.clone() },
         NewServer { image_id: None, ..good.clone() },
         NewServer { name: String::new(), ..good },

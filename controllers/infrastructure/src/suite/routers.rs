@@ -4,7 +4,7 @@ use super::{World, ids, networks::tag_queries, refused};
 use crate::{ErrorClass, NetworkQuery, NewRouter, PortQuery, TaggedKind};
 
 impl World {
-    /// A router to the outside.
+    /// Creates a router to the external network.
     pub(super) async fn router(&self, what: &str) -> crate::Router {
         let query =
             NetworkQuery { name: Some(self.expected.external_network.clone()), ..NetworkQuery::default() };

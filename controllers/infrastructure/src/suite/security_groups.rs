@@ -1,6 +1,6 @@
 //! Security groups and rules.
 
-use super::{NOBODY, World, ids, networks::tag_queries, refused};
+use super::{UNKNOWN_ID, World, ids, networks::tag_queries, refused};
 use crate::{ErrorClass, NewSecurityGroupRule, SecurityGroupQuery, TaggedKind};
 
 pub(super) async fn groups(world: World) {
@@ -20,9 +20,9 @@ pub(super) async fn groups(world: World) {
         assert_eq!(ids!(cloud.security_groups(&query).await.unwrap()), [group.id.as_str()], "{query:?}");
     }
     let none = [
-        SecurityGroupQuery { id: Some(NOBODY.into()), ..SecurityGroupQuery::default() },
+        SecurityGroupQuery { id: Some(UNKNOWN_ID.into()), ..SecurityGroupQuery::default() },
         SecurityGroupQuery { description: Some("another".into()), ..named.clone() },
-        SecurityGroupQuery { project_id: Some(NOBODY.into()), ..named.clone() },
+        SecurityGroupQuery { project_id: Some(UNKNOWN_ID.into()), ..named.clone() },
     ];
     let tagged = tag_queries(false).map(|tagged| SecurityGroupQuery { tagged, ..named.clone() });
     for query in none.into_iter().chain(tagged) {

@@ -1,4 +1,4 @@
-//! Booting servers.
+//! Creation of servers.
 
 use super::{World, eventually, ids};
 use crate::{BlockDevice, NewServer, NewVolume, PortQuery};

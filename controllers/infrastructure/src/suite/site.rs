@@ -1,18 +1,18 @@
-//! What many cases need first: a network, a subnet and a port, and a server on them.
+//! Site of a case: a network, a subnet and a port, and a server on them.
 
 use super::{World, eventually};
 use crate::{
     FixedIp, Image, ImageQuery, Network, NewNetwork, NewPort, NewServer, NewSubnet, Port, Server, Subnet,
 };
 
-/// A network with a subnet.
+/// Network with a subnet.
 pub(super) struct Site {
     pub(super) network: Network,
     pub(super) subnet: Subnet,
 }
 
 impl World {
-    /// A network and a subnet. `octet` keeps addresses of different cases apart.
+    /// Creates a network and a subnet. `octet` keeps addresses of different cases apart.
     pub(super) async fn site(&self, what: &str, octet: u8) -> Site {
         let new = NewNetwork { name: self.name(what), ..NewNetwork::default() };
         let network = self.cloud.create_network(&new).await.unwrap();
@@ -26,13 +26,13 @@ impl World {
         Site { network, subnet }
     }
 
-    /// Removes a site. The subnet goes with its network, too; it is deleted as we are at it.
+    /// Deletes a site. The subnet would be deleted with its network, too.
     pub(super) async fn clear(&self, site: Site) {
         self.cloud.delete_subnet(&site.subnet.id).await.unwrap();
         self.cloud.delete_network(&site.network.id).await.unwrap();
     }
 
-    /// A port with a given last octet.
+    /// Creates a port with a given last octet.
     pub(super) async fn port(&self, site: &Site, what: &str, octet: u8) -> Port {
         let network = site.subnet.cidr.trim_end_matches("0/24");
         let address = FixedIp {
@@ -48,7 +48,7 @@ impl World {
         self.cloud.create_port(&new).await.unwrap()
     }
 
-    /// The one image of a name.
+    /// Finds the one image of a name.
     pub(super) async fn image(&self, name: &str) -> Image {
         let query = ImageQuery { name: Some(name.to_owned()), ..ImageQuery::default() };
         let mut found = self.cloud.images(&query).await.unwrap();
@@ -56,13 +56,13 @@ impl World {
         found.remove(0)
     }
 
-    /// The id of a flavor.
+    /// Finds the id of a flavor.
     pub(super) async fn flavor(&self, name: &str) -> String {
         let flavors = self.cloud.flavors().await.unwrap();
         flavors.into_iter().find(|flavor| flavor.name == name).unwrap().id
     }
 
-    /// The least a server needs.
+    /// Returns the least that a server needs.
     pub(super) async fn server(&self, what: &str, ports: Vec<String>) -> NewServer {
         NewServer {
             name: self.name(what),
@@ -83,7 +83,7 @@ impl World {
         eventually("the server is ACTIVE", look).await
     }
 
-    /// Deletes a server and waits until it is gone.
+    /// Deletes a server and waits until it is absent.
     pub(super) async fn remove_server(&self, id: &str) {
         self.cloud.delete_server(id).await.unwrap();
         let look = || async move { self.cloud.server(id).await.err() };

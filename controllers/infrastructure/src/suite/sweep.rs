@@ -1,9 +1,9 @@
-//! Deleting what a run left behind.
+//! Sweep: deletes the resources that a run left.
 
 use super::{World, eventually};
 use crate::{Cloud, CloudResult, FloatingIpQuery, NetworkQuery, PortQuery, SecurityGroupQuery, SubnetQuery};
 
-/// Deletes everything of this run, and tells what that was.
+/// Deletes every resource of this run, and returns their names.
 pub(super) async fn sweep(world: &World) -> Vec<String> {
     let cloud = world.cloud.as_ref();
     let mut left = servers(cloud, &world.prefix).await;
@@ -73,7 +73,7 @@ async fn routers(cloud: &dyn Cloud, prefix: &str) -> Vec<String> {
         left.push(format!("router {}", router.name));
         for subnet in cloud.subnets(&SubnetQuery::default()).await.unwrap() {
             if subnet.name.starts_with(prefix) {
-                // Most are not connected to this one.
+                // Most of them are not connected to this router.
                 drop(cloud.remove_router_interface(&router.id, &subnet.id).await);
             }
         }

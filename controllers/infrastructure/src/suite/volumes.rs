@@ -4,7 +4,7 @@ use super::{World, eventually, refused};
 use crate::{ErrorClass, NewVolume, Volume};
 
 impl World {
-    /// A volume, once it can be used.
+    /// Creates a volume, and waits until it is usable.
     pub(super) async fn volume(&self, new: &NewVolume) -> Volume {
         let made = self.cloud.create_volume(new).await.unwrap();
         let id = made.id.as_str();
@@ -16,7 +16,7 @@ impl World {
         eventually("the volume is available", look).await
     }
 
-    /// Waits until a volume is gone.
+    /// Waits until a volume is absent.
     pub(super) async fn volume_gone(&self, id: &str) {
         let look = || async move { self.cloud.volume(id).await.err() };
         let error = eventually("the volume is gone", look).await;

@@ -1,33 +1,33 @@
-//! Whether a call to a server has been heard, by Nova's instance-action log alone.
+//! State of a call to a server, by Nova's instance-action log alone.
 //!
-//! Our clock and Nova's are never compared. Before a call is made, the newest entry of the log is
-//! written into the announcing step; what lies above that entry came later. What remains is a call
-//! that was sent and is not in the log yet: see [`crate::core::volatile_state`].
+//! Our clock and Nova's are never compared. Before a call, the newest entry of the log is written into
+//! the announcing step; entries above it came later. A call that was sent may not be in the log yet: see
+//! [`crate::core::volatile_state`].
 
 use apiserver_types::{OperationStep, StepState};
 use controllers_infrastructure::ActionRecord;
 
-/// What the log says of a call.
+/// State of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallState {
-    /// It was not announced, so it was not made.
+    /// Not announced, so not made.
     Unannounced,
-    /// There is no trace of it.
+    /// Announced, without a trace in the log.
     Nothing,
-    /// It was accepted and has not ended. The request id, when the log shows it.
-    UnderWay(Option<String>),
-    /// It ended well.
+    /// Accepted and not ended. The request id, if the log has it.
+    InFlight(Option<String>),
+    /// Succeeded: request id.
     Succeeded(String),
-    /// It ended badly: request id, and Nova's words.
+    /// Failed: request id, and Nova's message.
     Failed(String, String),
-    /// The log no longer has the entry that the announcement names, so nothing can be said.
+    /// Not known: the log no longer has the entry that the announcement names.
     Lost(String),
 }
 
-/// Looks for the call of `action` that `announce` announced and `issue` makes.
+/// Returns the state of the call of `action` that the step `announce` announced and `issue` makes.
 ///
-/// `settled`: so much time has passed that an accepted call must be in the log.
-pub(crate) fn heard(
+/// `settled`: enough time has passed that an accepted call must be in the log.
+pub(crate) fn call_state(
     log: &[ActionRecord],
     action: &str,
     announce: Option<&OperationStep>,
@@ -39,10 +39,10 @@ pub(crate) fn heard(
     };
     let accepted = issue.and_then(|step| step.request_id.as_deref());
     if let Some(record) = accepted.and_then(|id| log.iter().find(|record| record.request_id == id)) {
-        return judge(record);
+        return state(record);
     }
     if accepted.is_some() && !settled {
-        return CallState::UnderWay(None);
+        return CallState::InFlight(None);
     }
     let newer = match announce.request_id.as_deref() {
         None => log,
@@ -51,35 +51,35 @@ pub(crate) fn heard(
             None => return CallState::Lost(baseline.to_owned()),
         },
     };
-    // The first since the announcement: a later one is somebody else's.
+    // The first since the announcement: a later one is another client's.
     match newer.iter().rev().find(|record| record.action == action) {
-        Some(record) => judge(record),
-        None if accepted.is_some() => CallState::UnderWay(None),
+        Some(record) => state(record),
+        None if accepted.is_some() => CallState::InFlight(None),
         None => CallState::Nothing,
     }
 }
 
-/// The entry that a call announced now will lie above.
+/// Returns the entry that a call announced now will lie above.
 pub(crate) fn baseline(log: &[ActionRecord]) -> Option<String> {
     log.first().map(|record| record.request_id.clone())
 }
 
-fn judge(record: &ActionRecord) -> CallState {
+fn state(record: &ActionRecord) -> CallState {
     let id = record.request_id.clone();
     match (record.result.as_deref(), &record.finished_at) {
         (Some("Success"), Some(_)) => CallState::Succeeded(id),
         (Some("Error"), _) => {
-            let words = record.message.clone().filter(|message| !message.is_empty());
-            CallState::Failed(id, words.unwrap_or_else(|| "Nova gave no reason".to_owned()))
+            let message = record.message.clone().filter(|message| !message.is_empty());
+            CallState::Failed(id, message.unwrap_or_else(|| "Nova gave no reason".to_owned()))
         }
-        _ => CallState::UnderWay(Some(id)),
+        _ => CallState::InFlight(Some(id)),
     }
 }
 
-/// The message for a log that cannot be read any more.
+/// Returns the message for a log that does not reach back to the announcement.
 pub(crate) fn lost(action: &str, baseline: &str) -> String {
     format!(
-        "Nova's action log no longer has request {baseline}, the newest before the {action} was announced, so whether the {action} happened cannot be told; look at the server, and ask again if it did not"
+        "Nova's action log no longer has request {baseline}, the newest before the {action} was announced, so the outcome of the {action} is unknown. Check the server, and request the {action} again if it did not happen"
     )
 }
 
@@ -119,11 +119,11 @@ mod tests {
                 CallState::Nothing,
             ),
             (
-                "called, answer lost, under way",
+                "called, answer lost, in flight",
                 with(&[record("req-1", "reboot", None)]),
                 &running,
                 false,
-                CallState::UnderWay(Some("req-1".to_owned())),
+                CallState::InFlight(Some("req-1".to_owned())),
             ),
             (
                 "called, answer lost, over",
@@ -133,21 +133,21 @@ mod tests {
                 succeeded(),
             ),
             (
-                "somebody else's came later",
+                "another client's came later",
                 with(&[record("req-2", "reboot", None), record("req-1", "reboot", Some("Success"))]),
                 &running,
                 false,
                 succeeded(),
             ),
             (
-                "somebody else's came earlier, and we know ours",
+                "another client's came earlier, and we know ours",
                 with(&[record("req-1", "reboot", Some("Success")), record("req-9", "reboot", None)]),
                 &accepted,
                 false,
                 succeeded(),
             ),
-            ("accepted, not listed yet", with(&[]), &accepted, false, CallState::UnderWay(None)),
-            ("accepted, never listed", with(&[]), &accepted, true, CallState::UnderWay(None)),
+            ("accepted, not listed yet", with(&[]), &accepted, false, CallState::InFlight(None)),
+            ("accepted, never listed", with(&[]), &accepted, true, CallState::InFlight(None)),
             (
                 "listed by another id than the call's",
                 with(&[record("req-x", "reboot", Some("Success"))]),
@@ -165,10 +165,14 @@ mod tests {
             ("the log was purged", vec![], &running, true, CallState::Lost("req-0".to_owned())),
         ];
         for (case, log, issue, settled, expected) in table {
-            assert_eq!(heard(&log, "reboot", Some(&announced), Some(issue), settled), expected, "{case}");
+            assert_eq!(
+                call_state(&log, "reboot", Some(&announced), Some(issue), settled),
+                expected,
+                "{case}"
+            );
         }
         let pending = step(StepState::Pending, None);
-        assert_eq!(heard(&[], "reboot", Some(&pending), None, true), CallState::Unannounced);
-        assert_eq!(heard(&[], "reboot", None, None, true), CallState::Unannounced);
+        assert_eq!(call_state(&[], "reboot", Some(&pending), None, true), CallState::Unannounced);
+        assert_eq!(call_state(&[], "reboot", None, None, true), CallState::Unannounced);
     }
 }

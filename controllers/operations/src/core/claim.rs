@@ -1,5 +1,4 @@
-//! What an upgrade writes on the objects of its Machine: that it owns the server while it lasts,
-//! and afterwards what the server is now.
+//! Claim of a server by an upgrade, and the record of the upgraded server in the Machine's objects.
 
 use std::fmt::Debug;
 
@@ -12,46 +11,46 @@ use serde_json::{Value, json};
 use crate::core::context::OperationContext;
 use crate::core::target::Target;
 
-/// On an OpenStackMachine: the operation that owns its server. Its reconciler leaves the server
-/// alone meanwhile.
+/// Annotation of an OpenStackMachine with the name of the operation that claims its server. The
+/// reconciler does not change a claimed server.
 const OPERATION: &str = "capstan.dev/operation";
 
-/// On an OpenStackMachine: the id of the image that its server was upgraded to. It goes before
-/// `spec.image`, which says what the server was made from and is immutable.
+/// Annotation of an OpenStackMachine with the id of the image that its server was upgraded to. It has
+/// precedence over `spec.image`, which is immutable and names the image that the server was created from.
 pub(crate) const IMAGE: &str = "capstan.dev/image";
 
-/// The step that claims a server.
+/// Step that claims a server.
 pub(crate) const STEP: &str = "ClaimServer";
 
-/// What a Machine is after an upgrade.
+/// State of a Machine after an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct UpgradeTarget {
+pub(crate) struct UpgradeGoal {
     /// Kubernetes version.
     pub version: String,
     /// Image id.
     pub image: String,
-    /// The new server's id, when there is a new one.
+    /// Id of the new server, if there is a new one.
     pub server: Option<String>,
 }
 
-/// Whether the server is this operation's.
-pub(crate) fn is_claimed(subject: &Target) -> bool {
-    subject.infrastructure.annotations().get(OPERATION).map(String::as_str) == Some(subject.name())
+/// Returns true if this operation has claimed the server.
+pub(crate) fn is_claimed(target: &Target) -> bool {
+    target.infrastructure.annotations().get(OPERATION).map(String::as_str) == Some(target.name())
 }
 
-/// Makes the server this operation's. Guarded, so that a reconciler that is about to act on the
-/// same revision and one that claims it cannot both win.
-pub(crate) async fn claim(subject: &Target) -> Result<(), kube::Error> {
+/// Claims the server. The revision guards the write, so that a reconciler that acts on the same
+/// revision and an operation that claims it cannot both succeed.
+pub(crate) async fn claim(target: &Target) -> Result<(), kube::Error> {
     let patch = json!({"metadata": {
-        "resourceVersion": subject.infrastructure.resource_version(),
-        "annotations": {OPERATION: subject.name()},
+        "resourceVersion": target.infrastructure.resource_version(),
+        "annotations": {OPERATION: target.name()},
     }});
-    let name = subject.infrastructure.name_any();
-    subject.infrastructures().patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    let name = target.infrastructure.name_any();
+    target.infrastructures().patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
     Ok(())
 }
 
-/// Gives the server back to its reconciler, if it is this operation's.
+/// Releases the server, if this operation has claimed it.
 pub(crate) async fn release(
     context: &OperationContext,
     operation: &MachineOperation,
@@ -64,7 +63,7 @@ pub(crate) async fn release(
     };
     let found = match machine {
         Some(machine) => api.get_opt(&machine.spec.infrastructure_ref.name).await?,
-        // The Machine that would name it is gone.
+        // The Machine that would name it does not exist any more.
         None => api.list(&ListParams::default()).await?.items.into_iter().find(is_claimed),
     };
     let Some(infrastructure) = found.filter(is_claimed) else { return Ok(()) };
@@ -76,39 +75,39 @@ pub(crate) async fn release(
     Ok(())
 }
 
-/// Whether the objects say what the server is now. What a status says is not asked: it is written
-/// before the Machine's version, and afterwards it is the reconciler's.
-pub(crate) fn is_recorded(subject: &Target, target: &UpgradeTarget) -> bool {
-    let provider_id = target.server.as_deref().map(|server| provider_id(subject, server));
+/// Returns true if the objects describe the upgraded server. Their status does not count: it is written
+/// before the Machine's version, and afterwards it belongs to the reconciler.
+pub(crate) fn is_recorded(target: &Target, goal: &UpgradeGoal) -> bool {
+    let provider_id = goal.server.as_deref().map(|server| provider_id(target, server));
     let points = |id: &Option<String>| provider_id.is_none() || *id == provider_id;
-    subject.machine.spec.version.as_ref() == Some(&target.version)
-        && points(&subject.machine.spec.provider_id)
-        && points(&subject.infrastructure.spec.provider_id)
-        && subject.infrastructure.annotations().get(IMAGE) == Some(&target.image)
+    target.machine.spec.version.as_ref() == Some(&goal.version)
+        && points(&target.machine.spec.provider_id)
+        && points(&target.infrastructure.spec.provider_id)
+        && target.infrastructure.annotations().get(IMAGE) == Some(&goal.image)
 }
 
-/// Writes what the server is now, as far as it is not written yet. The Machine's version comes
-/// last: whoever waits for it finds the rest in place.
-pub(crate) async fn record(subject: &Target, target: &UpgradeTarget) -> Result<(), kube::Error> {
-    let provider_id = target.server.as_deref().map(|server| provider_id(subject, server));
-    let mut object = json!({"metadata": {"annotations": {IMAGE: target.image}}});
-    let mut status = json!({"resolved": {"imageID": target.image}});
-    let mut machine = json!({"version": target.version});
-    if let (Some(id), Some(server)) = (&provider_id, &target.server) {
+/// Records the upgraded server, as far as it is not recorded yet. The Machine's version comes last: a
+/// client that waits for it finds the rest complete.
+pub(crate) async fn record(target: &Target, goal: &UpgradeGoal) -> Result<(), kube::Error> {
+    let provider_id = goal.server.as_deref().map(|server| provider_id(target, server));
+    let mut object = json!({"metadata": {"annotations": {IMAGE: goal.image}}});
+    let mut status = json!({"resolved": {"imageID": goal.image}});
+    let mut machine = json!({"version": goal.version});
+    if let (Some(id), Some(server)) = (&provider_id, &goal.server) {
         object["spec"] = json!({"providerID": id});
         status["instanceID"] = json!(server);
         machine["providerID"] = json!(id);
     }
-    let (infrastructures, machines) = (subject.infrastructures(), subject.machines());
-    let present = json!(subject.infrastructure);
-    let name = subject.infrastructure.name_any();
+    let (infrastructures, machines) = (target.infrastructures(), target.machines());
+    let present = json!(target.infrastructure);
+    let name = target.infrastructure.name_any();
     patch(&infrastructures, &name, &present, &object, false).await?;
     patch(&infrastructures, &name, &present, &json!({"status": status}), true).await?;
-    let present = json!(subject.machine);
-    patch(&machines, &subject.machine.name_any(), &present, &json!({"spec": machine}), false).await
+    let present = json!(target.machine);
+    patch(&machines, &target.machine.name_any(), &present, &json!({"spec": machine}), false).await
 }
 
-/// Makes a change, unless it is in the object already.
+/// Patches an object, unless the change is in it already.
 async fn patch<K>(
     api: &Api<K>,
     name: &str,
@@ -131,7 +130,7 @@ where
     Ok(())
 }
 
-/// Whether a merge patch without deletions would change nothing.
+/// Returns true if a merge patch without deletions would change nothing.
 fn is_in(change: &Value, present: &Value) -> bool {
     match change.as_object() {
         None => change == present,
@@ -139,9 +138,9 @@ fn is_in(change: &Value, present: &Value) -> bool {
     }
 }
 
-/// The provider's id of a server, in the form that the Machine's has already.
-fn provider_id(subject: &Target, server: &str) -> String {
-    let known = subject.infrastructure.spec.provider_id.as_deref().and_then(|id| id.rsplit_once('/'));
+/// Returns the provider ID of a server, in the form of the Machine's present one.
+fn provider_id(target: &Target, server: &str) -> String {
+    let known = target.infrastructure.spec.provider_id.as_deref().and_then(|id| id.rsplit_once('/'));
     let prefix = known.map_or_else(|| "openstack://".to_owned(), |(prefix, _)| prefix.to_owned());
     format!("{prefix}/{server}")
 }

@@ -1,4 +1,4 @@
-//! What the controller is given to work with.
+//! Context of the operations controller.
 
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
@@ -9,18 +9,18 @@ use controllers_runtime::{ControllerContext, Queues, SecretSource};
 use jiff::Timestamp;
 use kube::Client;
 
-/// What the controller works with.
+/// Context of the operations controller.
 #[derive(Clone)]
 pub struct OperationContext {
     /// The API, as the controller's own identity.
     pub client: Client,
-    /// Makes clouds from credentials.
+    /// Creates clouds from credentials.
     pub connector: Arc<dyn CloudConnector>,
-    /// Where credentials and bootstrap data are.
+    /// Source of credentials and bootstrap data.
     pub secrets: Arc<dyn SecretSource>,
-    /// What time it is.
+    /// Clocks.
     pub clock: Arc<dyn Clock>,
-    /// Where the queue is measured.
+    /// Metrics of queues.
     pub queues: Queues,
 }
 
@@ -38,12 +38,12 @@ impl From<ControllerContext> for OperationContext {
     }
 }
 
-/// What time it is.
+/// Clocks of the controller.
 pub trait Clock: Send + Sync + Debug + 'static {
-    /// Now, for people to read. May jump in either direction, so nothing is decided by it.
+    /// Returns the time of day, for people. It may jump in either direction, so no decision uses it.
     fn now(&self) -> Timestamp;
 
-    /// How long this process has run, by a clock that never jumps.
+    /// Returns how long this process has run, by a clock that never jumps.
     fn elapsed(&self) -> Duration;
 }
 
@@ -51,7 +51,7 @@ pub trait Clock: Send + Sync + Debug + 'static {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
-/// From when on this process counts.
+/// Start of this process's own clock.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Clock for SystemClock {

@@ -1,4 +1,4 @@
-//! One operation, from its creation until it is let go.
+//! Life of one operation, from its creation until its finalizer is removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,43 +20,43 @@ use crate::core::volatile_state::Memory;
 use crate::core::{queue, report, retention};
 use crate::procedures::procedure;
 
-/// Keeps an operation until it is over, so that a deletion can only ask for a cancellation.
+/// Finalizer that keeps an operation until it is over, so that a deletion is a request to cancel.
 const FINALIZER: &str = "capstan.dev/operation";
 
-/// By which the operations of a Machine are found.
+/// Label by which the operations of a Machine are found.
 const MACHINE_LABEL: &str = "capstan.dev/machine";
 
-/// How often something that waits for another object looks again; a watch tells of most sooner.
+/// Interval of an operation that waits for another object; a watch reports most changes sooner.
 const WAITING: Duration = Duration::from_secs(15);
 
-/// Makes passes over operations.
+/// Controller that makes passes over operations.
 #[derive(Debug)]
 pub struct Controller {
     context: OperationContext,
     memory: Arc<Memory>,
     events: Recorder,
-    /// Held while an operation finds that it is its turn.
-    turn: Mutex<()>,
+    /// Held while an operation checks that it is first.
+    start: Mutex<()>,
 }
 
 impl Controller {
-    /// A controller that remembers nothing.
+    /// Creates a controller without memory of earlier passes.
     pub fn new(context: OperationContext) -> Self {
         let events = Recorder::new(context.client.clone(), CONTROLLER.identity);
-        Self { context, memory: Arc::default(), events, turn: Mutex::default() }
+        Self { context, memory: Arc::default(), events, start: Mutex::default() }
     }
 
-    /// How long an operation is still to be left alone after a failure.
-    pub(crate) fn rest(&self, operation: &MachineOperation) -> Option<Duration> {
+    /// Returns what is left of the interval after a failure.
+    pub(crate) fn remaining(&self, operation: &MachineOperation) -> Option<Duration> {
         let uid = operation.metadata.uid.as_deref().unwrap_or_default();
         self.memory.remaining(uid).filter(|_| !target::is_cancelled(operation))
     }
 
-    /// One pass over one operation: at most one effect in the cloud, and what is to be recorded.
+    /// Makes one pass over one operation: at most one effect in the cloud, and its record.
     ///
     /// # Errors
-    /// When the API fails. A conflict means that somebody changed the operation meanwhile: make
-    /// another pass.
+    /// The API's own failure. A conflict means that another client changed the operation: make another
+    /// pass.
     pub async fn pass(&self, namespace: &str, name: &str) -> Result<Requeue, kube::Error> {
         let Some(operation) = self.operations(namespace).get_opt(name).await? else {
             return Ok(Requeue::OnChange);
@@ -71,8 +71,8 @@ impl Controller {
         if !report::is_running(&operation) {
             return self.begin(&operation, machine).await;
         }
-        // Boxed: what a pass holds is large, and most are short.
-        Box::pin(self.go_on(operation, machine)).await
+        // Boxed: the future of a pass is large, and most passes are short.
+        Box::pin(self.proceed(operation, machine)).await
     }
 
     fn operations(&self, namespace: &str) -> Api<MachineOperation> {
@@ -84,7 +84,7 @@ impl Controller {
         Api::namespaced(self.context.client.clone(), &namespace).get_opt(&operation.spec.machine_name).await
     }
 
-    /// Gives an operation its label, owner and finalizer. Says whether there was anything to give.
+    /// Adds label, owner and finalizer to an operation. Returns true if any was missing.
     async fn adopt(
         &self,
         operation: &MachineOperation,
@@ -102,7 +102,7 @@ impl Controller {
             owner.block_owner_deletion = Some(false);
             owners.push(owner);
         }
-        // A label's value is shorter than a name may be; the name in the spec is what counts.
+        // A name may be longer than a label's value; the name in the spec is authoritative.
         let label = Some(&operation.spec.machine_name).filter(|name| name.len() <= 63);
         let labelled = label.is_none_or(|name| operation.labels().get(MACHINE_LABEL) == Some(name));
         if finalizers == operation.finalizers() && owners == operation.owner_references() && labelled {
@@ -124,7 +124,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Lets an operation begin when it is its turn and there is something to work on.
+    /// Begins an operation when it is first and its server exists.
     async fn begin(
         &self,
         operation: &MachineOperation,
@@ -147,17 +147,21 @@ impl Controller {
             return Ok(Requeue::Now);
         }
         match target::behind(&self.context, &machine).await {
-            Ok(behind) => self.take_turn(operation, &behind).await,
+            Ok(behind) => self.start_if_first(operation, &behind).await,
             Err(ReconcileError::Api(error)) => Err(error),
             Err(other) => self.pend(operation, "NotReady", &other.to_string()).await,
         }
     }
 
-    /// Lets an operation begin if no other is before it.
-    async fn take_turn(&self, operation: &MachineOperation, behind: &Behind) -> Result<Requeue, kube::Error> {
+    /// Begins an operation if no other one is before it.
+    async fn start_if_first(
+        &self,
+        operation: &MachineOperation,
+        behind: &Behind,
+    ) -> Result<Requeue, kube::Error> {
         let name = &operation.spec.machine_name;
-        // Two that look at the same time would both find that nothing has begun.
-        let _turn = self.turn.lock().await;
+        // Two that check at the same time would both find that none has begun.
+        let _start = self.start.lock().await;
         if let Some(first) = queue::ahead(operation, &self.of_machine(operation).await?) {
             let message = format!(
                 "waiting for machine operation {:?}, which is first on Machine {name:?}",
@@ -177,7 +181,7 @@ impl Controller {
         Ok(Requeue::Now)
     }
 
-    /// All operations of the same Machine, and perhaps others.
+    /// Lists all operations of the same Machine, and perhaps others.
     async fn of_machine(&self, operation: &MachineOperation) -> Result<Vec<MachineOperation>, kube::Error> {
         let name = &operation.spec.machine_name;
         // The server labels every operation whose Machine's name can be a label.
@@ -199,8 +203,8 @@ impl Controller {
         Ok(Requeue::After(WAITING))
     }
 
-    /// One pass over an operation that has begun.
-    async fn go_on(
+    /// Makes one pass over an operation that has begun.
+    async fn proceed(
         &self,
         operation: MachineOperation,
         machine: Option<Machine>,
@@ -217,15 +221,15 @@ impl Controller {
         let (behind, cloud) = match self.reach(&machine).await {
             Ok(found) => found,
             Err(ReconcileError::Api(error)) => return Err(error),
-            Err(trouble) => {
-                if let ReconcileError::Cloud(error) = &trouble {
-                    let told = format!("machine operation {}: {error}", operation.name_any());
-                    self.events.record(&machine, Severity::Warning, error.class.reason(), &told).await;
+            Err(error) => {
+                if let ReconcileError::Cloud(error) = &error {
+                    let event = format!("machine operation {}: {error}", operation.name_any());
+                    self.events.record(&machine, Severity::Warning, error.class.reason(), &event).await;
                 }
-                return self.out_of_reach(&operation, &trouble).await;
+                return self.out_of_reach(&operation, &error).await;
             }
         };
-        let subject = Target {
+        let target = Target {
             context: self.context.clone(),
             memory: Arc::clone(&self.memory),
             events: self.events.clone(),
@@ -238,34 +242,34 @@ impl Controller {
             now,
             elapsed: self.context.clock.elapsed(),
         };
-        procedure(subject.operation.spec.action).pass(&subject).await
+        procedure(target.operation.spec.action).pass(&target).await
     }
 
-    /// The objects behind a Machine, and the cloud it is in.
+    /// Reads the objects behind a Machine, and connects to its cloud.
     async fn reach(&self, machine: &Machine) -> Result<(Behind, Arc<dyn Cloud>), ReconcileError> {
         let behind = target::behind(&self.context, machine).await?;
         let cloud = target::connect(&self.context, machine, &behind).await?;
         Ok((behind, cloud))
     }
 
-    /// Says why the cloud cannot be asked, and tries again after a while.
+    /// Reports why the cloud cannot be reached, and retries after an interval.
     async fn out_of_reach(
         &self,
         operation: &MachineOperation,
-        trouble: &ReconcileError,
+        error: &ReconcileError,
     ) -> Result<Requeue, kube::Error> {
         let uid = operation.uid().unwrap_or_default();
-        let message = format!("{trouble}; trying again");
+        let message = format!("{error}; trying again");
         report::note_on(&self.context, operation, None, &message, self.context.clock.now()).await?;
         let pause = self.memory.failed(&uid, Duration::ZERO);
-        Ok(if matches!(trouble, ReconcileError::Waiting { .. }) {
+        Ok(if matches!(error, ReconcileError::Waiting { .. }) {
             Requeue::After(pause)
         } else {
             Requeue::Retry(pause)
         })
     }
 
-    /// Lets a finished operation go, and deletes those that are too many or too old.
+    /// Removes the finalizer of a finished operation, and deletes operations that are too many or too old.
     async fn retire(&self, operation: &MachineOperation) -> Result<Requeue, kube::Error> {
         self.memory.forget(&operation.uid().unwrap_or_default());
         let finalizers = operation.finalizers();

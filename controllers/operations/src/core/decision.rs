@@ -1,68 +1,68 @@
-//! What a pass decides: a change of the status, one effect, a wait, or the end.
+//! Decision of a pass: a change of the status, one effect, a wait, or the end.
 
 use apiserver_types::{OperationPhase, OperationResult, StepState};
 
 use crate::core::target::Stop;
 
-/// What to do next.
+/// Next thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision<E> {
-    /// Write this down.
+    /// Record a change.
     Record(Box<Change>),
-    /// Make this effect.
+    /// Make an effect.
     Act(Call<E>),
-    /// Look again later.
+    /// Wait, and make another pass later.
     Wait {
-        /// The step that waits.
+        /// Step that waits.
         step: &'static str,
-        /// For what.
+        /// Reason, for people.
         message: String,
     },
-    /// It is over.
+    /// End the operation.
     End(Outcome),
 }
 
-/// An effect, and where it belongs.
+/// Effect, and the step that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call<E> {
-    /// The step it is part of.
+    /// Step that it is part of.
     pub step: &'static str,
-    /// Which of the step's effects, where it has several.
+    /// Name of the effect within its step, if the step has several.
     pub item: String,
-    /// The effect.
+    /// Effect.
     pub effect: E,
 }
 
 impl<E> Decision<E> {
-    /// Records the change.
+    /// Decides to record a change.
     pub(crate) fn record(change: Change) -> Self {
         Self::Record(Box::new(change))
     }
 
-    /// Makes the only effect of a step.
+    /// Decides on the only effect of a step.
     pub(crate) fn act(step: &'static str, effect: E) -> Self {
         Self::act_on(step, "", effect)
     }
 
-    /// Makes one of the effects of a step.
+    /// Decides on one of the effects of a step.
     pub(crate) fn act_on(step: &'static str, item: impl Into<String>, effect: E) -> Self {
         Self::Act(Call { step, item: item.into(), effect })
     }
 
-    /// Waits.
+    /// Decides to wait.
     pub(crate) fn wait(step: &'static str, message: impl Into<String>) -> Self {
         Self::Wait { step, message: message.into() }
     }
 }
 
-/// What is to be written into the status.
+/// Change of an operation's status.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Change {
-    /// Steps to add, as `Pending`.
+    /// Steps to add, in the state `Pending`.
     pub plan: Vec<&'static str>,
-    /// States of steps.
-    pub marks: Vec<StepUpdate>,
-    /// Fields of the result that become known.
+    /// New states of steps.
+    pub updates: Vec<StepUpdate>,
+    /// Fields of the result that are known now.
     pub result: OperationResult,
 }
 
@@ -70,34 +70,34 @@ pub(crate) struct Change {
 impl Eq for Change {}
 
 impl Change {
-    /// A change of these steps alone.
-    pub(crate) fn of(marks: impl Into<Vec<StepUpdate>>) -> Self {
-        Self { marks: marks.into(), ..Self::default() }
+    /// Creates a change of these steps alone.
+    pub(crate) fn of(updates: impl Into<Vec<StepUpdate>>) -> Self {
+        Self { updates: updates.into(), ..Self::default() }
     }
 
-    /// The same, with fields of the result.
+    /// Returns the same change with fields of the result.
     #[must_use]
     pub(crate) fn with(mut self, result: OperationResult) -> Self {
         self.result = result;
         self
     }
 
-    /// Whether there is nothing to write.
+    /// Returns true if the change is empty.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A step's new state.
+/// New state of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StepUpdate {
-    /// The step.
+    /// Name of the step.
     pub step: &'static str,
-    /// Its state.
+    /// State.
     pub state: StepState,
-    /// What was observed; `None` leaves the message.
+    /// Observation; `None` keeps the message.
     pub message: Option<String>,
-    /// The cloud's request id; `None` leaves it.
+    /// The cloud's request id; `None` keeps it.
     pub request_id: Option<String>,
 }
 
@@ -106,27 +106,27 @@ impl StepUpdate {
         Self { step, state, message: Some(message.into()), request_id: None }
     }
 
-    /// The step is under way.
+    /// Creates the update of a step in progress.
     pub(crate) fn running(step: &'static str, message: impl Into<String>) -> Self {
         Self::new(step, StepState::Running, message)
     }
 
-    /// The step is done.
+    /// Creates the update of a step that is done.
     pub(crate) fn done(step: &'static str, message: impl Into<String>) -> Self {
         Self::new(step, StepState::Done, message)
     }
 
-    /// The step is not needed.
+    /// Creates the update of a step that is not needed.
     pub(crate) fn skipped(step: &'static str, message: impl Into<String>) -> Self {
         Self::new(step, StepState::Skipped, message)
     }
 
-    /// The step failed.
+    /// Creates the update of a step that failed.
     pub(crate) fn failed(step: &'static str, message: impl Into<String>) -> Self {
         Self::new(step, StepState::Failed, message)
     }
 
-    /// With the cloud's request id.
+    /// Returns the same update with the cloud's request id.
     #[must_use]
     pub(crate) fn by(mut self, request_id: Option<String>) -> Self {
         self.request_id = request_id;
@@ -134,38 +134,38 @@ impl StepUpdate {
     }
 }
 
-/// How it ended.
+/// End of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// `Complete`, `Failed` or `Cancelled`.
     pub phase: OperationPhase,
-    /// CamelCase, for the condition.
+    /// CamelCase reason of the condition.
     pub reason: &'static str,
-    /// For people.
+    /// Message for people.
     pub message: String,
-    /// What else to write.
+    /// Change that is written with it.
     pub change: Change,
 }
 
 impl Outcome {
-    /// It is done.
+    /// Creates the end of an operation that is done.
     pub(crate) fn complete(message: impl Into<String>, change: Change) -> Self {
         Self { phase: OperationPhase::Complete, reason: "Succeeded", message: message.into(), change }
     }
 
-    /// It cannot be done; `step` is where that showed.
+    /// Creates the end of an operation that failed in `step`.
     pub(crate) fn failed(step: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
         let change = Change::of([StepUpdate::failed(step, message.clone())]);
         Self { phase: OperationPhase::Failed, reason, message, change }
     }
 
-    /// It was stopped before anything that cannot be undone.
+    /// Creates the end of an operation that was stopped before the point of no return.
     pub(crate) fn stopped(stop: &Stop, done: &str) -> Self {
         Self { reason: stop.reason, ..Self::cancelled(format!("{}; {done}", stop.why)) }
     }
 
-    /// It was stopped.
+    /// Creates the end of a cancelled operation.
     pub(crate) fn cancelled(message: impl Into<String>) -> Self {
         Self {
             phase: OperationPhase::Cancelled,

@@ -1,4 +1,4 @@
-//! Tells of every transition of an operation in Events on its Machine.
+//! Events on a Machine, one for every transition of an operation.
 
 use apiserver_types::{MachineOperation, OperationPhase, StepState};
 use jiff::Timestamp;
@@ -9,22 +9,22 @@ use kube::{Api, ResourceExt};
 
 use crate::core::context::OperationContext;
 
-/// Who tells.
+/// Component that the Events come from.
 const COMPONENT: &str = "capstan-operations";
 
-/// What an Event's message may hold.
+/// Longest message of an Event. Unit: bytes.
 const MESSAGE_LIMIT: usize = 1024;
 
-/// A transition worth telling.
+/// Transition of an operation, as its Event reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Told {
+struct Transition {
     warning: bool,
     reason: String,
     message: String,
 }
 
-/// Tells of what differs between two states of an operation. Best effort: the operation's status
-/// has it all, so a failure is logged and no more.
+/// Records the transitions between two states of an operation. Best effort: the operation's status has
+/// all of them, so a failure is only logged.
 pub(crate) async fn publish(
     context: &OperationContext,
     old: &MachineOperation,
@@ -33,32 +33,46 @@ pub(crate) async fn publish(
 ) {
     let namespace = new.namespace().unwrap_or_default();
     let api: Api<Event> = Api::namespaced(context.client.clone(), &namespace);
-    for told in transitions(old, new) {
+    for transition in transitions(old, new) {
         let (operation, machine) = (new.name_any(), &new.spec.machine_name);
-        if told.warning {
-            tracing::warn!(namespace, operation, machine, reason = told.reason, "{}", told.message);
+        if transition.warning {
+            tracing::warn!(
+                namespace,
+                operation,
+                machine,
+                reason = transition.reason,
+                "{}",
+                transition.message
+            );
         } else {
-            tracing::info!(namespace, operation, machine, reason = told.reason, "{}", told.message);
+            tracing::info!(
+                namespace,
+                operation,
+                machine,
+                reason = transition.reason,
+                "{}",
+                transition.message
+            );
         }
-        match api.create(&PostParams::default(), &event(new, &told, now)).await {
+        match api.create(&PostParams::default(), &event(new, &transition, now)).await {
             Ok(_) => {}
-            // The name says which transition it is: this one has been told.
+            // The name identifies the transition: this one has been recorded.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
-            // A namespace that is being deleted takes no more.
+            // A namespace that is being deleted accepts no new objects.
             Err(kube::Error::Api(status)) if status.code == 403 => {}
             Err(error) => {
-                tracing::warn!(%error, operation = new.name_any(), reason = told.reason, "an event was not recorded");
+                tracing::warn!(%error, operation = new.name_any(), reason = transition.reason, "event not recorded");
             }
         }
     }
 }
 
-fn transitions(old: &MachineOperation, new: &MachineOperation) -> Vec<Told> {
+fn transitions(old: &MachineOperation, new: &MachineOperation) -> Vec<Transition> {
     let name = new.name_any();
     let (before, after) = (old.status.as_ref(), new.status.as_ref());
     let steps_before = before.and_then(|status| status.steps.as_deref()).unwrap_or_default();
     let steps = after.and_then(|status| status.steps.as_deref()).unwrap_or_default();
-    let mut told = Vec::new();
+    let mut transitions = Vec::new();
     for step in steps {
         let known = steps_before.iter().find(|known| known.name == step.name).map(|known| known.state);
         let silent = matches!(step.state, StepState::Pending | StepState::Skipped);
@@ -66,7 +80,7 @@ fn transitions(old: &MachineOperation, new: &MachineOperation) -> Vec<Told> {
             continue;
         }
         let message = step.message.as_deref().unwrap_or_default();
-        told.push(Told {
+        transitions.push(Transition {
             warning: step.state == StepState::Failed,
             reason: format!("{}{:?}", step.name, step.state),
             message: format!("machine operation {name:?}: {message}"),
@@ -81,26 +95,31 @@ fn transitions(old: &MachineOperation, new: &MachineOperation) -> Vec<Told> {
         };
         let message = conditions.iter().find(|condition| condition.kind == kind);
         let message = message.map(|condition| condition.message.as_str()).unwrap_or_default();
-        told.push(Told {
+        transitions.push(Transition {
             warning: phase == OperationPhase::Failed,
             reason: format!("{:?}{phase:?}", new.spec.action),
             message: format!("machine operation {name:?}: {message}"),
         });
     }
-    told
+    transitions
 }
 
-fn event(operation: &MachineOperation, told: &Told, now: Timestamp) -> Event {
+fn event(operation: &MachineOperation, transition: &Transition, now: Timestamp) -> Event {
     let machine = operation.metadata.owner_references.iter().flatten().find(|owner| owner.kind == "Machine");
-    let mut message = told.message.clone();
+    let mut message = transition.message.clone();
     while message.len() > MESSAGE_LIMIT {
         message.pop();
     }
     let uid = operation.uid().unwrap_or_default();
     Event {
         metadata: ObjectMeta {
-            // Told once, however often a pass is repeated.
-            name: Some(format!("{}.{}.{}", operation.name_any(), short(&uid), told.reason.to_lowercase())),
+            // Recorded once, however often a pass is repeated.
+            name: Some(format!(
+                "{}.{}.{}",
+                operation.name_any(),
+                short(&uid),
+                transition.reason.to_lowercase()
+            )),
             namespace: operation.namespace(),
             ..ObjectMeta::default()
         },
@@ -121,9 +140,9 @@ fn event(operation: &MachineOperation, told: &Told, now: Timestamp) -> Event {
             ..ObjectReference::default()
         }),
         action: Some(format!("{:?}", operation.spec.action)),
-        reason: Some(told.reason.clone()),
+        reason: Some(transition.reason.clone()),
         message: Some(message),
-        type_: Some(if told.warning { "Warning" } else { "Normal" }.to_owned()),
+        type_: Some(if transition.warning { "Warning" } else { "Normal" }.to_owned()),
         count: Some(1),
         event_time: Some(MicroTime(now)),
         first_timestamp: Some(Time(now)),
@@ -135,7 +154,7 @@ fn event(operation: &MachineOperation, told: &Told, now: Timestamp) -> Event {
     }
 }
 
-/// The first part of a uid: enough to tell two things of one name apart.
+/// Returns the first part of a uid, which distinguishes two objects of one name.
 pub(crate) fn short(uid: &str) -> &str {
     uid.split('-').next().unwrap_or_default()
 }
@@ -162,12 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn every_transition_is_told_and_nothing_else() {
+    fn every_transition_has_an_event_and_nothing_else_has() {
         use StepState::{Done, Failed, Pending, Running, Skipped};
         let running = Some(OperationPhase::Running);
         let reasons = |old: &[(&str, StepState)], new: &[(&str, StepState)], phase| {
-            let told = transitions(&operation(running, old), &operation(phase, new));
-            told.into_iter().map(|told| (told.reason, told.warning)).collect::<Vec<_>>()
+            let found = transitions(&operation(running, old), &operation(phase, new));
+            found.into_iter().map(|transition| (transition.reason, transition.warning)).collect::<Vec<_>>()
         };
         let none: Vec<(String, bool)> = Vec::new();
         assert_eq!(reasons(&[("A", Running)], &[("A", Running), ("B", Pending)], running), none);

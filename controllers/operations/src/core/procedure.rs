@@ -1,4 +1,4 @@
-//! One pass: observe, decide, act, report.
+//! Reconcile pass over an operation: observe, decide, act, report.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -60,46 +60,46 @@ pub(crate) trait Procedure: Send + Sync {
     }
 }
 
-/// Whether the cloud will answer the same however often it is asked.
+/// Returns true if the cloud will refuse the same call however often it is repeated.
 fn is_final(error: &CloudError) -> bool {
     use ErrorClass as Class;
     matches!(error.class, Class::Invalid | Class::Forbidden | Class::NotFound | Class::Ambiguous)
 }
 
-/// One pass over an operation that has begun.
-pub(crate) async fn pass<P: Procedure>(procedure: &P, subject: &Target) -> Result<Requeue, kube::Error> {
-    let seen = match procedure.observe(subject).await {
-        Ok(seen) => seen,
-        Err(trouble) => return hold(subject, trouble).await,
+/// Makes one pass over an operation that has begun.
+pub(crate) async fn pass<P: Procedure>(procedure: &P, target: &Target) -> Result<Requeue, kube::Error> {
+    let observed = match procedure.observe(target).await {
+        Ok(observed) => observed,
+        Err(error) => return hold(target, error).await,
     };
-    match procedure.decide(&seen) {
-        Decision::Act(call) => act(procedure, subject, &seen, &call).await,
-        other => settle(subject, other).await,
+    match procedure.decide(&observed) {
+        Decision::Act(call) => act(procedure, target, &observed, &call).await,
+        other => conclude(target, other).await,
     }
 }
 
 async fn act<P: Procedure>(
     procedure: &P,
-    subject: &Target,
-    seen: &P::Observed,
+    target: &Target,
+    observed: &P::Observed,
     call: &Call<P::Effect>,
 ) -> Result<Requeue, kube::Error> {
-    if let Some(why) = &subject.paused {
-        return wait(subject, Some(call.step), why).await;
+    if let Some(why) = &target.paused {
+        return wait(target, Some(call.step), why).await;
     }
-    tracing::debug!(operation = subject.name(), step = call.step, effect = ?call.effect, "acting");
-    subject.memory.trying(subject.uid(), call.step, &call.item, subject.elapsed);
-    match procedure.act(subject, &call.effect).await {
+    tracing::debug!(operation = target.name(), step = call.step, effect = ?call.effect, "making an effect");
+    target.memory.trying(target.uid(), call.step, &call.item, target.elapsed);
+    match procedure.act(target, &call.effect).await {
         Ok(change) => {
-            subject.memory.succeeded(subject.uid());
-            subject.memory.achieved(subject.uid());
+            target.memory.succeeded(target.uid());
+            target.memory.achieved(target.uid());
             if !change.is_empty() {
-                report::write(subject, &change).await?;
+                report::write(target, &change).await?;
             }
             Ok(Requeue::Now)
         }
-        Err(trouble) => {
-            let refused = match &trouble {
+        Err(error) => {
+            let refused = match &error {
                 ReconcileError::Cloud(error) => {
                     !matches!(error.class, ErrorClass::Unknown | ErrorClass::Broken)
                 }
@@ -107,83 +107,83 @@ async fn act<P: Procedure>(
                 ReconcileError::Api(_) => false,
             };
             if refused {
-                subject.memory.refused(subject.uid(), call.step, &call.item);
+                target.memory.refused(target.uid(), call.step, &call.item);
             }
-            match trouble {
+            match error {
                 ReconcileError::Cloud(error) if is_final(&error) => {
-                    settle(subject, procedure.refused(seen, call, &error)).await
+                    conclude(target, procedure.refused(observed, call, &error)).await
                 }
-                other => hold(subject, other).await,
+                other => hold(target, other).await,
             }
         }
     }
 }
 
-/// Carries out what is no effect.
-async fn settle<E: Debug>(subject: &Target, decision: Decision<E>) -> Result<Requeue, kube::Error> {
+/// Carries out a decision that is no effect.
+async fn conclude<E: Debug>(target: &Target, decision: Decision<E>) -> Result<Requeue, kube::Error> {
     match decision {
         Decision::Record(change) => {
-            subject.memory.succeeded(subject.uid());
-            subject.memory.achieved(subject.uid());
-            report::write(subject, &change).await?;
-            for mark in change.marks.iter().filter(|mark| mark.state == StepState::Running) {
-                // A step that was under way before may have been tried by another process.
-                if subject.step(mark.step).is_none_or(|step| step.state == StepState::Pending) {
-                    subject.memory.announced(subject.uid(), mark.step);
+            target.memory.succeeded(target.uid());
+            target.memory.achieved(target.uid());
+            report::write(target, &change).await?;
+            for update in change.updates.iter().filter(|update| update.state == StepState::Running) {
+                // A step that was running before may have been tried by another process.
+                if target.step(update.step).is_none_or(|step| step.state == StepState::Pending) {
+                    target.memory.announced(target.uid(), update.step);
                 }
             }
             Ok(Requeue::Now)
         }
         Decision::Wait { step, message } => {
-            subject.memory.succeeded(subject.uid());
-            wait(subject, Some(step), &message).await
+            target.memory.succeeded(target.uid());
+            wait(target, Some(step), &message).await
         }
         Decision::End(outcome) => {
-            report::finish(&subject.context, &subject.operation, &outcome, subject.now).await?;
-            // It is not tried again, but let go at once; the pass in which it failed counts as one that did.
+            report::finish(&target.context, &target.operation, &outcome, target.now).await?;
+            // It is not retried, but retired at once. The pass in which it failed counts as a failed one.
             let failed = outcome.phase == OperationPhase::Failed;
             Ok(if failed { Requeue::Retry(Duration::ZERO) } else { Requeue::Now })
         }
-        // Only a decision about a refusal gets here: the next pass decides anew.
-        Decision::Act(_) => Ok(Requeue::Retry(subject.memory.failed(subject.uid(), Duration::ZERO))),
+        // Only a decision about a refusal arrives here: the next pass decides again.
+        Decision::Act(_) => Ok(Requeue::Retry(target.memory.failed(target.uid(), Duration::ZERO))),
     }
 }
 
-/// Says what went wrong, and tries again after a while.
-async fn hold(subject: &Target, trouble: ReconcileError) -> Result<Requeue, kube::Error> {
-    let failed = |at_least| subject.memory.failed(subject.uid(), at_least);
-    let (message, next) = match trouble {
+/// Reports an error, and retries after an interval.
+async fn hold(target: &Target, error: ReconcileError) -> Result<Requeue, kube::Error> {
+    let failed = |at_least| target.memory.failed(target.uid(), at_least);
+    let (message, next) = match error {
         ReconcileError::Api(error) => return Err(error),
         ReconcileError::Cloud(error) => {
-            let told = format!("machine operation {}: {error}", subject.name());
-            subject.events.record(&subject.machine, Severity::Warning, error.class.reason(), &told).await;
-            subject.memory.said(subject.uid(), &error.to_string());
+            let event = format!("machine operation {}: {error}", target.name());
+            target.events.record(&target.machine, Severity::Warning, error.class.reason(), &event).await;
+            target.memory.cloud_failed(target.uid(), &error.to_string());
             let next = Requeue::Retry(failed(error.retry_after.unwrap_or_default()));
             (format!("{error}; trying again"), next)
         }
-        // As with every controller, what is waited for is no failure.
+        // As in every controller, waiting is no failure.
         ReconcileError::Waiting { message, .. } => (message, Requeue::After(failed(Duration::ZERO))),
     };
-    report::note(subject, None, &message).await?;
+    report::note(target, None, &message).await?;
     Ok(next)
 }
 
-async fn wait(subject: &Target, step: Option<&'static str>, message: &str) -> Result<Requeue, kube::Error> {
-    // What the cloud said last is why this takes so long.
-    let message = match subject.memory.last_words(subject.uid()) {
-        Some(words) => format!("{message}; before, {words}"),
+async fn wait(target: &Target, step: Option<&'static str>, message: &str) -> Result<Requeue, kube::Error> {
+    // The cloud's last failure is why this takes so long.
+    let message = match target.memory.last_failure(target.uid()) {
+        Some(failure) => format!("{message}; before, {failure}"),
         None => message.to_owned(),
     };
-    report::note(subject, step, &message).await?;
-    let status = subject.operation.status.as_ref();
+    report::note(target, step, &message).await?;
+    let status = target.operation.status.as_ref();
     let running = status
         .and_then(|status| status.steps.as_deref())
         .and_then(|steps| steps.iter().find(|step| step.state == StepState::Running));
-    Ok(Requeue::After(pause(running, subject.now)))
+    Ok(Requeue::After(interval(running, target.now)))
 }
 
-/// How soon to look again: often at first, seldom when it takes long.
-fn pause(running: Option<&OperationStep>, now: Timestamp) -> Duration {
+/// Returns the interval of a waiting operation: short at first, longer when it takes long.
+fn interval(running: Option<&OperationStep>, now: Timestamp) -> Duration {
     const SHORTEST: Duration = Duration::from_secs(1);
     const LONGEST: Duration = Duration::from_secs(10);
     let elapsed = running.and_then(report::started).map(|since| report::elapsed(since, now));

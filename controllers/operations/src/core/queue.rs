@@ -1,14 +1,14 @@
-//! Whose turn it is: one operation per Machine at a time.
+//! Order of operations: one per Machine at a time.
 
 use apiserver_types::MachineOperation;
 use kube::ResourceExt;
 
 use crate::core::report::{is_finished, is_running};
 
-/// The operation that goes before `this`; `None` when it is its turn.
+/// Returns the operation that is before `this`; `None` if it is first.
 ///
-/// One that has begun goes first. Of those that have not, the oldest does; of those made in the
-/// same second, the one whose name is first.
+/// An operation that has begun is first. Of the others, the oldest is; of those of the same second, the
+/// one whose name sorts first.
 pub(crate) fn ahead<'a>(
     this: &MachineOperation,
     all: &'a [MachineOperation],
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_first_but_never_past_one_that_has_begun() {
+    fn the_oldest_is_first_but_never_before_one_that_has_begun() {
         let pending = Some(OperationPhase::Pending);
         let running = Some(OperationPhase::Running);
         let this = operation("m", "m1", 10, pending);

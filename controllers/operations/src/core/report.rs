@@ -1,4 +1,4 @@
-//! Computes and writes an operation's whole status.
+//! Report: computes and writes an operation's whole status.
 
 use std::time::Duration;
 
@@ -15,56 +15,56 @@ use crate::core::decision::{Change, Outcome, StepUpdate};
 use crate::core::events;
 use crate::core::target::Target;
 
-/// A moment on the wire.
+/// Formats a time as on the wire.
 pub(crate) fn stamp(at: Timestamp) -> Time {
     Time(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// A moment from the wire.
+/// Parses a time from the wire.
 pub(crate) fn moment(time: &Time) -> Option<Timestamp> {
     time.0.parse().ok()
 }
 
-/// When a step began.
+/// Returns the start of a step.
 pub(crate) fn started(step: &OperationStep) -> Option<Timestamp> {
     step.start_time.as_ref().and_then(moment)
 }
 
-/// How long ago `since` was; nothing when the clock has jumped back.
+/// Returns the time since `since`; zero if the clock has jumped back.
 pub(crate) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(since.duration_until(now)).unwrap_or_default()
 }
 
-/// Whether nothing more will happen.
+/// Returns true if the operation is over.
 pub(crate) fn is_finished(operation: &MachineOperation) -> bool {
     let phase = operation.status.as_ref().and_then(|status| status.phase);
     matches!(phase, Some(OperationPhase::Complete | OperationPhase::Failed | OperationPhase::Cancelled))
 }
 
-/// Whether it has begun and goes on.
+/// Returns true if the operation has begun and is not over.
 pub(crate) fn is_running(operation: &MachineOperation) -> bool {
     operation.status.as_ref().and_then(|status| status.phase) == Some(OperationPhase::Running)
 }
 
 /// Writes a change of steps and result.
-pub(crate) async fn write(subject: &Target, change: &Change) -> Result<(), kube::Error> {
-    let mut status = subject.operation.status.clone().unwrap_or_default();
-    apply(&mut status, change, subject.now);
+pub(crate) async fn write(target: &Target, change: &Change) -> Result<(), kube::Error> {
+    let mut status = target.operation.status.clone().unwrap_or_default();
+    apply(&mut status, change, target.now);
     let message = describe(&status);
-    conclude(&mut status, &subject.operation, OperationPhase::Running, "Running", &message, subject.now);
-    put(&subject.context, &subject.operation, status, subject.now).await
+    conclude(&mut status, &target.operation, OperationPhase::Running, "Running", &message, target.now);
+    put(&target.context, &target.operation, status, target.now).await
 }
 
-/// Writes a message into a step, or into the running one; not at all when it stands there already.
+/// Writes a message into a step, or into the running one, unless it is there already.
 pub(crate) async fn note(
-    subject: &Target,
+    target: &Target,
     step: Option<&'static str>,
     message: &str,
 ) -> Result<(), kube::Error> {
-    note_on(&subject.context, &subject.operation, step, message, subject.now).await
+    note_on(&target.context, &target.operation, step, message, target.now).await
 }
 
-/// The same, before it is known what the operation is about.
+/// Does the same before the operation's target is known.
 pub(crate) async fn note_on(
     context: &OperationContext,
     operation: &MachineOperation,
@@ -88,7 +88,7 @@ pub(crate) async fn note_on(
     put(context, operation, status, now).await
 }
 
-/// Writes that it waits for its turn, and for what.
+/// Writes that the operation is pending, and the reason.
 pub(crate) async fn pend(
     context: &OperationContext,
     operation: &MachineOperation,
@@ -101,7 +101,7 @@ pub(crate) async fn pend(
     put(context, operation, status, now).await
 }
 
-/// Writes that it begins, and its steps.
+/// Writes that the operation begins, and its steps.
 pub(crate) async fn begin(
     context: &OperationContext,
     operation: &MachineOperation,
@@ -115,7 +115,7 @@ pub(crate) async fn begin(
     put(context, operation, status, now).await
 }
 
-/// Writes how it ended. Steps that were not reached are skipped.
+/// Writes the end of the operation. Steps that were not reached are skipped.
 pub(crate) async fn finish(
     context: &OperationContext,
     operation: &MachineOperation,
@@ -142,7 +142,7 @@ pub(crate) async fn finish(
     put(context, operation, status, now).await
 }
 
-/// Steps and result after a change.
+/// Applies a change to steps and result.
 pub(crate) fn apply(status: &mut MachineOperationStatus, change: &Change, now: Timestamp) {
     let steps = status.steps.get_or_insert_default();
     for name in &change.plan {
@@ -150,8 +150,8 @@ pub(crate) fn apply(status: &mut MachineOperationStatus, change: &Change, now: T
             steps.push(OperationStep { name: (*name).to_owned(), ..OperationStep::default() });
         }
     }
-    for mark in &change.marks {
-        set(steps, mark, now);
+    for update in &change.updates {
+        set(steps, update, now);
     }
     status.current_step =
         steps.iter().find(|step| step.state == StepState::Running).map(|step| step.name.clone());
@@ -173,29 +173,29 @@ pub(crate) fn apply(status: &mut MachineOperationStatus, change: &Change, now: T
     }
 }
 
-fn set(steps: &mut Vec<OperationStep>, mark: &StepUpdate, now: Timestamp) {
-    let index = steps.iter().position(|step| step.name == mark.step).unwrap_or_else(|| {
-        steps.push(OperationStep { name: mark.step.to_owned(), ..OperationStep::default() });
+fn set(steps: &mut Vec<OperationStep>, update: &StepUpdate, now: Timestamp) {
+    let index = steps.iter().position(|step| step.name == update.step).unwrap_or_else(|| {
+        steps.push(OperationStep { name: update.step.to_owned(), ..OperationStep::default() });
         steps.len() - 1
     });
     let Some(step) = steps.get_mut(index) else { return };
-    step.state = mark.state;
-    if mark.message.is_some() {
-        step.message.clone_from(&mark.message);
+    step.state = update.state;
+    if update.message.is_some() {
+        step.message.clone_from(&update.message);
     }
-    if mark.request_id.is_some() {
-        step.request_id.clone_from(&mark.request_id);
+    if update.request_id.is_some() {
+        step.request_id.clone_from(&update.request_id);
     }
-    let begun = matches!(mark.state, StepState::Running | StepState::Done | StepState::Failed);
+    let begun = matches!(update.state, StepState::Running | StepState::Done | StepState::Failed);
     if begun && step.start_time.is_none() {
         step.start_time = Some(stamp(now));
     }
-    if matches!(mark.state, StepState::Done | StepState::Failed) {
+    if matches!(update.state, StepState::Done | StepState::Failed) {
         step.finish_time.get_or_insert_with(|| stamp(now));
     }
 }
 
-/// What is going on, for the condition.
+/// Describes the present step, for the condition.
 fn describe(status: &MachineOperationStatus) -> String {
     let steps = status.steps.as_deref().unwrap_or_default();
     let step = steps.iter().find(|step| step.state == StepState::Running).or_else(|| {
@@ -207,7 +207,7 @@ fn describe(status: &MachineOperationStatus) -> String {
     )
 }
 
-/// Phase and conditions.
+/// Sets phase and conditions.
 fn conclude(
     status: &mut MachineOperationStatus,
     operation: &MachineOperation,
@@ -245,7 +245,8 @@ fn conclude(
     }
 }
 
-/// Writes a status that differs, guarded by the revision it was computed from, then tells of it.
+/// Writes a status that differs, guarded by the revision that it was computed from, then records its
+/// Events.
 async fn put(
     context: &OperationContext,
     operation: &MachineOperation,

@@ -1,4 +1,4 @@
-//! Which finished operations are kept.
+//! Retention of finished operations.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use kube::ResourceExt;
 
 use crate::core::report::{elapsed, is_finished, moment};
 
-/// Finished operations kept per Machine: enough to see what has been done lately, few enough to
-/// read and to store for thousands of machines.
+/// Finished operations that are kept per Machine: enough for recent history, few enough to read and to
+/// store for thousands of machines.
 const COUNT: usize = 10;
 
-/// How long a finished operation is kept: over a weekend, and until the next one.
+/// Age up to which a finished operation is kept: over a weekend, and until the next one.
 const AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The finished operations of a Machine that are to go, and when to look again at the next of
-/// them.
+/// Returns the finished operations of a Machine that are to be deleted, and the time until the next one
+/// is.
 pub(crate) fn surplus(
     machine: &str,
     all: Vec<MachineOperation>,

@@ -16,7 +16,7 @@ use crate::core::report;
 /// calls that are open to the clouds.
 const CONCURRENCY: u16 = 32;
 
-/// Passes in a row for one operation before others get their turn.
+/// Passes in a row for one operation before others proceed.
 const PASSES: usize = 64;
 
 /// Specification of this controller.
@@ -49,7 +49,7 @@ async fn run(context: OperationContext, shutdown: CancellationToken) {
     let operations: Api<MachineOperation> = Api::all(context.client.clone());
     let operating = ReconcileLoop::new(operations.clone(), CONCURRENCY, &context.queues, "machineoperation");
     let known = operating.store();
-    // When one operation ends, those that wait for it have their turn.
+    // When one operation ends, the next of the same Machine may begin.
     let waiting = move |changed: MachineOperation| -> Vec<ObjectRef<MachineOperation>> {
         if !report::is_finished(&changed) {
             return Vec::new();
@@ -69,11 +69,11 @@ async fn run(context: OperationContext, shutdown: CancellationToken) {
     operating.watches(operations, waiting).run(pass, shutdown).await;
 }
 
-/// Passes until there is something to wait for.
+/// Makes passes until the operation waits for something.
 async fn reconcile(controller: &Controller, operation: &MachineOperation) -> Result<Requeue, kube::Error> {
     let namespace = operation.namespace().unwrap_or_default();
-    if let Some(rest) = controller.rest(operation) {
-        return Ok(Requeue::After(rest));
+    if let Some(remaining) = controller.remaining(operation) {
+        return Ok(Requeue::After(remaining));
     }
     for _ in 0..PASSES {
         match controller.pass(&namespace, &operation.name_any()).await? {

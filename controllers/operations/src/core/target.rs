@@ -1,4 +1,4 @@
-//! What an operation is about: the Machine, its server's object, and the cloud they are in.
+//! Target of an operation: the Machine, its server's object, and the cloud that they are in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,73 +17,73 @@ use kube::{Api, ResourceExt};
 use crate::core::context::OperationContext;
 use crate::core::volatile_state::Memory;
 
-/// Whoever sets this annotation wants an object left alone.
+/// Annotation that pauses an object.
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 
-/// An operation that has begun, with everything it is about.
+/// Operation that has begun, with everything that it works on.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// What the controller works with.
+    /// Context of the controller.
     pub context: OperationContext,
-    /// What this process remembers.
+    /// Memory of this process.
     pub memory: Arc<Memory>,
-    /// Tells people.
+    /// Recorder of Events.
     pub events: Recorder,
     /// The operation, as stored.
     pub operation: MachineOperation,
     /// The Machine.
     pub machine: Machine,
-    /// The object that stands for its server.
+    /// OpenStackMachine of the server.
     pub infrastructure: OpenStackMachine,
-    /// Where it is.
+    /// Cloud of the server.
     pub cloud: Arc<dyn Cloud>,
-    /// Its cluster's control planes are asked into no zone.
+    /// The cluster's control plane servers are created without an availability zone.
     pub omits_zone: bool,
-    /// Why nothing may be changed now, if so.
+    /// Reason why nothing may be changed now, if there is one.
     pub paused: Option<String>,
-    /// When this pass began.
+    /// Time of this pass.
     pub now: Timestamp,
-    /// How long this process has run, by a clock that never jumps.
+    /// Running time of this process, by a clock that never jumps.
     pub elapsed: Duration,
 }
 
 impl Target {
-    /// The operation's uid.
+    /// Returns the operation's uid.
     pub(crate) fn uid(&self) -> &str {
         self.operation.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// The operation's name.
+    /// Returns the operation's name.
     pub(crate) fn name(&self) -> &str {
         self.operation.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The namespace of it all.
+    /// Returns the namespace.
     pub(crate) fn namespace(&self) -> &str {
         self.operation.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// All steps.
+    /// Returns all steps.
     pub(crate) fn steps(&self) -> &[OperationStep] {
         self.operation.status.as_ref().and_then(|status| status.steps.as_deref()).unwrap_or_default()
     }
 
-    /// One step.
+    /// Returns one step.
     pub(crate) fn step(&self, name: &str) -> Option<&OperationStep> {
         find(self.steps(), name)
     }
 
-    /// Whether a call of which the cloud shows no trace may be taken for never made.
+    /// Returns true if a call without a trace in the cloud was certainly never made.
     pub(crate) fn is_settled(&self, step: &str, item: &str) -> bool {
         self.memory.is_settled(self.uid(), step, item, self.elapsed)
     }
 
-    /// Whether this process made a call so lately that it is too soon for another.
+    /// Returns true if this process made a call so recently that it is too soon for another.
     pub(crate) fn tried_lately(&self, step: &str, item: &str) -> bool {
         self.memory.tried_lately(self.uid(), step, item, self.elapsed)
     }
 
-    /// Why it is to stop at the next safe point, if so.
+    /// Returns the reason to stop at the next safe point, if there is one.
     pub(crate) fn stop(&self) -> Option<Stop> {
         let name = &self.operation.spec.machine_name;
         if self.machine.metadata.deletion_timestamp.is_some() {
@@ -93,15 +93,15 @@ impl Target {
             });
         }
         is_cancelled(&self.operation)
-            .then(|| Stop { reason: "Requested", why: "it was asked to stop".to_owned() })
+            .then(|| Stop { reason: "Requested", why: "a cancellation was requested".to_owned() })
     }
 
-    /// The server's id, as last recorded.
+    /// Returns the server's id, as last recorded.
     pub(crate) fn server_id(&self) -> Option<&str> {
         server_id(&self.infrastructure)
     }
 
-    /// The server, `None` when Nova knows none of this id (any more).
+    /// Reads a server; `None` if Nova does not have it (any more).
     pub(crate) async fn server(&self, id: &str) -> Result<Option<Server>, ReconcileError> {
         match self.cloud.server(id).await {
             Ok(server) if server.status == "DELETED" => Ok(None),
@@ -111,17 +111,17 @@ impl Target {
         }
     }
 
-    /// The Machines.
+    /// Returns the API of Machines.
     pub(crate) fn machines(&self) -> Api<Machine> {
         Api::namespaced(self.context.client.clone(), self.namespace())
     }
 
-    /// The OpenStackMachines.
+    /// Returns the API of OpenStackMachines.
     pub(crate) fn infrastructures(&self) -> Api<OpenStackMachine> {
         Api::namespaced(self.context.client.clone(), self.namespace())
     }
 
-    /// The Machine's bootstrap data, for a server's user data.
+    /// Reads the Machine's bootstrap data, for a server's user data.
     pub(crate) async fn user_data(&self) -> Result<Vec<u8>, ReconcileError> {
         let Some(name) = self.machine.spec.bootstrap.data_secret_name.as_deref() else {
             return Err(missing(format!(
@@ -141,43 +141,43 @@ pub(crate) fn missing(message: impl Into<String>) -> ReconcileError {
     ReconcileError::waiting("NotReady", message)
 }
 
-/// Why an operation is to stop.
+/// Request to stop an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stop {
-    /// CamelCase, for the condition.
+    /// CamelCase reason of the condition.
     pub reason: &'static str,
-    /// For people.
+    /// Message for people.
     pub why: String,
 }
 
-/// The id of an object's server. What is wanted goes before what was observed: a replacement writes
+/// Returns the id of an object's server. The spec has precedence over the status: a replacement writes
 /// it first.
 pub(crate) fn server_id(infrastructure: &OpenStackMachine) -> Option<&str> {
     let provider = infrastructure.spec.provider_id.as_deref();
-    let wanted = provider.and_then(|id| id.rsplit_once('/')).map(|(_, id)| id).filter(|id| !id.is_empty());
-    wanted.or_else(|| infrastructure.status.as_ref()?.instance_id.as_deref())
+    let desired = provider.and_then(|id| id.rsplit_once('/')).map(|(_, id)| id).filter(|id| !id.is_empty());
+    desired.or_else(|| infrastructure.status.as_ref()?.instance_id.as_deref())
 }
 
-/// A step by name.
+/// Finds a step by name.
 pub(crate) fn find<'a>(steps: &'a [OperationStep], name: &str) -> Option<&'a OperationStep> {
     steps.iter().find(|step| step.name == name)
 }
 
-/// Whether somebody wants it stopped.
+/// Returns true if a cancellation is requested.
 pub(crate) fn is_cancelled(operation: &MachineOperation) -> bool {
     operation.spec.cancel_requested.unwrap_or_default() || operation.metadata.deletion_timestamp.is_some()
 }
 
-/// The objects behind a Machine.
+/// Objects behind a Machine.
 #[derive(Debug)]
 pub(crate) struct Behind {
-    /// The object that stands for its server.
+    /// OpenStackMachine of the server.
     pub infrastructure: OpenStackMachine,
-    /// Whose credentials count, when the server's object names none.
+    /// Credentials of the cluster, for a server's object that names none.
     identity: Option<OpenStackIdentityReference>,
-    /// Its cluster's control planes are asked into no zone.
+    /// The cluster's control plane servers are created without an availability zone.
     pub omits_zone: bool,
-    /// Why nothing may be changed now, if so.
+    /// Reason why nothing may be changed now, if there is one.
     pub paused: Option<String>,
 }
 
@@ -228,7 +228,7 @@ fn paused(machine: &Machine, infrastructure: &OpenStackMachine, cluster: Option<
     says("Cluster", cluster.name_any())
 }
 
-/// The cloud that a Machine is in.
+/// Connects to the cloud that a Machine is in.
 pub(crate) async fn connect(
     context: &OperationContext,
     machine: &Machine,

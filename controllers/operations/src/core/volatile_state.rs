@@ -1,9 +1,9 @@
-//! What this process remembers of its operations beside what is stored.
+//! Volatile state: this process's memory of its operations, beside what is stored.
 //!
-//! Nothing here decides what is right, only how soon. A call whose answer is lost may still be on
-//! its way into the cloud, so a pass that sees no trace of a call waits for [`SETTLE`] before it
-//! makes the call (again). When this very process announced the call a moment ago and has not made
-//! it, there is nothing to wait for.
+//! It affects only how soon a pass acts, never which action is right. A call whose response is lost may
+//! still be on its way to the cloud, so a pass that finds no trace of a call waits for [`SETTLE`] before
+//! it makes the call (again). If this very process announced the call a moment ago and has not made it,
+//! it need not wait.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -11,23 +11,23 @@ use std::time::Duration;
 
 use controllers_runtime::Backoff;
 
-/// How long a call that was sent may take to show in the cloud: twice the longest that the provider
-/// waits for an answer, so that by then it has either been recorded or will never be.
+/// Time after which a call that was sent is visible in the cloud: twice the provider's longest timeout.
+/// By then the call has either been recorded or never will be.
 pub(crate) const SETTLE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Default)]
 struct VolatileState {
-    /// Steps announced here.
+    /// Steps that this process announced.
     announced: HashSet<String>,
-    /// Calls made here whose outcome was not a clear refusal.
+    /// Calls of this process that were not clearly refused, and their times.
     tried: HashMap<(String, String), Duration>,
-    /// When a step was first looked at here.
-    seen: HashMap<String, Duration>,
-    /// What the cloud said when it last failed, until something is achieved.
-    said: Option<String>,
+    /// Time at which this process first observed a step.
+    first_observed: HashMap<String, Duration>,
+    /// Message of the cloud's last failure, until an effect succeeds.
+    last_failure: Option<String>,
 }
 
-/// Recollections by uid of the operation.
+/// Memory of all operations, by uid.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     states: Mutex<HashMap<String, VolatileState>>,
@@ -40,64 +40,65 @@ impl Memory {
         change(all.entry(uid.to_owned()).or_default())
     }
 
-    /// This process has written that `step` is under way, and made none of its calls.
+    /// Records that this process has announced `step`, and made none of its calls.
     pub(crate) fn announced(&self, uid: &str, step: &str) {
         self.with(uid, |known| {
             known.announced.insert(step.to_owned());
         });
     }
 
-    /// A call is about to be made.
+    /// Records that a call is about to be made.
     pub(crate) fn trying(&self, uid: &str, step: &str, item: &str, now: Duration) {
         self.with(uid, |known| {
             known.tried.insert((step.to_owned(), item.to_owned()), now);
         });
     }
 
-    /// The cloud failed, with these words.
-    pub(crate) fn said(&self, uid: &str, words: &str) {
-        self.with(uid, |known| known.said = Some(words.to_owned()));
+    /// Records a failure of the cloud.
+    pub(crate) fn cloud_failed(&self, uid: &str, message: &str) {
+        self.with(uid, |known| known.last_failure = Some(message.to_owned()));
     }
 
-    /// What the cloud said when it last failed, if nothing was achieved since.
-    pub(crate) fn last_words(&self, uid: &str) -> Option<String> {
-        self.with(uid, |known| known.said.clone())
+    /// Returns the message of the cloud's last failure, if no effect has succeeded since.
+    pub(crate) fn last_failure(&self, uid: &str) -> Option<String> {
+        self.with(uid, |known| known.last_failure.clone())
     }
 
-    /// Something was achieved.
+    /// Records that an effect succeeded.
     pub(crate) fn achieved(&self, uid: &str) {
-        self.with(uid, |known| known.said = None);
+        self.with(uid, |known| known.last_failure = None);
     }
 
-    /// A call was refused for certain: nothing came of it.
+    /// Records that a call was refused, so that it has no effect.
     pub(crate) fn refused(&self, uid: &str, step: &str, item: &str) {
         self.with(uid, |known| {
             known.tried.remove(&(step.to_owned(), item.to_owned()));
         });
     }
 
-    /// Whether a call of which the cloud shows no trace may be taken for never made.
+    /// Returns true if a call without a trace in the cloud was certainly never made.
     ///
-    /// A process that did not announce the step counts from its own first look and not from the
-    /// step's start: its predecessor may have tried again and again, and died in the last try.
+    /// A process that did not announce the step counts from its own first observation and not from the
+    /// step's start: its predecessor may have retried many times, and ended during the last try.
     pub(crate) fn is_settled(&self, uid: &str, step: &str, item: &str, now: Duration) -> bool {
         self.with(uid, |known| {
-            let first_look = *known.seen.entry(step.to_owned()).or_insert(now);
+            let first_observed = *known.first_observed.entry(step.to_owned()).or_insert(now);
             match known.tried.get(&(step.to_owned(), item.to_owned())) {
                 Some(at) => now.saturating_sub(*at) >= SETTLE,
-                None => known.announced.contains(step) || now.saturating_sub(first_look) >= SETTLE,
+                None => known.announced.contains(step) || now.saturating_sub(first_observed) >= SETTLE,
             }
         })
     }
 
-    /// For how long this process has seen a step under way. After a restart that begins anew: a clock
-    /// that lasts over processes may jump.
-    pub(crate) fn under_way(&self, uid: &str, step: &str, now: Duration) -> Duration {
-        let first_look = self.with(uid, |known| *known.seen.entry(step.to_owned()).or_insert(now));
-        now.saturating_sub(first_look)
+    /// Returns how long this process has observed a step in progress. A restart resets it: a clock that
+    /// outlives the process may jump.
+    pub(crate) fn in_progress(&self, uid: &str, step: &str, now: Duration) -> Duration {
+        let first_observed =
+            self.with(uid, |known| *known.first_observed.entry(step.to_owned()).or_insert(now));
+        now.saturating_sub(first_observed)
     }
 
-    /// Whether this process made a call so lately that making it again would be hammering.
+    /// Returns true if this process made a call so recently that it must not repeat it.
     pub(crate) fn tried_lately(&self, uid: &str, step: &str, item: &str, now: Duration) -> bool {
         self.with(uid, |known| {
             let last = known.tried.get(&(step.to_owned(), item.to_owned()));
@@ -116,12 +117,12 @@ impl Memory {
         self.backoff.remaining(uid)
     }
 
-    /// Something worked.
+    /// Resets the backoff after a success.
     pub(crate) fn succeeded(&self, uid: &str) {
         self.backoff.reset(uid);
     }
 
-    /// The operation is over.
+    /// Forgets an operation that is over.
     pub(crate) fn forget(&self, uid: &str) {
         self.backoff.reset(uid);
         self.states.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_believed_unmade_at_once_only_by_the_process_that_announced_it() {
+    fn a_call_counts_as_unmade_at_once_only_for_the_process_that_announced_it() {
         let at = Duration::from_secs;
         let memory = Memory::default();
         let settled = |now: u64| memory.is_settled("u", "Reboot", "", at(now));

@@ -1,14 +1,14 @@
-//! Which image an upgrade goes to.
+//! Image of an upgrade.
 
 use apiserver_types::ImageParam;
 use controllers_infrastructure::{Image, ImageQuery};
 
-/// Why there is no image to go to.
+/// Error of a search that found no image to upgrade to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unfound {
-    /// CamelCase, for the condition.
+    /// CamelCase reason of the condition.
     pub reason: &'static str,
-    /// For people.
+    /// Message for people.
     pub message: String,
 }
 
@@ -18,16 +18,16 @@ impl Unfound {
     }
 }
 
-/// What to look for: the image that was asked for, or else the present one's name with the new
-/// version in place of the old.
+/// Returns the query for the requested image, or else for the present one's name with the new version
+/// in place of the old.
 pub(crate) fn query(
-    asked: Option<&ImageParam>,
+    requested: Option<&ImageParam>,
     present: Option<&str>,
     from: Option<&str>,
     to: &str,
 ) -> Result<ImageQuery, Unfound> {
-    if let Some(asked) = asked {
-        return explicit(asked);
+    if let Some(requested) = requested {
+        return explicit(requested);
     }
     let unnamed = |why: String| Unfound::new("ImageUnknown", format!("{why}; name the image to go to"));
     let present =
@@ -39,18 +39,18 @@ pub(crate) fn query(
     Ok(ImageQuery { name: Some(name), ..ImageQuery::default() })
 }
 
-fn explicit(asked: &ImageParam) -> Result<ImageQuery, Unfound> {
-    if let Some(id) = &asked.id {
+fn explicit(requested: &ImageParam) -> Result<ImageQuery, Unfound> {
+    if let Some(id) = &requested.id {
         return Ok(ImageQuery { id: Some(id.clone()), ..ImageQuery::default() });
     }
-    let filter = asked.filter.as_ref().ok_or_else(|| {
+    let filter = requested.filter.as_ref().ok_or_else(|| {
         Unfound::new("ImageUnsupported", "an image can be named by id or filter; imageRef is not served here")
     })?;
     Ok(ImageQuery { id: None, name: filter.name.clone(), tags: filter.tags.clone().unwrap_or_default() })
 }
 
-/// `name` with version `to` in place of `from`; `None` when `from` is not in it. The `v` is
-/// optional in a name, and stays as it was.
+/// Returns `name` with version `to` in place of `from`; `None` if `from` is not in it. The `v` is
+/// optional in a name, and is kept.
 fn renamed(name: &str, from: &str, to: &str) -> Option<String> {
     let (from, to) = (from.trim_start_matches('v'), to.trim_start_matches('v'));
     let is_part = |char: Option<char>| char.is_some_and(|char| char.is_ascii_digit());
@@ -64,7 +64,7 @@ fn renamed(name: &str, from: &str, to: &str) -> Option<String> {
     Some(format!("{}{to}{}", name.get(..at)?, name.get(at + from.len()..)?))
 }
 
-/// The one image of those that were found.
+/// Returns the one usable image of those that were found.
 pub(crate) fn pick<'a>(query: &ImageQuery, found: &'a [Image]) -> Result<&'a Image, Unfound> {
     let what = describe(query);
     match found {
@@ -113,24 +113,25 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_goes_before_what_is_there() {
+    fn a_requested_image_has_precedence_over_the_present_one() {
         let by_name = |name: &str| ImageQuery { name: Some(name.to_owned()), ..ImageQuery::default() };
         let id = ImageParam { id: Some("i".to_owned()), ..ImageParam::default() };
         let filter = ImageFilter { name: Some("n".to_owned()), tags: None };
         let filter = ImageParam { filter: Some(filter), ..ImageParam::default() };
         let reference = ImageParam { image_ref: Some(ImageRef::default()), ..ImageParam::default() };
-        let asked =
-            |asked, present, from| query(asked, present, from, "v1.30.0").map_err(|unfound| unfound.reason);
+        let requested = |requested, present, from| {
+            query(requested, present, from, "v1.30.0").map_err(|unfound| unfound.reason)
+        };
         let present = Some("kube-v1.29.1");
         let from = Some("v1.29.1");
         let by_id = ImageQuery { id: Some("i".to_owned()), ..ImageQuery::default() };
-        assert_eq!(asked(Some(&id), present, from), Ok(by_id));
-        assert_eq!(asked(Some(&filter), present, from), Ok(by_name("n")));
-        assert_eq!(asked(Some(&reference), present, from), Err("ImageUnsupported"));
-        assert_eq!(asked(None, present, from), Ok(by_name("kube-v1.30.0")));
-        assert_eq!(asked(None, None, from), Err("ImageUnknown"));
-        assert_eq!(asked(None, present, None), Err("ImageUnknown"));
-        assert_eq!(asked(None, Some("ubuntu"), from), Err("ImageUnknown"));
+        assert_eq!(requested(Some(&id), present, from), Ok(by_id));
+        assert_eq!(requested(Some(&filter), present, from), Ok(by_name("n")));
+        assert_eq!(requested(Some(&reference), present, from), Err("ImageUnsupported"));
+        assert_eq!(requested(None, present, from), Ok(by_name("kube-v1.30.0")));
+        assert_eq!(requested(None, None, from), Err("ImageUnknown"));
+        assert_eq!(requested(None, present, None), Err("ImageUnknown"));
+        assert_eq!(requested(None, Some("ubuntu"), from), Err("ImageUnknown"));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::procedures::server_call::{self, ServerCall};
 pub(crate) struct Power {
     /// Call to Nova.
     pub call: ServerCall,
-    /// State that the call asks for.
+    /// State that the call requests.
     pub state: PowerState,
     /// Nova's status of a server in this state.
     pub status: &'static str,
@@ -68,10 +68,10 @@ impl Procedure for Power {
         match call.state(&observed.log, &observed.steps, observed.settled) {
             CallState::Unannounced => self.announce(observed, server),
             CallState::Nothing => self.issue(observed, server),
-            CallState::UnderWay(id) if !waits => Decision::record(call.accepted(id)),
-            CallState::UnderWay(_) => call.wait_for_end(),
+            CallState::InFlight(id) if !waits => Decision::record(call.accepted(id)),
+            CallState::InFlight(_) => call.wait_for_end(),
             CallState::Succeeded(id) => call.succeeded(id),
-            CallState::Failed(id, words) => call.failed(&id, &words),
+            CallState::Failed(id, message) => call.failed(&id, &message),
             CallState::Lost(baseline) => call.lost(&baseline),
         }
     }
@@ -115,12 +115,12 @@ impl Power {
     }
 
     fn stopped(&self, stop: &Stop) -> Decision<PowerState> {
-        Decision::End(Outcome::stopped(stop, &format!("no {} was asked for", self.call.noun)))
+        Decision::End(Outcome::stopped(stop, &format!("no {} was requested", self.call.noun)))
     }
 
     fn nothing_to_do(&self, server: &Server) -> Decision<PowerState> {
         let message =
-            format!("the server is {} already; Nova was not asked for a {}", server.status, self.call.noun);
+            format!("the server is {} already; Nova gets no call for a {}", server.status, self.call.noun);
         let skipped = self.call.steps().map(|step| StepUpdate::skipped(step, message.clone()));
         Decision::End(Outcome::complete(message, Change::of(skipped)))
     }
@@ -149,8 +149,9 @@ pub(crate) mod tests {
     fn word(decision: &Decision<PowerState>) -> String {
         match decision {
             Decision::Record(change) => {
-                let marks = change.marks.iter().map(|mark| format!("{} {:?}", mark.step, mark.state));
-                marks.collect::<Vec<_>>().join(", ")
+                let updates =
+                    change.updates.iter().map(|update| format!("{} {:?}", update.step, update.state));
+                updates.collect::<Vec<_>>().join(", ")
             }
             Decision::Act(call) => format!("act {:?}", call.effect),
             Decision::Wait { step, .. } => format!("wait {step}"),
@@ -159,7 +160,7 @@ pub(crate) mod tests {
     }
 
     /// Checks a procedure against every situation. `from` is the status that it changes.
-    pub(crate) fn is_asked_once_and_the_log_believed(power: &Power, from: &str) {
+    pub(crate) fn gets_one_call_and_the_log_is_believed(power: &Power, from: &str) {
         use StepState::{Done, Running};
         let call = &power.call;
         let server = |status: &str, task: Option<&str>| {

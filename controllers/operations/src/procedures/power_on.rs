@@ -22,10 +22,10 @@ pub(crate) const POWER_ON: Power = Power {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::procedures::power::tests::is_asked_once_and_the_log_believed;
+    use crate::procedures::power::tests::gets_one_call_and_the_log_is_believed;
 
     #[test]
-    fn nova_is_asked_for_a_power_on_once_and_its_log_believed() {
-        is_asked_once_and_the_log_believed(&POWER_ON, "SHUTOFF");
+    fn nova_gets_one_call_for_a_power_on_and_its_log_is_believed() {
+        gets_one_call_and_the_log_is_believed(&POWER_ON, "SHUTOFF");
     }
 }

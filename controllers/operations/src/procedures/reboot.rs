@@ -1,8 +1,8 @@
-//! Reboot: ask Nova once, and believe its log.
+//! Reboot: one call to Nova, confirmed by its action log.
 //!
 //! A soft reboot that does not end in time is followed by a hard one, which has steps of its own.
-//! What is awaited is an entry in the server's instance-action log; that the server is `ACTIVE`
-//! says nothing, since it is so before the reboot too.
+//! The pass waits for an entry in the server's instance-action log. The status `ACTIVE` confirms
+//! nothing, because the server has it before the reboot, too.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ const ACTION: &str = "reboot";
 /// Reason of the condition when Nova reports a failure.
 const FAILURE: &str = "RebootFailed";
 
-/// How long a soft reboot may take unless said otherwise: Nova's own default.
+/// Timeout of a soft reboot: Nova's own default. Unit: seconds.
 const SOFT_TIMEOUT: i32 = 120;
 
-/// States in which Nova refuses a soft reboot and accepts a hard one: there is no guest to ask.
+/// Statuses in which Nova refuses a soft reboot and accepts a hard one, because no guest runs.
 const WITHOUT_GUEST: [&str; 5] = ["SHUTOFF", "ERROR", "PAUSED", "SUSPENDED", "CRASHED"];
 
 const SOFT: ServerCall = ServerCall {
@@ -47,7 +47,7 @@ const HARD: ServerCall = ServerCall {
     failure: FAILURE,
 };
 
-/// The kind of reboot that a call asks for.
+/// Returns the kind of reboot that a call requests.
 fn effect(call: &ServerCall) -> RebootKind {
     if *call == SOFT { RebootKind::Soft } else { RebootKind::Hard }
 }
@@ -72,7 +72,7 @@ impl ActionProcedure for Reboot {
     }
 }
 
-/// What a decision is made from.
+/// Everything a decision is made from.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     server: Option<Server>,
@@ -81,7 +81,7 @@ pub(crate) struct Observed {
     soft: bool,
     soft_settled: bool,
     hard_settled: bool,
-    /// A soft reboot has been under way for longer than it may.
+    /// A soft reboot has exceeded its timeout.
     late: bool,
     stop: Option<Stop>,
 }
@@ -105,74 +105,75 @@ impl Procedure for Reboot {
     type Observed = Observed;
     type Effect = RebootKind;
 
-    async fn observe(&self, subject: &Target) -> Result<Observed, ReconcileError> {
-        let (server, log) = server_call::observe(subject).await?;
-        let parameters = subject.operation.spec.reboot.clone().unwrap_or_default();
+    async fn observe(&self, target: &Target) -> Result<Observed, ReconcileError> {
+        let (server, log) = server_call::observe(target).await?;
+        let parameters = target.operation.spec.reboot.clone().unwrap_or_default();
         let seconds = parameters.soft_timeout_seconds.unwrap_or(SOFT_TIMEOUT);
         let timeout = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-        let waits = subject.step(SOFT.wait).is_some_and(|step| step.state == StepState::Running);
+        let waits = target.step(SOFT.wait).is_some_and(|step| step.state == StepState::Running);
         Ok(Observed {
             server,
             log,
-            steps: subject.steps().to_vec(),
+            steps: target.steps().to_vec(),
             soft: parameters.kind.unwrap_or_default() == RebootType::Soft,
-            soft_settled: subject.is_settled(SOFT.issue, ""),
-            hard_settled: subject.is_settled(HARD.issue, ""),
-            late: waits && subject.memory.under_way(subject.uid(), SOFT.wait, subject.elapsed) >= timeout,
-            stop: subject.stop(),
+            soft_settled: target.is_settled(SOFT.issue, ""),
+            hard_settled: target.is_settled(HARD.issue, ""),
+            late: waits && target.memory.in_progress(target.uid(), SOFT.wait, target.elapsed) >= timeout,
+            stop: target.stop(),
         })
     }
 
-    fn decide(&self, seen: &Observed) -> Decision<RebootKind> {
-        let hard = !seen.soft || seen.step(HARD.prepare).is_some_and(|step| step.state == StepState::Done);
+    fn decide(&self, observed: &Observed) -> Decision<RebootKind> {
+        let hard =
+            !observed.soft || observed.step(HARD.prepare).is_some_and(|step| step.state == StepState::Done);
         let call = if hard { HARD } else { SOFT };
-        let Some(server) = &seen.server else { return call.server_missing() };
-        match seen.state(&call) {
-            CallState::Unannounced => announce(seen, server, call),
-            CallState::Nothing => issue(seen, server, &call),
-            CallState::UnderWay(id) => under_way(seen, &call, id),
+        let Some(server) = &observed.server else { return call.server_missing() };
+        match observed.state(&call) {
+            CallState::Unannounced => announce(observed, server, call),
+            CallState::Nothing => issue(observed, server, &call),
+            CallState::InFlight(id) => in_flight(observed, &call, id),
             CallState::Succeeded(id) => call.succeeded(id),
-            CallState::Failed(id, words) => call.failed(&id, &words),
+            CallState::Failed(id, message) => call.failed(&id, &message),
             CallState::Lost(baseline) => call.lost(&baseline),
         }
     }
 
-    async fn act(&self, subject: &Target, effect: &RebootKind) -> Result<Change, ReconcileError> {
-        let id = subject.server_id().unwrap_or_default();
-        let request = subject.cloud.reboot_server(id, *effect).await?;
+    async fn act(&self, target: &Target, effect: &RebootKind) -> Result<Change, ReconcileError> {
+        let id = target.server_id().unwrap_or_default();
+        let request = target.cloud.reboot_server(id, *effect).await?;
         let call = if *effect == RebootKind::Soft { SOFT } else { HARD };
         Ok(call.accepted(request))
     }
 }
 
-/// Writes down where Nova's log ends now, before anything is asked of Nova.
-fn announce(seen: &Observed, server: &Server, call: ServerCall) -> Decision<RebootKind> {
-    if let Some(stop) = &seen.stop {
+/// Records where Nova's log ends, before the call.
+fn announce(observed: &Observed, server: &Server, call: ServerCall) -> Decision<RebootKind> {
+    if let Some(stop) = &observed.stop {
         return Decision::End(Outcome::stopped(stop, "the server was not rebooted"));
     }
     let guestless = call == SOFT && WITHOUT_GUEST.contains(&server.status.as_str());
     let call = if guestless { HARD } else { call };
-    let mut marks = Vec::new();
+    let mut updates = Vec::new();
     if guestless {
         let message = format!("the server is {}: only a hard reboot is possible", server.status);
-        marks.extend(SOFT.steps().map(|step| StepUpdate::skipped(step, message.clone())));
+        updates.extend(SOFT.steps().map(|step| StepUpdate::skipped(step, message.clone())));
     }
-    marks.extend(call.announcement(&seen.log));
-    Decision::record(Change::of(marks))
+    updates.extend(call.announcement(&observed.log));
+    Decision::record(Change::of(updates))
 }
 
-/// Asks Nova, once it is certain that it has not been asked.
-fn issue(seen: &Observed, server: &Server, call: &ServerCall) -> Decision<RebootKind> {
-    if !seen.is_settled(call) {
+/// Makes the call, as soon as it is certain that it has not been made.
+fn issue(observed: &Observed, server: &Server, call: &ServerCall) -> Decision<RebootKind> {
+    if !observed.is_settled(call) {
         return call.wait_for_trace();
     }
     if *call == HARD
-        && let CallState::Succeeded(id) = seen.state(&SOFT)
+        && let CallState::Succeeded(id) = observed.state(&SOFT)
     {
         return SOFT.succeeded(id);
     }
-    if let Some(stop) = &seen.stop {
-        return Decision::End(Outcome::stopped(stop, &format!("no {} was asked for", call.noun)));
+    if let Some(stop) = &observed.stop {
+        return Decision::End(Outcome::stopped(stop, &format!("no {} was requested", call.noun)));
     }
     match server.task_state.as_deref() {
         // A hard reboot may cut a reboot short; nothing else may be.
@@ -181,19 +182,19 @@ fn issue(seen: &Observed, server: &Server, call: &ServerCall) -> Decision<Reboot
     }
 }
 
-fn under_way(seen: &Observed, call: &ServerCall, id: Option<String>) -> Decision<RebootKind> {
-    if seen.step(call.wait).is_none_or(|step| step.state == StepState::Pending) {
+fn in_flight(observed: &Observed, call: &ServerCall, id: Option<String>) -> Decision<RebootKind> {
+    if observed.step(call.wait).is_none_or(|step| step.state == StepState::Pending) {
         return Decision::record(call.accepted(id));
     }
-    if *call == HARD || !seen.late {
+    if *call == HARD || !observed.late {
         return call.wait_for_end();
     }
-    if let Some(stop) = &seen.stop {
+    if let Some(stop) = &observed.stop {
         return Decision::End(Outcome::stopped(stop, "the soft reboot goes on in Nova, no hard one follows"));
     }
     let late = StepUpdate::failed(SOFT.wait, "the soft reboot did not end in time; a hard one follows");
-    let [noted, asking] = HARD.announcement(&seen.log);
-    Decision::record(Change { plan: HARD.steps().to_vec(), ..Change::of([late, noted, asking]) })
+    let [noted, calling] = HARD.announcement(&observed.log);
+    Decision::record(Change { plan: HARD.steps().to_vec(), ..Change::of([late, noted, calling]) })
 }
 
 #[cfg(test)]
@@ -210,8 +211,8 @@ mod tests {
         }
     }
 
-    /// A soft reboot as far as these steps; what a step has seen of Nova is its request id.
-    fn seen(steps: &[(&str, StepState, Option<&str>)], log: &[ActionRecord]) -> Observed {
+    /// Returns a soft reboot with these steps and their request ids.
+    fn observed(steps: &[(&str, StepState, Option<&str>)], log: &[ActionRecord]) -> Observed {
         let step = |(name, state, id): &(&str, StepState, Option<&str>)| OperationStep {
             name: (*name).to_owned(),
             state: *state,
@@ -233,8 +234,9 @@ mod tests {
     fn word(decision: &Decision<RebootKind>) -> String {
         match decision {
             Decision::Record(change) => {
-                let marks = change.marks.iter().map(|mark| format!("{}:{:?}", mark.step, mark.state));
-                marks.collect::<Vec<_>>().join(" ")
+                let updates =
+                    change.updates.iter().map(|update| format!("{}:{:?}", update.step, update.state));
+                updates.collect::<Vec<_>>().join(" ")
             }
             Decision::Act(call) => format!("{:?}", call.effect),
             Decision::Wait { step, .. } => format!("wait {step}"),
@@ -242,16 +244,17 @@ mod tests {
         }
     }
 
-    fn task(seen: &mut Observed, task: &str) {
-        seen.server = Some(Server { task_state: Some(task.to_owned()), ..Server::default() });
+    fn task(observed: &mut Observed, task: &str) {
+        observed.server = Some(Server { task_state: Some(task.to_owned()), ..Server::default() });
     }
 
     #[test]
-    fn nova_is_asked_once_and_its_log_believed() {
+    #[allow(clippy::too_many_lines, reason = "one table, a line for each answer of Nova")]
+    fn nova_gets_one_call_and_its_log_is_believed() {
         use StepState::{Done, Failed, Running};
         let stop = || Some(Stop { reason: "Requested", why: "enough".to_owned() });
         let begun = [(SOFT.prepare, Done, Some("old")), (SOFT.issue, Running, None)];
-        let asked =
+        let accepted =
             [(SOFT.prepare, Done, Some("old")), (SOFT.issue, Done, Some("s")), (SOFT.wait, Running, None)];
         let fallen = [
             (SOFT.prepare, Done, Some("old")),
@@ -262,64 +265,86 @@ mod tests {
         ];
         let (running, over, error) =
             (record("s", None), record("s", Some("Success")), record("s", Some("Error")));
-        let with = |mut seen: Observed, change: fn(&mut Observed)| {
-            change(&mut seen);
-            seen
+        let with = |mut observed: Observed, change: fn(&mut Observed)| {
+            change(&mut observed);
+            observed
         };
-        let stopped = |seen: Observed| Observed { stop: stop(), ..seen };
+        let stopped = |observed: Observed| Observed { stop: stop(), ..observed };
         let table = [
-            ("first", seen(&[], &[]), "PrepareSoftReboot:Done SoftReboot:Running"),
-            ("stopped at first", stopped(seen(&[], &[])), "Cancelled Requested"),
+            ("first", observed(&[], &[]), "PrepareSoftReboot:Done SoftReboot:Running"),
+            ("stopped at first", stopped(observed(&[], &[])), "Cancelled Requested"),
             (
                 "hard",
-                with(seen(&[], &[]), |seen| seen.soft = false),
+                with(observed(&[], &[]), |observed| observed.soft = false),
                 "PrepareHardReboot:Done HardReboot:Running",
             ),
-            ("no server", with(seen(&[], &[]), |seen| seen.server = None), "Failed ServerMissing"),
-            ("not asked", seen(&begun, &[]), "Soft"),
-            ("perhaps asked", with(seen(&begun, &[]), |seen| seen.soft_settled = false), "wait SoftReboot"),
-            ("busy", with(seen(&begun, &[]), |seen| task(seen, "image_snapshot")), "wait SoftReboot"),
-            ("stopped, not asked", stopped(seen(&begun, &[])), "Cancelled Requested"),
             (
-                "stopped, perhaps asked",
-                stopped(with(seen(&begun, &[]), |seen| seen.soft_settled = false)),
+                "no server",
+                with(observed(&[], &[]), |observed| observed.server = None),
+                "Failed ServerMissing",
+            ),
+            ("not called", observed(&begun, &[]), "Soft"),
+            (
+                "perhaps called",
+                with(observed(&begun, &[]), |observed| observed.soft_settled = false),
                 "wait SoftReboot",
             ),
             (
-                "asked, answer lost",
-                seen(&begun, std::slice::from_ref(&running)),
+                "busy",
+                with(observed(&begun, &[]), |observed| task(observed, "image_snapshot")),
+                "wait SoftReboot",
+            ),
+            ("stopped, not called", stopped(observed(&begun, &[])), "Cancelled Requested"),
+            (
+                "stopped, perhaps called",
+                stopped(with(observed(&begun, &[]), |observed| observed.soft_settled = false)),
+                "wait SoftReboot",
+            ),
+            (
+                "called, answer lost",
+                observed(&begun, std::slice::from_ref(&running)),
                 "SoftReboot:Done AwaitSoftReboot:Running",
             ),
-            ("under way", seen(&asked, std::slice::from_ref(&running)), "wait AwaitSoftReboot"),
+            ("in flight", observed(&accepted, std::slice::from_ref(&running)), "wait AwaitSoftReboot"),
             (
-                "stopped, under way",
-                stopped(seen(&asked, std::slice::from_ref(&running))),
+                "stopped, in flight",
+                stopped(observed(&accepted, std::slice::from_ref(&running))),
                 "wait AwaitSoftReboot",
             ),
             (
                 "late",
-                with(seen(&asked, std::slice::from_ref(&running)), |seen| seen.late = true),
+                with(observed(&accepted, std::slice::from_ref(&running)), |observed| observed.late = true),
                 "AwaitSoftReboot:Failed PrepareHardReboot:Done HardReboot:Running",
             ),
             (
                 "stopped, late",
-                stopped(with(seen(&asked, std::slice::from_ref(&running)), |seen| seen.late = true)),
+                stopped(with(observed(&accepted, std::slice::from_ref(&running)), |observed| {
+                    observed.late = true
+                })),
                 "Cancelled Requested",
             ),
-            ("over", seen(&asked, std::slice::from_ref(&over)), "Complete Succeeded"),
-            ("over, answer lost", seen(&begun, std::slice::from_ref(&over)), "Complete Succeeded"),
-            ("failed", seen(&asked, &[error]), "Failed RebootFailed"),
-            ("fallen back", with(seen(&fallen, &[running]), |seen| task(seen, "rebooting")), "Hard"),
-            ("fallen back, but it ended", seen(&fallen, std::slice::from_ref(&over)), "Complete Succeeded"),
+            ("over", observed(&accepted, std::slice::from_ref(&over)), "Complete Succeeded"),
+            ("over, answer lost", observed(&begun, std::slice::from_ref(&over)), "Complete Succeeded"),
+            ("failed", observed(&accepted, &[error]), "Failed RebootFailed"),
             (
-                "fallen back, hard asked",
-                seen(&fallen, &[record("h", None), over]),
+                "fallen back",
+                with(observed(&fallen, &[running]), |observed| task(observed, "rebooting")),
+                "Hard",
+            ),
+            (
+                "fallen back, but it ended",
+                observed(&fallen, std::slice::from_ref(&over)),
+                "Complete Succeeded",
+            ),
+            (
+                "fallen back, hard called",
+                observed(&fallen, &[record("h", None), over]),
                 "HardReboot:Done AwaitHardReboot:Running",
             ),
-            ("log purged", with(seen(&begun, &[]), |seen| seen.log.clear()), "Failed LogLost"),
+            ("log purged", with(observed(&begun, &[]), |observed| observed.log.clear()), "Failed LogLost"),
         ];
-        for (case, seen, expected) in table {
-            assert_eq!(word(&Reboot.decide(&seen)), expected, "{case}");
+        for (case, observed, expected) in table {
+            assert_eq!(word(&Reboot.decide(&observed)), expected, "{case}");
         }
     }
 }

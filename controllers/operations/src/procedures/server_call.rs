@@ -8,7 +8,7 @@ use apiserver_types::OperationStep;
 use controllers_infrastructure::{ActionRecord, Server};
 use controllers_runtime::ReconcileError;
 
-use crate::core::action_log::{self, CallState, heard};
+use crate::core::action_log::{self, CallState, call_state};
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
 use crate::core::target::{Target, find};
 
@@ -37,7 +37,7 @@ impl ServerCall {
 
     /// Returns what the log says of the call. `settled`: an accepted call must be in the log by now.
     pub(crate) fn state(&self, log: &[ActionRecord], steps: &[OperationStep], settled: bool) -> CallState {
-        heard(log, self.action, find(steps, self.prepare), find(steps, self.issue), settled)
+        call_state(log, self.action, find(steps, self.prepare), find(steps, self.issue), settled)
     }
 
     /// Records where the log ends now, before the call.
@@ -45,7 +45,7 @@ impl ServerCall {
         let message = format!("noted the newest of {} entries in Nova's action log", log.len());
         [
             StepUpdate::done(self.prepare, message).by(action_log::baseline(log)),
-            StepUpdate::running(self.issue, format!("asking Nova for a {}", self.noun)),
+            StepUpdate::running(self.issue, format!("requesting a {} from Nova", self.noun)),
         ]
     }
 
@@ -75,16 +75,16 @@ impl ServerCall {
     /// Ends the operation: the log says that the call succeeded.
     pub(crate) fn succeeded<E>(&self, id: String) -> Decision<E> {
         let message = format!("Nova's action log says that the {} succeeded", self.noun);
-        let marks = [
+        let updates = [
             StepUpdate::done(self.issue, format!("Nova accepted the {}", self.noun)).by(Some(id)),
             StepUpdate::done(self.wait, message.clone()),
         ];
-        Decision::End(Outcome::complete(message, Change::of(marks)))
+        Decision::End(Outcome::complete(message, Change::of(updates)))
     }
 
     /// Ends the operation: the log says that the call failed.
-    pub(crate) fn failed<E>(&self, id: &str, words: &str) -> Decision<E> {
-        let message = format!("the {} failed: {words} (request id {id})", self.noun);
+    pub(crate) fn failed<E>(&self, id: &str, nova: &str) -> Decision<E> {
+        let message = format!("the {} failed: {nova} (request id {id})", self.noun);
         Decision::End(Outcome::failed(self.wait, self.failure, message))
     }
 

@@ -1,4 +1,4 @@
-//! An API server in memory: enough of one for a controller of these kinds.
+//! API server in memory, as far as a controller of these kinds needs one.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::scissors::{Fate, Scissors};
 
-/// Everything that is stored, by path.
+/// Stored objects, by path.
 #[derive(Debug, Default)]
 struct Store {
     objects: BTreeMap<String, Value>,
     revision: u64,
 }
 
-/// The server.
+/// API server in memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FakeApi {
     store: Arc<Mutex<Store>>,
@@ -44,7 +44,7 @@ impl FakeApi {
         Client::new(service, "default")
     }
 
-    /// Stores an object as somebody else, who never dies.
+    /// Stores an object as another client, which is never cut.
     pub(crate) fn put(&self, path: &str, mut object: Value) {
         let mut store = self.store.lock().unwrap();
         let name = path.rsplit('/').next().unwrap();
@@ -56,7 +56,7 @@ impl FakeApi {
         store.write(path, object);
     }
 
-    /// Changes an object as somebody else.
+    /// Changes an object as another client.
     pub(crate) fn change(&self, path: &str, change: impl FnOnce(&mut Value)) {
         let mut store = self.store.lock().unwrap();
         let mut object = store.objects.get(path).unwrap().clone();

@@ -1,4 +1,4 @@
-//! What goes wrong, what is asked to stop, and what has to wait.
+//! Errors, cancellations and waits.
 
 use apiserver_types::OperationPhase;
 use controllers_infrastructure::ErrorClass;
@@ -28,7 +28,7 @@ fn set(world: &World, path: &str, pointer: &str, value: Value) {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_tried_again_until_it_works() {
+async fn a_transient_error_is_retried_until_the_call_succeeds() {
     use ErrorClass as Class;
     let classes = [
         Class::Quota,
@@ -51,13 +51,13 @@ async fn what_may_pass_is_tried_again_until_it_works() {
         for (strategy, call) in table {
             let world = World::new(false);
             world.nova().faults.extend((0..3).map(|_| (call, error(class, call))));
-            world.ask("op", upgrade(strategy));
-            let words = "the fake says no; trying again";
+            world.request("op", upgrade(strategy));
+            let expected = "the fake says no; trying again";
             let case = format!("{call}: {class:?}");
-            let troubled = world
-                .until("op", |operation| progress(operation).contains(words) || is_over(operation))
+            let failing = world
+                .until("op", |operation| progress(operation).contains(expected) || is_over(operation))
                 .await;
-            assert!(progress(&troubled).contains(words), "{case}");
+            assert!(progress(&failing).contains(expected), "{case}");
             let operation = world.finish("op").await;
             assert_eq!(phase(&operation), Some(OperationPhase::Complete), "{case}: {}", message(&operation));
             assert_eq!(world.nova().instances.len(), 1, "{case}");
@@ -66,7 +66,7 @@ async fn what_may_pass_is_tried_again_until_it_works() {
 }
 
 #[tokio::test]
-async fn what_no_retry_can_mend_ends_it_with_the_clouds_words() {
+async fn a_permanent_error_ends_the_operation_with_the_clouds_message() {
     type Spoil = fn(&World);
     let table: [(&str, Value, Spoil, &str); 9] = [
         ("no such server", reboot(), |world| world.nova().instances.clear(), "does not know"),
@@ -101,13 +101,13 @@ async fn what_no_retry_can_mend_ends_it_with_the_clouds_words() {
             "more than one minor",
         ),
         (
-            "a rebuild that was insisted on",
+            "a requested rebuild",
             upgrade("Rebuild"),
             |world| world.nova().rebuilds_fail = true,
             "the host is on fire",
         ),
         (
-            "a rebuild that is refused and was insisted on",
+            "a requested rebuild that is refused",
             upgrade("Rebuild"),
             |world| world.nova().faults.push(("rebuild", error(ErrorClass::Invalid, "rebuild"))),
             "the fake says no",
@@ -116,13 +116,13 @@ async fn what_no_retry_can_mend_ends_it_with_the_clouds_words() {
             "not ours",
             upgrade("Replace"),
             |world| world.nova().instances.values_mut().for_each(|instance| instance.server.tags.clear()),
-            "does not carry the mark",
+            "does not carry the ownership tag",
         ),
     ];
     for (case, spec, spoil, words) in table {
         let world = World::new(false);
         spoil(&world);
-        world.ask("op", spec);
+        world.request("op", spec);
         let operation = world.finish("op").await;
         assert_eq!(phase(&operation), Some(OperationPhase::Failed), "{case}: {}", message(&operation));
         assert!(message(&operation).contains(words), "{case}: {}", message(&operation));
@@ -132,10 +132,10 @@ async fn what_no_retry_can_mend_ends_it_with_the_clouds_words() {
 }
 
 #[tokio::test]
-async fn a_refused_rebuild_becomes_a_replacement_unless_it_was_insisted_on() {
+async fn a_refused_rebuild_becomes_a_replacement_unless_a_rebuild_was_requested() {
     let world = World::new(false);
     world.nova().faults.push(("rebuild", error(ErrorClass::Invalid, "rebuild")));
-    world.ask("op", upgrade("Auto"));
+    world.request("op", upgrade("Auto"));
     let operation = world.finish("op").await;
     assert_eq!(phase(&operation), Some(OperationPhase::Complete));
     let result = operation.status.as_ref().unwrap().result.clone().unwrap();
@@ -149,7 +149,7 @@ async fn a_refused_rebuild_becomes_a_replacement_unless_it_was_insisted_on() {
 async fn a_server_without_a_guest_is_rebooted_hard() {
     let world = World::new(false);
     world.set_status("SHUTOFF");
-    world.ask("op", reboot());
+    world.request("op", reboot());
     let operation = world.finish("op").await;
     assert_eq!(phase(&operation), Some(OperationPhase::Complete));
     assert!(message(&operation).contains("hard reboot succeeded"), "{}", message(&operation));
@@ -160,7 +160,7 @@ async fn a_server_without_a_guest_is_rebooted_hard() {
 async fn completes_without_a_call(spec: Value, status: &str, action: &str) {
     let world = World::new(false);
     world.set_status(status);
-    world.ask("op", spec);
+    world.request("op", spec);
     let operation = world.finish("op").await;
     assert_eq!(phase(&operation), Some(OperationPhase::Complete), "{}", message(&operation));
     assert_eq!(world.nova().count(action), 0);
@@ -178,11 +178,11 @@ async fn a_server_that_runs_is_not_powered_on() {
 }
 
 #[tokio::test]
-async fn one_at_a_time_and_the_older_first() {
+async fn operations_of_a_machine_run_one_at_a_time_and_the_oldest_first() {
     let world = World::new(false);
-    world.ask("z-older", reboot());
+    world.request("z-older", reboot());
     world.pass_time(5);
-    world.ask("a-younger", reboot());
+    world.request("a-younger", reboot());
     let waiting = world.until("a-younger", |operation| progress(operation).contains("waiting")).await;
     assert_eq!(phase(&waiting), Some(OperationPhase::Pending));
     assert!(progress(&waiting).contains("\"z-older\""), "{}", progress(&waiting));
@@ -192,7 +192,7 @@ async fn one_at_a_time_and_the_older_first() {
 }
 
 #[tokio::test]
-async fn what_is_paused_waits() {
+async fn an_operation_on_a_paused_object_waits() {
     for (path, pointer, value) in [
         (CLUSTER, "/spec/paused", json!(true)),
         (MACHINE, "/metadata/annotations", json!({"cluster.x-k8s.io/paused": ""})),
@@ -200,11 +200,11 @@ async fn what_is_paused_waits() {
     ] {
         let world = World::new(false);
         set(&world, path, pointer, value);
-        world.ask("op", upgrade("Replace"));
+        world.request("op", upgrade("Replace"));
         world.until("op", |operation| progress(operation).contains("paused")).await;
         assert_eq!(phase(&world.operation("op").unwrap()), Some(OperationPhase::Pending));
         set(&world, path, pointer, Value::Null);
-        // And in the middle of it.
+        // The same in the middle of the operation.
         world.until("op", |operation| operation.metadata.annotations.is_some()).await;
         set(&world, path, "/metadata/annotations", json!({"cluster.x-k8s.io/paused": ""}));
         world.until("op", |operation| progress(operation).contains("paused")).await;
@@ -213,13 +213,13 @@ async fn what_is_paused_waits() {
     }
 }
 
-/// How often this was done, and which servers there are.
+/// Returns how often Nova did this, and which servers exist.
 fn servers(world: &World, action: &str) -> (usize, Vec<String>) {
     let nova = world.nova();
     (nova.count(action), nova.instances.keys().cloned().collect())
 }
 
-/// Stopped before the n-th pass, for every n: either nothing was done, or all of it.
+/// Stops before the n-th pass, for every n: either nothing is done, or all of it.
 #[tokio::test]
 async fn a_cancelled_operation_leaves_all_or_nothing() {
     for (spec, action) in [
@@ -232,7 +232,7 @@ async fn a_cancelled_operation_leaves_all_or_nothing() {
         for passes in 0..30 {
             let world = World::new(false);
             let before = servers(&world, action);
-            world.ask("op", spec.clone());
+            world.request("op", spec.clone());
             let controller = world.controller();
             for _ in 0..passes {
                 if matches!(controller.pass("ns", "op").await, Ok(Requeue::After(_))) {
@@ -259,13 +259,13 @@ async fn a_cancelled_operation_leaves_all_or_nothing() {
     }
 }
 
-/// The Machine is deleted before the n-th pass, for every n: the operation ends, and whoever
-/// deletes the Machine finds every server by its tag or by the Machine's own word.
+/// The Machine is deleted before the n-th pass, for every n: the operation ends, and the Machine's
+/// deletion finds every server by its tag or by the recorded id.
 #[tokio::test]
 async fn a_machine_that_is_deleted_takes_its_operation_with_it() {
     for passes in 0..40 {
         let world = World::new(true);
-        world.ask("op", upgrade("Auto"));
+        world.request("op", upgrade("Auto"));
         let controller = world.controller();
         for _ in 0..passes {
             if matches!(controller.pass("ns", "op").await, Ok(Requeue::After(_))) {
@@ -292,7 +292,7 @@ async fn a_machine_that_is_deleted_takes_its_operation_with_it() {
 #[tokio::test]
 async fn a_deleted_operation_is_cancelled_and_goes() {
     let world = World::new(false);
-    world.ask("op", reboot());
+    world.request("op", reboot());
     world.until("op", |operation| operation.metadata.finalizers.is_some()).await;
     set(&world, &path("op"), "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
     let controller = world.controller();
@@ -307,17 +307,17 @@ async fn a_deleted_operation_is_cancelled_and_goes() {
 async fn every_transition_is_an_event_on_the_machine() {
     let world = World::new(false);
     world.nova().soft_hangs = true;
-    world.ask("op", json!({"action": "Reboot", "reboot": {"softTimeoutSeconds": 30}}));
+    world.request("op", json!({"action": "Reboot", "reboot": {"softTimeoutSeconds": 30}}));
     world.finish("op").await;
     let events = world.api.under("/api/v1/namespaces/ns/events/");
     let reasons: Vec<(&str, &str)> = events
         .iter()
         .map(|event| (event["reason"].as_str().unwrap(), event["type"].as_str().unwrap()))
         .collect();
-    for told in
+    for expected in
         [("RebootRunning", "Normal"), ("AwaitSoftRebootFailed", "Warning"), ("RebootComplete", "Normal")]
     {
-        assert!(reasons.contains(&told), "{told:?} in {reasons:?}");
+        assert!(reasons.contains(&expected), "{expected:?} in {reasons:?}");
     }
     for event in &events {
         let about = &event["involvedObject"];
@@ -332,7 +332,7 @@ async fn every_transition_is_an_event_on_the_machine() {
 async fn an_operation_waits_for_its_bootstrap_data() {
     let world = World::new(false);
     set(&world, MACHINE, "/spec/bootstrap", json!({}));
-    world.ask("op", upgrade("Replace"));
+    world.request("op", upgrade("Replace"));
     world.until("op", |operation| progress(operation).contains("bootstrap data")).await;
     assert_eq!(world.nova().instances.values().next().unwrap().server.task_state, None);
     set(&world, MACHINE, "/spec/bootstrap", json!({"dataSecretName": "boot"}));

@@ -1,4 +1,4 @@
-//! A cloud in memory, of which a process can be cut off.
+//! Cloud in memory, from which a process can be cut off.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,10 +8,10 @@ use controllers_infrastructure::*;
 use crate::nova::{Nova, error};
 use crate::scissors::{Fate, Scissors};
 
-/// How long a call that is late takes, in seconds: less than any deadline of a call.
+/// Delay of a late call: less than any timeout of a call. Unit: seconds.
 const LATE: i64 = 30;
 
-/// The cloud.
+/// Cloud in memory.
 #[derive(Clone, Default)]
 pub(crate) struct FakeCloud {
     pub(crate) nova: Arc<Mutex<Nova>>,
@@ -66,7 +66,7 @@ impl CloudConnector for FakeCloud {
     }
 }
 
-/// What no operation asks for.
+/// Response of a call that no operation makes.
 fn unused<T>(call: &str) -> CloudResult<T> {
     Err(error(ErrorClass::Invalid, call))
 }

@@ -1,5 +1,4 @@
-//! Whatever a process is doing when it ends, the next one goes on from there, and what was asked
-//! for happens once.
+//! Cut tests: wherever a process ends, the next one continues, and the operation happens once.
 
 use apiserver_types::OperationPhase;
 use serde_json::{Value, json};
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 use crate::scissors::Cut;
 use crate::world::{INFRASTRUCTURE, MACHINE, World, message, phase};
 
-/// Something to cut everywhere.
+/// Operation that is cut at every effect.
 struct Scenario {
     name: &'static str,
     from_volume: bool,
@@ -123,15 +122,15 @@ fn upgraded(world: &World, case: &str) {
     assert_eq!(world.api.get(MACHINE).unwrap()["spec"]["version"], json!("v1.30.0"), "{case}");
 }
 
-/// Runs a scenario, cut as told. Returns the number of effects.
+/// Runs a scenario with a cut. Returns the number of effects.
 async fn run(scenario: &Scenario, case: &str, cut: impl FnOnce(&World)) -> usize {
     let world = World::new(scenario.from_volume);
     (scenario.prepare)(&world);
-    world.ask("op", (scenario.spec)());
+    world.request("op", (scenario.spec)());
     cut(&world);
     let operation = world.finish("op").await;
     assert_eq!(phase(&operation), Some(OperationPhase::Complete), "{case}: {}", message(&operation));
-    // What is late has come by now.
+    // Late calls have arrived by now.
     world.pass_time(3600);
     (scenario.check)(&world, case);
     world.scissors.effects()

@@ -1,4 +1,4 @@
-//! Which passes count as failed ones in the controllers' metrics.
+//! Passes that count as failed ones in the controllers' metrics.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use crate::nova::error;
 use crate::world::{INFRASTRUCTURE, MACHINE, World, message, path, phase};
 
-/// More passes than come before the first that says when the next is due.
+/// More passes than precede the first one with an interval.
 const PASSES: usize = 20;
 
 fn reboot() -> Value {
     json!({"action": "Reboot", "reboot": {}})
 }
 
-/// Passes until one is not followed by the next at once.
+/// Makes passes until one is not followed by the next at once.
 async fn first_pause(world: &World) -> Requeue {
     let controller = world.controller();
     for _ in 0..PASSES {
@@ -30,12 +30,12 @@ async fn first_pause(world: &World) -> Requeue {
 }
 
 #[tokio::test]
-async fn a_pass_in_which_the_cloud_fails_is_a_failed_one_and_the_pauses_stay_as_they_are() {
+async fn a_pass_in_which_the_cloud_fails_is_a_failed_one_and_the_intervals_stay_as_they_are() {
     for call in ["connect", "reboot"] {
         for class in [ErrorClass::Unreachable, ErrorClass::Throttled, ErrorClass::Conflict] {
             let world = World::new(false);
             world.nova().faults.push((call, error(class, call)));
-            world.ask("op", reboot());
+            world.request("op", reboot());
             assert_eq!(
                 first_pause(&world).await,
                 Requeue::Retry(Duration::from_secs(1)),
@@ -46,17 +46,17 @@ async fn a_pass_in_which_the_cloud_fails_is_a_failed_one_and_the_pauses_stay_as_
 }
 
 #[tokio::test]
-async fn the_pass_in_which_an_operation_fails_is_a_failed_one_and_it_is_let_go_at_once() {
+async fn the_pass_in_which_an_operation_fails_is_a_failed_one_and_the_operation_is_retired_at_once() {
     let world = World::new(false);
     world.nova().faults.push(("reboot", error(ErrorClass::Forbidden, "reboot")));
-    world.ask("op", reboot());
+    world.request("op", reboot());
     assert_eq!(first_pause(&world).await, Requeue::Retry(Duration::ZERO));
     let operation = world.operation("op").unwrap();
     assert_eq!(phase(&operation), Some(OperationPhase::Failed), "{}", message(&operation));
 }
 
 #[tokio::test]
-async fn a_pass_that_waits_or_ends_as_it_was_asked_to_is_no_failed_one() {
+async fn a_pass_that_waits_or_ends_by_request_is_no_failed_one() {
     type Change = fn(&mut Value);
     let cases: [(&str, Change); 3] = [
         (MACHINE, |machine| machine["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""})),
@@ -65,7 +65,7 @@ async fn a_pass_that_waits_or_ends_as_it_was_asked_to_is_no_failed_one() {
     ];
     for (object, change) in cases {
         let world = World::new(false);
-        world.ask("op", reboot());
+        world.request("op", reboot());
         let object = if object.is_empty() { path("op") } else { object.to_owned() };
         world.api.change(&object, change);
         let next = first_pause(&world).await;

@@ -1,4 +1,4 @@
-//! What the fake cloud holds, and how it changes with time.
+//! State of the fake cloud, and its changes over time.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use controllers_infrastructure::{
     Rebuild, Server, Volume,
 };
 
-/// How long anything takes here, in seconds.
+/// Duration of every action. Unit: seconds.
 const TAKES: i64 = 20;
 
-/// A call that takes effect later.
+/// Call that takes effect later.
 pub(crate) type Delayed = Box<dyn FnOnce(&mut Nova) + Send>;
 
-/// A server, with what Nova knows beside.
+/// Server, with the rest of Nova's record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Instance {
     pub(crate) server: Server,
     pub(crate) made_from: NewServer,
     pub(crate) user_data: Vec<u8>,
-    /// Newest first, and when each ends.
+    /// Entries, newest first, each with its end.
     pub(crate) log: Vec<(ActionRecord, i64)>,
     built_at: i64,
     gone_at: Option<i64>,
@@ -37,9 +37,9 @@ pub(crate) struct Nova {
     pub(crate) soft_hangs: bool,
     /// Rebuilds end in an error.
     pub(crate) rebuilds_fail: bool,
-    /// So many builds end in an error.
+    /// Number of builds that end in an error.
     pub(crate) builds_fail: usize,
-    /// Errors that calls of this name get, instead of taking effect.
+    /// Errors that calls of a name get instead of an effect.
     pub(crate) faults: Vec<(&'static str, CloudError)>,
     made: usize,
 }
@@ -54,7 +54,7 @@ impl Nova {
         format!("{kind}-{}", self.made)
     }
 
-    /// The error that a call of this name is to get.
+    /// Takes the next error of calls of this name.
     pub(crate) fn fault(&mut self, call: &str) -> CloudResult<()> {
         match self.faults.iter().position(|(name, _)| *name == call) {
             Some(position) => Err(self.faults.remove(position).1),
@@ -62,7 +62,7 @@ impl Nova {
         }
     }
 
-    /// Brings everything to this moment.
+    /// Advances everything to this time.
     pub(crate) fn advance(&mut self, now: i64) {
         self.now = now;
         let (due, later) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= now);
@@ -210,7 +210,7 @@ impl Nova {
         Ok(volume)
     }
 
-    /// How often servers were told to do this.
+    /// Returns how often servers did this.
     pub(crate) fn count(&self, action: &str) -> usize {
         let logs = self.instances.values().flat_map(|instance| &instance.log);
         logs.filter(|(record, _)| record.action == action).count()

@@ -1,27 +1,27 @@
-//! Ends a process at a chosen effect.
+//! Scissors: end a process at a chosen effect.
 
 use std::sync::{Mutex, PoisonError};
 
-/// How the process ends.
+/// Kind of cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The call was not sent.
     Before,
     /// The call took effect, and its answer was lost.
     After,
-    /// The call was on its way, and takes effect when the process has been gone for a while. Only
-    /// calls to the cloud can be late: ours to the API are guarded by revision or can be repeated.
+    /// The call was on its way, and takes effect some time after the process has ended. Only calls to the
+    /// cloud can be late: ours to the API are guarded by a revision or can be repeated.
     Late,
 }
 
-/// What becomes of a call.
+/// Fate of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It takes effect and is answered.
+    /// It takes effect, and the response arrives.
     Answered,
-    /// It takes effect and is not answered.
+    /// It takes effect, and the response is lost.
     Unanswered,
-    /// It takes effect later and is not answered.
+    /// It takes effect later, and the response is lost.
     Delayed,
     /// It takes no effect.
     Unsent,
@@ -35,7 +35,7 @@ struct State {
     dead: bool,
 }
 
-/// One process's life: how many effects it makes, and which is its last.
+/// Life of one process: the number of its effects, and the last one.
 #[derive(Debug, Default)]
 pub(crate) struct Scissors(Mutex<State>);
 
@@ -54,12 +54,12 @@ impl Scissors {
         self.with(|state| state.every = true);
     }
 
-    /// Effects so far, of all processes.
+    /// Returns the number of effects so far, of all processes.
     pub(crate) fn effects(&self) -> usize {
         self.with(|state| state.effects)
     }
 
-    /// Whether the process has ended.
+    /// Returns true if the process has ended.
     pub(crate) fn is_dead(&self) -> bool {
         self.with(|state| state.dead)
     }
@@ -69,7 +69,7 @@ impl Scissors {
         self.with(|state| state.dead = false);
     }
 
-    /// A call that changes something is about to be made.
+    /// Decides the fate of the next effect.
     pub(crate) fn effect(&self) -> Fate {
         self.with(|state| {
             if state.dead {

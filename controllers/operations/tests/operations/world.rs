@@ -1,4 +1,4 @@
-//! A Machine with its server, and a controller that can be thrown away.
+//! World of a test: a Machine with its server, and controllers that can be replaced.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, MutexGuard};
@@ -28,7 +28,7 @@ const SECRETS: &str = "/api/v1/namespaces/ns/secrets/";
 /// More passes than any operation needs.
 const PASSES: usize = 500;
 
-/// A clock that moves when a pass says that it waits.
+/// Clock that advances when a pass waits.
 #[derive(Debug, Default)]
 pub(crate) struct FakeClock(AtomicI64);
 
@@ -42,7 +42,7 @@ impl Clock for FakeClock {
     }
 }
 
-/// Everything there is.
+/// World of one test.
 pub(crate) struct World {
     pub(crate) api: FakeApi,
     pub(crate) cloud: FakeCloud,
@@ -51,7 +51,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A Machine whose server boots from an image, or from a volume.
+    /// Creates a Machine whose server boots from an image, or from a volume.
     pub(crate) fn new(from_volume: bool) -> Self {
         let scissors = Arc::new(Scissors::default());
         let clock = Arc::new(FakeClock(AtomicI64::new(1_000_000)));
@@ -62,7 +62,7 @@ impl World {
         world
     }
 
-    /// What is in the cloud already. Returns the server's id.
+    /// Creates what the cloud contains at first. Returns the server's id.
     fn furnish(&self, from_volume: bool) -> String {
         let mut nova = self.nova();
         nova.advance(1_000_000);
@@ -70,9 +70,9 @@ impl World {
             let (id, name) = (format!("image-{name}"), name.to_owned());
             nova.images.push(Image { id, name, status: "active".to_owned(), ..Image::default() });
         }
-        let mark = "capstan-uid-m1".to_owned();
+        let tag = "capstan-uid-m1".to_owned();
         let root = from_volume.then(|| {
-            let metadata = [("capstan".to_owned(), mark.clone())].into();
+            let metadata = [("capstan".to_owned(), tag.clone())].into();
             let new =
                 NewVolume { name: "m1-root".to_owned(), size_gib: 10, metadata, ..NewVolume::default() };
             nova.create_volume(&new).unwrap().id
@@ -82,7 +82,7 @@ impl World {
             name: "m1".to_owned(),
             image_id: (!from_volume).then(|| "image-kube-v1.29.0".to_owned()),
             ports: vec!["port-1".to_owned(), "port-2".to_owned()],
-            tags: vec![mark, "mine".to_owned()],
+            tags: vec![tag, "mine".to_owned()],
             metadata: [("k".to_owned(), "v".to_owned())].into(),
             block_devices: root.into_iter().map(device).collect(),
             ..NewServer::default()
@@ -144,31 +144,30 @@ impl World {
         })
     }
 
-    /// Asks for an operation.
-    pub(crate) fn ask(&self, name: &str, mut spec: Value) {
+    /// Creates an operation.
+    pub(crate) fn request(&self, name: &str, mut spec: Value) {
         spec["machineName"] = json!("m1");
         let created = Timestamp::from_second(self.clock.0.load(Ordering::SeqCst)).unwrap();
         let metadata = json!({"creationTimestamp": created.to_string()});
         self.api.put(&path(name), json!({"metadata": metadata, "spec": spec}));
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn pass_time(&self, seconds: i64) {
         let now = self.clock.0.fetch_add(seconds, Ordering::SeqCst) + seconds;
         self.nova().advance(now);
     }
 
-    /// Makes passes until the operation is over and let go, with a new controller each time that
-    /// one dies.
+    /// Makes passes until the operation is over and retired, with a new controller after each cut.
     pub(crate) async fn finish(&self, name: &str) -> MachineOperation {
         self.until(name, |operation| operation.metadata.finalizers.is_none() && is_over(operation)).await
     }
 
-    /// Makes passes until the operation is as wanted.
+    /// Makes passes until a condition on the operation holds.
     pub(crate) async fn until(
         &self,
         name: &str,
-        wanted: impl Fn(&MachineOperation) -> bool,
+        condition: impl Fn(&MachineOperation) -> bool,
     ) -> MachineOperation {
         let mut controller = self.controller();
         for _ in 0..PASSES {
@@ -181,7 +180,7 @@ impl World {
             if let Ok(Requeue::After(pause) | Requeue::Retry(pause)) = next {
                 self.pass_time(i64::try_from(pause.as_secs()).unwrap().clamp(5, 60));
             }
-            if let Some(operation) = self.operation(name).filter(&wanted) {
+            if let Some(operation) = self.operation(name).filter(&condition) {
                 return operation;
             }
         }
@@ -190,7 +189,7 @@ impl World {
 
     pub(crate) fn operation(&self, name: &str) -> Option<MachineOperation> {
         let mut operation: MachineOperation = serde_json::from_value(self.api.get(&path(name))?).unwrap();
-        // An empty list is as good as none.
+        // An empty list counts as none.
         operation.metadata.finalizers = operation.metadata.finalizers.filter(|all| !all.is_empty());
         Some(operation)
     }
@@ -209,13 +208,13 @@ pub(crate) fn phase(operation: &MachineOperation) -> Option<OperationPhase> {
     operation.status.as_ref().and_then(|status| status.phase)
 }
 
-/// What the result says.
+/// Returns the message of the result.
 pub(crate) fn message(operation: &MachineOperation) -> String {
     let result = operation.status.as_ref().and_then(|status| status.result.as_ref());
     result.and_then(|result| result.message.clone()).unwrap_or_default()
 }
 
-/// What the Progressing condition says.
+/// Returns the message of the condition Progressing.
 pub(crate) fn progress(operation: &MachineOperation) -> String {
     operation.condition("Progressing").map(|condition| condition.message.clone()).unwrap_or_default()
 }

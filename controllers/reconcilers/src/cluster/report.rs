@@ -59,10 +59,10 @@ fn copy(status: &mut ClusterStatus, observed: &Observed) {
     status.workers = Some(counts(&observed.workers));
 }
 
-/// Machines, counted. All of them are wanted: nobody but their authors says how many there are to be.
+/// Counts Machines. All that exist are desired: no other object says how many there should be.
 fn counts(machines: &[Machine]) -> ReplicaCounts {
-    let count = |wanted: &dyn Fn(&&Machine) -> bool| {
-        Some(i32::try_from(machines.iter().filter(wanted).count()).unwrap_or(i32::MAX))
+    let count = |desired: &dyn Fn(&&Machine) -> bool| {
+        Some(i32::try_from(machines.iter().filter(desired).count()).unwrap_or(i32::MAX))
     };
     let holds = |machine: &&Machine, kind: &str| machine.condition(kind).is_some_and(Condition::holds);
     let mut versions: BTreeMap<String, i32> = BTreeMap::new();
@@ -119,7 +119,7 @@ fn infrastructure(cluster: &Cluster, observed: &Observed, now: &Time) -> Conditi
         Some(ready) => Condition::new(kind, ready.status, &ready.reason, &ready.message, now.clone()),
         None => no(
             "NotReady",
-            &format!("OpenStackCluster {} has not been looked at yet", infrastructure.name_any()),
+            &format!("OpenStackCluster {} has no condition Ready yet", infrastructure.name_any()),
         ),
     }
 }
@@ -137,9 +137,9 @@ fn initialized(observed: &Observed, now: &Time) -> Condition {
     Condition::new(kind, ConditionStatus::False, "NotInitialized", message, now.clone())
 }
 
-/// What is known of the workload cluster's API: nothing, until it is looked into.
+/// Returns the condition of the workload cluster's API, which is not inspected yet.
 fn probe(now: &Time) -> Condition {
-    let message = "workload clusters are not looked into yet";
+    let message = "workload clusters are not inspected yet";
     Condition::new("RemoteConnectionProbe", ConditionStatus::Unknown, "NotInspected", message, now.clone())
 }
 
@@ -187,7 +187,7 @@ fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
 }
 
 /// Available: False with every obstacle's message if one of them is an issue, Unknown if all of them
-/// are parts of which nothing is known, True without obstacles.
+/// are unknown, True without obstacles.
 fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition {
     if let Some(deleting) = condition(conditions, "Deleting").filter(|it| it.holds()) {
         let message = format!("Deleting: {}", deleting.message);

@@ -1,4 +1,4 @@
-//! What makes a Cluster be looked at.
+//! Watches that trigger passes over a Cluster.
 
 use std::sync::Arc;
 
@@ -9,30 +9,24 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::ClusterReconciler;
+use crate::object_refs::concerned;
 
 /// Clusters worked on at the same time; a pass is a few calls inside the process.
 const CONCURRENCY: u16 = 16;
 
 /// Reconciles until `shutdown`.
 ///
-/// Cancel safety: may be dropped at any moment; another call goes on where this one was.
+/// Cancel safety: may be dropped at any moment; the next call continues from what is stored.
 pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken) {
     let client = context.client.clone();
     let controller =
         ReconcileLoop::new(Api::<Cluster>::all(client.clone()), CONCURRENCY, &context.queues, "cluster");
     let known = controller.store();
-    let of_infrastructure = move |infrastructure: OpenStackCluster| -> Vec<ObjectRef<Cluster>> {
-        let refers = |cluster: &Arc<Cluster>| {
-            let reference = cluster.spec.infrastructure_ref.as_ref();
-            cluster.namespace() == infrastructure.namespace()
-                && reference.is_some_and(|it| it.name == infrastructure.name_any())
-        };
-        let clusters = known.state();
-        clusters
-            .iter()
-            .filter(|cluster| refers(cluster))
-            .map(|cluster| ObjectRef::from_obj(&**cluster))
-            .collect()
+    let of_infrastructure = move |infrastructure: OpenStackCluster| {
+        let name = infrastructure.name_any();
+        concerned(&known, &infrastructure, |cluster: &Cluster| {
+            cluster.spec.infrastructure_ref.as_ref().is_some_and(|it| it.name == name)
+        })
     };
     let of_machine = |machine: Machine| {
         let namespace = machine.namespace().unwrap_or_default();

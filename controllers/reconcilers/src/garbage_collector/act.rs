@@ -1,4 +1,4 @@
-//! Carrying out one step.
+//! Effects of the steps of the garbage collector.
 
 use controllers_runtime::Severity;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -65,9 +65,9 @@ impl GarbageCollector {
         }
     }
 
-    /// Asks the server whether an owner is gone. Of a kind that is not served here nothing can be
-    /// said: it may live in a host. Nor can it of one in a namespace when the dependent has none:
-    /// whoever wrote that reference did not say in which.
+    /// Reads from the API whether an owner is absent. An owner of a kind that is not served here counts as
+    /// present: it may be in a host cluster. So does an owner in a namespace of a dependent without one,
+    /// because the reference does not name the namespace.
     async fn is_gone(&self, node: &Node, owner: &Owner) -> Result<bool, Error> {
         let Some(kind) = self.kinds.iter().find(|kind| owner.means(kind)) else { return Ok(false) };
         let namespace = node.namespace.as_deref().filter(|_| kind.namespaced);
@@ -78,7 +78,7 @@ impl GarbageCollector {
         Ok(found.is_none_or(|found| found.uid().as_deref() != Some(owner.uid.as_str())))
     }
 
-    /// Tells people that an owner they meant is in another namespace.
+    /// Records an Event for a reference to an owner in another namespace.
     async fn tell_of_those_elsewhere(&self, graph: &Graph, node: &Node, owners: &[Owner]) {
         let Some(kind) = self.kinds.get(node.kind) else { return };
         let about = ObjectReference {
@@ -100,11 +100,11 @@ impl GarbageCollector {
         }
     }
 
-    /// Deletes this very object. One that is gone, or was made anew, is as wanted.
+    /// Deletes this very object. One that is absent, or was created again, is no error.
     async fn delete(&self, node: &Node, params: DeleteParams) -> Result<(), Error> {
         let Some(api) = self.api(node) else { return Ok(()) };
         let preconditions = Preconditions { uid: Some(node.uid.clone()), resource_version: None };
-        tracing::info!(object = %node.name, namespace = node.namespace, "deleting: its owners are gone or wait for it");
+        tracing::info!(object = %node.name, namespace = node.namespace, "deleting object: its owners are absent or wait for it");
         settled(api.delete(&node.name, &params.preconditions(preconditions)).await.map(|_| ()))
     }
 
@@ -146,7 +146,7 @@ impl GarbageCollector {
     }
 }
 
-/// The deletion that its own finalizers ask for: whoever set them wanted its dependents treated so.
+/// Returns the propagation policy that the object's finalizers request for its dependents.
 fn as_it_says(node: &Node) -> DeleteParams {
     if node.has_finalizer("orphan") {
         DeleteParams::orphan()
@@ -157,7 +157,7 @@ fn as_it_says(node: &Node) -> DeleteParams {
     }
 }
 
-/// Gone, or no longer the object that was meant: the watch will tell, and the next look decides.
+/// Ignores an object that is absent or another one: its watch reports it, and the next step follows.
 fn settled(result: Result<(), Error>) -> Result<(), Error> {
     match result {
         Err(Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),

@@ -1,25 +1,26 @@
-//! The one next step for an object, from the graph alone.
+//! Decision on the next step for an object, from the graph alone.
 
 use super::graph::{Graph, Node, Owner, Uid};
 
-/// A step. `act` carries it out.
+/// Next step for an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Ask for these owners, all absent from the graph; if all are gone, delete the object.
+    /// Read these owners, all absent from the graph. If all are absent from the API, delete the object.
     DeleteUnowned(Uid, Vec<Owner>),
-    /// Ask for these owners, absent from the graph while others are there; strike those that are gone.
+    /// Read these owners, absent from the graph while others are present. Remove the references to those
+    /// that are absent from the API.
     StrikeAbsent(Uid, Vec<Owner>),
-    /// The owner waits for this object: delete it. With its own dependents first, if it has any.
+    /// Delete the object, because its owner waits for it. Its own dependents first, if it has any.
     DeleteForOwner(Uid, bool),
-    /// Something that this object owns waits for it, too: let no owner wait for it any longer.
+    /// Let no owner wait for this object any longer, because a dependent of it waits for it, too.
     Unblock(Uid),
-    /// Strike the owner from this dependent.
+    /// Remove the owner from this dependent.
     Strike(Uid, Uid),
-    /// The owner has nothing left to wait for.
+    /// Remove the finalizer of an owner that waits for nothing any more.
     RemoveFinalizer(Uid, &'static str),
 }
 
-/// What to do for `uid` next; `None` is nothing.
+/// Decides on the next step for `uid`; `None` is nothing.
 pub(super) fn next_step(graph: &Graph, uid: &str) -> Option<Step> {
     let node = graph.get(uid)?;
     if node.deleting { as_owner(graph, node) } else { as_dependent(graph, node) }
@@ -39,7 +40,7 @@ fn as_owner(graph: &Graph, node: &Node) -> Option<Step> {
     }
     let blocks =
         |dependent: &&&Node| dependent.owners.iter().any(|owner| owner.uid == node.uid && owner.blocks);
-    // Dependents are deleted as their own turn comes; here only their absence counts.
+    // Dependents are deleted by their own steps; here only their absence counts.
     if dependents.iter().any(|dependent| blocks(&dependent)) {
         return None;
     }
@@ -59,7 +60,7 @@ fn as_dependent(graph: &Graph, node: &Node) -> Option<Step> {
         }
     }
     match waiting {
-        // It stays with another owner, and whoever waits need not wait for it.
+        // It stays with another owner, so this one need not wait for it.
         Some(owner) if stays => Some(Step::Strike(node.uid.clone(), owner.uid.clone())),
         Some(_) if absent.is_empty() => Some(for_owner(graph, node)),
         None if !stays => Some(Step::DeleteUnowned(node.uid.clone(), absent)),
@@ -67,7 +68,7 @@ fn as_dependent(graph: &Graph, node: &Node) -> Option<Step> {
     }
 }
 
-/// An owner waits for this object, and nothing else keeps it.
+/// Decides for an object that an owner waits for, and that no other owner keeps.
 fn for_owner(graph: &Graph, node: &Node) -> Step {
     let own = graph.dependents(&node.uid);
     let waits = |uid: &Uid| graph.get(uid).is_some_and(Node::waits_for_dependents);
@@ -132,11 +133,11 @@ mod tests {
     fn each_situation_has_its_step() {
         let foreground = ["foregroundDeletion"];
         let table: [(&str, Vec<Node>, &str, &str); 12] = [
-            ("nobody owns it by design", vec![node("a", &[], &[])], "a", "nothing"),
+            ("without an owner by design", vec![node("a", &[], &[])], "a", "nothing"),
             ("its owner is there", vec![node("o", &[], &[]), node("a", &[("o", true)], &[])], "a", "nothing"),
-            ("its owner is gone", vec![node("a", &[("o", true)], &[])], "a", "delete a if unowned"),
+            ("its owner is absent", vec![node("a", &[("o", true)], &[])], "a", "delete a if unowned"),
             (
-                "one of two owners is gone",
+                "one of two owners is absent",
                 vec![node("o", &[], &[]), node("a", &[("o", true), ("p", true)], &[])],
                 "a",
                 "strike absent from a",
@@ -158,7 +159,7 @@ mod tests {
                 "delete a for its owner, foreground true",
             ),
             (
-                "its owner waits for it, and one that is gone is named, too",
+                "its owner waits for it, and an absent one is named, too",
                 vec![node("o", &[], &foreground), node("a", &[("o", true), ("p", true)], &[])],
                 "a",
                 "strike absent from a",

@@ -1,4 +1,4 @@
-//! Who owns whom, as the watches have told.
+//! Graph of owners and dependents, as the watches report it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use controllers_runtime::ServedKind;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, PartialObjectMeta};
 
-/// An object's uid.
+/// Uid of an object.
 pub(super) type Uid = String;
 
-/// A reference to an owner.
+/// Reference to an owner.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Owner {
     pub(super) uid: Uid,
@@ -30,7 +30,7 @@ impl Owner {
     }
 }
 
-/// An object.
+/// Object in the graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Node {
     pub(super) uid: Uid,
@@ -43,7 +43,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// `None` for an object without a uid, which no server stores.
+    /// Reads an object; `None` for one without a uid, which no server stores.
     pub(super) fn read(kind: usize, object: &PartialObjectMeta<DynamicObject>) -> Option<Self> {
         let owners = object.owner_references().iter().map(|owner| Owner {
             uid: owner.uid.clone(),
@@ -67,13 +67,13 @@ impl Node {
         self.finalizers.iter().any(|finalizer| finalizer == name)
     }
 
-    /// Whether it is to go after those that block it.
+    /// Returns true if it is deleted after the dependents that block it.
     pub(super) fn waits_for_dependents(&self) -> bool {
         self.deleting && self.has_finalizer("foregroundDeletion")
     }
 }
 
-/// All objects.
+/// All objects, with the index of their owners.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     kinds: Arc<[ServedKind]>,
@@ -86,15 +86,15 @@ impl Graph {
         Self { kinds, ..Self::default() }
     }
 
-    /// The owner that a reference names. One of the same uid under another name, of another kind or
-    /// in another namespace is not it: a reference does not reach across namespaces.
+    /// Returns the owner that a reference names. An object of the same uid with another name, of another
+    /// kind or in another namespace is not the owner: a reference does not cross namespaces.
     pub(super) fn owner(&self, dependent: &Node, owner: &Owner) -> Option<&Node> {
         let found = self.get(&owner.uid).filter(|found| found.name == owner.name)?;
         let is_kind = self.kinds.get(found.kind).is_some_and(|kind| owner.means(kind));
         (is_kind && !is_elsewhere(dependent, found)).then_some(found)
     }
 
-    /// Whether the owner of this uid lives in a namespace that is not the dependent's.
+    /// Returns true if the owner of this uid is in a namespace that is not the dependent's.
     pub(super) fn is_owner_elsewhere(&self, dependent: &Node, owner: &Owner) -> bool {
         self.get(&owner.uid).is_some_and(|found| is_elsewhere(dependent, found))
     }

@@ -1,13 +1,14 @@
-//! Deletes what nobody owns any more, and orders deletions that ask for it.
+//! Garbage collector: deletes objects whose owners are absent, and orders deletions that request it.
 //!
-//! - *Background*: an object whose owners are all gone is deleted.
-//! - *Foreground*: an owner with the finalizer `foregroundDeletion` goes after the dependents that
-//!   block it. One with another owner that stays loses the reference instead.
-//! - *Orphan*: an owner with the finalizer `orphan` goes after it was struck from its dependents.
+//! - *Background*: an object whose owners are all absent is deleted.
+//! - *Foreground*: an owner with the finalizer `foregroundDeletion` is deleted after the dependents
+//!   that block it. A dependent with another owner that stays loses the reference instead.
+//! - *Orphan*: an owner with the finalizer `orphan` is deleted after its dependents have lost the
+//!   reference.
 //!
-//! Level-triggered: the graph is what the watches have told, and `decide` compares. Nothing is
-//! deleted on the word of a watch: an owner counts as gone only when asking for it says so, and
-//! every deletion names the uid it is meant for. So several collectors do no harm beside each other.
+//! Level-triggered: the graph contains what the watches report, and `decide` compares. No object is
+//! deleted because of a watch alone: an owner counts as absent only if the API confirms it, and every
+//! deletion names the uid of its object. So several collectors do not disturb each other.
 
 mod act;
 mod decide;
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use graph::{Graph, Node, Uid};
 
-/// Pause before a failed step is tried again: long enough for a blip to pass.
+/// Interval before a failed step is retried: longer than a blip.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Specification of this controller.
@@ -42,7 +43,7 @@ pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
     run: |context, shutdown| Box::pin(GarbageCollector::new(&context).run(shutdown)),
 };
 
-/// A collector over a list of kinds.
+/// Garbage collector over a list of kinds.
 struct GarbageCollector {
     client: Client,
     kinds: Arc<[ServedKind]>,
@@ -50,7 +51,7 @@ struct GarbageCollector {
     queue: Arc<Queue>,
 }
 
-/// What the collector's Events come from: upstream's name, by which people look for them.
+/// Component of the collector's Events: upstream's name, which users search for.
 const COMPONENT: &str = "garbage-collector-controller";
 
 impl std::fmt::Debug for GarbageCollector {
@@ -59,11 +60,12 @@ impl std::fmt::Debug for GarbageCollector {
     }
 }
 
-/// Its queue in metrics: upstream's name for the one that matters; ours does the work of all three.
+/// Name of the queue in metrics: that of upstream's most important queue. Ours does the work of all
+/// three of upstream's.
 const QUEUE: &str = "garbage_collector_attempt_to_delete";
 
-/// What a watch of one kind tells.
-type EventText = (usize, Event<PartialObjectMeta<DynamicObject>>);
+/// Watch event of one kind.
+type KindEvent = (usize, Event<PartialObjectMeta<DynamicObject>>);
 
 impl GarbageCollector {
     fn new(context: &ControllerContext) -> Self {
@@ -81,25 +83,25 @@ impl GarbageCollector {
             let api: Api<PartialObjectMeta<DynamicObject>> =
                 Api::all_with(self.client.clone(), &kind.resource);
             let stream = watcher(api, watcher::Config::default());
-            // Each watch starts again by itself; here only its pace is bounded.
+            // Each watch restarts by itself; here only its rate is bounded.
             Box::pin(stream.filter_map(move |item| async move {
                 match item {
                     Ok(event) => Some((index, event)),
                     Err(error) => {
-                        tracing::debug!(%error, "a watch of the garbage collector broke");
+                        tracing::debug!(%error, "watch of the garbage collector failed; restarting it");
                         tokio::time::sleep(AGAIN).await;
                         None
                     }
                 }
             }))
         });
-        let mut told = select_all(streams);
+        let mut events = select_all(streams);
         let mut state = State::new(&self.kinds, Arc::clone(&self.queue));
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                event = told.next() => match event {
+                event = events.next() => match event {
                     Some(event) => state.take(event),
                     None => return,
                 },
@@ -110,13 +112,13 @@ impl GarbageCollector {
         }
     }
 
-    /// One step for one object.
+    /// Makes one step for one object.
     async fn work(&self, state: &mut State) {
         let Some(uid) = state.queue.pop_first() else { return };
         let _work = self.queue.begin(&uid);
         let Some(step) = decide::next_step(&state.graph, &uid) else { return };
         if let Err(error) = self.act(&state.graph, &step).await {
-            tracing::warn!(%error, ?step, "a step of the garbage collector failed; trying again");
+            tracing::warn!(%error, ?step, "step of the garbage collector failed; retrying");
             state.not_before = Some(tokio::time::Instant::now() + AGAIN);
             self.queue.add_after(&uid, AGAIN);
             state.queue.insert(uid);
@@ -124,13 +126,13 @@ impl GarbageCollector {
     }
 }
 
-/// What is known, and what is to be looked at.
+/// Graph, and the objects that need a step.
 struct State {
     graph: Graph,
     queue: BTreeSet<Uid>,
     measured: Arc<Queue>,
     listed: Vec<bool>,
-    seen_in_list: Vec<BTreeSet<Uid>>,
+    listed_uids: Vec<BTreeSet<Uid>>,
     not_before: Option<tokio::time::Instant>,
 }
 
@@ -141,12 +143,12 @@ impl State {
             queue: BTreeSet::new(),
             measured,
             listed: vec![false; kinds.len()],
-            seen_in_list: vec![BTreeSet::new(); kinds.len()],
+            listed_uids: vec![BTreeSet::new(); kinds.len()],
             not_before: None,
         }
     }
 
-    /// Whether every kind has been listed: before that, an owner may only seem to be absent.
+    /// Returns true if every kind has been listed. Before that, an owner may only seem to be absent.
     fn is_complete(&self) -> bool {
         self.listed.iter().all(|listed| *listed)
     }
@@ -157,7 +159,7 @@ impl State {
         }
     }
 
-    fn take(&mut self, (kind, event): EventText) {
+    fn take(&mut self, (kind, event): KindEvent) {
         match event {
             Event::Apply(object) => {
                 if let Some(node) = Node::read(kind, &object) {
@@ -166,14 +168,14 @@ impl State {
             }
             Event::Delete(object) => self.remove(&object.uid().unwrap_or_default()),
             Event::Init => {
-                if let Some(seen) = self.seen_in_list.get_mut(kind) {
-                    seen.clear();
+                if let Some(listed) = self.listed_uids.get_mut(kind) {
+                    listed.clear();
                 }
             }
             Event::InitApply(object) => {
                 let Some(node) = Node::read(kind, &object) else { return };
-                if let Some(seen) = self.seen_in_list.get_mut(kind) {
-                    seen.insert(node.uid.clone());
+                if let Some(listed) = self.listed_uids.get_mut(kind) {
+                    listed.insert(node.uid.clone());
                 }
                 self.put(node);
             }
@@ -181,11 +183,11 @@ impl State {
         }
     }
 
-    /// What a list no longer has is gone.
+    /// Removes the objects that a complete list no longer contains.
     fn finish_list(&mut self, kind: usize) {
-        let seen = self.seen_in_list.get_mut(kind).map(std::mem::take).unwrap_or_default();
+        let listed = self.listed_uids.get_mut(kind).map(std::mem::take).unwrap_or_default();
         for uid in self.graph.of_kind(kind) {
-            if !seen.contains(&uid) {
+            if !listed.contains(&uid) {
                 self.remove(&uid);
             }
         }
@@ -199,7 +201,7 @@ impl State {
         let mut concerned = vec![node.uid.clone()];
         concerned.extend(node.owners.iter().map(|owner| owner.uid.clone()));
         concerned.extend(self.graph.dependents(&node.uid));
-        // An owner that was struck may have waited for just that.
+        // An owner that lost a dependent may have waited for that.
         let before = self.graph.get(&node.uid).into_iter().flat_map(|before| &before.owners);
         concerned.extend(before.map(|owner| owner.uid.clone()));
         self.graph.put(node);

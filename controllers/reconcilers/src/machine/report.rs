@@ -141,14 +141,14 @@ fn infrastructure(machine: &Machine, observed: &Observed, now: &Time) -> Conditi
         Some(ready) => Condition::new(kind, ready.status, &ready.reason, &ready.message, now.clone()),
         None => no(
             "NotReady",
-            &format!("OpenStackMachine {} has not been looked at yet", infrastructure.name_any()),
+            &format!("OpenStackMachine {} has no condition Ready yet", infrastructure.name_any()),
         ),
     }
 }
 
-/// What is known of the Node: nothing, until workload clusters are looked into.
+/// Returns a condition of the Node, which is not inspected yet.
 fn node(kind: &str, now: &Time) -> Condition {
-    let message = "workload clusters are not looked into yet";
+    let message = "workload clusters are not inspected yet";
     Condition::new(kind, ConditionStatus::Unknown, "NotInspected", message, now.clone())
 }
 
@@ -169,8 +169,8 @@ fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition {
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }
 
-/// Ready: False with the first issue's message, else Unknown with the message of the first part of
-/// which nothing is known, else True.
+/// Ready: False with the first issue's message, else Unknown with the message of the first
+/// unknown part, else True.
 fn ready(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition {
     let deleting = condition(conditions, "Deleting").filter(|it| it.holds());
     if let Some(deleting) = deleting {

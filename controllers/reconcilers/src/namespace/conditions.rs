@@ -1,5 +1,5 @@
-//! What a namespace that is being deleted says of what keeps it: upstream's conditions, by which
-//! people and tools look for it.
+//! Conditions of a namespace that is being deleted, which name what keeps it: upstream's, which users and
+//! tools read.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 
-/// What is well by itself, with reason and message: kinds are not discovered here but known.
+/// Conditions that always hold, with reason and message: kinds are known here, and not discovered.
 const WELL: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     (
@@ -25,14 +25,14 @@ const FAILURE: &str = "NamespaceDeletionContentFailure";
 const REMAINING: &str = "NamespaceContentRemaining";
 const FINALIZERS: &str = "NamespaceFinalizersRemaining";
 
-/// What is left in a namespace.
+/// Objects that are left in a namespace.
 #[derive(Debug, Default)]
 pub(super) struct Remains {
     /// Objects, by `plural.group`.
     kinds: BTreeMap<String, usize>,
-    /// Objects that bear each finalizer.
+    /// Objects with each finalizer.
     finalizers: BTreeMap<String, usize>,
-    /// What went wrong with a kind.
+    /// Errors of kinds.
     failures: Vec<String>,
 }
 
@@ -49,17 +49,17 @@ impl Remains {
         }
     }
 
-    /// Notes that a kind could not be deleted.
+    /// Records that a kind could not be deleted.
     pub(super) fn failed(&mut self, error: &kube::Error) {
         self.failures.push(error.to_string());
     }
 
-    /// Whether nothing is left.
+    /// Returns true if nothing is left.
     pub(super) fn is_nothing(&self) -> bool {
         self.kinds.is_empty() && self.failures.is_empty()
     }
 
-    /// The conditions, given what they were; `None` when nothing changes.
+    /// Returns the new conditions, given the old ones; `None` if nothing changes.
     pub(super) fn conditions(
         &self,
         old: &[NamespaceCondition],
@@ -132,13 +132,13 @@ mod tests {
 
     use super::*;
 
-    fn told(conditions: &[NamespaceCondition], type_: &str) -> (String, String) {
+    fn condition(conditions: &[NamespaceCondition], type_: &str) -> (String, String) {
         let found = conditions.iter().find(|condition| condition.type_ == type_).unwrap();
         (found.status.clone(), found.message.clone().unwrap())
     }
 
     #[test]
-    fn what_keeps_a_namespace_is_told_and_when_it_is_over() {
+    fn what_keeps_a_namespace_is_reported_and_when_it_is_over() {
         let secrets = ApiResource::erase::<k8s_openapi::api::core::v1::Secret>(&());
         let held: PartialObjectMeta<DynamicObject> =
             serde_json::from_value(json!({"metadata": {"name": "held", "finalizers": ["x.io/f"]}})).unwrap();
@@ -149,16 +149,16 @@ mod tests {
         let types: Vec<&str> = conditions.iter().map(|condition| condition.type_.as_str()).collect();
         assert_eq!(types, WELL.map(|(type_, ..)| type_));
         let expected = "Some resources are remaining: secrets. has 1 resource instances";
-        assert_eq!(told(&conditions, REMAINING), ("True".to_owned(), expected.to_owned()));
+        assert_eq!(condition(&conditions, REMAINING), ("True".to_owned(), expected.to_owned()));
         let expected =
             "Some content in the namespace has finalizers remaining: x.io/f in 1 resource instances";
-        assert_eq!(told(&conditions, FINALIZERS), ("True".to_owned(), expected.to_owned()));
-        assert_eq!(told(&conditions, FAILURE).0, "False");
+        assert_eq!(condition(&conditions, FINALIZERS), ("True".to_owned(), expected.to_owned()));
+        assert_eq!(condition(&conditions, FAILURE).0, "False");
         assert_eq!(remains.conditions(&conditions, &late), None, "nothing has changed");
 
         let over = Remains::default().conditions(&conditions, &late).unwrap();
         assert_eq!(
-            told(&over, REMAINING),
+            condition(&over, REMAINING),
             ("False".to_owned(), "All content successfully removed".to_owned())
         );
         let since = |type_| over.iter().find(|it| it.type_ == type_).unwrap().last_transition_time.clone();

@@ -1,7 +1,7 @@
-//! Namespace: empties one that is being deleted, where no host does it.
+//! Namespace controller: empties a namespace that is being deleted, if no host cluster does it.
 //!
-//! In an order that lets everything be undone: Clusters take their Machines and networks with them,
-//! then whatever else is left, and what others need for their undoing (credentials) last.
+//! The order lets every cloud resource be deleted: first Clusters, which take their Machines and networks
+//! along, then the rest, and last the objects that others need for their deletion (credentials).
 
 mod conditions;
 
@@ -18,17 +18,17 @@ use tokio_util::sync::CancellationToken;
 
 use conditions::Remains;
 
-/// What a namespace keeps until it is empty.
+/// Finalizer of a namespace that is not empty.
 const FINALIZER: &str = "kubernetes";
 
-/// Pause before looking whether a namespace is empty.
+/// Interval of a namespace that is not empty.
 const WAITING: Duration = Duration::from_secs(2);
 
 /// Namespaces worked on at the same time: as many as upstream does.
 const CONCURRENCY: u16 = 10;
 
-/// The last turn whose objects without owners go alongside earlier turns: a Cluster may wait for
-/// them, and nothing of its own brings them down.
+/// Last stage whose objects without owners are deleted together with earlier stages: a Cluster may wait
+/// for them, and does not delete them itself.
 const ALONGSIDE: u8 = 1;
 
 /// Specification of this controller.
@@ -50,7 +50,7 @@ pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
     run: |context, shutdown| Box::pin(run(context, shutdown)),
 };
 
-/// Empties namespaces.
+/// Reconciler that empties namespaces.
 struct NamespaceReconciler {
     client: Client,
     kinds: Vec<ApiResource>,
@@ -62,8 +62,8 @@ impl std::fmt::Debug for NamespaceReconciler {
     }
 }
 
-/// When a kind's turn comes: what brings others down first, what others need last.
-fn turn(group: &str, kind: &str) -> u8 {
+/// Returns the stage of a kind's deletion: kinds that delete others first, kinds that others need last.
+fn stage(group: &str, kind: &str) -> u8 {
     match (group, kind) {
         ("cluster.x-k8s.io", "Cluster") => 0,
         (group, _) if group.ends_with("cluster.x-k8s.io") => 1,
@@ -73,16 +73,16 @@ fn turn(group: &str, kind: &str) -> u8 {
 }
 
 impl NamespaceReconciler {
-    /// A reconciler over the namespaced kinds.
+    /// Creates a reconciler over the namespaced kinds.
     fn new(client: Client, mut kinds: Vec<ApiResource>) -> Self {
-        kinds.sort_by_key(|kind| turn(&kind.group, &kind.kind));
+        kinds.sort_by_key(|kind| stage(&kind.group, &kind.kind));
         Self { client, kinds }
     }
 
-    /// One pass. Says when to look again.
+    /// Makes one pass. Returns when the next one is due.
     ///
     /// # Errors
-    /// When the API fails.
+    /// The API's own failure.
     async fn reconcile(&self, namespace: &Namespace) -> Result<Option<Duration>, kube::Error> {
         let finalizers =
             namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_deref()).unwrap_or_default();
@@ -95,7 +95,7 @@ impl NamespaceReconciler {
             return Ok(Some(WAITING));
         }
         if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-            // Somebody else's are left.
+            // Finalizers of others are left.
             return Ok(None);
         }
         done.metadata.managed_fields = None;
@@ -110,7 +110,7 @@ impl NamespaceReconciler {
         }
     }
 
-    /// Writes what is left into the namespace's conditions. `None` when it is gone.
+    /// Writes what is left into the namespace's conditions. `None` if the namespace does not exist any more.
     async fn report(
         &self,
         namespace: &Namespace,
@@ -121,61 +121,61 @@ impl NamespaceReconciler {
         let Some(conditions) = remains.conditions(old, &Time(Timestamp::now())) else {
             return Ok(Some(namespace.clone()));
         };
-        let mut told = namespace.clone();
-        told.metadata.managed_fields = None;
-        told.status = Some(NamespaceStatus { conditions: Some(conditions), ..status });
+        let mut reported = namespace.clone();
+        reported.metadata.managed_fields = None;
+        reported.status = Some(NamespaceStatus { conditions: Some(conditions), ..status });
         let api: Api<Namespace> = Api::all(self.client.clone());
-        match api.replace_status(&namespace.name_any(), &PostParams::default(), &told).await {
+        match api.replace_status(&namespace.name_any(), &PostParams::default(), &reported).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             result => result.map(Some),
         }
     }
 
-    /// Deletes what is left, turn by turn, and says what is left then.
+    /// Deletes objects, stage by stage, and returns what is left.
     async fn empty(&self, namespace: &Namespace) -> Remains {
         let mut waiting_for = None;
         let mut remains = Remains::default();
         for kind in &self.kinds {
-            let turn = turn(&kind.group, &kind.kind);
-            let early = waiting_for.is_some_and(|waiting| waiting < turn);
+            let stage = stage(&kind.group, &kind.kind);
+            let early = waiting_for.is_some_and(|waiting| waiting < stage);
             let api: Api<DynamicObject> =
                 Api::namespaced_with(self.client.clone(), &namespace.name_any(), kind);
-            let left = match self.delete_all(&api, kind, early, turn).await {
+            let left = match self.delete_all(&api, kind, early, stage).await {
                 Ok(left) => left,
-                // What others wait for must not go before it is known whether they are there.
+                // Objects that others need must not be deleted before it is known whether these exist.
                 Err(error) => {
-                    tracing::warn!(%error, namespace = namespace.name_any(), kind = kind.kind, "not emptied");
+                    tracing::warn!(%error, namespace = namespace.name_any(), kind = kind.kind, "kind not deleted from the namespace");
                     remains.failed(&error);
-                    waiting_for.get_or_insert(turn);
+                    waiting_for.get_or_insert(stage);
                     continue;
                 }
             };
             if !left.is_empty() {
-                waiting_for.get_or_insert(turn);
+                waiting_for.get_or_insert(stage);
             }
             remains.count(kind, &left);
         }
         remains
     }
 
-    /// Deletes the objects of a kind, as far as it is their turn. Says which are left.
+    /// Deletes the objects of a kind, as far as their stage has come. Returns those that are left.
     async fn delete_all(
         &self,
         api: &Api<DynamicObject>,
         kind: &ApiResource,
         early: bool,
-        turn: u8,
+        stage: u8,
     ) -> Result<Vec<PartialObjectMeta<DynamicObject>>, kube::Error> {
         let left = api.list_metadata(&ListParams::default()).await?.items;
         let is_alive =
             |object: &PartialObjectMeta<DynamicObject>| object.metadata.deletion_timestamp.is_none();
-        if !left.iter().any(is_alive) || (early && turn > ALONGSIDE) {
+        if !left.iter().any(is_alive) || (early && stage > ALONGSIDE) {
             return Ok(left);
         }
         if early {
             self.delete_ownerless(api, &left).await?;
         } else {
-            tracing::info!(kind = kind.kind, "emptying a namespace");
+            tracing::info!(kind = kind.kind, "deleting objects of a namespace");
             api.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
         }
         Ok(api.list_metadata(&ListParams::default()).await?.items)
@@ -183,7 +183,7 @@ impl NamespaceReconciler {
 }
 
 impl NamespaceReconciler {
-    /// Deletes what nobody will take along, while others still wait for their turn.
+    /// Deletes objects without owners, while those with owners wait for their stage.
     async fn delete_ownerless(
         &self,
         api: &Api<DynamicObject>,
@@ -221,14 +221,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_go_after_what_needs_them() {
+    fn credentials_are_deleted_after_what_needs_them() {
         let order = [
             ("cluster.x-k8s.io", "Cluster"),
             ("cluster.x-k8s.io", "Machine"),
             ("capstan.dev", "MachineOperation"),
             ("", "Secret"),
         ];
-        assert!(order.is_sorted_by_key(|(group, kind)| turn(group, kind)));
-        assert!(turn("infrastructure.cluster.x-k8s.io", "OpenStackCluster") < turn("", "Secret"));
+        assert!(order.is_sorted_by_key(|(group, kind)| stage(group, kind)));
+        assert!(stage("infrastructure.cluster.x-k8s.io", "OpenStackCluster") < stage("", "Secret"));
     }
 }

@@ -1,4 +1,4 @@
-//! The one thing to do next for a cluster.
+//! Decision on the next step of an OpenStackCluster.
 
 use controllers_infrastructure::{NewSecurityGroupRule, TaggedKind};
 use controllers_runtime::OwnershipTag;
@@ -7,22 +7,22 @@ use super::desired::{Desired, EndpointWish, GroupWish, NetworkWish, RouterWish, 
 use super::observe::{Observed, intended};
 use super::rules::{Role, same_traffic};
 
-/// What to do.
+/// Next step of an OpenStackCluster.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// Write these into the journal.
+    /// Write these entries into the journal.
     Journal(Vec<(&'static str, String)>),
-    /// Make the network.
+    /// Create the network.
     CreateNetwork,
-    /// Make the subnet on this network.
+    /// Create the subnet on this network.
     CreateSubnet { network: String },
     /// Give the subnet these DNS servers.
     SetDnsNameservers { subnet: String, nameservers: Vec<String> },
-    /// Make the router to this external network.
+    /// Create the router to this external network.
     CreateRouter { external: String },
     /// Connect the subnet to the router.
     Connect { router: String, subnet: String },
-    /// Make a security group.
+    /// Create a security group.
     CreateGroup(Role),
     /// Add a rule to a group.
     AddRule { role: Role, rule: NewSecurityGroupRule },
@@ -30,20 +30,20 @@ pub(super) enum Step {
     RemoveRule { role: Role, id: String },
     /// Allocate a floating IP on this network.
     CreateFloatingIp { external: String, address: Option<String> },
-    /// OwnershipTag something of ours.
+    /// Tag a resource.
     Tag { kind: TaggedKind, id: String, tags: Vec<String> },
     /// Write the endpoint into the spec.
     SetEndpoint { host: String, port: i32 },
-    /// All there.
+    /// Nothing is left to do.
     Nothing,
 }
 
 impl Step {
-    /// What it attempts in the cloud, for errors: names the object.
-    pub(super) fn attempt(&self, wanted: &Desired) -> String {
-        let name = &wanted.name;
+    /// Describes the attempt in the cloud for errors, with the name of the resource.
+    pub(super) fn attempt(&self, desired: &Desired) -> String {
+        let name = &desired.name;
         let group = |role: &Role| {
-            let wish = wanted.groups.iter().find(|wish| wish.role == *role);
+            let wish = desired.groups.iter().find(|wish| wish.role == *role);
             wish.map_or_else(|| role.word(), |wish| wish.name.as_str()).to_owned()
         };
         match self {
@@ -66,100 +66,100 @@ impl Step {
     }
 }
 
-/// Says what to do next. Pure and total.
-pub(super) fn next_step(wanted: &Desired, mark: &OwnershipTag, seen: &Observed) -> Step {
-    let missing = intended(wanted).into_iter().filter(|(kind, name)| !seen.journal.has(kind, name));
+/// Decides on the next step. Pure and total.
+pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Step {
+    let missing = intended(desired).into_iter().filter(|(kind, name)| !observed.journal.has(kind, name));
     let missing: Vec<_> = missing.collect();
     if !missing.is_empty() {
         return Step::Journal(missing);
     }
-    network(wanted, seen)
-        .or_else(|| router(wanted, seen))
-        .or_else(|| groups(wanted, seen))
-        .or_else(|| endpoint(wanted, seen))
-        .or_else(|| tags(wanted, mark, seen))
+    network(desired, observed)
+        .or_else(|| router(desired, observed))
+        .or_else(|| groups(desired, observed))
+        .or_else(|| endpoint(desired, observed))
+        .or_else(|| tags(desired, tag, observed))
         .unwrap_or(Step::Nothing)
 }
 
-fn network(wanted: &Desired, seen: &Observed) -> Option<Step> {
-    let Some(network) = &seen.network else {
-        return matches!(wanted.network, NetworkWish::Managed { .. }).then_some(Step::CreateNetwork);
+fn network(desired: &Desired, observed: &Observed) -> Option<Step> {
+    let Some(network) = &observed.network else {
+        return matches!(desired.network, NetworkWish::Managed { .. }).then_some(Step::CreateNetwork);
     };
-    let SubnetWish::Managed { dns_nameservers, .. } = &wanted.subnets else { return None };
-    let Some(subnet) = seen.subnets.first() else {
+    let SubnetWish::Managed { dns_nameservers, .. } = &desired.subnets else { return None };
+    let Some(subnet) = observed.subnets.first() else {
         return Some(Step::CreateSubnet { network: network.id.clone() });
     };
     (subnet.dns_nameservers != *dns_nameservers)
         .then(|| Step::SetDnsNameservers { subnet: subnet.id.clone(), nameservers: dns_nameservers.clone() })
 }
 
-fn router(wanted: &Desired, seen: &Observed) -> Option<Step> {
-    let subnet = seen.subnets.first()?;
-    match (&wanted.router, &seen.router) {
+fn router(desired: &Desired, observed: &Observed) -> Option<Step> {
+    let subnet = observed.subnets.first()?;
+    match (&desired.router, &observed.router) {
         (RouterWish::None, _) | (RouterWish::Existing(_), None) => None,
         (RouterWish::Managed { .. }, None) => {
-            seen.external.as_ref().map(|external| Step::CreateRouter { external: external.id.clone() })
+            observed.external.as_ref().map(|external| Step::CreateRouter { external: external.id.clone() })
         }
-        (_, Some(router)) => {
-            (!seen.connected).then(|| Step::Connect { router: router.id.clone(), subnet: subnet.id.clone() })
-        }
+        (_, Some(router)) => (!observed.connected)
+            .then(|| Step::Connect { router: router.id.clone(), subnet: subnet.id.clone() }),
     }
 }
 
-fn groups(wanted: &Desired, seen: &Observed) -> Option<Step> {
+fn groups(desired: &Desired, observed: &Observed) -> Option<Step> {
     // All groups before any rule, since rules name groups.
-    let absent = wanted.groups.iter().find(|wish| !seen.groups.contains_key(&wish.role));
+    let absent = desired.groups.iter().find(|wish| !observed.groups.contains_key(&wish.role));
     if let Some(wish) = absent {
         return Some(Step::CreateGroup(wish.role));
     }
-    wanted.groups.iter().find_map(|wish| rules(wish, seen))
+    desired.groups.iter().find_map(|wish| rules(wish, observed))
 }
 
-fn rules(wish: &GroupWish, seen: &Observed) -> Option<Step> {
-    let group = seen.groups.get(&wish.role)?;
-    let id_of = |role: Role| seen.groups.get(&role).map(|group| group.id.clone());
-    let wanted: Vec<NewSecurityGroupRule> =
+fn rules(wish: &GroupWish, observed: &Observed) -> Option<Step> {
+    let group = observed.groups.get(&wish.role)?;
+    let id_of = |role: Role| observed.groups.get(&role).map(|group| group.id.clone());
+    let desired: Vec<NewSecurityGroupRule> =
         wish.rules.iter().filter_map(|rule| rule.resolve(&group.id, id_of)).collect();
-    let add = wanted.iter().find(|rule| !group.rules.iter().any(|known| same_traffic(&known.rule, rule)));
+    let add = desired.iter().find(|rule| !group.rules.iter().any(|known| same_traffic(&known.rule, rule)));
     if let Some(rule) = add {
         return Some(Step::AddRule { role: wish.role, rule: rule.clone() });
     }
-    if seen.rules_read_otherwise {
+    if observed.rules_read_otherwise {
         return None;
     }
-    let surplus = group.rules.iter().find(|known| !wanted.iter().any(|rule| same_traffic(rule, &known.rule)));
+    let surplus =
+        group.rules.iter().find(|known| !desired.iter().any(|rule| same_traffic(rule, &known.rule)));
     surplus.map(|rule| Step::RemoveRule { role: wish.role, id: rule.id.clone() })
 }
 
-fn endpoint(wanted: &Desired, seen: &Observed) -> Option<Step> {
-    let host = match (&wanted.endpoint, &seen.floating_ip) {
+fn endpoint(desired: &Desired, observed: &Observed) -> Option<Step> {
+    let host = match (&desired.endpoint, &observed.floating_ip) {
         (EndpointWish::Fixed(address), _) => address.clone(),
         (EndpointWish::Floating(_), Some(found)) => found.address.clone(),
         (EndpointWish::Floating(address), None) => {
-            let external = seen.external.as_ref()?.id.clone();
+            let external = observed.external.as_ref()?.id.clone();
             return Some(Step::CreateFloatingIp { external, address: address.clone() });
         }
-        // An address that is given may be anybody's; if it is a floating IP, it is used as it is.
+        // A given address may belong to another owner; if it is a floating IP, it is used as it is.
         (EndpointWish::Given { host, .. }, _) => host.clone(),
         (EndpointWish::Nowhere | EndpointWish::LoadBalancer, _) => return None,
     };
-    let complete = seen.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
-    (!complete).then_some(Step::SetEndpoint { host, port: wanted.port })
+    let complete = observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0);
+    (!complete).then_some(Step::SetEndpoint { host, port: desired.port })
 }
 
-fn tags(wanted: &Desired, mark: &OwnershipTag, seen: &Observed) -> Option<Step> {
-    let network = seen.network.iter().map(|it| (TaggedKind::Network, &it.id, &it.tags, &it.description));
-    let subnets = seen.subnets.iter().map(|it| (TaggedKind::Subnet, &it.id, &it.tags, &it.description));
-    let router = seen.router.iter().map(|it| (TaggedKind::Router, &it.id, &it.tags, &it.description));
+fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
+    let network = observed.network.iter().map(|it| (TaggedKind::Network, &it.id, &it.tags, &it.description));
+    let subnets = observed.subnets.iter().map(|it| (TaggedKind::Subnet, &it.id, &it.tags, &it.description));
+    let router = observed.router.iter().map(|it| (TaggedKind::Router, &it.id, &it.tags, &it.description));
     let groups =
-        seen.groups.values().map(|it| (TaggedKind::SecurityGroup, &it.id, &it.tags, &it.description));
+        observed.groups.values().map(|it| (TaggedKind::SecurityGroup, &it.id, &it.tags, &it.description));
     let floating =
-        seen.floating_ip.iter().map(|it| (TaggedKind::FloatingIp, &it.id, &it.tags, &it.description));
+        observed.floating_ip.iter().map(|it| (TaggedKind::FloatingIp, &it.id, &it.tags, &it.description));
     let mut things = network.chain(subnets).chain(router).chain(groups).chain(floating);
     things.find_map(|(kind, id, tags, description)| {
-        let ours = mark.is_on(tags, description);
+        let ours = tag.is_on(tags, description);
         let lacking: Vec<String> =
-            mark.tags(Some(&wanted.tags)).into_iter().filter(|tag| !tags.contains(tag)).collect();
+            tag.tags(Some(&desired.tags)).into_iter().filter(|tag| !tags.contains(tag)).collect();
         (ours && !lacking.is_empty()).then(|| Step::Tag {
             kind,
             id: id.clone(),

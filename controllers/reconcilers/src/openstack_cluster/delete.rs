@@ -1,4 +1,4 @@
-//! Takes away exactly what was made for a cluster, in order.
+//! Deletion of exactly the resources that were created for an OpenStackCluster, in order.
 
 use controllers_infrastructure::{FloatingIpQuery, Port, PortQuery};
 use controllers_runtime::{Entry, Journal, ReconcileError};
@@ -7,7 +7,7 @@ use super::act::gone;
 use super::observe::Observer;
 use crate::names;
 
-/// Kinds in the order in which they go: what is used goes after what uses it.
+/// Kinds in the order of their deletion: a resource after those that use it.
 const ORDER: [&str; 6] = [
     names::FLOATING_IP,
     names::ROUTER_INTERFACE,
@@ -17,13 +17,13 @@ const ORDER: [&str; 6] = [
     names::NETWORK,
 ];
 
-/// The entry whose thing goes next. Pure.
+/// Returns the entry whose resource is deleted next. Pure.
 pub(super) fn next_entry(journal: &Journal) -> Option<Entry> {
     ORDER.iter().find_map(|kind| journal.of_kind(kind).next().cloned())
 }
 
-/// Takes away what one entry names, if it is there and bears our mark. Says what was done.
-pub(super) async fn take_away(
+/// Deletes the resource of an entry, if it exists and has our tag. Describes what was done.
+pub(super) async fn delete_entry(
     observer: &Observer<'_>,
     entry: &Entry,
 ) -> Result<Option<String>, ReconcileError> {
@@ -53,7 +53,7 @@ pub(super) async fn take_away(
             gone(cloud.delete_network(&network.id).await)?;
             Ok(Some(format!("deleted network {} ({})", network.name, network.id)))
         }
-        // An entry of a version that knows more kinds: not ours to touch.
+        // An entry of a version that knows more kinds is kept.
         _ => Ok(None),
     }
 }
@@ -61,8 +61,8 @@ pub(super) async fn take_away(
 async fn floating_ip(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, ReconcileError> {
     let mut found = observer.owned_floating_ip().await?;
     if found.is_none() && entry.id.is_some() {
-        // Its description was changed by hand; the tag still says whose it is.
-        let query = FloatingIpQuery { tags: vec![observer.mark.tag()], ..FloatingIpQuery::default() };
+        // Its description was changed by hand; the tag still identifies the owner.
+        let query = FloatingIpQuery { tags: vec![observer.tag.text()], ..FloatingIpQuery::default() };
         found = observer.cloud.floating_ips(&query).await?.into_iter().next();
     }
     let Some(floating_ip) = found else { return Ok(None) };
@@ -70,7 +70,7 @@ async fn floating_ip(observer: &Observer<'_>, entry: &Entry) -> Result<Option<St
     Ok(Some(format!("released floating IP {} ({})", floating_ip.address, floating_ip.id)))
 }
 
-/// Neutron has no mark on interfaces; but the subnet bears it, and nobody else has connected that one.
+/// Interfaces have no tags in Neutron. The subnet has our tag, and no one else has connected it.
 async fn router_interface(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, ReconcileError> {
     for subnet in observer.owned_subnets(None, &entry.name, "").await? {
         let query = PortQuery { network_id: Some(subnet.network_id.clone()), ..PortQuery::default() };
@@ -83,7 +83,7 @@ async fn router_interface(observer: &Observer<'_>, entry: &Entry) -> Result<Opti
                     let (subnet, router) = (subnet.id, &port.device_id);
                     return Ok(Some(format!("disconnected subnet {subnet} from router {router}")));
                 }
-                // A port of something else than a router.
+                // A port of another resource than a router.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -101,7 +101,7 @@ async fn router(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>
     for port in observer.cloud.ports(&query).await? {
         for subnet in port.fixed_ips.iter().filter_map(|ip| ip.subnet_id.as_deref()) {
             match observer.cloud.remove_router_interface(&router.id, subnet).await {
-                // The gateway's port is listed for administrators only and goes with the router.
+                // The gateway's port is listed for administrators only and is deleted with the router.
                 Err(error) if !error.is_not_found() => return Err(error.into()),
                 _ => {}
             }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_goes_after_what_uses_it() {
+    fn a_resource_is_deleted_after_those_that_use_it() {
         let mut journal = Journal::default();
         for kind in [names::NETWORK, names::SUBNET, names::ROUTER, names::SECURITY_GROUP, names::FLOATING_IP]
         {

@@ -1,4 +1,4 @@
-//! What a cluster is to have in the cloud, read from its spec alone.
+//! Desired cloud resources of an OpenStackCluster, from its spec alone.
 
 use apiserver_types::{OpenStackCluster, OpenStackClusterSpec};
 use controllers_infrastructure::{NetworkQuery, SubnetQuery};
@@ -6,60 +6,60 @@ use controllers_infrastructure::{NetworkQuery, SubnetQuery};
 use super::rules::{Role, RuleSpec, managed_rules};
 use crate::queries;
 
-/// Port of a Kubernetes API server when nothing else is said.
+/// Default port of a Kubernetes API server.
 const API_PORT: i32 = 6443;
 
-/// What a cluster is to have.
+/// Desired cloud resources.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Desired {
     /// Base of all names: `k8s-clusterapi-cluster-<namespace>-<cluster>`.
     pub name: String,
     pub network: NetworkWish,
     pub subnets: SubnetWish,
-    /// The external network; `None` when it is not wanted.
+    /// External network; `None` if none is desired.
     pub external: Option<NetworkQuery>,
-    /// The external network may be chosen by the cloud having just one.
+    /// If the spec names no external network, the only one of the cloud is used.
     pub router: RouterWish,
-    /// The groups with their rules; empty when they are not managed.
+    /// Groups with their rules; empty if they are not managed.
     pub groups: Vec<GroupWish>,
     pub endpoint: EndpointWish,
     pub port: i32,
-    /// Tags of everything made, beside the mark.
+    /// Tags of every created resource, beside the ownership tag.
     pub tags: Vec<String>,
 }
 
-/// A network.
+/// Desired network.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum NetworkWish {
-    /// Make one.
+    /// Create one.
     Managed { mtu: Option<i32>, port_security: Option<bool> },
-    /// Use one that exists.
+    /// Use an existing one.
     Existing(NetworkQuery),
 }
 
-/// Its subnets.
+/// Desired subnets.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum SubnetWish {
-    /// Make one.
+    /// Create one.
     Managed { cidr: String, dns_nameservers: Vec<String>, allocation_pools: Vec<(String, String)> },
     /// Use these.
     Existing(Vec<SubnetQuery>),
-    /// Use all that the network has.
+    /// Use all subnets of the network.
     All,
 }
 
-/// A router.
+/// Desired router.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum RouterWish {
-    /// None: the subnets are somebody else's, or there is no way out.
+    /// No router: the subnets belong to another owner, or there is no external network.
     None,
-    /// Make one.
+    /// Create one.
     Managed { external_ips: Vec<(SubnetQuery, Option<String>)> },
-    /// Use one that exists.
+    /// Use an existing one.
     Existing(NetworkQuery),
 }
 
-/// A security group.
+/// Desired security group.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct GroupWish {
     pub role: Role,
@@ -67,18 +67,18 @@ pub(super) struct GroupWish {
     pub rules: Vec<RuleSpec>,
 }
 
-/// Where the API answers.
+/// Desired endpoint of the API.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum EndpointWish {
-    /// The spec says it.
+    /// As the spec says.
     Given { host: String, floating: bool },
-    /// At this address of a control plane's port.
+    /// At this address of a control plane port.
     Fixed(String),
     /// At a floating IP, this one or any.
     Floating(Option<String>),
-    /// Nobody said where, and there is no floating IP.
+    /// Not specified, and there is no floating IP.
     Nowhere,
-    /// At a load balancer, which is not made yet.
+    /// At a load balancer, which is not supported yet.
     LoadBalancer,
 }
 
@@ -110,7 +110,7 @@ fn network(spec: &OpenStackClusterSpec) -> NetworkWish {
         return NetworkWish::Existing(queries::network(param));
     }
     if spec.managed_subnets.as_ref().is_none_or(Vec::is_empty) {
-        // Without anything to make, an existing network is found by what its subnets say.
+        // If nothing is created, an existing network is found by its subnets.
         return NetworkWish::Existing(NetworkQuery { external: Some(false), ..NetworkQuery::default() });
     }
     let managed = spec.managed_network.clone().unwrap_or_default();

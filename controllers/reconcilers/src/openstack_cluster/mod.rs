@@ -1,9 +1,9 @@
-//! OpenStackCluster: network, subnets, router, security groups and endpoint in OpenStack.
+//! OpenStackCluster reconciler: network, subnets, router, security groups and endpoint in OpenStack.
 //!
-//! A pass observes everything once, then decides and acts until nothing is left to do or something
-//! stops it, noting each effect in what it has seen, and reports once. The journal is written before
-//! anything is made. A pass that ends anywhere leaves a state from which the next finds its way: what
-//! was made is found by its name and mark.
+//! A pass observes everything once. Then it decides and acts until nothing is left to do or an error
+//! stops it, and notes each effect in what it has observed. It reports once. The journal is written
+//! before a resource is created. If a pass is cut anywhere, the next one finds the created resources by
+//! name and ownership tag.
 
 mod act;
 mod decide;
@@ -52,19 +52,19 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 
-/// Keeps the object until what was made for it is gone; upstream's name.
+/// Finalizer that keeps the object until its cloud resources are deleted. Upstream's name.
 pub(crate) const FINALIZER: &str = "openstackcluster.infrastructure.cluster.x-k8s.io";
 
-/// How often a cluster that has everything is compared with the cloud.
+/// Interval in which a complete cluster is compared with the cloud.
 const RESYNC: Duration = Duration::from_mins(5);
 
-/// Annotation of infrastructure that somebody else manages.
+/// Annotation of infrastructure that another system manages.
 const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
 
-/// Effects in one pass: more than the rules of any cluster, so that an endless loop ends.
+/// Effects of one pass: more than the rules of any cluster, so that an endless loop ends.
 const STEPS: usize = 512;
 
-/// Reconciles OpenStackClusters.
+/// Reconciler of OpenStackClusters.
 #[derive(Debug)]
 pub struct OpenStackClusterReconciler {
     context: ControllerContext,
@@ -72,18 +72,18 @@ pub struct OpenStackClusterReconciler {
 }
 
 impl OpenStackClusterReconciler {
-    /// A reconciler.
+    /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
         Self { context, requeue: RequeuePolicy::default() }
     }
 
-    /// One pass. Says when to look again.
+    /// Makes one pass. Returns when the next one is due.
     ///
     /// # Errors
-    /// When the API fails; troubles with the cloud stand in the status.
+    /// The API's own failure; errors of the cloud are in the status.
     pub async fn reconcile(&self, object: &OpenStackCluster) -> Result<Requeue, kube::Error> {
         let api = self.api(object);
-        // The watch may be behind; what is acted on is asked for.
+        // The watch may be behind, so the object is read again.
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
             self.requeue.forget(&object.uid().unwrap_or_default());
             return Ok(Requeue::OnChange);
@@ -92,8 +92,8 @@ impl OpenStackClusterReconciler {
             return Ok(Requeue::After(remaining));
         }
         let result = Box::pin(self.pass(&api, &mut stored)).await;
-        if let Err(trouble) = &result {
-            self.tell(&stored, trouble).await;
+        if let Err(error) = &result {
+            self.record(&stored, error).await;
         }
         self.requeue.after(&stored, result, None)
     }
@@ -118,7 +118,7 @@ impl OpenStackClusterReconciler {
         }
     }
 
-    /// The Cluster that owns it.
+    /// Reads the Cluster that owns the object.
     async fn cluster(&self, object: &OpenStackCluster) -> Result<Option<Cluster>, ReconcileError> {
         let owner = object.owner_references().iter().find(|owner| owner.kind == "Cluster");
         let Some(owner) = owner else { return Ok(None) };
@@ -134,23 +134,23 @@ impl OpenStackClusterReconciler {
         cluster: &Cluster,
     ) -> Result<Option<Duration>, ReconcileError> {
         crate::finalizers::add(api, object, FINALIZER).await?;
-        let mark = OwnershipTag::of(object);
-        let wanted = Desired::read(object, &cluster.name_any());
+        let tag = OwnershipTag::of(object);
+        let desired = Desired::read(object, &cluster.name_any());
         let endpoint = object.spec.control_plane_endpoint.clone().unwrap_or_default();
         let endpoint = endpoint.host.map(|host| (host, endpoint.port.unwrap_or_default()));
-        let mut seen = observe::begin(Journal::of(object), endpoint);
-        let result = self.work(api, object, &wanted, &mark, &mut seen).await;
-        if result.as_ref().is_err_and(|trouble| matches!(trouble, ReconcileError::Api(_))) {
+        let mut observed = observe::begin(Journal::of(object), endpoint);
+        let result = self.work(api, object, &desired, &tag, &mut observed).await;
+        if result.as_ref().is_err_and(|error| matches!(error, ReconcileError::Api(_))) {
             return result.map(|()| None);
         }
         let ending = result.as_ref().map_or_else(Ending::Stopped, |()| Ending::Complete);
         let before = object.clone();
-        // An outage says nothing of what is there; a name that matches nothing does.
+        // An outage says nothing about the resources; a name that matches nothing does.
         let unresolved = matches!(&result, Err(ReconcileError::Cloud(error))
             if matches!(error.class, ErrorClass::NotFound | ErrorClass::Ambiguous));
         match &result {
-            Err(trouble) if !seen.looked && !unresolved => report::report_stopped(object, trouble, &now()),
-            _ => report::report(object, &wanted, &seen, &ending, &now()),
+            Err(error) if !observed.complete && !unresolved => report::report_stopped(object, error, &now()),
+            _ => report::report(object, &desired, &observed, &ending, &now()),
         }
         *object = write_status(api, &before, object).await?;
         result.map(|()| Some(RESYNC))
@@ -160,32 +160,32 @@ impl OpenStackClusterReconciler {
         &self,
         api: &Api<OpenStackCluster>,
         object: &mut OpenStackCluster,
-        wanted: &Desired,
-        mark: &OwnershipTag,
-        seen: &mut Observed,
+        desired: &Desired,
+        tag: &OwnershipTag,
+        observed: &mut Observed,
     ) -> Result<(), ReconcileError> {
         let cloud = self.cloud(object).await?;
-        Observer { cloud: &cloud, wanted, mark }.look(seen).await?;
-        let actor = Actor { api, cloud: &cloud, wanted, mark };
+        Observer { cloud: &cloud, desired, tag }.observe(observed).await?;
+        let actor = Actor { api, cloud: &cloud, desired, tag };
         let mut result = Err(crate::endless());
         for _ in 0..STEPS {
-            let step = decide::next_step(wanted, mark, seen);
+            let step = decide::next_step(desired, tag, observed);
             if step == Step::Nothing {
                 result = Ok(());
                 break;
             }
-            match actor.act(step, object, seen).await {
+            match actor.act(step, object, observed).await {
                 Ok(Some((reason, message))) => {
                     self.context.events.record(object, Severity::Normal, reason, &message).await;
                 }
                 Ok(None) => {}
-                Err(trouble) => {
-                    result = Err(trouble);
+                Err(error) => {
+                    result = Err(error);
                     break;
                 }
             }
         }
-        actor.write_journal(object, seen).await?;
+        actor.write_journal(object, observed).await?;
         result
     }
 
@@ -202,12 +202,12 @@ impl OpenStackClusterReconciler {
             return Ok(None);
         }
         if !crate::moved(object) {
-            let result = self.take_away(api, object).await;
-            if let Err(trouble) = &result
-                && !matches!(trouble, ReconcileError::Api(_))
+            let result = self.delete_resources(api, object).await;
+            if let Err(error) = &result
+                && !matches!(error, ReconcileError::Api(_))
             {
                 let before = object.clone();
-                report::report_stopped(object, trouble, &now());
+                report::report_stopped(object, error, &now());
                 *object = write_status(api, &before, object).await?;
             }
             result?;
@@ -216,40 +216,40 @@ impl OpenStackClusterReconciler {
         Ok(None)
     }
 
-    async fn take_away(
+    async fn delete_resources(
         &self,
         api: &Api<OpenStackCluster>,
         object: &mut OpenStackCluster,
     ) -> Result<(), ReconcileError> {
         self.machines_are_gone(object).await?;
-        let mut seen = observe::begin(Journal::of(object), None);
-        if seen.journal.entries().is_empty() {
+        let mut observed = observe::begin(Journal::of(object), None);
+        if observed.journal.entries().is_empty() {
             return Ok(());
         }
         let cloud = self.cloud(object).await?;
-        let mark = OwnershipTag::of(object);
-        let wanted = Desired::read(object, "");
-        let observer = Observer { cloud: &cloud, wanted: &wanted, mark: &mark };
-        let actor = Actor { api, cloud: &cloud, wanted: &wanted, mark: &mark };
-        while let Some(entry) = delete::next_entry(&seen.journal) {
-            if let Some(message) = delete::take_away(&observer, &entry).await? {
+        let tag = OwnershipTag::of(object);
+        let desired = Desired::read(object, "");
+        let observer = Observer { cloud: &cloud, desired: &desired, tag: &tag };
+        let actor = Actor { api, cloud: &cloud, desired: &desired, tag: &tag };
+        while let Some(entry) = delete::next_entry(&observed.journal) {
+            if let Some(message) = delete::delete_entry(&observer, &entry).await? {
                 self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
-                // There may be another, of a create whose answer never came: looked for again.
+                // There may be a second one, of a create call whose response was lost: look again.
                 continue;
             }
-            seen.journal.strike(&entry.kind, &entry.name);
-            actor.write_journal(object, &seen).await?;
+            observed.journal.strike(&entry.kind, &entry.name);
+            actor.write_journal(object, &observed).await?;
         }
         Ok(())
     }
 
-    /// Servers use the network, so they go first.
+    /// Waits for the servers, which use the network.
     async fn machines_are_gone(&self, object: &OpenStackCluster) -> Result<(), ReconcileError> {
         let Some(cluster) = object.labels().get(crate::CLUSTER_NAME_LABEL) else { return Ok(()) };
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
         let params = ListParams::default().labels(&format!("{}={cluster}", crate::CLUSTER_NAME_LABEL));
-        // One without our finalizer has nothing in the cloud.
+        // One without our finalizer has no resources in the cloud.
         let holds = |machine: &&OpenStackMachine| {
             machine.finalizers().iter().any(|finalizer| finalizer == crate::openstack_machine::FINALIZER)
         };
@@ -264,9 +264,9 @@ impl OpenStackClusterReconciler {
         ))
     }
 
-    /// Tells of a trouble once; its repetitions count.
-    async fn tell(&self, object: &OpenStackCluster, trouble: &ReconcileError) {
-        if let ReconcileError::Cloud(error) = trouble {
+    /// Records an Event for an error of the cloud; its repetitions are counted.
+    async fn record(&self, object: &OpenStackCluster, error: &ReconcileError) {
+        if let ReconcileError::Cloud(error) = error {
             let events = &self.context.events;
             events.record(object, Severity::Warning, error.class.reason(), &error.to_string()).await;
         }

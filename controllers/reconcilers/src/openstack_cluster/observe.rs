@@ -1,4 +1,4 @@
-//! What there is in the cloud of what a cluster wants.
+//! Observation of an OpenStackCluster's resources in the cloud.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish}
 use super::rules::Role;
 use crate::{names, queries};
 
-/// What there is.
+/// Observed cloud resources.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Observed {
     pub journal: Journal,
@@ -21,53 +21,56 @@ pub(super) struct Observed {
     pub subnets: Vec<Subnet>,
     pub external: Option<Network>,
     pub router: Option<Router>,
-    /// Addresses asked for on the router: subnet id and address.
+    /// Requested addresses of the router: subnet id and address.
     pub gateway_ips: Vec<(String, Option<String>)>,
-    /// Whether the router has a port on the subnet made here.
+    /// The router has a port on the subnet that Capstan created.
     pub connected: bool,
     pub groups: BTreeMap<Role, SecurityGroup>,
     pub floating_ip: Option<FloatingIp>,
     pub zones: Vec<String>,
-    /// The endpoint the spec already has.
+    /// Endpoint that the spec already has.
     pub endpoint: Option<(String, i32)>,
-    /// Whether a rule is there that reads as another: then none is removed as surplus.
+    /// A rule exists that Neutron returns as another one; then none is removed as surplus.
     pub rules_read_otherwise: bool,
-    /// Whether everything was looked at.
-    pub looked: bool,
+    /// Everything has been observed.
+    pub complete: bool,
 }
 
-/// Looks at everything that a cluster wants.
+/// Reader of a pass.
 pub(super) struct Observer<'a> {
     pub cloud: &'a Arc<dyn Cloud>,
-    pub wanted: &'a Desired,
-    pub mark: &'a OwnershipTag,
+    pub desired: &'a Desired,
+    pub tag: &'a OwnershipTag,
 }
 
 impl Observer<'_> {
-    /// Looks. `seen` begins with what is known without the cloud.
-    pub(super) async fn look(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
-        self.network(seen).await?;
-        self.subnets(seen).await?;
-        self.external(seen).await?;
-        self.router(seen).await?;
-        for wish in &self.wanted.groups {
+    /// Observes everything. `observed` begins with what is known without the cloud.
+    pub(super) async fn observe(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
+        self.network(observed).await?;
+        self.subnets(observed).await?;
+        self.external(observed).await?;
+        self.router(observed).await?;
+        for wish in &self.desired.groups {
             let found =
-                self.owned_group(seen.journal.id(names::SECURITY_GROUP, &wish.name), &wish.name).await?;
+                self.owned_group(observed.journal.id(names::SECURITY_GROUP, &wish.name), &wish.name).await?;
             if let Some(group) = found {
-                seen.groups.insert(wish.role, group);
+                observed.groups.insert(wish.role, group);
             }
         }
-        self.floating_ip(seen).await?;
-        seen.zones = self.cloud.compute_zones().await?;
-        seen.looked = true;
+        self.floating_ip(observed).await?;
+        observed.zones = self.cloud.compute_zones().await?;
+        observed.complete = true;
         Ok(())
     }
 
-    async fn network(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
-        seen.network = match &self.wanted.network {
+    async fn network(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
+        observed.network = match &self.desired.network {
             NetworkWish::Managed { .. } => {
-                self.owned_network(seen.journal.id(names::NETWORK, &self.wanted.name), &self.wanted.name)
-                    .await?
+                self.owned_network(
+                    observed.journal.id(names::NETWORK, &self.desired.name),
+                    &self.desired.name,
+                )
+                .await?
             }
             NetworkWish::Existing(query) => Some(self.existing_network(query).await?),
         };
@@ -76,26 +79,26 @@ impl Observer<'_> {
 
     async fn existing_network(&self, query: &NetworkQuery) -> Result<Network, ReconcileError> {
         let anything = NetworkQuery { external: Some(false), ..NetworkQuery::default() };
-        let query = match &self.wanted.subnets {
-            // Nothing is said of the network itself: it is the one its subnets are on.
+        let query = match &self.desired.subnets {
+            // The spec does not name the network: it is the one of its subnets.
             SubnetWish::Existing(subnets) if *query == anything => {
                 let first = subnets.first().cloned().unwrap_or_default();
                 let subnet =
-                    one(self.cloud.subnets(&first).await?, "spec.subnets[0]", &queries::words(&first))?;
+                    one(self.cloud.subnets(&first).await?, "spec.subnets[0]", &queries::describe(&first))?;
                 NetworkQuery { id: Some(subnet.network_id), ..NetworkQuery::default() }
             }
             _ => query.clone(),
         };
-        one(self.cloud.networks(&query).await?, "spec.network", &queries::words(&query))
+        one(self.cloud.networks(&query).await?, "spec.network", &queries::describe(&query))
     }
 
-    async fn subnets(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
-        let Some(network) = &seen.network else { return Ok(()) };
+    async fn subnets(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let Some(network) = &observed.network else { return Ok(()) };
         let on_it = SubnetQuery { network_id: Some(network.id.clone()), ..SubnetQuery::default() };
-        seen.subnets = match &self.wanted.subnets {
+        observed.subnets = match &self.desired.subnets {
             SubnetWish::Managed { .. } => {
-                let id = seen.journal.id(names::SUBNET, &self.wanted.name);
-                self.owned_subnets(id, &self.wanted.name, &network.id).await?
+                let id = observed.journal.id(names::SUBNET, &self.desired.name);
+                self.owned_subnets(id, &self.desired.name, &network.id).await?
             }
             SubnetWish::All => self.cloud.subnets(&on_it).await?,
             SubnetWish::Existing(queries) => {
@@ -103,7 +106,7 @@ impl Observer<'_> {
                 for (index, query) in queries.iter().enumerate() {
                     let query = SubnetQuery { network_id: Some(network.id.clone()), ..query.clone() };
                     let found = self.cloud.subnets(&query).await?;
-                    subnets.push(one(found, &format!("spec.subnets[{index}]"), &queries::words(&query))?);
+                    subnets.push(one(found, &format!("spec.subnets[{index}]"), &queries::describe(&query))?);
                 }
                 subnets
             }
@@ -111,49 +114,51 @@ impl Observer<'_> {
         Ok(())
     }
 
-    async fn external(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
-        let Some(query) = &self.wanted.external else { return Ok(()) };
+    async fn external(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let Some(query) = &self.desired.external else { return Ok(()) };
         let found = self.cloud.networks(query).await?;
         let unnamed = *query == NetworkQuery { external: Some(true), ..NetworkQuery::default() };
         if unnamed && found.is_empty() {
-            // Nobody named one, and this cloud has none: so there is no way out.
+            // The spec names none, and the cloud has none, so there is no external network.
             return Ok(());
         }
-        seen.external = Some(one(found, "spec.externalNetwork", &queries::words(query))?);
+        observed.external = Some(one(found, "spec.externalNetwork", &queries::describe(query))?);
         Ok(())
     }
 
-    async fn router(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
-        seen.router = match &self.wanted.router {
+    async fn router(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
+        observed.router = match &self.desired.router {
             RouterWish::None => return Ok(()),
             RouterWish::Existing(query) => {
-                Some(one(self.cloud.routers(query).await?, "spec.router", &queries::words(query))?)
+                Some(one(self.cloud.routers(query).await?, "spec.router", &queries::describe(query))?)
             }
             RouterWish::Managed { external_ips } => {
                 for (index, (query, address)) in external_ips.iter().enumerate() {
                     let field = format!("spec.managedRouter.externalIPs[{index}].subnet");
-                    let subnet = one(self.cloud.subnets(query).await?, &field, &queries::words(query))?;
-                    seen.gateway_ips.push((subnet.id, address.clone()));
+                    let subnet = one(self.cloud.subnets(query).await?, &field, &queries::describe(query))?;
+                    observed.gateway_ips.push((subnet.id, address.clone()));
                 }
-                self.owned_router(seen.journal.id(names::ROUTER, &self.wanted.name), &self.wanted.name)
+                self.owned_router(observed.journal.id(names::ROUTER, &self.desired.name), &self.desired.name)
                     .await?
             }
         };
-        let (Some(router), Some(subnet)) = (&seen.router, seen.subnets.first()) else { return Ok(()) };
-        seen.connected = self.connected(&router.id, &subnet.id).await?;
-        if seen.connected && seen.journal.has(names::ROUTER_INTERFACE, &self.wanted.name) {
-            // The subnet is made here, so nobody else has connected it.
+        let (Some(router), Some(subnet)) = (&observed.router, observed.subnets.first()) else {
+            return Ok(());
+        };
+        observed.connected = self.connected(&router.id, &subnet.id).await?;
+        if observed.connected && observed.journal.has(names::ROUTER_INTERFACE, &self.desired.name) {
+            // Capstan created the subnet, so no one else has connected it.
             let id = format!("{}/{}", router.id, subnet.id);
-            seen.journal.learn(names::ROUTER_INTERFACE, &self.wanted.name, &id);
+            observed.journal.learn(names::ROUTER_INTERFACE, &self.desired.name, &id);
         }
         Ok(())
     }
 
-    async fn floating_ip(&self, seen: &mut Observed) -> Result<(), ReconcileError> {
-        seen.floating_ip = match &self.wanted.endpoint {
+    async fn floating_ip(&self, observed: &mut Observed) -> Result<(), ReconcileError> {
+        observed.floating_ip = match &self.desired.endpoint {
             EndpointWish::Floating(Some(address)) | EndpointWish::Given { host: address, floating: true } => {
                 let query = FloatingIpQuery { address: Some(address.clone()), ..FloatingIpQuery::default() };
-                // A host name is not an address; then there is nothing to look for.
+                // A host name is not an address, so there is no floating IP to find.
                 let is_address = address.parse::<std::net::IpAddr>().is_ok();
                 if is_address { self.cloud.floating_ips(&query).await?.into_iter().next() } else { None }
             }
@@ -163,7 +168,7 @@ impl Observer<'_> {
         Ok(())
     }
 
-    /// Whether a router has a port on a subnet.
+    /// Returns true if a router has a port on a subnet.
     pub(super) async fn connected(&self, router: &str, subnet: &str) -> Result<bool, ReconcileError> {
         let query = PortQuery { device_id: Some(router.to_owned()), ..PortQuery::default() };
         let ports = self.cloud.ports(&query).await?;
@@ -171,7 +176,7 @@ impl Observer<'_> {
         Ok(ports.iter().any(|port| port.fixed_ips.iter().any(on_subnet)))
     }
 
-    /// The network that bears our mark, by its id or by its name: it may have been renamed by hand.
+    /// Finds the network with our tag, by its id or by its name: it may have been renamed by hand.
     pub(super) async fn owned_network(
         &self,
         id: Option<&str>,
@@ -179,7 +184,7 @@ impl Observer<'_> {
     ) -> Result<Option<Network>, ReconcileError> {
         for query in by_id_and_name(id, name) {
             let found = self.cloud.networks(&query).await?;
-            let ours = found.into_iter().find(|it| self.mark.is_on(&it.tags, &it.description));
+            let ours = found.into_iter().find(|it| self.tag.is_on(&it.tags, &it.description));
             if ours.is_some() {
                 return Ok(ours);
             }
@@ -187,7 +192,7 @@ impl Observer<'_> {
         Ok(None)
     }
 
-    /// The subnets that bear our mark, by id or by name.
+    /// Finds the subnets with our tag, by id or by name.
     pub(super) async fn owned_subnets(
         &self,
         id: Option<&str>,
@@ -198,7 +203,7 @@ impl Observer<'_> {
             let network_id = (!network.is_empty()).then(|| network.to_owned());
             let query = SubnetQuery { id, name, network_id, ..SubnetQuery::default() };
             let found = self.cloud.subnets(&query).await?.into_iter();
-            let ours: Vec<Subnet> = found.filter(|it| self.mark.is_on(&it.tags, &it.description)).collect();
+            let ours: Vec<Subnet> = found.filter(|it| self.tag.is_on(&it.tags, &it.description)).collect();
             if !ours.is_empty() {
                 return Ok(ours);
             }
@@ -206,7 +211,7 @@ impl Observer<'_> {
         Ok(Vec::new())
     }
 
-    /// The router that bears our mark, by its id or by its name.
+    /// Finds the router with our tag, by its id or by its name.
     pub(super) async fn owned_router(
         &self,
         id: Option<&str>,
@@ -214,7 +219,7 @@ impl Observer<'_> {
     ) -> Result<Option<Router>, ReconcileError> {
         for query in by_id_and_name(id, name) {
             let found = self.cloud.routers(&query).await?;
-            let ours = found.into_iter().find(|it| self.mark.is_on(&it.tags, &it.description));
+            let ours = found.into_iter().find(|it| self.tag.is_on(&it.tags, &it.description));
             if ours.is_some() {
                 return Ok(ours);
             }
@@ -222,7 +227,7 @@ impl Observer<'_> {
         Ok(None)
     }
 
-    /// The security group that bears our mark, by its id or by its name.
+    /// Finds the security group with our tag, by its id or by its name.
     pub(super) async fn owned_group(
         &self,
         id: Option<&str>,
@@ -231,7 +236,7 @@ impl Observer<'_> {
         for NetworkQuery { id, name, .. } in by_id_and_name(id, name) {
             let query = SecurityGroupQuery { id, name, ..SecurityGroupQuery::default() };
             let found = self.cloud.security_groups(&query).await?;
-            let ours = found.into_iter().find(|it| self.mark.is_on(&it.tags, &it.description));
+            let ours = found.into_iter().find(|it| self.tag.is_on(&it.tags, &it.description));
             if ours.is_some() {
                 return Ok(ours);
             }
@@ -239,51 +244,51 @@ impl Observer<'_> {
         Ok(None)
     }
 
-    /// The floating IP that bears our mark. It has no name, so the mark alone finds it.
+    /// Finds the floating IP with our tag. It has no name, so the tag alone identifies it.
     pub(super) async fn owned_floating_ip(&self) -> Result<Option<FloatingIp>, ReconcileError> {
         let query =
-            FloatingIpQuery { description: Some(self.mark.description()), ..FloatingIpQuery::default() };
+            FloatingIpQuery { description: Some(self.tag.description()), ..FloatingIpQuery::default() };
         Ok(self.cloud.floating_ips(&query).await?.into_iter().next())
     }
 }
 
-/// What is known of a cluster without the cloud.
+/// Returns what is known without the cloud.
 pub(super) fn begin(journal: Journal, endpoint: Option<(String, i32)>) -> Observed {
     Observed { journal, endpoint, ..Observed::default() }
 }
 
-/// The journal's entries for all that is to be made, so that they are written before anything is.
-pub(super) fn intended(wanted: &Desired) -> Vec<(&'static str, String)> {
+/// Returns the journal's entries of all resources that are to be created. They are written first.
+pub(super) fn intended(desired: &Desired) -> Vec<(&'static str, String)> {
     let mut entries = Vec::new();
-    if matches!(wanted.network, NetworkWish::Managed { .. }) {
-        entries.push((names::NETWORK, wanted.name.clone()));
+    if matches!(desired.network, NetworkWish::Managed { .. }) {
+        entries.push((names::NETWORK, desired.name.clone()));
     }
-    if matches!(wanted.subnets, SubnetWish::Managed { .. }) {
-        entries.push((names::SUBNET, wanted.name.clone()));
+    if matches!(desired.subnets, SubnetWish::Managed { .. }) {
+        entries.push((names::SUBNET, desired.name.clone()));
     }
-    match wanted.router {
-        RouterWish::Managed { .. } => entries.push((names::ROUTER, wanted.name.clone())),
-        RouterWish::Existing(_) => entries.push((names::ROUTER_INTERFACE, wanted.name.clone())),
+    match desired.router {
+        RouterWish::Managed { .. } => entries.push((names::ROUTER, desired.name.clone())),
+        RouterWish::Existing(_) => entries.push((names::ROUTER_INTERFACE, desired.name.clone())),
         RouterWish::None => {}
     }
-    entries.extend(wanted.groups.iter().map(|wish| (names::SECURITY_GROUP, wish.name.clone())));
-    if matches!(wanted.endpoint, EndpointWish::Floating(_)) {
-        entries.push((names::FLOATING_IP, wanted.name.clone()));
+    entries.extend(desired.groups.iter().map(|wish| (names::SECURITY_GROUP, wish.name.clone())));
+    if matches!(desired.endpoint, EndpointWish::Floating(_)) {
+        entries.push((names::FLOATING_IP, desired.name.clone()));
     }
     entries
 }
 
-/// The questions for something of ours: by its id, if that was written down, then by its name.
+/// Returns the queries for a created resource: by its id, if the journal has it, then by its name.
 fn by_id_and_name(id: Option<&str>, name: &str) -> Vec<NetworkQuery> {
     let by_id = id.map(|id| NetworkQuery { id: Some(id.to_owned()), ..NetworkQuery::default() });
     let by_name = NetworkQuery { name: Some(name.to_owned()), ..NetworkQuery::default() };
     by_id.into_iter().chain([by_name]).collect()
 }
 
-/// Exactly one, or why not.
-fn one<T>(mut found: Vec<T>, field: &str, wanted: &str) -> Result<T, ReconcileError> {
+/// Returns the only element, or an error.
+fn one<T>(mut found: Vec<T>, field: &str, desired: &str) -> Result<T, ReconcileError> {
     match found.len() {
         1 => Ok(found.remove(0)),
-        count => Err(ReconcileError::unresolved(count, field, wanted)),
+        count => Err(ReconcileError::unresolved(count, field, desired)),
     }
 }

@@ -1,4 +1,4 @@
-//! The whole status of a cluster, from what was seen and what stopped us.
+//! Status of an OpenStackCluster, from the observed resources and the end of the pass.
 
 use apiserver_types::{
     Condition, ConditionStatus, FailureDomain, Initialization, NetworkStatus, NetworkStatusWithSubnets,
@@ -11,32 +11,32 @@ use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish}
 use super::observe::Observed;
 use super::rules::Role;
 
-/// What a pass ended with.
+/// End of a pass.
 pub(super) enum Ending<'a> {
-    /// Everything is there.
+    /// Everything exists.
     Complete,
-    /// It goes on later.
+    /// An error stopped the pass.
     Stopped(&'a ReconcileError),
 }
 
-/// Writes what was seen into the status.
+/// Writes the observed resources into the status.
 pub(super) fn report(
     object: &mut OpenStackCluster,
-    wanted: &Desired,
-    seen: &Observed,
+    desired: &Desired,
+    observed: &Observed,
     ending: &Ending<'_>,
     now: &Time,
 ) {
     let zones = object.spec.control_plane_availability_zones.clone().unwrap_or_default();
     let generation = object.metadata.generation;
     let status = object.status.get_or_insert_default();
-    things(status, seen);
-    failure_domains(status, seen, &zones);
+    things(status, observed);
+    failure_domains(status, observed, &zones);
     let parts = [
-        ("NetworkReady", network(wanted, seen)),
-        ("RouterReady", router(wanted, seen)),
-        ("SecurityGroupsReady", groups(wanted, seen)),
-        ("APIEndpointReady", endpoint(wanted, seen)),
+        ("NetworkReady", network(desired, observed)),
+        ("RouterReady", router(desired, observed)),
+        ("SecurityGroupsReady", groups(desired, observed)),
+        ("APIEndpointReady", endpoint(desired, observed)),
     ];
     let bastion = object.spec.bastion.as_ref().is_some_and(|bastion| bastion.enabled != Some(false));
     let conditions = status.conditions.get_or_insert_default();
@@ -55,12 +55,12 @@ pub(super) fn report(
             (Part::Wrong(reason, message), _) => {
                 Condition::new(kind, ConditionStatus::False, reason, &message, now.clone())
             }
-            // It was there, and this time nobody came to look.
-            (Part::Missing, Ending::Stopped(_)) if !seen.looked && holds(conditions, kind) => continue,
-            (Part::Missing, Ending::Stopped(trouble)) => {
-                // What stopped us stands at the first part that is missing; the rest waits for it.
+            // It existed, and this pass ended before it was observed.
+            (Part::Missing, Ending::Stopped(_)) if !observed.complete && holds(conditions, kind) => continue,
+            (Part::Missing, Ending::Stopped(error)) => {
+                // The error is reported on the first part that is missing; the other parts wait for it.
                 let (reason, message) = match unready {
-                    None => (trouble.reason(), trouble.to_string()),
+                    None => (error.reason(), error.to_string()),
                     Some(earlier) => ("Waiting", format!("waiting for {earlier}")),
                 };
                 Condition::new(kind, ConditionStatus::False, reason, &message, now.clone())
@@ -80,12 +80,12 @@ pub(super) fn report(
     }
 }
 
-/// Writes into the status why nothing can be done at all, or that it is being deleted.
-pub(super) fn report_stopped(object: &mut OpenStackCluster, trouble: &ReconcileError, now: &Time) {
+/// Writes into the status why the pass could not begin, or that the object is being deleted.
+pub(super) fn report_stopped(object: &mut OpenStackCluster, error: &ReconcileError, now: &Time) {
     let generation = object.metadata.generation;
     let conditions = object.status.get_or_insert_default().conditions.get_or_insert_default();
     let condition =
-        Condition::new("Ready", ConditionStatus::False, trouble.reason(), &trouble.to_string(), now.clone());
+        Condition::new("Ready", ConditionStatus::False, error.reason(), &error.to_string(), now.clone());
     set_condition(conditions, condition.at_generation(generation));
 }
 
@@ -96,13 +96,9 @@ fn ready(unready: Option<&str>, parts: &[Condition], ending: &Ending<'_>, now: &
             let message = format!("{}: {}", part.kind, part.message);
             Condition::new("Ready", ConditionStatus::False, &part.reason, &message, now.clone())
         }
-        (None, Ending::Stopped(trouble)) => Condition::new(
-            "Ready",
-            ConditionStatus::False,
-            trouble.reason(),
-            &trouble.to_string(),
-            now.clone(),
-        ),
+        (None, Ending::Stopped(error)) => {
+            Condition::new("Ready", ConditionStatus::False, error.reason(), &error.to_string(), now.clone())
+        }
         (None, Ending::Complete) => Condition::new("Ready", ConditionStatus::True, "Ready", "", now.clone()),
     }
 }
@@ -111,7 +107,7 @@ fn holds(conditions: &[Condition], kind: &str) -> bool {
     condition(conditions, kind).is_some_and(Condition::holds)
 }
 
-/// How far one part is.
+/// State of one part.
 enum Part {
     Done,
     Missing,
@@ -124,10 +120,10 @@ impl Part {
     }
 }
 
-fn network(wanted: &Desired, seen: &Observed) -> Part {
-    let managed = matches!(wanted.network, NetworkWish::Managed { .. });
-    match (&seen.network, seen.subnets.is_empty()) {
-        (Some(network), true) if !managed && matches!(wanted.subnets, SubnetWish::All) => {
+fn network(desired: &Desired, observed: &Observed) -> Part {
+    let managed = matches!(desired.network, NetworkWish::Managed { .. });
+    match (&observed.network, observed.subnets.is_empty()) {
+        (Some(network), true) if !managed && matches!(desired.subnets, SubnetWish::All) => {
             Part::Wrong("NotFound", format!("network {} ({}) has no subnet", network.name, network.id))
         }
         (Some(_), false) => Part::Done,
@@ -135,23 +131,23 @@ fn network(wanted: &Desired, seen: &Observed) -> Part {
     }
 }
 
-fn router(wanted: &Desired, seen: &Observed) -> Part {
-    match &wanted.router {
+fn router(desired: &Desired, observed: &Observed) -> Part {
+    match &desired.router {
         RouterWish::None => Part::Done,
-        // Nobody named an external network and there is none: a cluster without a way out.
+        // The spec names no external network and there is none: the cluster has no router.
         RouterWish::Managed { .. }
-            if seen.network.is_some() && !seen.subnets.is_empty() && seen.external.is_none() =>
+            if observed.network.is_some() && !observed.subnets.is_empty() && observed.external.is_none() =>
         {
             Part::Done
         }
-        _ => Part::when(seen.router.is_some() && seen.connected),
+        _ => Part::when(observed.router.is_some() && observed.connected),
     }
 }
 
-fn groups(wanted: &Desired, seen: &Observed) -> Part {
+fn groups(desired: &Desired, observed: &Observed) -> Part {
     let complete = |wish: &super::desired::GroupWish| {
-        let id_of = |role: Role| seen.groups.get(&role).map(|group| group.id.clone());
-        seen.groups.get(&wish.role).is_some_and(|group| {
+        let id_of = |role: Role| observed.groups.get(&role).map(|group| group.id.clone());
+        observed.groups.get(&wish.role).is_some_and(|group| {
             wish.rules.iter().all(|rule| {
                 let rule = rule.resolve(&group.id, id_of);
                 rule.is_some_and(|rule| {
@@ -160,12 +156,12 @@ fn groups(wanted: &Desired, seen: &Observed) -> Part {
             })
         })
     };
-    Part::when(wanted.groups.iter().all(complete))
+    Part::when(desired.groups.iter().all(complete))
 }
 
-fn endpoint(wanted: &Desired, seen: &Observed) -> Part {
-    match &wanted.endpoint {
-        _ if seen.endpoint.as_ref().is_some_and(|(_, port)| *port > 0) => Part::Done,
+fn endpoint(desired: &Desired, observed: &Observed) -> Part {
+    match &desired.endpoint {
+        _ if observed.endpoint.as_ref().is_some_and(|(_, port)| *port > 0) => Part::Done,
         EndpointWish::LoadBalancer => Part::Wrong(
             "LoadBalancerNotSupported",
             "spec.apiServer.managedLoadBalancer.enabled: load balancers are not made yet. \
@@ -178,7 +174,7 @@ fn endpoint(wanted: &Desired, seen: &Observed) -> Part {
                 .to_owned(),
         ),
         EndpointWish::Floating(_)
-            if seen.network.is_some() && !seen.subnets.is_empty() && seen.external.is_none() =>
+            if observed.network.is_some() && !observed.subnets.is_empty() && observed.external.is_none() =>
         {
             Part::Wrong(
                 "NoExternalNetwork",
@@ -191,20 +187,21 @@ fn endpoint(wanted: &Desired, seen: &Observed) -> Part {
     }
 }
 
-fn things(status: &mut OpenStackClusterStatus, seen: &Observed) {
+fn things(status: &mut OpenStackClusterStatus, observed: &Observed) {
     let tags = |tags: &[String]| (!tags.is_empty()).then(|| tags.to_vec());
-    // What was not seen this time is not forgotten: a pass may end before it has looked.
-    let network = seen.network.as_ref().map(|network| NetworkStatusWithSubnets {
+    // Resources that this pass did not observe stay: it may have ended early.
+    let network = observed.network.as_ref().map(|network| NetworkStatusWithSubnets {
         id: network.id.clone(),
         name: network.name.clone(),
         tags: tags(&network.tags),
         subnets: Some(
-            seen.subnets
+            observed
+                .subnets
                 .iter()
                 .map(|subnet| SubnetStatus {
                     cidr: subnet.cidr.clone(),
                     id: subnet.id.clone(),
-                    // A subnet need not have a name; the field must.
+                    // A subnet may lack a name; the field is required.
                     name: if subnet.name.is_empty() { subnet.id.clone() } else { subnet.name.clone() },
                     tags: tags(&subnet.tags),
                 })
@@ -212,13 +209,13 @@ fn things(status: &mut OpenStackClusterStatus, seen: &Observed) {
         ),
     });
     status.network = network.or_else(|| status.network.take());
-    let external = seen.external.as_ref().map(|network| NetworkStatus {
+    let external = observed.external.as_ref().map(|network| NetworkStatus {
         id: network.id.clone(),
         name: network.name.clone(),
         tags: tags(&network.tags),
     });
     status.external_network = external.or_else(|| status.external_network.take());
-    let router = seen.router.as_ref().map(|router| RouterStatus {
+    let router = observed.router.as_ref().map(|router| RouterStatus {
         id: router.id.clone(),
         name: router.name.clone(),
         ips: (!router.external_ips.is_empty()).then(|| router.external_ips.clone()),
@@ -226,16 +223,16 @@ fn things(status: &mut OpenStackClusterStatus, seen: &Observed) {
     });
     status.router = router.or_else(|| status.router.take());
     let group = |role, known: Option<SecurityGroupStatus>| {
-        let seen = seen.groups.get(&role);
-        seen.map(|group| SecurityGroupStatus { id: group.id.clone(), name: group.name.clone() }).or(known)
+        let observed = observed.groups.get(&role);
+        observed.map(|group| SecurityGroupStatus { id: group.id.clone(), name: group.name.clone() }).or(known)
     };
     status.control_plane_security_group =
         group(Role::ControlPlane, status.control_plane_security_group.take());
     status.worker_security_group = group(Role::Worker, status.worker_security_group.take());
 }
 
-fn failure_domains(status: &mut OpenStackClusterStatus, seen: &Observed, for_control_planes: &[String]) {
-    let domains = seen.zones.iter().map(|zone| FailureDomain {
+fn failure_domains(status: &mut OpenStackClusterStatus, observed: &Observed, for_control_planes: &[String]) {
+    let domains = observed.zones.iter().map(|zone| FailureDomain {
         name: zone.clone(),
         control_plane: Some(for_control_planes.is_empty() || for_control_planes.contains(zone)),
         attributes: None,

@@ -1,21 +1,21 @@
-//! The rules of the security groups that are made for a cluster.
+//! Rules of the security groups of a cluster.
 
 use std::net::IpAddr;
 
 use apiserver_types::{EtherType, ManagedSecurityGroups, RuleDirection, SecurityGroupRuleSpec};
 use controllers_infrastructure::NewSecurityGroupRule;
 
-/// Whose group it is.
+/// Role of the members of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Role {
-    /// Of control planes.
+    /// Control planes.
     ControlPlane,
-    /// Of workers.
+    /// Workers.
     Worker,
 }
 
 impl Role {
-    /// As it stands in names and in `remoteManagedGroups`.
+    /// Returns the role as in names and in `remoteManagedGroups`.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::ControlPlane => "controlplane",
@@ -27,30 +27,30 @@ impl Role {
 /// Peers of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Peers {
-    /// Everybody.
+    /// Any address.
     Anyone,
-    /// The members of a group made here.
+    /// Members of a group that Capstan created.
     Managed(Role),
-    /// The members of another group.
+    /// Members of another group.
     Group(String),
-    /// A CIDR.
+    /// CIDR.
     Prefix(String),
 }
 
-/// A rule before ids are known.
+/// Rule before ids are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RuleSpec {
     pub ingress: bool,
     pub ipv6: bool,
     pub protocol: Option<String>,
-    /// First and last; for ICMP type and code.
+    /// First and last port; for ICMP type and code.
     pub ports: (Option<i32>, Option<i32>),
     pub peers: Peers,
     pub description: String,
 }
 
 impl RuleSpec {
-    /// As Neutron takes it; `None` while the group of its peers does not exist.
+    /// Returns the rule for Neutron; `None` while the group of its peers does not exist.
     pub(super) fn resolve(
         &self,
         group: &str,
@@ -76,8 +76,8 @@ impl RuleSpec {
     }
 }
 
-/// Whether two rules let the same traffic through. Neutron keeps some in other words than they were
-/// written in: "any address" as no prefix, all ports as none, protocols by name or number.
+/// Returns true if two rules allow the same traffic. Neutron stores some in another notation: "any
+/// address" as no prefix, all ports as none, protocols by name or number.
 pub(super) fn same_traffic(a: &NewSecurityGroupRule, b: &NewSecurityGroupRule) -> bool {
     (&a.group_id, &a.direction, &a.ether_type, &a.remote_group_id)
         == (&b.group_id, &b.direction, &b.ether_type, &b.remote_group_id)
@@ -120,7 +120,7 @@ fn protocol(rule: &NewSecurityGroupRule) -> Option<String> {
     })
 }
 
-/// The rules of one group: out to anywhere, what Kubernetes needs, and what the spec adds.
+/// Returns the rules of one group: all egress, the rules that Kubernetes needs, and those of the spec.
 pub(super) fn managed_rules(role: Role, spec: &ManagedSecurityGroups, api_port: i32) -> Vec<RuleSpec> {
     let mut rules = vec![any(false, false, "Full open"), any(false, true, "Full open")];
     if role == Role::ControlPlane {
@@ -176,7 +176,7 @@ fn ingress(protocol: &str, ports: (i32, i32), peers: Peers, description: &str) -
     }
 }
 
-/// One rule of the spec: one for each group of peers.
+/// Expands one rule of the spec: one rule for each group of peers.
 fn asked_for(rule: &SecurityGroupRuleSpec) -> Vec<RuleSpec> {
     let icmp = rule
         .protocol
@@ -184,7 +184,7 @@ fn asked_for(rule: &SecurityGroupRuleSpec) -> Vec<RuleSpec> {
         .is_some_and(|it| it.to_lowercase().contains("icmp") || ["1", "58"].contains(&it));
     let ports = match (rule.port_range_min, rule.port_range_max) {
         (None, None) => (None, None),
-        // A type without a code is every code of it.
+        // A type without a code matches every code.
         (kind, code) if icmp => (kind, code),
         (min, max) => (min.or(max), max.or(min)),
     };
@@ -201,7 +201,7 @@ fn asked_for(rule: &SecurityGroupRuleSpec) -> Vec<RuleSpec> {
         match group.as_str() {
             "controlplane" => peers.push(Peers::Managed(Role::ControlPlane)),
             "worker" => peers.push(Peers::Managed(Role::Worker)),
-            // Validation admits the bastion's too, of which there is none without a bastion.
+            // Validation admits the bastion's group too, which does not exist without a bastion.
             _ => {}
         }
     }
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_has_what_kubernetes_needs_and_what_is_asked_for() {
+    fn a_group_has_the_rules_of_kubernetes_and_of_the_spec() {
         let spec = ManagedSecurityGroups {
             cluster_nodes_security_group_rules: Some(vec![SecurityGroupRuleSpec {
                 name: "bgp".to_owned(),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn neutron_says_the_same_in_other_words() {
+    fn rules_in_neutrons_notation_are_the_same() {
         let rule = |prefix: Option<&str>, protocol: Option<&str>| NewSecurityGroupRule {
             remote_ip_prefix: prefix.map(str::to_owned),
             protocol: protocol.map(str::to_owned),

@@ -1,4 +1,4 @@
-//! What makes an OpenStackCluster be looked at.
+//! Watches that trigger passes over an OpenStackCluster.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const CONCURRENCY: u16 = 16;
 
 /// Reconciles until `shutdown`.
 ///
-/// Cancel safety: may be dropped at any moment; another call goes on where this one was.
+/// Cancel safety: may be dropped at any moment; the next call continues from what is stored.
 pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken) {
     let client = context.client.clone();
     let clusters: Api<Cluster> = Api::all(client.clone());

@@ -1,4 +1,4 @@
-//! Makes one step's effect, and notes what came of it.
+//! Effects of the steps of an OpenStackMachine, which are noted in what was observed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use super::desired::{self, VolumeWish};
 use super::observe::is_written;
 use crate::names;
 
-/// What is worked with.
+/// Writer of a pass.
 pub(super) struct Actor<'a> {
     pub api: &'a Api<OpenStackMachine>,
     pub cloud: &'a Arc<dyn Cloud>,
     pub machine: &'a Machine,
     pub cluster: &'a OpenStackCluster,
-    pub wanted: &'a Desired,
+    pub desired: &'a Desired,
     pub resolved: &'a ResolvedMachineSpec,
-    pub mark: &'a OwnershipTag,
+    pub tag: &'a OwnershipTag,
     pub user_data: Option<&'a [u8]>,
 }
 
-/// What was made or changed, for an Event: reason and message.
+/// Event of an effect: reason and message.
 type EventText = Option<(&'static str, String)>;
 
 impl Actor<'_> {
@@ -40,12 +40,12 @@ impl Actor<'_> {
         &self,
         step: Step,
         object: &mut OpenStackMachine,
-        seen: &mut Observed,
+        observed: &mut Observed,
     ) -> Result<EventText, ReconcileError> {
-        let attempt = step.attempt(&self.wanted.name);
-        self.make(step, object, seen).await.map_err(|trouble| match attempt {
-            Some(attempt) => trouble.during(|| attempt),
-            None => trouble,
+        let attempt = step.attempt(&self.desired.name);
+        self.make(step, object, observed).await.map_err(|error| match attempt {
+            Some(attempt) => error.during(|| attempt),
+            None => error,
         })
     }
 
@@ -53,38 +53,38 @@ impl Actor<'_> {
         &self,
         step: Step,
         object: &mut OpenStackMachine,
-        seen: &mut Observed,
+        observed: &mut Observed,
     ) -> Result<EventText, ReconcileError> {
         match step {
             Step::Journal(entries) => {
                 for (kind, name) in entries {
-                    seen.journal.intend(kind, &name);
+                    observed.journal.intend(kind, &name);
                 }
-                write_journal(self.api, object, seen).await?;
+                write_journal(self.api, object, observed).await?;
                 Ok(None)
             }
-            Step::CreateVolume(wish) => self.create_volume(object, seen, wish).await,
-            Step::CreatePort(spec) => self.create_port(seen, spec).await,
+            Step::CreateVolume(wish) => self.create_volume(object, observed, wish).await,
+            Step::CreatePort(spec) => self.create_port(observed, spec).await,
             Step::TagPort { name, id, tags } => {
                 self.cloud.set_tags(TaggedKind::Port, &id, &tags).await?;
-                seen.ports.entry(name).and_modify(|port| port.tags = tags);
+                observed.ports.entry(name).and_modify(|port| port.tags = tags);
                 Ok(None)
             }
             Step::SetAddressPairs { name, id, pairs } => {
                 let change = PortUpdate { allowed_address_pairs: Some(pairs), security_groups: None };
                 let port = self.cloud.update_port(&id, &change).await?;
-                seen.ports.insert(name.clone(), port);
+                observed.ports.insert(name.clone(), port);
                 Ok(Some(("PortChanged", format!("set the allowed address pairs of port {name} ({id})"))))
             }
-            Step::CreateServer => self.create_server(object, seen).await,
+            Step::CreateServer => self.create_server(object, observed).await,
             Step::DeleteBrokenVolume { name, id, status } => {
-                self.delete_broken_volume(seen, &name, &id, &status).await
+                self.delete_broken_volume(observed, &name, &id, &status).await
             }
-            Step::DeleteBroken { id, fault } => self.delete_broken(seen, &id, fault).await,
-            Step::SetProviderId(provider_id) => self.set_provider_id(object, seen, provider_id).await,
+            Step::DeleteBroken { id, fault } => self.delete_broken(observed, &id, fault).await,
+            Step::SetProviderId(provider_id) => self.set_provider_id(object, observed, provider_id).await,
             Step::TakeEndpoint { floating_ip, port } => {
                 self.cloud.associate_floating_ip(&floating_ip, Some(&port)).await?;
-                if let Some(known) = &mut seen.endpoint_ip {
+                if let Some(known) = &mut observed.endpoint_ip {
                     known.port_id = Some(port.clone());
                 }
                 Ok(Some(("FloatingIPAssociated", format!("floating IP {floating_ip} leads to port {port}"))))
@@ -96,64 +96,64 @@ impl Actor<'_> {
     async fn create_volume(
         &self,
         object: &OpenStackMachine,
-        seen: &mut Observed,
+        observed: &mut Observed,
         wish: VolumeWish,
     ) -> Result<EventText, ReconcileError> {
         let new = NewVolume {
             name: wish.name.clone(),
-            description: self.mark.description(),
+            description: self.tag.description(),
             size_gib: wish.size_gib,
             volume_type: wish.kind,
             availability_zone: wish.zone,
             image_id: self.resolved.image_id.clone().filter(|_| wish.root),
-            metadata: [(OwnershipTag::METADATA_KEY.to_owned(), self.mark.tag())].into(),
+            metadata: [(OwnershipTag::METADATA_KEY.to_owned(), self.tag.text())].into(),
         };
         let volume = self.cloud.create_volume(&new).await?;
-        seen.journal.learn(names::VOLUME, &wish.name, &volume.id);
-        let told = format!("created volume {} ({}) for {}", wish.name, volume.id, object.name_any());
-        seen.volumes.insert(wish.name, volume);
-        Ok(Some(("VolumeCreated", told)))
+        observed.journal.learn(names::VOLUME, &wish.name, &volume.id);
+        let message = format!("created volume {} ({}) for {}", wish.name, volume.id, object.name_any());
+        observed.volumes.insert(wish.name, volume);
+        Ok(Some(("VolumeCreated", message)))
     }
 
     async fn create_port(
         &self,
-        seen: &mut Observed,
+        observed: &mut Observed,
         spec: ResolvedPortSpec,
     ) -> Result<EventText, ReconcileError> {
-        let port = self.cloud.create_port(&new_port(&spec, self.mark)).await?;
-        seen.journal.learn(names::PORT, &spec.name, &port.id);
-        let told = format!("created port {} ({})", spec.name, port.id);
-        seen.ports.insert(spec.name, port);
-        Ok(Some(("PortCreated", told)))
+        let port = self.cloud.create_port(&new_port(&spec, self.tag)).await?;
+        observed.journal.learn(names::PORT, &spec.name, &port.id);
+        let message = format!("created port {} ({})", spec.name, port.id);
+        observed.ports.insert(spec.name, port);
+        Ok(Some(("PortCreated", message)))
     }
 
     async fn create_server(
         &self,
         object: &OpenStackMachine,
-        seen: &mut Observed,
+        observed: &mut Observed,
     ) -> Result<EventText, ReconcileError> {
-        let new = self.new_server(object, seen);
+        let new = self.new_server(object, observed);
         let id = self.cloud.create_server(&new).await?;
-        seen.journal.learn(names::SERVER, &new.name, &id);
-        seen.known_server = Some(id.clone());
-        let told = format!("created server {} ({id})", new.name);
-        // Nova answers before it builds; what it has accepted is being built.
-        seen.server = Some(Server {
+        observed.journal.learn(names::SERVER, &new.name, &id);
+        observed.known_server = Some(id.clone());
+        let message = format!("created server {} ({id})", new.name);
+        // Nova responds before it builds; an accepted server is being built.
+        observed.server = Some(Server {
             id,
             name: new.name,
             status: "BUILD".to_owned(),
             tags: new.tags,
             ..Server::default()
         });
-        Ok(Some(("ServerCreated", told)))
+        Ok(Some(("ServerCreated", message)))
     }
 
-    fn new_server(&self, object: &OpenStackMachine, seen: &Observed) -> NewServer {
+    fn new_server(&self, object: &OpenStackMachine, observed: &Observed) -> NewServer {
         let spec = &object.spec;
-        let volumes = &self.wanted.volumes;
-        let id_of = |name: &str| seen.volumes.get(name).map(|volume| volume.id.clone());
+        let volumes = &self.desired.volumes;
+        let id_of = |name: &str| observed.volumes.get(name).map(|volume| volume.id.clone());
         let boots_from_volume = volumes.iter().any(|volume| volume.root);
-        let ports = self.wanted.ports.iter().filter_map(|port| seen.ports.get(&port.name));
+        let ports = self.desired.ports.iter().filter_map(|port| observed.ports.get(&port.name));
         let metadata = spec.server_metadata.iter().flatten();
         NewServer {
             name: object.name_any(),
@@ -162,7 +162,7 @@ impl Actor<'_> {
             ports: ports.map(|port| port.id.clone()).collect(),
             key_name: spec.ssh_key_name.clone().filter(|name| !name.is_empty()),
             metadata: metadata.map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
-            tags: self.mark.tags(Some(&desired::tags(object, self.cluster, None))),
+            tags: self.tag.tags(Some(&desired::tags(object, self.cluster, None))),
             config_drive: spec.config_drive,
             user_data: self.user_data.map(<[u8]>::to_vec),
             availability_zone: desired::availability_zone(self.machine, self.cluster),
@@ -172,10 +172,10 @@ impl Actor<'_> {
         }
     }
 
-    /// Nova could not build it. It may next time, with another server: this one can do nothing.
+    /// Deletes a server that Nova could not build, so that the next pass creates another one.
     async fn delete_broken(
         &self,
-        seen: &mut Observed,
+        observed: &mut Observed,
         id: &str,
         fault: String,
     ) -> Result<EventText, ReconcileError> {
@@ -183,18 +183,18 @@ impl Actor<'_> {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
         }
-        seen.server = None;
-        seen.known_server = None;
+        observed.server = None;
+        observed.known_server = None;
         let class =
             if fault.contains("No valid host") { ErrorClass::NoValidHost } else { ErrorClass::Broken };
         let message = format!("server {id} went into ERROR and was deleted to try again: {fault}");
-        Err(CloudError::new(class, format!("build server {}", self.wanted.name), message).into())
+        Err(CloudError::new(class, format!("build server {}", self.desired.name), message).into())
     }
 
-    /// Cinder could not make it; it may next time.
+    /// Deletes a volume that Cinder could not create, so that the next pass creates another one.
     async fn delete_broken_volume(
         &self,
-        seen: &mut Observed,
+        observed: &mut Observed,
         name: &str,
         id: &str,
         status: &str,
@@ -203,7 +203,7 @@ impl Actor<'_> {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
         }
-        seen.volumes.remove(name);
+        observed.volumes.remove(name);
         let message = format!("volume {id} went into {status:?} and was deleted to try again");
         Err(CloudError::new(ErrorClass::Broken, format!("create volume {name}"), message).into())
     }
@@ -211,7 +211,7 @@ impl Actor<'_> {
     async fn set_provider_id(
         &self,
         object: &mut OpenStackMachine,
-        seen: &mut Observed,
+        observed: &mut Observed,
         provider_id: String,
     ) -> Result<EventText, ReconcileError> {
         let change = json!({
@@ -219,47 +219,47 @@ impl Actor<'_> {
             "spec": {"providerID": provider_id},
         });
         *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
-        let told = format!("server {} is up", seen.known_server.as_deref().unwrap_or_default());
-        seen.provider_id = Some(provider_id);
-        Ok(Some(("ServerActive", told)))
+        let message = format!("server {} is up", observed.known_server.as_deref().unwrap_or_default());
+        observed.provider_id = Some(provider_id);
+        Ok(Some(("ServerActive", message)))
     }
 }
 
-/// Writes the journal if it is not what is stored.
+/// Writes the journal if it differs from the stored one.
 pub(super) async fn write_journal(
     api: &Api<OpenStackMachine>,
     object: &mut OpenStackMachine,
-    seen: &Observed,
+    observed: &Observed,
 ) -> Result<(), ReconcileError> {
-    if is_written(object, &seen.journal) {
+    if is_written(object, &observed.journal) {
         return Ok(());
     }
     let change = json!({"metadata": {
         "resourceVersion": object.resource_version(),
-        "annotations": {JOURNAL_ANNOTATION: seen.journal.text()},
+        "annotations": {JOURNAL_ANNOTATION: observed.journal.text()},
     }});
     *object = api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
     Ok(())
 }
 
-fn new_port(spec: &ResolvedPortSpec, mark: &OwnershipTag) -> NewPort {
+fn new_port(spec: &ResolvedPortSpec, tag: &OwnershipTag) -> NewPort {
     let fixed_ip = |ip: &apiserver_types::ResolvedFixedIp| FixedIp {
         subnet_id: ip.subnet.clone(),
         ip_address: ip.ip_address.clone(),
     };
     let mut profile = BTreeMap::new();
-    if let Some(asked) = &spec.profile {
-        if asked.ovs_hw_offload == Some(true) {
+    if let Some(requested) = &spec.profile {
+        if requested.ovs_hw_offload == Some(true) {
             profile.insert("capabilities".to_owned(), r#"["switchdev"]"#.to_owned());
         }
-        if asked.trusted_vf == Some(true) {
+        if requested.trusted_vf == Some(true) {
             profile.insert("trusted".to_owned(), "true".to_owned());
         }
     }
     let value_specs = spec.value_specs.iter().flatten();
     NewPort {
         name: spec.name.clone(),
-        description: spec.description.clone().unwrap_or_else(|| mark.description()),
+        description: spec.description.clone().unwrap_or_else(|| tag.description()),
         network_id: spec.network_id.clone(),
         fixed_ips: spec.fixed_ips.iter().flatten().map(fixed_ip).collect(),
         security_groups: spec.security_groups.clone(),

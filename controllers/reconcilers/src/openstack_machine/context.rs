@@ -1,4 +1,4 @@
-//! What is around a machine: whose it is, which cluster it is in, and which cloud.
+//! Context of an OpenStackMachine: its owner, cluster, cloud and operation.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use kube::{Api, ResourceExt};
 
 use super::{OpenStackMachineReconciler, observe};
 
-/// Everything around one machine.
+/// Owner and cluster of one OpenStackMachine.
 pub(super) struct ReconcileContext {
     pub machine: Machine,
     pub cluster: OpenStackCluster,
 }
 
 impl OpenStackMachineReconciler {
-    /// The Machine that owns it.
+    /// Reads the Machine that owns the object.
     pub(super) async fn machine(&self, object: &OpenStackMachine) -> Result<Option<Machine>, ReconcileError> {
         let owner = object.owner_references().iter().find(|owner| owner.kind == "Machine");
         let Some(owner) = owner else { return Ok(None) };
@@ -28,7 +28,7 @@ impl OpenStackMachineReconciler {
         Ok(api.get_opt(&owner.name).await?.filter(|machine| machine.uid().as_ref() == Some(&owner.uid)))
     }
 
-    /// The cluster it belongs to, by its label.
+    /// Reads the cluster of the object, by its label.
     pub(super) async fn cluster(
         &self,
         object: &OpenStackMachine,
@@ -46,7 +46,7 @@ impl OpenStackMachineReconciler {
         Ok((Some(cluster), infrastructure))
     }
 
-    /// The operation that has the server in its hands. One that is over or gone has nothing.
+    /// Returns the operation that has claimed the server. One that is over or absent has no claim.
     pub(super) async fn operation(
         &self,
         object: &OpenStackMachine,
@@ -76,7 +76,7 @@ impl OpenStackMachineReconciler {
         let Some(identity) = identity else {
             return Err(ReconcileError::waiting(
                 "WaitingForClusterInfrastructure",
-                "nothing says which credentials to use",
+                "neither the OpenStackMachine nor its cluster names credentials",
             ));
         };
         self.context.cloud(&object.namespace().unwrap_or_default(), identity).await

@@ -1,73 +1,73 @@
-//! The one thing to do next for a machine.
+//! Decision on the next step of an OpenStackMachine.
 
 use std::collections::BTreeMap;
 
-use apiserver_types::ResolvedPortSpec;
+use apiserver_types::{OpenStackMachine, ResolvedPortSpec};
 use controllers_infrastructure::{AddressPair, FloatingIp, Port, Server, Volume};
 use controllers_runtime::{Journal, OwnershipTag};
 
 use super::desired::VolumeWish;
 use crate::names;
 
-/// What a machine wants, with ids.
+/// Desired cloud resources of a machine, with ids.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Desired {
     pub name: String,
     pub ports: Vec<ResolvedPortSpec>,
     pub volumes: Vec<VolumeWish>,
-    /// The floating IP at which the cluster's API answers, if this machine may take it.
+    /// The machine may take the floating IP of the cluster's API.
     pub takes_endpoint: bool,
     pub region: String,
 }
 
-/// What there is.
+/// Observed cloud resources.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Observed {
     pub journal: Journal,
     pub ports: BTreeMap<String, Port>,
     pub volumes: BTreeMap<String, Volume>,
     pub server: Option<Server>,
-    /// The id under which the server is known to the object.
+    /// Id of the server, as the object has it.
     pub known_server: Option<String>,
     pub provider_id: Option<String>,
-    /// Whether the machine was complete once: then its server is never made anew.
+    /// The machine was complete once; then its server is never created again.
     pub provisioned: bool,
-    /// Whether an operation has the server in its hands.
+    /// An operation has claimed the server.
     pub in_operation: bool,
     pub endpoint_ip: Option<FloatingIp>,
 }
 
-/// What to do.
+/// Next step of an OpenStackMachine.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// Write these into the journal.
+    /// Write these entries into the journal.
     Journal(Vec<(&'static str, String)>),
-    /// Make a volume.
+    /// Create a volume.
     CreateVolume(VolumeWish),
-    /// Make a port.
+    /// Create a port.
     CreatePort(ResolvedPortSpec),
-    /// OwnershipTag a port.
+    /// Tag a port.
     TagPort { name: String, id: String, tags: Vec<String> },
     /// Change a port's address pairs.
     SetAddressPairs { name: String, id: String, pairs: Vec<AddressPair> },
-    /// Make the server.
+    /// Create the server.
     CreateServer,
-    /// Take away a server that Nova could not build, so that another can be tried.
+    /// Delete a server that Nova could not build, so that another one can be created.
     DeleteBroken { id: String, fault: String },
-    /// Take away a volume that Cinder could not make, so that another can be tried.
+    /// Delete a volume that Cinder could not create, so that another one can be created.
     DeleteBrokenVolume { name: String, id: String, status: String },
     /// Write the server's id into the spec.
     SetProviderId(String),
-    /// Let the cluster's floating IP lead here.
+    /// Associate the cluster's floating IP with the machine's port.
     TakeEndpoint { floating_ip: String, port: String },
-    /// Look again later.
+    /// Wait.
     Wait(Waiting),
-    /// All there.
+    /// Nothing is left to do.
     Nothing,
 }
 
 impl Step {
-    /// What it attempts in the cloud, for errors: names the object.
+    /// Describes the attempt in the cloud for errors, with the name of the resource.
     pub(super) fn attempt(&self, server: &str) -> Option<String> {
         Some(match self {
             Self::CreateVolume(wish) => format!("create volume {:?}", wish.name),
@@ -78,73 +78,83 @@ impl Step {
             Self::DeleteBroken { .. } => format!("build server {server:?}"),
             Self::DeleteBrokenVolume { name, .. } => format!("create volume {name:?}"),
             Self::TakeEndpoint { floating_ip, .. } => {
-                format!("lead floating IP {floating_ip} to server {server:?}")
+                format!("associate floating IP {floating_ip} with server {server:?}")
             }
             Self::Journal(_) | Self::SetProviderId(_) | Self::Wait(_) | Self::Nothing => return None,
         })
     }
 }
 
-/// What is waited for.
+/// Reason to wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// A volume that is being filled.
+    /// A volume is being created.
     Volume { name: String, status: String },
-    /// A server that is being built.
+    /// A server is being built.
     Server { status: String },
-    /// A server that is gone, or that an operation holds.
-    Nobody,
+    /// The server does not exist any more, or an operation has claimed it.
+    Unavailable,
 }
 
-/// What Cinder calls a volume that may be attached.
+/// Cinder's status of a volume that may be attached.
 const AVAILABLE: &str = "available";
 
-/// Says what to do next. Pure and total.
-pub(super) fn next_step(wanted: &Desired, mark: &OwnershipTag, seen: &Observed) -> Step {
-    if let Some(server) = &seen.server {
-        return with_server(wanted, mark, seen, server);
+/// Decides on the next step. Pure and total.
+pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Step {
+    if let Some(server) = &observed.server {
+        return with_server(desired, tag, observed, server);
     }
-    if seen.provisioned || seen.in_operation || seen.provider_id.is_some() {
-        return Step::Wait(Waiting::Nobody);
+    if observed.provisioned || observed.in_operation || observed.provider_id.is_some() {
+        return Step::Wait(Waiting::Unavailable);
     }
     let missing: Vec<_> =
-        intended(wanted).into_iter().filter(|(kind, name)| !seen.journal.has(kind, name)).collect();
+        intended(desired).into_iter().filter(|(kind, name)| !observed.journal.has(kind, name)).collect();
     if !missing.is_empty() {
         return Step::Journal(missing);
     }
-    volumes(wanted, seen).or_else(|| ports(wanted, mark, seen)).unwrap_or(Step::CreateServer)
+    volumes(desired, observed).or_else(|| ports(desired, tag, observed)).unwrap_or(Step::CreateServer)
 }
 
-/// The journal's entries for all that is to be made.
-fn intended(wanted: &Desired) -> Vec<(&'static str, String)> {
-    let volumes = wanted.volumes.iter().map(|volume| (names::VOLUME, volume.name.clone()));
-    let ports = wanted.ports.iter().map(|port| (names::PORT, port.name.clone()));
-    volumes.chain(ports).chain([(names::SERVER, wanted.name.clone())]).collect()
+/// Returns true if a pass needs the volumes and ports: it does unless the server exists and a pass has
+/// already applied this generation of the spec. Pure.
+pub(super) fn needs_parts(object: &OpenStackMachine, observed: &Observed) -> bool {
+    let generation = object.metadata.generation;
+    let ready = object.condition("InstanceReady");
+    let applied = ready.is_some_and(|it| it.holds() && it.observed_generation == generation);
+    let settled = observed.provisioned && (applied || observed.in_operation);
+    observed.server.is_none() || !settled
 }
 
-fn volumes(wanted: &Desired, seen: &Observed) -> Option<Step> {
-    // All are asked for before any is waited for: Cinder fills them side by side.
-    let absent = wanted.volumes.iter().find(|volume| !seen.volumes.contains_key(&volume.name));
+/// Returns the journal's entries of all resources that are to be created.
+fn intended(desired: &Desired) -> Vec<(&'static str, String)> {
+    let volumes = desired.volumes.iter().map(|volume| (names::VOLUME, volume.name.clone()));
+    let ports = desired.ports.iter().map(|port| (names::PORT, port.name.clone()));
+    volumes.chain(ports).chain([(names::SERVER, desired.name.clone())]).collect()
+}
+
+fn volumes(desired: &Desired, observed: &Observed) -> Option<Step> {
+    // All are created before the pass waits for one: Cinder fills them in parallel.
+    let absent = desired.volumes.iter().find(|volume| !observed.volumes.contains_key(&volume.name));
     if let Some(volume) = absent {
         return Some(Step::CreateVolume(volume.clone()));
     }
-    if let Some(broken) = seen.volumes.values().find(|volume| volume.status.starts_with("error")) {
+    if let Some(broken) = observed.volumes.values().find(|volume| volume.status.starts_with("error")) {
         let (name, id) = (broken.name.clone(), broken.id.clone());
         return Some(Step::DeleteBrokenVolume { name, id, status: broken.status.clone() });
     }
-    let unready = seen.volumes.values().find(|volume| volume.status != AVAILABLE)?;
+    let unready = observed.volumes.values().find(|volume| volume.status != AVAILABLE)?;
     Some(Step::Wait(Waiting::Volume { name: unready.name.clone(), status: unready.status.clone() }))
 }
 
-fn ports(wanted: &Desired, mark: &OwnershipTag, seen: &Observed) -> Option<Step> {
-    wanted.ports.iter().find_map(|spec| {
-        let Some(port) = seen.ports.get(&spec.name) else { return Some(Step::CreatePort(spec.clone())) };
-        port_step(spec, mark, port)
+fn ports(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
+    desired.ports.iter().find_map(|spec| {
+        let Some(port) = observed.ports.get(&spec.name) else { return Some(Step::CreatePort(spec.clone())) };
+        port_step(spec, tag, port)
     })
 }
 
-fn port_step(spec: &ResolvedPortSpec, mark: &OwnershipTag, port: &Port) -> Option<Step> {
-    let lacking = mark.tags(spec.tags.as_deref()).into_iter().filter(|tag| !port.tags.contains(tag));
+fn port_step(spec: &ResolvedPortSpec, tag: &OwnershipTag, port: &Port) -> Option<Step> {
+    let lacking = tag.tags(spec.tags.as_deref()).into_iter().filter(|tag| !port.tags.contains(tag));
     let lacking: Vec<String> = lacking.collect();
     if !lacking.is_empty() {
         let tags = port.tags.iter().cloned().chain(lacking).collect();
@@ -154,18 +164,18 @@ fn port_step(spec: &ResolvedPortSpec, mark: &OwnershipTag, port: &Port) -> Optio
     let same = pairs.len() == port.allowed_address_pairs.len()
         && pairs.iter().all(|pair| {
             port.allowed_address_pairs.iter().any(|known| {
-                // Neutron fills in the port's own MAC address where none is asked for.
+                // Neutron fills in the port's own MAC address if none is requested.
                 known.ip_address == pair.ip_address
                     && match (&pair.mac_address, &known.mac_address) {
-                        (Some(asked), Some(known)) => asked.eq_ignore_ascii_case(known),
-                        (asked, _) => asked.is_none(),
+                        (Some(requested), Some(known)) => requested.eq_ignore_ascii_case(known),
+                        (requested, _) => requested.is_none(),
                     }
             })
         });
     (!same).then(|| Step::SetAddressPairs { name: spec.name.clone(), id: port.id.clone(), pairs })
 }
 
-/// A port's address pairs in the cloud's words.
+/// Returns a port's address pairs in the cloud's types.
 pub(super) fn address_pairs(spec: &ResolvedPortSpec) -> Vec<AddressPair> {
     let pair = |pair: &apiserver_types::AddressPair| AddressPair {
         ip_address: pair.ip_address.clone(),
@@ -174,33 +184,33 @@ pub(super) fn address_pairs(spec: &ResolvedPortSpec) -> Vec<AddressPair> {
     spec.allowed_address_pairs.iter().flatten().map(pair).collect()
 }
 
-fn with_server(wanted: &Desired, mark: &OwnershipTag, seen: &Observed, server: &Server) -> Step {
+fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, server: &Server) -> Step {
     if server.task_state.as_deref() == Some("deleting") {
         return Step::Wait(Waiting::Server { status: format!("{} and being deleted", server.status) });
     }
-    if !seen.provisioned && !seen.in_operation {
+    if !observed.provisioned && !observed.in_operation {
         match server.status.as_str() {
             "ACTIVE" => {}
-            // Only one that was made here and never worked; any other is for its owner to judge.
-            "ERROR" if seen.provider_id.is_none() && server.tags.contains(&mark.tag()) => {
+            // Only a server that Capstan created and that never worked; others are left to the Machine's owner.
+            "ERROR" if observed.provider_id.is_none() && server.tags.contains(&tag.text()) => {
                 let fault = server.fault.clone().unwrap_or_else(|| "Nova gives no reason".to_owned());
                 return Step::DeleteBroken { id: server.id.clone(), fault };
             }
-            "ERROR" => return Step::Wait(Waiting::Nobody),
+            "ERROR" => return Step::Wait(Waiting::Unavailable),
             status => return Step::Wait(Waiting::Server { status: status.to_owned() }),
         }
     }
-    let provider_id = format!("openstack://{}/{}", wanted.region, server.id);
-    // An operation that makes another server writes its id itself.
-    if !seen.in_operation && seen.provider_id.is_none() {
+    let provider_id = format!("openstack://{}/{}", desired.region, server.id);
+    // An operation that creates another server writes its id itself.
+    if !observed.in_operation && observed.provider_id.is_none() {
         return Step::SetProviderId(provider_id);
     }
-    let changed = wanted.ports.iter().find_map(|spec| port_step(spec, mark, seen.ports.get(&spec.name)?));
+    let changed = desired.ports.iter().find_map(|spec| port_step(spec, tag, observed.ports.get(&spec.name)?));
     if let Some(step) = changed {
         return step;
     }
-    let free = seen.endpoint_ip.as_ref().filter(|ip| wanted.takes_endpoint && ip.port_id.is_none());
-    let port = wanted.ports.first().and_then(|spec| seen.ports.get(&spec.name));
+    let free = observed.endpoint_ip.as_ref().filter(|ip| desired.takes_endpoint && ip.port_id.is_none());
+    let port = desired.ports.first().and_then(|spec| observed.ports.get(&spec.name));
     match (free, port) {
         (Some(ip), Some(port)) => Step::TakeEndpoint { floating_ip: ip.id.clone(), port: port.id.clone() },
         _ => Step::Nothing,
@@ -209,11 +219,11 @@ fn with_server(wanted: &Desired, mark: &OwnershipTag, seen: &Observed, server: &
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{OpenStackMachine, OpenStackMachineSpec};
+    use apiserver_types::OpenStackMachineSpec;
 
     use super::*;
 
-    fn wanted() -> Desired {
+    fn desired() -> Desired {
         Desired {
             name: "m1".to_owned(),
             ports: vec![ResolvedPortSpec { name: "m1-0".to_owned(), ..ResolvedPortSpec::default() }],
@@ -231,12 +241,12 @@ mod tests {
     fn each_situation_has_its_step() {
         let mut object = OpenStackMachine::new("m1", OpenStackMachineSpec::default());
         object.metadata.uid = Some("u".to_owned());
-        let mark = OwnershipTag::of(&object);
+        let tag = OwnershipTag::of(&object);
         let mut journal = Journal::default();
         for (kind, name) in [(names::PORT, "m1-0"), (names::SERVER, "m1")] {
             journal.intend(kind, name);
         }
-        let port = Port { id: "p".to_owned(), tags: vec![mark.tag()], ..Port::default() };
+        let port = Port { id: "p".to_owned(), tags: vec![tag.text()], ..Port::default() };
         let ports: BTreeMap<_, _> = [("m1-0".to_owned(), port.clone())].into();
         let bare = Port { tags: Vec::new(), ..port };
         let base = Observed { journal, ports, ..Observed::default() };
@@ -244,14 +254,14 @@ mod tests {
         let table = [
             ("nothing yet", Observed::default(), "Journal"),
             ("journalled", Observed { ports: BTreeMap::new(), ..base.clone() }, "CreatePort"),
-            ("not marked", Observed { ports: [("m1-0".to_owned(), bare)].into(), ..base.clone() }, "TagPort"),
+            ("not tagged", Observed { ports: [("m1-0".to_owned(), bare)].into(), ..base.clone() }, "TagPort"),
             ("with its port", base.clone(), "CreateServer"),
             ("building", Observed { server: server("BUILD"), ..base.clone() }, "Wait(Server"),
             ("broken", Observed { server: server("ERROR"), ..base.clone() }, "DeleteBroken"),
             (
-                "broken, of an id that somebody wrote",
+                "broken, of an id that a user wrote",
                 Observed { server: server("ERROR"), provider_id: known.clone(), ..base.clone() },
-                "Wait(Nobody",
+                "Wait(Unavailable",
             ),
             (
                 "built",
@@ -274,20 +284,39 @@ mod tests {
                 "Nothing",
             ),
             (
+                "powered off by an operation or a user",
+                Observed {
+                    server: server("SHUTOFF"),
+                    provisioned: true,
+                    provider_id: known.clone(),
+                    ..base.clone()
+                },
+                "Nothing",
+            ),
+            (
+                "powered off while it was built",
+                Observed { server: server("SHUTOFF"), ..base.clone() },
+                "Wait(Server",
+            ),
+            (
                 "gone later",
                 Observed { provisioned: true, provider_id: known.clone(), ..base.clone() },
-                "Wait(Nobody",
+                "Wait(Unavailable",
             ),
-            ("id known, no server", Observed { provider_id: known.clone(), ..base.clone() }, "Wait(Nobody"),
-            ("in an operation", Observed { in_operation: true, ..base.clone() }, "Wait(Nobody"),
+            (
+                "id known, no server",
+                Observed { provider_id: known.clone(), ..base.clone() },
+                "Wait(Unavailable",
+            ),
+            ("in an operation", Observed { in_operation: true, ..base.clone() }, "Wait(Unavailable"),
             (
                 "broken in an operation",
                 Observed { in_operation: true, server: server("ERROR"), provider_id: known, ..base },
                 "Nothing",
             ),
         ];
-        for (case, seen, expected) in table {
-            let step = format!("{:?}", next_step(&wanted(), &mark, &seen));
+        for (case, observed, expected) in table {
+            let step = format!("{:?}", next_step(&desired(), &tag, &observed));
             assert!(step.starts_with(expected), "{case}: {step}");
         }
     }

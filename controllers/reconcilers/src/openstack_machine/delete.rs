@@ -1,4 +1,5 @@
-//! Takes away exactly what was made for a machine: the server, then its ports and volumes.
+//! Deletion of exactly the resources that were created for an OpenStackMachine: the server, then its
+//! ports and volumes.
 
 use std::time::Duration;
 
@@ -11,19 +12,19 @@ use super::observe::{Observer, is_unclaimed};
 use super::{FINALIZER, OpenStackMachineReconciler, act, observe, report};
 use crate::names;
 
-/// Pause before looking whether a server is gone: Nova takes a few seconds.
+/// Interval of a deletion in progress: Nova takes a few seconds.
 const POLL: Duration = Duration::from_secs(2);
 
-/// Kinds in the order in which they go.
+/// Kinds in the order of their deletion.
 const ORDER: [&str; 3] = [names::SERVER, names::PORT, names::VOLUME];
 
-/// The entry whose thing goes next. Pure.
-fn next_entry(seen: &Observed) -> Option<Entry> {
-    ORDER.iter().find_map(|kind| seen.journal.of_kind(kind).next().cloned())
+/// Returns the entry whose resource is deleted next. Pure.
+fn next_entry(observed: &Observed) -> Option<Entry> {
+    ORDER.iter().find_map(|kind| observed.journal.of_kind(kind).next().cloned())
 }
 
 impl OpenStackMachineReconciler {
-    /// Takes away what was made, as far as it goes now.
+    /// Deletes the created resources, as far as that is possible now.
     pub(super) async fn delete(
         &self,
         api: &Api<OpenStackMachine>,
@@ -38,38 +39,39 @@ impl OpenStackMachineReconciler {
             return Ok(None);
         }
         if let Some(name) = self.operation(object).await? {
-            // It sees the deletion too, and ends where its server is known to somebody.
+            // The operation observes the deletion too, and ends at a point where its server is recorded.
             return Err(ReconcileError::waiting(
                 "WaitingForOperation",
                 format!("waiting for MachineOperation {name} to end"),
             ));
         }
-        let mark = OwnershipTag::of(object);
-        let mut seen = observe::begin(object);
-        complete(&mut seen, object);
-        if seen.journal.entries().is_empty() {
+        let tag = OwnershipTag::of(object);
+        let mut observed = observe::begin(object);
+        complete(&mut observed, object);
+        if observed.journal.entries().is_empty() {
             crate::finalizers::remove(api, object, FINALIZER).await?;
             return Ok(None);
         }
         let cloud = self.cloud(object, cluster).await?;
-        let observer = Observer { cloud: &cloud, servers: &self.context.servers, mark: &mark };
-        while let Some(entry) = next_entry(&seen) {
-            match take_away(&observer, object, &entry).await? {
+        let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
+        while let Some(entry) = next_entry(&observed) {
+            match delete_entry(&observer, object, &entry).await? {
                 Gone::NotYet(what) => {
-                    let trouble = ReconcileError::waiting("Deleting", format!("waiting for {what} to go"));
+                    let error =
+                        ReconcileError::waiting("Deleting", format!("waiting for {what} to be deleted"));
                     let before = object.clone();
-                    report::report_stopped(object, &trouble, &now());
+                    report::report_stopped(object, &error, &now());
                     *object = write_status(api, &before, object).await?;
                     return Ok(Some(POLL));
                 }
-                // There may be another, of a create whose answer never came: looked for again.
+                // There may be a second one, of a create call whose response was lost: look again.
                 Gone::Yes(Some(message)) => {
                     self.context.events.record(object, Severity::Normal, "Deleted", &message).await;
                 }
                 Gone::Yes(None) => {
-                    seen.journal.strike(&entry.kind, &entry.name);
-                    act::write_journal(api, object, &seen).await?;
-                    seen.known_server = None;
+                    observed.journal.strike(&entry.kind, &entry.name);
+                    act::write_journal(api, object, &observed).await?;
+                    observed.known_server = None;
                 }
             }
         }
@@ -78,16 +80,16 @@ impl OpenStackMachineReconciler {
     }
 }
 
-/// What became of an entry.
+/// Result of the deletion of an entry.
 enum Gone {
-    /// It is gone; says what was done, if anything.
+    /// The resource does not exist any more. Describes what was done, if anything.
     Yes(Option<String>),
-    /// It was asked to go and is still there.
+    /// The deletion is in progress.
     NotYet(String),
 }
 
-/// Takes away what one entry names, if it is there and bears our mark.
-async fn take_away(
+/// Deletes the resource of an entry, if it exists and has our tag.
+async fn delete_entry(
     observer: &Observer<'_>,
     object: &OpenStackMachine,
     entry: &Entry,
@@ -105,8 +107,8 @@ async fn server(
     object: &OpenStackMachine,
     entry: &Entry,
 ) -> Result<Gone, ReconcileError> {
-    // By name and mark, or by the journal's id and mark should it have another name by now; not by the
-    // id in the spec, which anybody could have written.
+    // By name and tag, or by the journal's id and tag if it was renamed; not by the id in the spec, which
+    // any client may have written.
     let mut found = observer.owned_server(&entry.name).await?;
     if let (None, Some(id)) = (&found, &entry.id) {
         found = observer.owned_server_by_id(id).await?;
@@ -116,11 +118,7 @@ async fn server(
     if !leaving {
         match observer.cloud.delete_server(&server.id).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => tracing::info!(
-                server = server.id,
-                machine = object.metadata.name,
-                "asked Nova to delete the server"
-            ),
+            _ => tracing::info!(server = server.id, machine = object.metadata.name, "deleting server"),
         }
     }
     Ok(Gone::NotYet(format!("server {} ({})", server.name, server.id)))
@@ -131,13 +129,13 @@ async fn port(
     object: &OpenStackMachine,
     entry: &Entry,
 ) -> Result<Gone, ReconcileError> {
-    let asked_for = |description: &str| {
+    let requested = |description: &str| {
         let ports = object.spec.ports.iter().flatten();
-        ports.filter_map(|port| port.description.as_deref()).any(|asked| asked == description)
+        ports.filter_map(|port| port.description.as_deref()).any(|known| known == description)
     };
     let found = observer.ports_named(&entry.name).await?.into_iter().find(|port| {
-        observer.mark.is_on(&port.tags, &port.description)
-            || (is_unclaimed(port) && asked_for(&port.description))
+        observer.tag.is_on(&port.tags, &port.description)
+            || (is_unclaimed(port) && requested(&port.description))
             || (is_unclaimed(port) && entry.id.as_ref() == Some(&port.id))
     });
     let Some(port) = found else { return Ok(Gone::Yes(None)) };
@@ -149,27 +147,27 @@ async fn port(
 
 async fn volume(observer: &Observer<'_>, entry: &Entry) -> Result<Gone, ReconcileError> {
     let Some(volume) = observer.owned_volume(&entry.name).await? else { return Ok(Gone::Yes(None)) };
-    let told = format!("volume {} ({})", volume.name, volume.id);
+    let description = format!("volume {} ({})", volume.name, volume.id);
     match volume.status.as_str() {
-        // It goes with its server, or is on its way.
+        // It is deleted with its server, or its deletion is in progress.
         "deleting" | "in-use" | "detaching" | "attaching" | "creating" | "downloading" => {
-            Ok(Gone::NotYet(told))
+            Ok(Gone::NotYet(description))
         }
         _ => match observer.cloud.delete_volume(&volume.id).await {
             Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(Gone::NotYet(told)),
+            _ => Ok(Gone::NotYet(description)),
         },
     }
 }
 
-/// Makes the journal name what the object surely had, should the annotation be lost: then the mark
-/// alone says what is ours, and names are deterministic.
-fn complete(seen: &mut Observed, object: &OpenStackMachine) {
-    if seen.known_server.is_some() {
+/// Adds the entries that the journal must have had, in case the annotation was lost. The ownership tag
+/// then identifies our resources, and their names are deterministic.
+fn complete(observed: &mut Observed, object: &OpenStackMachine) {
+    if observed.known_server.is_some() {
         let name = object.metadata.name.clone().unwrap_or_default();
-        seen.journal.intend(names::SERVER, &name);
+        observed.journal.intend(names::SERVER, &name);
         for (index, opts) in super::desired::ports(object).iter().enumerate() {
-            seen.journal.intend(names::PORT, &super::desired::port_name(object, index, opts));
+            observed.journal.intend(names::PORT, &super::desired::port_name(object, index, opts));
         }
     }
 }

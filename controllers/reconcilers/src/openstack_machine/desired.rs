@@ -1,4 +1,4 @@
-//! What a machine is to have in the cloud, read from objects alone.
+//! Desired cloud resources of an OpenStackMachine, from objects alone.
 
 use apiserver_types::{
     AdditionalBlockDevice, BlockDeviceType, Machine, OpenStackCluster, OpenStackMachine, PortOpts,
@@ -9,20 +9,20 @@ use controllers_infrastructure::BlockDevice;
 /// Label of control plane Machines.
 pub(super) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 
-/// A Cinder volume to make.
+/// Desired Cinder volume.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct VolumeWish {
     pub name: String,
     pub size_gib: i32,
     pub kind: Option<String>,
     pub zone: Option<String>,
-    /// Whether it is filled with the image and boots.
+    /// It contains the image, and the server boots from it.
     pub root: bool,
     /// Device tag.
     pub tag: String,
 }
 
-/// The port options of a machine: those of its spec, or one on the cluster's network.
+/// Returns the port options of a machine: those of its spec, or one on the cluster's network.
 pub(super) fn ports(object: &OpenStackMachine) -> Vec<PortOpts> {
     match object.spec.ports.as_deref() {
         Some(ports) if !ports.is_empty() => ports.to_vec(),
@@ -30,7 +30,7 @@ pub(super) fn ports(object: &OpenStackMachine) -> Vec<PortOpts> {
     }
 }
 
-/// A port's name: the machine's with the port's suffix or place.
+/// Returns a port's name: the machine's with the port's suffix or index.
 pub(super) fn port_name(object: &OpenStackMachine, index: usize, opts: &PortOpts) -> String {
     let machine = object.metadata.name.as_deref().unwrap_or_default();
     match opts.name_suffix.as_deref() {
@@ -39,7 +39,7 @@ pub(super) fn port_name(object: &OpenStackMachine, index: usize, opts: &PortOpts
     }
 }
 
-/// The volumes of a machine: the root's first.
+/// Returns the volumes of a machine, the root volume first.
 pub(super) fn volumes(object: &OpenStackMachine, machine: &Machine) -> Vec<VolumeWish> {
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let zone = |zone: Option<&VolumeAvailabilityZone>| match zone {
@@ -72,7 +72,7 @@ pub(super) fn volumes(object: &OpenStackMachine, machine: &Machine) -> Vec<Volum
     root.into_iter().chain(further).collect()
 }
 
-/// The disks of a server: its volumes, whose ids are known by now, and local ones.
+/// Returns the disks of a server: its volumes, whose ids are known, and local ones.
 pub(super) fn block_devices(
     object: &OpenStackMachine,
     volumes: &[VolumeWish],
@@ -97,19 +97,19 @@ pub(super) fn block_devices(
     volumes.chain(local).collect()
 }
 
-/// Whether a Machine is a control plane's.
+/// Returns true if a Machine belongs to a control plane.
 pub(super) fn is_control_plane(machine: &Machine) -> bool {
     machine.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(CONTROL_PLANE_LABEL))
 }
 
-/// The zone a server is asked into.
+/// Returns the requested availability zone of a server.
 pub(super) fn availability_zone(machine: &Machine, cluster: &OpenStackCluster) -> Option<String> {
     let omitted =
         is_control_plane(machine) && cluster.spec.control_plane_omit_availability_zone == Some(true);
     machine.spec.failure_domain.clone().filter(|_| !omitted)
 }
 
-/// Tags of the server and its ports, beside the mark.
+/// Returns the tags of the server and its ports, beside the ownership tag.
 pub(super) fn tags(
     object: &OpenStackMachine,
     cluster: &OpenStackCluster,
@@ -125,7 +125,7 @@ pub(super) fn tags(
     tags
 }
 
-/// What the spec asks for and is not made yet, in words.
+/// Describes a field of the spec that is not supported yet, if there is one.
 pub(super) fn unsupported(object: &OpenStackMachine) -> Option<String> {
     let trunk = object.spec.trunk == Some(true)
         || object.spec.ports.iter().flatten().any(|port| port.trunk == Some(true));

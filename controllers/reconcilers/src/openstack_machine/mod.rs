@@ -1,9 +1,9 @@
-//! OpenStackMachine: a Nova server with its ports and volumes.
+//! OpenStackMachine reconciler: a Nova server with its ports and volumes.
 //!
-//! A pass finds the server, and whatever else is needed for what comes next; then it decides and
-//! acts until nothing is left to do, something has to be waited for, or something stops it; and
-//! reports once. A server that was complete once is never made anew: that is for whoever owns the
-//! Machine. While a MachineOperation has it in its hands, a pass only looks.
+//! A pass observes the server, and the other resources that the next step needs. Then it decides and
+//! acts until nothing is left to do, it has to wait, or an error stops it. It reports once. A server that
+//! was complete once is never created again: that is left to the Machine's owner. While a
+//! MachineOperation has claimed the server, a pass only observes.
 
 mod act;
 mod context;
@@ -54,19 +54,19 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 
-/// Keeps the object until what was made for it is gone; upstream's name.
+/// Finalizer that keeps the object until its cloud resources are deleted. Upstream's name.
 pub(crate) const FINALIZER: &str = "openstackmachine.infrastructure.cluster.x-k8s.io";
 
-/// How often a machine is compared with the cloud: from one shared list, so it costs little.
+/// Interval in which a machine is compared with the cloud. One shared list serves all machines.
 const RESYNC: Duration = Duration::from_secs(30);
 
-/// How often something that is being built is looked at.
+/// Interval of a resource that is being built.
 const BUILDING: Duration = Duration::from_secs(2);
 
-/// Effects in one pass: more than any machine has parts, so that an endless loop ends.
+/// Effects of one pass: more than any machine has parts, so that an endless loop ends.
 const STEPS: usize = 256;
 
-/// Reconciles OpenStackMachines.
+/// Reconciler of OpenStackMachines.
 #[derive(Debug)]
 pub struct OpenStackMachineReconciler {
     context: ControllerContext,
@@ -74,19 +74,19 @@ pub struct OpenStackMachineReconciler {
 }
 
 impl OpenStackMachineReconciler {
-    /// A reconciler.
+    /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
         Self { context, requeue: RequeuePolicy::default() }
     }
 
-    /// One pass. Says when to look again.
+    /// Makes one pass. Returns when the next one is due.
     ///
     /// # Errors
-    /// When the API fails; troubles with the cloud stand in the status.
+    /// The API's own failure; errors of the cloud are in the status.
     pub async fn reconcile(&self, object: &OpenStackMachine) -> Result<Requeue, kube::Error> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
-        // The watch may be behind; what is acted on is asked for.
+        // The watch may be behind, so the object is read again.
         let Some(mut stored) = api.get_opt(&object.name_any()).await? else {
             self.requeue.forget(&object.uid().unwrap_or_default());
             return Ok(Requeue::OnChange);
@@ -95,33 +95,33 @@ impl OpenStackMachineReconciler {
             return Ok(Requeue::After(remaining));
         }
         let result = match Box::pin(self.provide_or_delete(&api, &mut stored)).await {
-            Err(trouble) => self.stopped(&api, &mut stored, trouble).await,
+            Err(error) => self.report_error(&api, &mut stored, error).await,
             result => result,
         };
         self.requeue.after(&stored, result, Some(BUILDING))
     }
 
-    /// Writes down and tells what stopped a pass.
-    async fn stopped(
+    /// Reports the error that stopped a pass, in the status and in an Event.
+    async fn report_error(
         &self,
         api: &Api<OpenStackMachine>,
         object: &mut OpenStackMachine,
-        trouble: ReconcileError,
+        error: ReconcileError,
     ) -> Result<Option<Duration>, ReconcileError> {
-        if matches!(trouble, ReconcileError::Api(_)) {
-            return Err(trouble);
+        if matches!(error, ReconcileError::Api(_)) {
+            return Err(error);
         }
         let before = object.clone();
-        // A pass that came to report has said more than this.
-        if object.condition("Ready").is_none_or(|ready| ready.message != trouble.to_string()) {
-            report::report_stopped(object, &trouble, &now());
+        // A pass that reached its report has written more than this.
+        if object.condition("Ready").is_none_or(|ready| ready.message != error.to_string()) {
+            report::report_stopped(object, &error, &now());
             *object = write_status(api, &before, object).await?;
         }
-        if let ReconcileError::Cloud(error) = &trouble {
+        if let ReconcileError::Cloud(error) = &error {
             let events = &self.context.events;
             events.record(object, Severity::Warning, error.class.reason(), &error.to_string()).await;
         }
-        Err(trouble)
+        Err(error)
     }
 
     async fn provide_or_delete(
@@ -153,149 +153,144 @@ impl OpenStackMachineReconciler {
         &self,
         api: &Api<OpenStackMachine>,
         object: &mut OpenStackMachine,
-        around: &ReconcileContext,
+        context: &ReconcileContext,
     ) -> Result<Option<Duration>, ReconcileError> {
         if let Some(message) = desired::unsupported(object) {
             return Err(ReconcileError::waiting("NotSupported", message));
         }
-        let mut seen = observe::begin(object);
-        seen.in_operation = self.operation(object).await?.is_some();
-        if !seen.provisioned && !is_provisioned(&around.cluster) {
-            let message = format!("OpenStackCluster {} is not ready", around.cluster.name_any());
+        let mut observed = observe::begin(object);
+        observed.in_operation = self.operation(object).await?.is_some();
+        if !observed.provisioned && !is_provisioned(&context.cluster) {
+            let message = format!("OpenStackCluster {} is not ready", context.cluster.name_any());
             return Err(ReconcileError::waiting("WaitingForClusterInfrastructure", message));
         }
-        let cloud = self.cloud(object, Some(&around.cluster)).await?;
-        let mark = OwnershipTag::of(object);
-        let observer = Observer { cloud: &cloud, servers: &self.context.servers, mark: &mark };
-        observer.server(&mut seen, &object.name_any()).await?;
-        let (resolved, user_data) = self.needs(object, around, &cloud, &seen).await?;
-        let wanted = wanted(object, around, &resolved);
-        if seen.server.is_none() || !is_settled(object, &seen) {
-            observer.parts(&mut seen, &wanted).await?;
+        let cloud = self.cloud(object, Some(&context.cluster)).await?;
+        let tag = OwnershipTag::of(object);
+        let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
+        observer.server(&mut observed, &object.name_any()).await?;
+        let (resolved, user_data) = self.needs(object, context, &cloud, &observed).await?;
+        let desired = desired(object, context, &resolved);
+        if decide::needs_parts(object, &observed) {
+            observer.parts(&mut observed, &desired).await?;
         }
-        if wanted.takes_endpoint && seen.server.is_some() {
-            let endpoint = around.cluster.spec.control_plane_endpoint.as_ref();
-            observer.endpoint_ip(&mut seen, endpoint.and_then(|it| it.host.as_deref())).await?;
-            // Whoever had it may be gone: then this one takes it.
-            let free = seen.endpoint_ip.as_ref().is_some_and(|ip| ip.port_id.is_none());
-            if free && seen.ports.is_empty() {
-                observer.parts(&mut seen, &wanted).await?;
-            }
+        if desired.takes_endpoint && observed.server.is_some() {
+            observer.endpoint(&mut observed, &desired, &context.cluster).await?;
         }
         let actor = Actor {
             api,
             cloud: &cloud,
-            machine: &around.machine,
-            cluster: &around.cluster,
-            wanted: &wanted,
+            machine: &context.machine,
+            cluster: &context.cluster,
+            desired: &desired,
             resolved: &resolved,
-            mark: &mark,
+            tag: &tag,
             user_data: user_data.as_deref(),
         };
-        let (result, waiting) = self.work(&actor, object, &mut seen).await;
+        let result = self.work(&actor, object, &mut observed).await;
         if matches!(result, Err(ReconcileError::Api(_))) {
-            return result.map(|()| None);
+            return result.map(|_| None);
         }
-        let ending = match (&result, &waiting) {
-            (Err(trouble), _) => Ending::Stopped(trouble),
-            (Ok(()), Some(waiting)) => Ending::Waiting(waiting),
-            (Ok(()), None) => Ending::Complete,
-        };
-        let before = object.clone();
-        report::report(object, &wanted, Some(&resolved), &seen, &ending, &now());
-        *object = write_status(api, &before, object).await?;
-        self.tell_of_loss(&before, object).await;
-        result?;
-        Ok(Some(match waiting {
-            Some(Waiting::Volume { .. } | Waiting::Server { .. }) => BUILDING,
-            Some(Waiting::Nobody) | None => next_look(&seen),
-        }))
+        self.report(&actor, object, &observed, &result).await?;
+        result.map(|waiting| Some(interval(waiting.as_ref(), &observed)))
     }
 
-    /// Tells of a server that was up and is not any more.
-    async fn tell_of_loss(&self, before: &OpenStackMachine, after: &OpenStackMachine) {
+    /// Writes the status, and an Event if the server was lost.
+    async fn report(
+        &self,
+        actor: &Actor<'_>,
+        object: &mut OpenStackMachine,
+        observed: &Observed,
+        result: &Result<Option<Waiting>, ReconcileError>,
+    ) -> Result<(), ReconcileError> {
+        let ending = match result {
+            Err(error) => Ending::Stopped(error),
+            Ok(Some(waiting)) => Ending::Waiting(waiting),
+            Ok(None) => Ending::Complete,
+        };
+        let before = object.clone();
+        report::report(object, actor.desired, Some(actor.resolved), observed, &ending, &now());
+        *object = write_status(actor.api, &before, object).await?;
+        self.record_loss(&before, object).await;
+        Ok(())
+    }
+
+    /// Records an Event for a server that was up and is not any more.
+    async fn record_loss(&self, before: &OpenStackMachine, after: &OpenStackMachine) {
         let was = before.condition("InstanceReady").is_some_and(apiserver_types::Condition::holds);
         if let Some(now) = after.condition("InstanceReady").filter(|now| was && !now.holds()) {
             self.context.events.record(after, Severity::Warning, &now.reason, &now.message).await;
         }
     }
 
-    /// What making a server needs: ids, and the bootstrap data. A server that is there needs neither.
+    /// Returns what the creation of a server needs: ids and bootstrap data. An existing server needs neither.
     async fn needs(
         &self,
         object: &OpenStackMachine,
-        around: &ReconcileContext,
+        context: &ReconcileContext,
         cloud: &Arc<dyn Cloud>,
-        seen: &Observed,
+        observed: &Observed,
     ) -> Result<(ResolvedMachineSpec, Option<Vec<u8>>), ReconcileError> {
         let known = object.status.as_ref().and_then(|status| status.resolved.clone());
-        let settled = seen.server.is_some() || seen.provisioned || seen.provider_id.is_some();
+        let settled = observed.server.is_some() || observed.provisioned || observed.provider_id.is_some();
         if let Some(known) = known.filter(|_| settled) {
             let mut known = known;
-            // Of all that a port is, its address pairs alone may change.
+            // Only the address pairs of a port may change.
             for (spec, opts) in known.ports.iter_mut().flatten().zip(desired::ports(object)) {
                 spec.allowed_address_pairs = opts.allowed_address_pairs;
             }
             return Ok((known, None));
         }
-        let user_data = self.bootstrap_data(object, &around.machine).await?;
-        let (machine, cluster) = (&around.machine, &around.cluster);
+        let user_data = self.bootstrap_data(object, &context.machine).await?;
+        let (machine, cluster) = (&context.machine, &context.cluster);
         let resolved = Resolver { cloud, object, machine, cluster }.resolve().await?;
         Ok((resolved, Some(user_data)))
     }
 
+    /// Decides and acts until nothing is left to do or the pass has to wait, and writes the journal.
     async fn work(
         &self,
         actor: &Actor<'_>,
         object: &mut OpenStackMachine,
-        seen: &mut Observed,
-    ) -> (Result<(), ReconcileError>, Option<Waiting>) {
-        let mut result = Err(crate::endless());
-        let mut waiting = None;
+        observed: &mut Observed,
+    ) -> Result<Option<Waiting>, ReconcileError> {
+        let result = self.take_steps(actor, object, observed).await;
+        let written = act::write_journal(actor.api, object, observed).await;
+        result.and_then(|waiting| written.map(|()| waiting))
+    }
+
+    async fn take_steps(
+        &self,
+        actor: &Actor<'_>,
+        object: &mut OpenStackMachine,
+        observed: &mut Observed,
+    ) -> Result<Option<Waiting>, ReconcileError> {
         for _ in 0..STEPS {
-            let step = match decide::next_step(actor.wanted, actor.mark, seen) {
-                Step::Nothing => {
-                    result = Ok(());
-                    break;
-                }
-                Step::Wait(what) => {
-                    result = Ok(());
-                    waiting = Some(what);
-                    break;
-                }
+            let step = match decide::next_step(actor.desired, actor.tag, observed) {
+                Step::Nothing => return Ok(None),
+                Step::Wait(waiting) => return Ok(Some(waiting)),
                 step => step,
             };
-            match actor.act(step, object, seen).await {
-                Ok(Some((reason, message))) => {
-                    self.context.events.record(object, Severity::Normal, reason, &message).await;
-                }
-                Ok(None) => {}
-                Err(trouble) => {
-                    result = Err(trouble);
-                    break;
-                }
+            if let Some((reason, message)) = actor.act(step, object, observed).await? {
+                self.context.events.record(object, Severity::Normal, reason, &message).await;
             }
         }
-        if let Err(error) = act::write_journal(actor.api, object, seen).await {
-            result = result.and(Err(error));
-        }
-        (result, waiting)
+        Err(crate::endless())
     }
 }
 
-/// What is wanted, with ids.
-fn wanted(object: &OpenStackMachine, around: &ReconcileContext, resolved: &ResolvedMachineSpec) -> Desired {
-    let server = around.cluster.spec.api_server.as_ref();
-    let floating = around.cluster.spec.enable_external_network != Some(false)
+/// Returns the desired resources, with ids.
+fn desired(object: &OpenStackMachine, context: &ReconcileContext, resolved: &ResolvedMachineSpec) -> Desired {
+    let server = context.cluster.spec.api_server.as_ref();
+    let floating = context.cluster.spec.enable_external_network != Some(false)
         && server.and_then(|server| server.enable_floating_ip) != Some(false);
     let balanced = server.and_then(|server| server.managed_load_balancer.as_ref());
     let balanced = balanced.is_some_and(|balancer| balancer.enabled != Some(false));
     Desired {
         name: object.name_any(),
         ports: resolved.ports.clone().unwrap_or_default(),
-        volumes: desired::volumes(object, &around.machine),
-        takes_endpoint: desired::is_control_plane(&around.machine) && floating && !balanced,
-        // As upstream and OpenStack's own cloud provider write it: the region only where it is asked for.
+        volumes: desired::volumes(object, &context.machine),
+        takes_endpoint: desired::is_control_plane(&context.machine) && floating && !balanced,
+        // As upstream and OpenStack's own cloud provider write it: the region only if it is requested.
         region: object.spec.identity_ref.as_ref().and_then(|it| it.region.clone()).unwrap_or_default(),
     }
 }
@@ -305,17 +300,15 @@ fn is_provisioned(cluster: &OpenStackCluster) -> bool {
     initialization.and_then(|it| it.provisioned) == Some(true)
 }
 
-/// Whether a pass has already brought this generation of the spec to the cloud.
-fn is_settled(object: &OpenStackMachine, seen: &Observed) -> bool {
-    let condition = object.condition("InstanceReady");
-    let brought =
-        condition.is_some_and(|it| it.holds() && it.observed_generation == object.metadata.generation);
-    seen.provisioned && (brought || seen.in_operation)
-}
-
-/// A server on its way to another state is looked at sooner.
-fn next_look(seen: &Observed) -> Duration {
-    let settled =
-        seen.server.as_ref().is_none_or(|it| matches!(it.status.as_str(), "ACTIVE" | "ERROR" | "SHUTOFF"));
-    if settled { RESYNC } else { BUILDING }
+/// Returns the interval after a pass: a short one while the cloud builds something.
+fn interval(waiting: Option<&Waiting>, observed: &Observed) -> Duration {
+    let settled = observed
+        .server
+        .as_ref()
+        .is_none_or(|it| matches!(it.status.as_str(), "ACTIVE" | "ERROR" | "SHUTOFF"));
+    match waiting {
+        Some(Waiting::Volume { .. } | Waiting::Server { .. }) => BUILDING,
+        Some(Waiting::Unavailable) | None if settled => RESYNC,
+        Some(Waiting::Unavailable) | None => BUILDING,
+    }
 }

@@ -1,9 +1,9 @@
-//! What there is in the cloud of what a machine wants.
+//! Observation of an OpenStackMachine's resources in the cloud.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_types::OpenStackMachine;
+use apiserver_types::{OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{Cloud, FloatingIpQuery, Port, PortQuery, Server, Volume};
 use controllers_runtime::{JOURNAL_ANNOTATION, Journal, OwnershipTag, ReconcileError, ServerLists};
 use kube::ResourceExt;
@@ -11,24 +11,24 @@ use kube::ResourceExt;
 use super::decide::{Desired, Observed};
 use crate::names;
 
-/// How old the shared list may be when a server is looked up: a machine that is being built is asked
-/// about every two seconds, all machines of a project with one call.
+/// Maximum age of the shared list for a machine that is being built. Such machines are observed every two
+/// seconds, all machines of a project with one call.
 const LIST_AGE: Duration = Duration::from_secs(1);
 
-/// The same for machines that have everything: half of the period in which they are compared.
+/// Maximum age for complete machines: half of the interval in which they are compared.
 const SETTLED_LIST_AGE: Duration = Duration::from_secs(15);
 
-/// Annotation that names the operation which has the server in its hands.
+/// Annotation with the name of the operation that has claimed the server.
 pub(super) const OPERATION: &str = "capstan.dev/operation";
 
-/// Looks at what a machine has.
+/// Reader of a pass.
 pub(super) struct Observer<'a> {
     pub cloud: &'a Arc<dyn Cloud>,
     pub servers: &'a ServerLists,
-    pub mark: &'a OwnershipTag,
+    pub tag: &'a OwnershipTag,
 }
 
-/// What is known of a machine without the cloud.
+/// Returns what is known without the cloud.
 pub(super) fn begin(object: &OpenStackMachine) -> Observed {
     let status = object.status.as_ref();
     let provider_id = object.spec.provider_id.clone().filter(|id| !id.is_empty());
@@ -44,17 +44,17 @@ pub(super) fn begin(object: &OpenStackMachine) -> Observed {
 }
 
 impl Observer<'_> {
-    /// Finds the server: by its id, or by name and mark when its id was never written down.
-    pub(super) async fn server(&self, seen: &mut Observed, name: &str) -> Result<(), ReconcileError> {
-        if let Some(id) = seen.known_server.clone() {
-            let age = if seen.provisioned { SETTLED_LIST_AGE } else { LIST_AGE };
-            seen.server = self.by_id(&id, age).await?;
+    /// Finds the server: by its id, or by name and tag if its id was never recorded.
+    pub(super) async fn server(&self, observed: &mut Observed, name: &str) -> Result<(), ReconcileError> {
+        if let Some(id) = observed.known_server.clone() {
+            let age = if observed.provisioned { SETTLED_LIST_AGE } else { LIST_AGE };
+            observed.server = self.by_id(&id, age).await?;
         }
-        // One that was up once and is gone is not looked for: whoever owns the Machine decides.
-        let known_for_good = seen.provisioned || seen.provider_id.is_some();
-        if seen.server.is_none() && !known_for_good && seen.journal.has(names::SERVER, name) {
-            seen.server = self.owned_server(name).await?;
-            seen.known_server = seen.server.as_ref().map(|server| server.id.clone());
+        // A server that was up once is not searched for: the Machine's owner decides about another one.
+        let known_for_good = observed.provisioned || observed.provider_id.is_some();
+        if observed.server.is_none() && !known_for_good && observed.journal.has(names::SERVER, name) {
+            observed.server = self.owned_server(name).await?;
+            observed.known_server = observed.server.as_ref().map(|server| server.id.clone());
         }
         Ok(())
     }
@@ -64,7 +64,7 @@ impl Observer<'_> {
         if let Some(server) = listed.get(id) {
             return Ok(Some(server.clone()));
         }
-        // A list may be cut short or older than the server: only asking for it says that it is gone.
+        // A list may be incomplete or older than the server: only a read proves that it is absent.
         match self.cloud.server(id).await {
             Ok(server) => Ok(Some(server)),
             Err(error) if error.is_not_found() => Ok(None),
@@ -72,20 +72,20 @@ impl Observer<'_> {
         }
     }
 
-    /// The server of this name that bears our mark.
+    /// Finds the server of this name with our tag.
     pub(super) async fn owned_server(&self, name: &str) -> Result<Option<Server>, ReconcileError> {
         let found = self.cloud.servers_named(name).await?;
         let ours =
-            |server: &Server| server.tags.contains(&self.mark.tag()) && server.status != "SOFT_DELETED";
+            |server: &Server| server.tags.contains(&self.tag.text()) && server.status != "SOFT_DELETED";
         Ok(found.into_iter().find(ours))
     }
 
-    /// The server of this id, if it bears our mark.
+    /// Finds the server of this id, if it has our tag.
     pub(super) async fn owned_server_by_id(&self, id: &str) -> Result<Option<Server>, ReconcileError> {
         match self.cloud.server(id).await {
             Ok(server) => {
                 Ok(Some(server)
-                    .filter(|it| it.tags.contains(&self.mark.tag()) && it.status != "SOFT_DELETED"))
+                    .filter(|it| it.tags.contains(&self.tag.text()) && it.status != "SOFT_DELETED"))
             }
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error.into()),
@@ -93,64 +93,81 @@ impl Observer<'_> {
     }
 
     /// Finds the volumes and ports that the journal names.
-    pub(super) async fn parts(&self, seen: &mut Observed, wanted: &Desired) -> Result<(), ReconcileError> {
-        for wish in &wanted.volumes {
+    pub(super) async fn parts(
+        &self,
+        observed: &mut Observed,
+        desired: &Desired,
+    ) -> Result<(), ReconcileError> {
+        for wish in &desired.volumes {
             if let Some(volume) = self.owned_volume(&wish.name).await? {
-                seen.volumes.insert(wish.name.clone(), volume);
+                observed.volumes.insert(wish.name.clone(), volume);
             }
         }
-        for spec in &wanted.ports {
-            if !seen.journal.has(names::PORT, &spec.name) {
+        for spec in &desired.ports {
+            if !observed.journal.has(names::PORT, &spec.name) {
                 continue;
             }
             let found = self.ports_named(&spec.name).await?.into_iter().find(|port| {
-                let asked_for = spec.description.as_ref() == Some(&port.description);
+                let requested = spec.description.as_ref() == Some(&port.description);
                 let same_network = port.network_id == spec.network_id;
-                self.mark.is_on(&port.tags, &port.description)
-                    || (asked_for && same_network && is_unclaimed(port))
+                self.tag.is_on(&port.tags, &port.description)
+                    || (requested && same_network && is_unclaimed(port))
             });
             if let Some(port) = found {
-                seen.ports.insert(spec.name.clone(), port);
+                observed.ports.insert(spec.name.clone(), port);
             }
         }
         Ok(())
     }
 
-    /// The volume of this name that bears our mark.
+    /// Finds the volume of this name with our tag.
     pub(super) async fn owned_volume(&self, name: &str) -> Result<Option<Volume>, ReconcileError> {
         let found = self.cloud.volumes_named(name).await?;
         let ours =
-            |volume: &Volume| volume.metadata.get(OwnershipTag::METADATA_KEY) == Some(&self.mark.tag());
+            |volume: &Volume| volume.metadata.get(OwnershipTag::METADATA_KEY) == Some(&self.tag.text());
         Ok(found.into_iter().find(ours))
     }
 
-    /// The ports of this name.
+    /// Finds the ports of this name.
     pub(super) async fn ports_named(&self, name: &str) -> Result<Vec<Port>, ReconcileError> {
         let query = PortQuery { name: Some(name.to_owned()), ..PortQuery::default() };
         Ok(self.cloud.ports(&query).await?)
     }
 
-    /// The floating IP at which a cluster's API answers, if it is one.
-    pub(super) async fn endpoint_ip(
+    /// Finds the floating IP of the cluster's API, and the ports if one of them may take it.
+    pub(super) async fn endpoint(
         &self,
-        seen: &mut Observed,
-        host: Option<&str>,
+        observed: &mut Observed,
+        desired: &Desired,
+        cluster: &OpenStackCluster,
     ) -> Result<(), ReconcileError> {
+        let endpoint = cluster.spec.control_plane_endpoint.as_ref();
+        self.endpoint_ip(observed, endpoint.and_then(|it| it.host.as_deref())).await?;
+        // The server that had it may be deleted; then this one takes it.
+        let free = observed.endpoint_ip.as_ref().is_some_and(|ip| ip.port_id.is_none());
+        if free && observed.ports.is_empty() {
+            self.parts(observed, desired).await?;
+        }
+        Ok(())
+    }
+
+    /// Finds the floating IP of the cluster's API, if its host is one.
+    async fn endpoint_ip(&self, observed: &mut Observed, host: Option<&str>) -> Result<(), ReconcileError> {
         let Some(host) = host.filter(|host| host.parse::<std::net::IpAddr>().is_ok()) else { return Ok(()) };
         let query = FloatingIpQuery { address: Some(host.to_owned()), ..FloatingIpQuery::default() };
-        seen.endpoint_ip = self.cloud.floating_ips(&query).await?.into_iter().next();
+        observed.endpoint_ip = self.cloud.floating_ips(&query).await?.into_iter().next();
         Ok(())
     }
 }
 
-/// Whether nothing says whose a port is. One with a description of the user's cannot bear the mark
-/// until it is tagged; the journal, its name and network, and that nobody uses or has marked it, say so.
+/// Returns true if a port has no sign of an owner. A port with the user's description cannot carry ours,
+/// until it is tagged. Journal, name and network identify it, if it is unused and has no tags.
 pub(super) fn is_unclaimed(port: &Port) -> bool {
-    let marked = port.tags.iter().any(|tag| tag.starts_with(controllers_runtime::MARK_PREFIX));
-    !marked && port.tags.is_empty() && port.device_id.is_empty()
+    let tagged = port.tags.iter().any(|tag| tag.starts_with(OwnershipTag::PREFIX));
+    !tagged && port.tags.is_empty() && port.device_id.is_empty()
 }
 
-/// Whether the journal on an object is this one.
+/// Returns true if the journal on an object is this one.
 pub(super) fn is_written(object: &OpenStackMachine, journal: &Journal) -> bool {
     object
         .annotations()

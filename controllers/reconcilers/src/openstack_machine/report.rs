@@ -1,4 +1,4 @@
-//! The whole status of a machine, from what was seen and what stopped us.
+//! Status of an OpenStackMachine, from the observed resources and the end of the pass.
 
 use apiserver_types::{
     Condition, ConditionStatus, Initialization, MachineResources, NodeAddress, OpenStackMachine, PortStatus,
@@ -9,22 +9,22 @@ use controllers_runtime::ReconcileError;
 
 use super::decide::{Desired, Observed, Waiting};
 
-/// What a pass ended with.
+/// End of a pass.
 pub(super) enum Ending<'a> {
     /// Nothing is left to do.
     Complete,
-    /// It waits.
+    /// The pass waits.
     Waiting(&'a Waiting),
-    /// It goes on later.
+    /// An error stopped the pass.
     Stopped(&'a ReconcileError),
 }
 
-/// Writes what was seen into the status.
+/// Writes the observed resources into the status.
 pub(super) fn report(
     object: &mut OpenStackMachine,
-    wanted: &Desired,
+    desired: &Desired,
     resolved: Option<&ResolvedMachineSpec>,
-    seen: &Observed,
+    observed: &Observed,
     ending: &Ending<'_>,
     now: &Time,
 ) {
@@ -33,12 +33,12 @@ pub(super) fn report(
     if let Some(resolved) = resolved {
         status.resolved = Some(resolved.clone());
     }
-    if !seen.ports.is_empty() {
-        let ports = wanted.ports.iter().filter_map(|spec| seen.ports.get(&spec.name));
+    if !observed.ports.is_empty() {
+        let ports = desired.ports.iter().filter_map(|spec| observed.ports.get(&spec.name));
         let ports = ports.map(|port| PortStatus { id: port.id.clone() }).collect();
         status.resources = Some(MachineResources { ports: Some(ports) });
     }
-    if let Some(server) = &seen.server {
+    if let Some(server) = &observed.server {
         status.instance_id = Some(server.id.clone());
         status.instance_state = Some(server.status.clone());
         let addresses = addresses(server);
@@ -46,37 +46,40 @@ pub(super) fn report(
             status.addresses = Some(addresses);
         }
     }
-    if seen.server.is_none() {
-        let gone = seen.provisioned && !seen.in_operation && !matches!(ending, Ending::Stopped(_));
+    if observed.server.is_none() {
+        let gone = observed.provisioned && !observed.in_operation && !matches!(ending, Ending::Stopped(_));
         status.instance_state = gone.then(|| "DELETED".to_owned()).or_else(|| status.instance_state.take());
-        if !seen.provisioned && seen.provider_id.is_none() {
-            // A server that was given up is not to be taken for the next one.
+        if !observed.provisioned && observed.provider_id.is_none() {
+            // A server that was given up must not be taken for the next one.
             status.instance_id = None;
             status.instance_state = None;
         }
     }
-    if matches!(ending, Ending::Complete) && seen.provider_id.is_some() {
+    if matches!(ending, Ending::Complete) && observed.provider_id.is_some() {
         status.initialization = Some(Initialization { provisioned: Some(true) });
     }
-    let (holds, reason, message) = instance(seen, ending);
+    let (holds, reason, message) = instance(observed, ending);
     let instance = Condition::new("InstanceReady", holds, &reason, &message, now.clone());
-    let ingress = seen.endpoint_ip.as_ref().filter(|_| wanted.takes_endpoint).map(|ip| match ip.port_id {
-        Some(_) => Condition::new("APIServerIngressReady", ConditionStatus::True, "Ready", "", now.clone()),
-        None => {
-            let message = format!("floating IP {} leads nowhere yet", ip.address);
-            Condition::new(
-                "APIServerIngressReady",
-                ConditionStatus::False,
-                "NotAssociated",
-                &message,
-                now.clone(),
-            )
-        }
-    });
+    let ingress =
+        observed.endpoint_ip.as_ref().filter(|_| desired.takes_endpoint).map(|ip| match ip.port_id {
+            Some(_) => {
+                Condition::new("APIServerIngressReady", ConditionStatus::True, "Ready", "", now.clone())
+            }
+            None => {
+                let message = format!("floating IP {} is not associated yet", ip.address);
+                Condition::new(
+                    "APIServerIngressReady",
+                    ConditionStatus::False,
+                    "NotAssociated",
+                    &message,
+                    now.clone(),
+                )
+            }
+        });
     let ready = match ending {
-        Ending::Stopped(trouble) if instance.holds() => {
-            let message = trouble.to_string();
-            Condition::new("Ready", ConditionStatus::False, trouble.reason(), &message, now.clone())
+        Ending::Stopped(error) if instance.holds() => {
+            let message = error.to_string();
+            Condition::new("Ready", ConditionStatus::False, error.reason(), &message, now.clone())
         }
         _ => Condition { kind: "Ready".to_owned(), ..instance.clone() },
     };
@@ -86,41 +89,41 @@ pub(super) fn report(
     }
 }
 
-/// Writes why nothing can be done now; what was known of the server stays.
-pub(super) fn report_stopped(object: &mut OpenStackMachine, trouble: &ReconcileError, now: &Time) {
+/// Writes the error that stopped the pass; the known state of the server stays.
+pub(super) fn report_stopped(object: &mut OpenStackMachine, error: &ReconcileError, now: &Time) {
     let generation = object.metadata.generation;
     let status = object.status.get_or_insert_default();
     let provisioned = status.initialization.as_ref().and_then(|it| it.provisioned) == Some(true);
-    // A cloud that does not answer says nothing of a server that was up.
-    let unknown = provisioned && matches!(trouble, ReconcileError::Cloud(_));
+    // A cloud that does not respond says nothing about a server that was up.
+    let unknown = provisioned && matches!(error, ReconcileError::Cloud(_));
     let holds = if unknown { ConditionStatus::Unknown } else { ConditionStatus::False };
     let conditions = status.conditions.get_or_insert_default();
     for kind in ["InstanceReady", "Ready"] {
-        let (status, reason) = (holds, trouble.reason());
-        let condition = Condition::new(kind, status, reason, &trouble.to_string(), now.clone());
+        let (status, reason) = (holds, error.reason());
+        let condition = Condition::new(kind, status, reason, &error.to_string(), now.clone());
         set_condition(conditions, condition.at_generation(generation));
     }
 }
 
-fn instance(seen: &Observed, ending: &Ending<'_>) -> (ConditionStatus, String, String) {
+fn instance(observed: &Observed, ending: &Ending<'_>) -> (ConditionStatus, String, String) {
     let no = ConditionStatus::False;
-    match (ending, &seen.server) {
-        // What failed then is beside the server: a port's change, the cluster's address.
-        (Ending::Stopped(_), Some(server)) if seen.provider_id.is_some() && server.status == "ACTIVE" => {
+    match (ending, &observed.server) {
+        // The error is not about the server: a port's change, or the cluster's address.
+        (Ending::Stopped(_), Some(server)) if observed.provider_id.is_some() && server.status == "ACTIVE" => {
             state(server)
         }
-        (Ending::Stopped(trouble), _) => (no, trouble.reason().to_owned(), trouble.to_string()),
+        (Ending::Stopped(error), _) => (no, error.reason().to_owned(), error.to_string()),
         (Ending::Waiting(Waiting::Volume { name, status }), _) => {
             (no, "CreatingVolume".to_owned(), format!("volume {name} is {status}"))
         }
         (Ending::Waiting(Waiting::Server { status }), _) => {
             (no, "Building".to_owned(), format!("the server is in {status}"))
         }
-        (_, None) if seen.in_operation => {
-            (no, "InOperation".to_owned(), "a MachineOperation makes another server".to_owned())
+        (_, None) if observed.in_operation => {
+            (no, "InOperation".to_owned(), "a MachineOperation creates another server".to_owned())
         }
         (_, None) => {
-            let id = seen.known_server.as_deref().unwrap_or("that was made for it");
+            let id = observed.known_server.as_deref().unwrap_or("that was created for it");
             let message = format!("Nova has no server {id} any more. Delete the Machine to have another");
             (no, "InstanceNotFound".to_owned(), message)
         }

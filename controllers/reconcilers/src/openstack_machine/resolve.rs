@@ -1,4 +1,4 @@
-//! From names to ids.
+//! Resolution of names to ids.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use kube::ResourceExt;
 use super::desired;
 use crate::queries;
 
-/// Annotation that has the image of the last upgrade, by id.
+/// Annotation with the image id of the last upgrade.
 const IMAGE: &str = "capstan.dev/image";
 
-/// Finds everything that a machine names.
+/// Resolver of all names of a machine.
 pub(super) struct Resolver<'a> {
     pub cloud: &'a Arc<dyn Cloud>,
     pub object: &'a OpenStackMachine,
@@ -25,7 +25,7 @@ pub(super) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Finds it, or says which field matches nothing or too much.
+    /// Resolves all names, or returns an error for the field that matches nothing or too much.
     pub(super) async fn resolve(&self) -> Result<ResolvedMachineSpec, ReconcileError> {
         let mut ports = Vec::new();
         for (index, opts) in desired::ports(self.object).iter().enumerate() {
@@ -40,7 +40,7 @@ impl Resolver<'_> {
     }
 
     async fn image(&self) -> Result<String, ReconcileError> {
-        // An upgrade has gone on from the spec's image, which cannot be changed.
+        // An upgrade has replaced the spec's image, which is immutable.
         if let Some(id) = self.object.annotations().get(IMAGE).filter(|id| !id.is_empty()) {
             return Ok(id.clone());
         }
@@ -48,7 +48,7 @@ impl Resolver<'_> {
         let found = self.cloud.images(&query).await?;
         match found.as_slice() {
             [image] => Ok(image.id.clone()),
-            images => Err(ReconcileError::unresolved(images.len(), "spec.image", &queries::words(&query))),
+            images => Err(ReconcileError::unresolved(images.len(), "spec.image", &queries::describe(&query))),
         }
     }
 
@@ -117,7 +117,7 @@ impl Resolver<'_> {
 
     async fn network(&self, field: &str, opts: &PortOpts) -> Result<String, ReconcileError> {
         let Some(param) = &opts.network else {
-            // A port that names a subnet alone is on that subnet's network.
+            // A port that names only a subnet is on that subnet's network.
             let subnet = opts.fixed_ips.iter().flatten().find_map(|ip| ip.subnet.as_ref());
             if let Some(param) = subnet.filter(|_| opts.fixed_ips.is_some()) {
                 let query = queries::subnet(param);
@@ -127,7 +127,7 @@ impl Resolver<'_> {
                     several => Err(ReconcileError::unresolved(
                         several.len(),
                         &format!("{field}.fixedIPs[].subnet"),
-                        &queries::words(&query),
+                        &queries::describe(&query),
                     )),
                 };
             }
@@ -142,7 +142,7 @@ impl Resolver<'_> {
             several => Err(ReconcileError::unresolved(
                 several.len(),
                 &format!("{field}.network"),
-                &queries::words(&query),
+                &queries::describe(&query),
             )),
         }
     }
@@ -168,7 +168,11 @@ impl Resolver<'_> {
                     let found = self.cloud.subnets(&query).await?;
                     let [subnet] = found.as_slice() else {
                         let field = format!("{field}.fixedIPs[{index}].subnet");
-                        return Err(ReconcileError::unresolved(found.len(), &field, &queries::words(&query)));
+                        return Err(ReconcileError::unresolved(
+                            found.len(),
+                            &field,
+                            &queries::describe(&query),
+                        ));
                     };
                     Some(subnet.id.clone())
                 }
@@ -188,7 +192,7 @@ impl Resolver<'_> {
         Ok(resolved)
     }
 
-    /// A port's own groups, or the machine's and the one made for its role.
+    /// Returns a port's own groups, or the machine's and the one of its role.
     async fn security_groups(
         &self,
         field: &str,
@@ -225,10 +229,10 @@ impl Resolver<'_> {
                 return Err(ReconcileError::unresolved(
                     0,
                     &format!("{field}[{index}]"),
-                    &queries::words(&query),
+                    &queries::describe(&query),
                 ));
             }
-            // A filter may mean several groups, as upstream has it.
+            // A filter may match several groups, as in upstream.
             for group in found {
                 if !ids.contains(&group.id) {
                     ids.push(group.id);

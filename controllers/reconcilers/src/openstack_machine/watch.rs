@@ -1,4 +1,4 @@
-//! What makes an OpenStackMachine be looked at.
+//! Watches that trigger passes over an OpenStackMachine.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::OpenStackMachineReconciler;
+use crate::object_refs::concerned;
 
-/// Machines worked on at the same time: each makes one call after another, so this bounds the calls
-/// that are open to the clouds.
+/// Machines worked on at the same time. Each makes one call after another, so this bounds the calls in
+/// flight to the clouds.
 const CONCURRENCY: u16 = 64;
 
 /// Reconciles until `shutdown`.
 ///
-/// Cancel safety: may be dropped at any moment; another call goes on where this one was.
+/// Cancel safety: may be dropped at any moment; the next call continues from what is stored.
 pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken) {
     let client = context.client.clone();
     let controller = ReconcileLoop::new(
@@ -32,17 +33,13 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         (reference.kind == "OpenStackMachine")
             .then(|| ObjectRef::<OpenStackMachine>::new(&reference.name).within(&namespace))
     };
-    // A cluster that becomes ready is what its machines wait for.
-    let of_cluster = move |cluster: OpenStackCluster| -> Vec<ObjectRef<OpenStackMachine>> {
+    // Machines wait for their cluster to become ready.
+    let of_cluster = move |cluster: OpenStackCluster| {
         let label = cluster.labels().get(crate::CLUSTER_NAME_LABEL);
-        let belongs = |machine: &Arc<OpenStackMachine>| {
-            machine.namespace() == cluster.namespace()
-                && machine.labels().get(crate::CLUSTER_NAME_LABEL) == label
+        let belongs = |machine: &OpenStackMachine| {
+            label.is_some() && machine.labels().get(crate::CLUSTER_NAME_LABEL) == label
         };
-        let waits = |machine: &Arc<OpenStackMachine>| machine.spec.provider_id.is_none();
-        let machines = known.state();
-        let waiting = machines.iter().filter(|machine| label.is_some() && belongs(machine) && waits(machine));
-        waiting.map(|machine| ObjectRef::from_obj(&**machine)).collect()
+        concerned(&known, &cluster, |machine| belongs(machine) && machine.spec.provider_id.is_none())
     };
     let controller = controller
         .watches(Api::<Machine>::all(client.clone()), of_machine)

@@ -1,7 +1,7 @@
-//! What the controllers have to do and how they get on, as metrics: the queues under client-go's names,
-//! the passes under controller-runtime's, so that dashboards for either show them.
+//! Metrics of the controllers' queues and passes: queues under client-go's names, passes under
+//! controller-runtime's, so that dashboards for either show them.
 //!
-//! The series of a queue stay when its controller ends; what waited in it does not.
+//! The series of a queue stay when its controller ends; the objects that waited in it do not.
 
 mod passes;
 mod queue;
@@ -25,7 +25,8 @@ pub use passes::Passes;
 pub use queue::{Queue, Work};
 use state::Load;
 
-/// Upstream's, from ten nanoseconds; it multiplies by ten as it goes, hence the odd ones. Unit: seconds.
+/// Upstream's buckets, from ten nanoseconds. Upstream multiplies by ten repeatedly, hence the inexact
+/// ones. Unit: seconds.
 const DURATIONS: [f64; 12] = [
     1e-8,
     1e-7,
@@ -46,12 +47,12 @@ struct QueueLabels {
     name: &'static str,
 }
 
-/// A name, what it is, and how it is read off.
+/// Name, help text and value of a gauge.
 type Gauge = (&'static str, &'static str, fn(&Load) -> f64);
 
 type Histograms = Family<QueueLabels, Histogram, fn() -> Histogram>;
 
-/// The queues of all controllers. Clones are the same.
+/// Queues of all controllers. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Queues {
     added: Family<QueueLabels, Counter>,
@@ -76,14 +77,14 @@ impl Default for Queues {
 }
 
 impl Queues {
-    /// Queues that are served with `registry`.
+    /// Creates queues and registers their metrics.
     pub fn registered(registry: &mut Registry) -> Self {
         let queues = Self::default();
-        registry.register("workqueue_adds", "Objects put in line", queues.added.clone());
-        registry.register("workqueue_retries", "Objects to be looked at again later", queues.retried.clone());
+        registry.register("workqueue_adds", "Objects added to the queue", queues.added.clone());
+        registry.register("workqueue_retries", "Objects requeued after an interval", queues.retried.clone());
         registry.register(
             "workqueue_queue_duration_seconds",
-            "Time that objects waited for their turn",
+            "Time that objects waited in the queue",
             queues.waited.clone(),
         );
         registry.register(
@@ -96,7 +97,7 @@ impl Queues {
         queues
     }
 
-    /// The empty queue of a controller that begins.
+    /// Creates the empty queue of a controller.
     pub fn queue(&self, name: &'static str) -> Arc<Queue> {
         let labels = QueueLabels { name };
         let queue = Arc::new(Queue::new(
@@ -109,12 +110,12 @@ impl Queues {
         queue
     }
 
-    /// The passes of a controller that makes up to `most` at the same time.
+    /// Returns the pass metrics of a controller that makes up to `most` passes at the same time.
     pub fn passes(&self, controller: &'static str, most: u16) -> Passes {
         self.passes.of(controller, most)
     }
 
-    /// What each queue holds now.
+    /// Returns the present load of each queue.
     fn loads(&self) -> Vec<(QueueLabels, Load)> {
         let now = Instant::now();
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,15 +124,15 @@ impl Queues {
     }
 }
 
-/// What changes by itself while time passes.
+/// Gauges whose values change while time passes.
 impl Collector for Queues {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let loads = self.loads();
         let gauges: [Gauge; 3] = [
-            ("workqueue_depth", "Objects in line", |load| f64::from(load.waiting)),
+            ("workqueue_depth", "Objects that wait in the queue", |load| f64::from(load.waiting)),
             (
                 "workqueue_unfinished_work_seconds",
-                "Time that what is being worked on has taken so far, together",
+                "Time that all work in progress has taken so far, summed",
                 |load| load.working.as_secs_f64(),
             ),
             (

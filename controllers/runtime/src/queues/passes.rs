@@ -1,4 +1,4 @@
-//! The passes that controllers make over their objects.
+//! Metrics of reconcile passes.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 
 use crate::Requeue;
 
-/// Upstream's. Unit: seconds.
+/// Upstream's buckets. Unit: seconds.
 const DURATIONS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
     1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
@@ -54,32 +54,32 @@ impl PassMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "controller_runtime_reconcile",
-            "Passes over objects, by what came of them",
+            "Reconcile passes, by result",
             self.results.clone(),
         );
         registry.register(
             "controller_runtime_reconcile_errors",
-            "Passes over objects that failed",
+            "Reconcile passes that failed",
             self.errors.clone(),
         );
         registry.register(
             "controller_runtime_reconcile_time_seconds",
-            "Time that passes over objects took",
+            "Time that reconcile passes took",
             self.took.clone(),
         );
         registry.register(
             "controller_runtime_active_workers",
-            "Passes that are being made",
+            "Reconcile passes in progress",
             self.active.clone(),
         );
         registry.register(
             "controller_runtime_max_concurrent_reconciles",
-            "Passes that may be made at the same time",
+            "Reconcile passes that may be in progress at the same time",
             self.most.clone(),
         );
     }
 
-    /// Those of one controller, which shows from now on.
+    /// Returns the metrics of one controller, whose series exist from now on.
     pub(super) fn of(&self, controller: &'static str, most: u16) -> Passes {
         let labels = ControllerLabels { controller };
         let counter = |result| self.results.get_or_create_owned(&ResultLabels { controller, result });
@@ -96,7 +96,7 @@ impl PassMetrics {
     }
 }
 
-/// The passes of one controller.
+/// Pass metrics of one controller.
 #[derive(Debug, Clone)]
 pub struct Passes {
     settled: Counter,
@@ -109,14 +109,14 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// A pass is made until what is returned is dropped.
+    /// Begins a pass, which is in progress until the result is dropped.
     pub(crate) fn begin(&self) -> Pass {
         self.active.inc();
         Pass { passes: self.clone(), begun: Instant::now() }
     }
 }
 
-/// A pass that is being made. One that is dropped before its end has no result.
+/// Guard of a pass in progress. One that is dropped before its end has no result.
 #[derive(Debug)]
 pub(crate) struct Pass {
     passes: Passes,
@@ -124,7 +124,7 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// It came to this.
+    /// Ends the pass with a result.
     pub(crate) fn end(self, requeue: Requeue) {
         let passes = &self.passes;
         match requeue {
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_is_counted_by_what_came_of_it_and_a_failed_one_as_an_error_too() {
+    fn a_pass_is_counted_by_its_result_and_a_failed_one_as_an_error_too() {
         let mut registry = Registry::default();
         let metrics = PassMetrics::default();
         metrics.register(&mut registry);

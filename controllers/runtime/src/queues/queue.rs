@@ -1,4 +1,4 @@
-//! The queue of one controller.
+//! Queue of one controller.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::state::{Load, State};
 
-/// One controller's queue, as metrics see it: it keeps account, and orders nothing.
+/// Account of one controller's queue, for metrics. It does not order the objects.
 #[derive(Debug)]
 pub struct Queue {
     state: Mutex<State>,
@@ -27,24 +27,24 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something happened to an object.
+    /// Adds an object because of a change.
     pub fn add(&self, key: &str) {
         if self.state().add(key, Instant::now()) {
             self.added.inc();
         }
     }
 
-    /// An object is to be looked at again after `pause`.
-    pub fn add_after(&self, key: &str, pause: Duration) {
+    /// Adds an object that is due after `interval`.
+    pub fn add_after(&self, key: &str, interval: Duration) {
         let now = Instant::now();
-        // A pause too long for the clock is as good as none.
-        if let Some(due) = now.checked_add(pause) {
+        // An interval too long for the clock never ends.
+        if let Some(due) = now.checked_add(interval) {
             self.state().add_at(key, due);
         }
         self.retried.inc();
     }
 
-    /// An object's turn has come; it is worked on until what is returned is dropped.
+    /// Takes an object out of the queue. It is worked on until the result is dropped.
     pub fn begin(self: &Arc<Self>, key: &str) -> Work {
         let (waited, is_new) = self.state().begin(key, Instant::now());
         if is_new {
@@ -59,7 +59,7 @@ impl Queue {
     }
 }
 
-/// An object is being worked on.
+/// Guard of an object that is being worked on.
 #[derive(Debug)]
 #[must_use = "the work ends when this is dropped"]
 pub struct Work {

@@ -1,23 +1,23 @@
-//! Who waits in a queue, and who is worked on.
+//! State of a queue: the objects that wait, and those that are worked on.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// What a queue holds, by key. An object is there once, however often it is named.
+/// Objects of a queue, by key. An object is in it once, however often it is added.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    waiting: HashMap<String, Turn>,
+    waiting: HashMap<String, Entry>,
     working: HashMap<String, Instant>,
 }
 
-/// When an object's turn comes, and whether it has been counted as put in line.
+/// Due time of a waiting object. `counted`: its addition has been counted.
 #[derive(Debug, Clone, Copy)]
-struct Turn {
+struct Entry {
     due: Instant,
     counted: bool,
 }
 
-/// What a queue holds at a moment.
+/// Load of a queue at a moment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     pub(super) waiting: u32,
@@ -26,37 +26,36 @@ pub(super) struct Load {
 }
 
 impl State {
-    /// Puts an object in line. Says whether it is to be counted: not when it is in line already.
+    /// Adds an object. Returns true if the addition counts: it does not if the object waits already.
     pub(super) fn add(&mut self, key: &str, now: Instant) -> bool {
-        let is_in_line = self.waiting.get(key).is_some_and(|turn| turn.counted);
-        if !is_in_line {
-            let due = self.waiting.get(key).map_or(now, |turn| turn.due.min(now));
-            self.waiting.insert(key.to_owned(), Turn { due, counted: true });
+        let is_waiting = self.waiting.get(key).is_some_and(|entry| entry.counted);
+        if !is_waiting {
+            let due = self.waiting.get(key).map_or(now, |entry| entry.due.min(now));
+            self.waiting.insert(key.to_owned(), Entry { due, counted: true });
         }
-        !is_in_line
+        !is_waiting
     }
 
-    /// Has an object come in line by itself, unless it does so earlier anyway.
+    /// Adds an object that is due at a time, unless it is due earlier.
     pub(super) fn add_at(&mut self, key: &str, due: Instant) {
-        let turn = self.waiting.entry(key.to_owned()).or_insert(Turn { due, counted: false });
-        turn.due = turn.due.min(due);
+        let entry = self.waiting.entry(key.to_owned()).or_insert(Entry { due, counted: false });
+        entry.due = entry.due.min(due);
     }
 
-    /// Its turn has come. Says how long it was in line, and whether that it came there is still to be
-    /// counted.
+    /// Takes an object out. Returns how long it waited, and whether its addition is still to be counted.
     pub(super) fn begin(&mut self, key: &str, now: Instant) -> (Duration, bool) {
         self.working.insert(key.to_owned(), now);
-        let turn = self.waiting.remove(key).unwrap_or(Turn { due: now, counted: false });
-        (now.saturating_duration_since(turn.due), !turn.counted)
+        let entry = self.waiting.remove(key).unwrap_or(Entry { due: now, counted: false });
+        (now.saturating_duration_since(entry.due), !entry.counted)
     }
 
-    /// It is worked on no more. Says how long it was.
+    /// Ends the work on an object. Returns how long it took.
     pub(super) fn end(&mut self, key: &str, now: Instant) -> Duration {
         self.working.remove(key).map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun))
     }
 
     pub(super) fn load(&self, now: Instant) -> Load {
-        let waiting = self.waiting.values().filter(|turn| turn.due <= now).count();
+        let waiting = self.waiting.values().filter(|entry| entry.due <= now).count();
         let working = self.working.values().map(|begun| now.saturating_duration_since(*begun));
         Load {
             waiting: u32::try_from(waiting).unwrap_or(u32::MAX),
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_in_line_once_and_those_put_off_are_not_yet() {
+    fn an_object_waits_once_and_one_that_is_not_due_does_not_wait() {
         let mut state = State::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
@@ -88,14 +87,14 @@ mod tests {
         assert!(state.add("a", at(5)), "named again while it is worked on");
         assert_eq!(state.end("a", at(6)), Duration::from_secs(4));
         state.add_at("a", at(60));
-        assert_eq!(state.load(at(6)), load(1, 3, 3), "it is in line sooner than it is put off to");
+        assert_eq!(state.load(at(6)), load(1, 3, 3), "it is due sooner than its interval");
         assert_eq!(state.begin("a", at(6)), (Duration::from_secs(1), false));
         state.end("a", at(6));
         state.end("b", at(6));
         state.add_at("a", at(10));
         assert_eq!(state.load(at(9)), load(0, 0, 0));
         assert_eq!(state.load(at(10)), load(1, 0, 0));
-        assert_eq!(state.begin("a", at(11)), (Duration::from_secs(1), true), "it came by itself");
+        assert_eq!(state.begin("a", at(11)), (Duration::from_secs(1), true), "it became due");
         state.end("a", at(11));
         state.add_at("a", at(20));
         assert!(state.add("a", at(12)), "something changed before");

@@ -1,40 +1,40 @@
-//! What goes wrong, and where.
+//! Injected failures, and the calls that they hit.
 
 use std::collections::BTreeMap;
 
 use tests_openstack_simulator::{CloudService, FaultEffect, InjectedFault, LoggedCall};
 use tests_scenarios::World;
 
-/// A way in which a call goes wrong.
+/// Way in which a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReconcileError {
-    /// The service has a bug.
+pub(crate) enum FailureMode {
+    /// The service responds with an internal error.
     Error,
     /// A proxy finds no backend.
     Page,
-    /// The same, for longer than the provider has patience.
+    /// The same, for longer than the provider retries.
     Pages,
-    /// Too many calls; come again in a second.
+    /// Too many requests; retry after a second.
     TooMany,
-    /// The connection breaks before the call gets anywhere.
+    /// The connection breaks before the call arrives.
     Unsent,
-    /// The call is carried out, and its answer is lost.
+    /// The call takes effect, and its response is lost.
     Unanswered,
 }
 
-pub(crate) const TROUBLES: [ReconcileError; 6] = [
-    ReconcileError::Error,
-    ReconcileError::Page,
-    ReconcileError::Pages,
-    ReconcileError::TooMany,
-    ReconcileError::Unsent,
-    ReconcileError::Unanswered,
+pub(crate) const TROUBLES: [FailureMode; 6] = [
+    FailureMode::Error,
+    FailureMode::Page,
+    FailureMode::Pages,
+    FailureMode::TooMany,
+    FailureMode::Unsent,
+    FailureMode::Unanswered,
 ];
 
 const PAGE: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n\
     <center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.18.0</center>\r\n</body>\r\n</html>\r\n";
 
-impl ReconcileError {
+impl FailureMode {
     fn effect(self) -> FaultEffect {
         let status = |code, body: &str, content_type: Option<&str>, retry_after| FaultEffect::Status {
             code,
@@ -57,7 +57,7 @@ impl ReconcileError {
         if self == Self::Pages { 3 } else { 1 }
     }
 
-    /// What the log says of a call that went wrong so.
+    /// Returns the status in the log of a call that failed in this way.
     fn status(self) -> u16 {
         match self {
             Self::Error => 500,
@@ -68,8 +68,7 @@ impl ReconcileError {
     }
 }
 
-/// A kind of call that an undisturbed life makes, and how many calls of a wider pattern it makes
-/// before the first of the kind.
+/// Kind of call of an undisturbed run, with the number of earlier calls that match the same pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spot {
     method: String,
@@ -79,8 +78,8 @@ pub(crate) struct Spot {
 }
 
 impl Spot {
-    /// Lets the first call of this kind go wrong.
-    pub(crate) fn inject(&self, world: &World, trouble: ReconcileError) {
+    /// Injects a failure into the first call of this kind.
+    pub(crate) fn inject(&self, world: &World, mode: FailureMode) {
         let fault = |effect, count| InjectedFault {
             service: Some(service(&self.shape)),
             method: Some(self.method.clone()),
@@ -88,23 +87,23 @@ impl Spot {
             count: Some(count),
             ..InjectedFault::new(effect)
         };
-        // Of several faults the oldest befalls a call: this one does nothing to those before.
+        // The oldest of several injected failures hits a call; this one has no effect on earlier calls.
         if self.before > 0 {
             world.cloud.inject(fault(FaultEffect::Delay { milliseconds: 0 }, self.before));
         }
-        world.cloud.inject(fault(trouble.effect(), trouble.count()));
+        world.cloud.inject(fault(mode.effect(), mode.count()));
     }
 
-    /// Whether a call of this kind did go wrong so.
-    pub(crate) fn was_hit(&self, world: &World, trouble: ReconcileError) -> bool {
+    /// Returns true if a call of this kind failed in this way.
+    pub(crate) fn was_hit(&self, world: &World, mode: FailureMode) -> bool {
         let hit = |call: &LoggedCall| {
-            call.status == trouble.status() && call.method == self.method && shape(call) == self.shape
+            call.status == mode.status() && call.method == self.method && shape(call) == self.shape
         };
         world.cloud.log().iter().any(hit)
     }
 }
 
-/// The kinds of calls in a log, each once.
+/// Returns the kinds of calls in a log, each once.
 pub(crate) fn spots(log: &[LoggedCall]) -> Vec<Spot> {
     let mut spots = BTreeMap::new();
     for (index, call) in log.iter().enumerate() {
@@ -121,7 +120,7 @@ pub(crate) fn spots(log: &[LoggedCall]) -> Vec<Spot> {
     spots.into_values().collect()
 }
 
-/// A call's path without ids.
+/// Returns a call's path without ids.
 fn shape(call: &LoggedCall) -> String {
     let is_id =
         |part: &str| part.len() >= 32 && part.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());

@@ -1,4 +1,4 @@
-//! The life of a cluster, disturbed or not.
+//! Life of a cluster, with injected failures or without.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use tests_scenarios::{Controllers, Fuse, World};
 use crate::Case;
 use crate::injection::{Spot, spots};
 
-/// The password of the project's user, and its name.
+/// Password of the project's user, which is also its name.
 const PASSWORD: &str = "demo";
 
-/// An undisturbed life: the calls it makes, and what the project has in the middle of it.
+/// Undisturbed life: its calls, and the project's resources in the middle of it.
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) creating: Vec<Spot>,
@@ -44,7 +44,7 @@ async fn go(world: &World, namespace: &str) -> anyhow::Result<()> {
     controllers.until("the cluster is gone", |client| is_gone(client, namespace.to_owned())).await
 }
 
-/// A life in which nothing goes wrong.
+/// Runs a life without failures.
 pub(crate) async fn undisturbed() -> anyhow::Result<Whole> {
     let world = World::start().await?;
     let empty = world.counts();
@@ -56,7 +56,7 @@ pub(crate) async fn undisturbed() -> anyhow::Result<Whole> {
     Ok(Whole { creating, deleting: spots(&world.cloud.log()), counts, empty })
 }
 
-/// A life in which something goes wrong.
+/// Runs a life with failures.
 pub(crate) async fn live(world: &World, whole: &Whole, case: &Case) -> anyhow::Result<()> {
     let namespace = format!("life-{}", case.number);
     disturb(world, case.creating.as_ref(), case);
@@ -78,12 +78,12 @@ fn disturb(world: &World, spot: Option<&Spot>, case: &Case) {
     world.cloud.clear_log();
     world.cloud.clear_faults();
     if let Some(spot) = spot {
-        spot.inject(world, case.trouble);
+        spot.inject(world, case.mode);
     }
 }
 
 fn was_disturbed(world: &World, spot: Option<&Spot>, case: &Case) -> anyhow::Result<()> {
-    let hit = spot.is_none_or(|spot| spot.was_hit(world, case.trouble));
+    let hit = spot.is_none_or(|spot| spot.was_hit(world, case.mode));
     ensure!(hit, "nothing went wrong where it was to: {spot:?}");
     Ok(())
 }
@@ -106,7 +106,7 @@ async fn is_gone(client: Client, namespace: String) -> anyhow::Result<bool> {
     Ok(clusters.list(&ListParams::default()).await?.items.is_empty())
 }
 
-/// No status says what is for nobody's eyes, or what only a browser can read.
+/// Checks that no status contains a secret or markup.
 async fn statuses_are_clean(client: Client, namespace: &str) -> anyhow::Result<()> {
     let all = ListParams::default();
     for object in Api::<Cluster>::namespaced(client.clone(), namespace).list(&all).await? {

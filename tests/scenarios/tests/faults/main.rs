@@ -1,8 +1,8 @@
-//! Every kind of call to the cloud goes wrong in every way, once while a cluster comes up and once
-//! while it goes: it comes up and goes all the same.
+//! Every kind of call to the cloud fails in every way, once during the creation of a cluster and once
+//! during its deletion. Both succeed in the end.
 //!
-//! A third of the cases is lived through, drawn by a seed that is printed: `CAPSTAN_SEED` draws the
-//! same again, and `CAPSTAN_FAULTS=all` lives through all of them, which takes four minutes.
+//! A third of the cases is run, selected by a seed that is printed: `CAPSTAN_SEED` selects the same again,
+//! and `CAPSTAN_FAULTS=all` runs all of them, which takes four minutes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod injection;
@@ -15,50 +15,49 @@ use std::time::Instant;
 use tests_scenarios::World;
 use tokio::task::JoinSet;
 
-use injection::{ReconcileError, Spot, TROUBLES};
+use injection::{FailureMode, Spot, TROUBLES};
 use life::{Whole, live, undisturbed};
 
-/// Clouds side by side: a life mostly waits for pauses that the cloud asked for or the provider
-/// makes.
+/// Concurrent clouds: a case mostly waits for intervals that the cloud or the provider sets.
 const CLOUDS: usize = 6;
 
-/// One case in so many is drawn.
+/// One case of this many is selected.
 const DRAWN: usize = 3;
 
-/// A call of the creation that goes wrong, one of the deletion, and how.
+/// Call of the creation that fails, call of the deletion that fails, and the way of failure.
 #[derive(Debug, Clone)]
 struct Case {
     number: usize,
-    trouble: ReconcileError,
+    mode: FailureMode,
     creating: Option<Spot>,
     deleting: Option<Spot>,
 }
 
 fn cases(whole: &Whole) -> VecDeque<Case> {
     let mut cases = VecDeque::new();
-    for trouble in TROUBLES {
+    for mode in TROUBLES {
         for index in 0..whole.creating.len().max(whole.deleting.len()) {
             let spot = |spots: &[Spot]| spots.get(index).cloned();
             let (creating, deleting) = (spot(&whole.creating), spot(&whole.deleting));
-            cases.push_back(Case { number: cases.len(), trouble, creating, deleting });
+            cases.push_back(Case { number: cases.len(), mode, creating, deleting });
         }
     }
     cases
 }
 
-/// The cases of this run.
-fn drawn(cases: VecDeque<Case>) -> VecDeque<Case> {
+/// Returns the cases of this run.
+fn selected(cases: VecDeque<Case>) -> VecDeque<Case> {
     if std::env::var("CAPSTAN_FAULTS").is_ok_and(|which| which == "all") {
         return cases;
     }
     let given = std::env::var("CAPSTAN_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| usize::try_from(std::process::id()).unwrap_or_default());
     eprintln!("CAPSTAN_SEED={seed}");
-    // By a step that shares no divisor with the number of calls, so that each is drawn in some trouble.
+    // By a step without a common divisor with the number of calls, so that each call fails in some way.
     cases.into_iter().filter(|case| (case.number + case.number / 7 + seed).is_multiple_of(DRAWN)).collect()
 }
 
-/// Lives one life after another in a cloud of its own. Returns what went wrong.
+/// Runs one case after another in a cloud of its own. Returns the failures.
 async fn work(queue: Arc<Mutex<VecDeque<Case>>>, whole: Arc<Whole>) -> Vec<String> {
     let next = || queue.lock().map(|mut queue| queue.pop_front()).unwrap_or_default();
     let mut wrong = Vec::new();
@@ -67,7 +66,7 @@ async fn work(queue: Arc<Mutex<VecDeque<Case>>>, whole: Arc<Whole>) -> Vec<Strin
         if let Err(error) = live(&world, &whole, &case).await {
             eprintln!("{case:?}: {error:#}");
             wrong.push(format!("{case:?}: {error:#}"));
-            // What is left of this life must not be held against the next.
+            // Resources that this case left must not count against the next.
             world = World::start().await.unwrap();
         }
     }
@@ -78,7 +77,7 @@ async fn work(queue: Arc<Mutex<VecDeque<Case>>>, whole: Arc<Whole>) -> Vec<Strin
 async fn no_fault_of_the_cloud_keeps_a_cluster_from_coming_and_going() {
     let begun = Instant::now();
     let whole = Arc::new(undisturbed().await.unwrap());
-    let cases = drawn(cases(&whole));
+    let cases = selected(cases(&whole));
     let lives = cases.len();
     let queue = Arc::new(Mutex::new(cases));
     let mut workers = JoinSet::new();

@@ -1,4 +1,4 @@
-//! A clock that jumps by hours, forward and back.
+//! Wall clock that jumps by hours, forward and back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,26 +6,26 @@ use std::time::Duration;
 use tests_scenarios::{Fuse, Side};
 
 use crate::fallback::FALLBACK;
-use crate::testbed::{Calls, Place, Root};
+use crate::testbed::{Calls, Root, Testbed};
 use crate::worker::{AUTO_VOLUME, HARD, Plan, REBUILD, REPLACE, SOFT, Worker};
 
 const HOURS: i64 = 3600;
 
-/// Jumps in the middle, at every round: forward, back, or to and fro.
+/// Jumps in every round: forward, back, or both in turn.
 async fn jump_everywhere(plan: Plan, root: Root, reboot_time: Duration) {
-    let mut worker = Worker::new(Place::with_reboots_of(root, reboot_time).await);
+    let mut worker = Worker::new(Testbed::with_reboots_of(root, reboot_time).await);
     for jumps in [[5 * HOURS, 0], [-7 * HOURS, 0], [3 * HOURS, -30 * HOURS]] {
         for rounds in 0.. {
-            let (name, goal) = worker.ask(&plan).await;
-            let controllers = worker.place.controllers();
+            let (name, goal) = worker.request(&plan).await;
+            let controllers = worker.testbed.controllers();
             for _ in 0..rounds {
                 controllers.round().await.unwrap();
             }
-            let over = tests_scenarios::is_over(&worker.place.operation(&name).await);
-            worker.place.world.clock.jump(jumps[0]);
+            let over = tests_scenarios::is_over(&worker.testbed.operation(&name).await);
+            worker.testbed.world.clock.jump(jumps[0]);
             controllers.round().await.unwrap();
-            worker.place.world.clock.jump(jumps[1]);
-            worker.place.settle(&controllers).await;
+            worker.testbed.world.clock.jump(jumps[1]);
+            worker.testbed.settle(&controllers).await;
             let case = format!("{}, jumps of {jumps:?} s after {rounds} rounds", plan.name);
             worker.check(&plan, &name, goal, &case).await;
             if over {
@@ -33,7 +33,7 @@ async fn jump_everywhere(plan: Plan, root: Root, reboot_time: Duration) {
             }
         }
     }
-    worker.place.end().await;
+    worker.testbed.end().await;
 }
 
 #[tokio::test]
@@ -42,20 +42,20 @@ async fn a_clock_that_jumps_doubles_no_reboot() {
     jump_everywhere(SOFT, Root::Image, Duration::from_millis(1)).await;
 }
 
-/// Asks for a soft reboot that takes a second, lets the clock jump when Nova has it, and finds as
-/// many reboots as were due. Rounds take less of the operations' clock than the patient one has.
+/// Requests a soft reboot of one second, lets the clock jump while it is in flight, and checks the number
+/// of reboots. The rounds advance the operations' clock by less than the longer timeout.
 async fn jump_while_it_reboots(plan: Plan, reboot_time: u64, seconds: i64) {
-    let place = Place::with_reboots_of(Root::Image, Duration::from_secs(reboot_time)).await;
-    let mut worker = Worker::new(place);
-    let (name, goal) = worker.ask(&plan).await;
-    let controllers = worker.place.controllers();
-    while worker.place.calls().is_empty() {
+    let testbed = Testbed::with_reboots_of(Root::Image, Duration::from_secs(reboot_time)).await;
+    let mut worker = Worker::new(testbed);
+    let (name, goal) = worker.request(&plan).await;
+    let controllers = worker.testbed.controllers();
+    while worker.testbed.calls().is_empty() {
         controllers.round().await.unwrap();
     }
-    worker.place.world.clock.jump(seconds);
-    worker.place.settle(&controllers).await;
+    worker.testbed.world.clock.jump(seconds);
+    worker.testbed.settle(&controllers).await;
     worker.check(&plan, &name, goal, &format!("{}, a jump of {seconds} s", plan.name)).await;
-    worker.place.end().await;
+    worker.testbed.end().await;
 }
 
 #[tokio::test]
@@ -69,34 +69,34 @@ async fn a_soft_reboot_is_late_though_the_clock_jumped_back() {
     jump_while_it_reboots(FALLBACK, 3, -1000 * HOURS).await;
 }
 
-/// A reboot whose process dies when it is about to call Nova.
+/// Reboot whose process ends before it calls Nova.
 async fn cut_before_the_call(worker: &mut Worker) -> (String, (String, String)) {
     for n in 0.. {
         let fuse = Arc::new(Fuse::at(n, Side::Before));
-        let asked = worker.ask(&HARD).await;
-        worker.place.work_until_cut(&fuse).await;
+        let requested = worker.request(&HARD).await;
+        worker.testbed.work_until_cut(&fuse).await;
         if fuse.effects().last().is_some_and(|effect| effect == "reboot_server") {
-            return asked;
+            return requested;
         }
         assert!(fuse.is_blown(), "Nova was never called");
-        worker.place.settle(&worker.place.controllers()).await;
+        worker.testbed.settle(&worker.testbed.controllers()).await;
     }
     unreachable!("there are more numbers")
 }
 
-/// A process died before its call, or with the call on its way: nobody can know. The next one waits
-/// for a call that is on its way, and the hand of a clock that is turned is no waiting.
+/// A process ended before its call, or with the call on its way; the next one cannot know. It waits for a
+/// call that may be on its way, and a jump of the wall clock does not shorten the wait.
 async fn jump_while_a_call_may_be_on_its_way(seconds: i64) {
-    let mut worker = Worker::new(Place::new(Root::Image).await);
+    let mut worker = Worker::new(Testbed::new(Root::Image).await);
     let (name, goal) = cut_before_the_call(&mut worker).await;
-    let next = worker.place.controllers();
+    let next = worker.testbed.controllers();
     next.round().await.unwrap();
-    worker.place.world.clock.jump(seconds);
+    worker.testbed.world.clock.jump(seconds);
     next.round().await.unwrap();
-    assert_eq!(worker.place.calls(), Calls::new(), "it did not wait: a jump of {seconds} s");
-    worker.place.settle(&next).await;
+    assert_eq!(worker.testbed.calls(), Calls::new(), "it did not wait: a jump of {seconds} s");
+    worker.testbed.settle(&next).await;
     worker.check(&HARD, &name, goal, "after a jump while a call may be on its way").await;
-    worker.place.end().await;
+    worker.testbed.end().await;
 }
 
 #[tokio::test]

@@ -1,22 +1,22 @@
-//! Controllers that die before and after every single effect.
+//! Controllers that are cut before and after every single effect.
 
 use std::sync::Arc;
 
 use tests_scenarios::{Controllers, Fuse, Side};
 
-use crate::testbed::{Place, Root};
+use crate::testbed::{Root, Testbed};
 use crate::worker::{AUTO, AUTO_VOLUME, HARD, Plan, REBUILD, REPLACE, SOFT, Worker};
 
 /// Cuts before the n-th effect or after it, for every n there is; and once after every effect.
 async fn cut_everywhere(plan: Plan, root: Root) {
     let begun = std::time::Instant::now();
-    let mut worker = Worker::new(Place::new(root).await);
+    let mut worker = Worker::new(Testbed::new(root).await);
     let mut cuts = 0;
     for side in [Side::Before, Side::After] {
         for n in 0.. {
             let fuse = Arc::new(Fuse::at(n, side));
-            let (name, goal) = worker.ask(&plan).await;
-            worker.place.settle_through(&fuse).await;
+            let (name, goal) = worker.request(&plan).await;
+            worker.testbed.settle_through(&fuse).await;
             let case = format!("{}, cut {side:?} {n}, {:?}", plan.name, fuse.effects().last());
             worker.check(&plan, &name, goal, &case).await;
             if !fuse.is_blown() {
@@ -25,18 +25,18 @@ async fn cut_everywhere(plan: Plan, root: Root) {
             cuts += 1;
         }
     }
-    let (name, goal) = worker.ask(&plan).await;
+    let (name, goal) = worker.request(&plan).await;
     let mut lives = 0;
     loop {
         let fuse = Arc::new(Fuse::at(0, Side::After));
-        let controllers = Controllers::start(&worker.place.world, &fuse);
+        let controllers = Controllers::start(&worker.testbed.world, &fuse);
         tokio::select! {
             () = fuse.blows() => lives += 1,
-            () = worker.place.settle(&controllers) => break,
+            () = worker.testbed.settle(&controllers) => break,
         }
     }
     worker.check(&plan, &name, goal, &format!("{}, cut after every effect", plan.name)).await;
-    worker.place.end().await;
+    worker.testbed.end().await;
     assert!(cuts > 12 && lives > 6, "{}: {cuts} cuts, {lives} lives", plan.name);
     eprintln!("{}: {cuts} cuts, and one in {lives} lives, in {:?}", plan.name, begun.elapsed());
 }

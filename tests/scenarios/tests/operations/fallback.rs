@@ -1,4 +1,4 @@
-//! A soft reboot that does not end in time, and the hard one that follows.
+//! Soft reboot that does not end in time, and the hard one that follows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,35 +7,35 @@ use apiserver_types::StepState;
 use tests_scenarios::{Fuse, Side};
 use tokio::task::JoinSet;
 
-use crate::testbed::{Place, Root};
+use crate::testbed::{Root, Testbed};
 use crate::worker::{Plan, Worker};
 
-/// The cloud needs longer for a soft reboot than it may take by the operations' clock, and by the
-/// real one long enough for everything that is done meanwhile.
+/// Duration of a soft reboot: longer than its timeout by the operations' clock, and by the real one long
+/// enough for the rest of the test.
 const REBOOT_TIME: Duration = Duration::from_secs(10);
 
-/// Workers side by side: each mostly waits.
+/// Concurrent workers: each mostly waits.
 const WORKERS: usize = 4;
 
-/// Late at once by the operations' clock.
+/// Body of a reboot that times out at once by the operations' clock.
 pub(crate) const FALLBACK: Plan = Plan {
     name: "soft reboot that falls back to a hard one",
     body: r#"{"type": "Soft", "softTimeoutSeconds": 5}"#,
     calls: &["reboot", "reboot"],
 };
 
-/// Cuts one worker's share of the effects. Returns how many.
+/// Cuts one worker's share of the effects. Returns the number of cuts.
 async fn cut_share(share: usize) -> usize {
-    let mut worker = Worker::new(Place::with_reboots_of(Root::Image, REBOOT_TIME).await);
+    let mut worker = Worker::new(Testbed::with_reboots_of(Root::Image, REBOOT_TIME).await);
     let mut cuts = 0;
     for side in [Side::Before, Side::After] {
         for n in (share..).step_by(WORKERS) {
             let fuse = Arc::new(Fuse::at(n, side));
-            let (name, goal) = worker.ask(&FALLBACK).await;
-            worker.place.settle_through(&fuse).await;
+            let (name, goal) = worker.request(&FALLBACK).await;
+            worker.testbed.settle_through(&fuse).await;
             let case = format!("{}, cut {side:?} {n}, {:?}", FALLBACK.name, fuse.effects().last());
             worker.check(&FALLBACK, &name, goal, &case).await;
-            let status = worker.place.operation(&name).await.status.unwrap();
+            let status = worker.testbed.operation(&name).await.status.unwrap();
             let steps = status.steps.clone().unwrap_or_default();
             let step = |name: &str| steps.iter().find(|step| step.name == name).map(|step| step.state);
             assert_eq!(step("AwaitSoftReboot"), Some(StepState::Failed), "{case}: {status:#?}");
@@ -46,7 +46,7 @@ async fn cut_share(share: usize) -> usize {
             cuts += 1;
         }
     }
-    worker.place.end().await;
+    worker.testbed.end().await;
     cuts
 }
 

@@ -1,5 +1,5 @@
-//! Reboots and upgrades, asked for as users ask, by controllers that die at every step, are told to
-//! stop at every step, and are told the wrong time. What happened is read in the cloud's own log.
+//! Actions, requested as users do, by controllers that are cut or cancelled at every step, or whose clock
+//! is wrong. The cloud's own log shows the result.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by panicking")]
 
 mod clock;

@@ -8,7 +8,7 @@ use kube::Client;
 use serde_json::json;
 use tests_scenarios::{Controllers, Fuse, Side};
 
-use crate::testbed::{Calls, Place, Root, is_over_everywhere};
+use crate::testbed::{Calls, Root, Testbed, is_over_everywhere};
 
 /// One action on the power state.
 struct Power {
@@ -31,40 +31,40 @@ const POWER_ON: Power =
 
 /// Cuts before the n-th effect or after it, for every n there is.
 async fn cut_everywhere(power: &Power) {
-    let place = Place::new(Root::Image).await;
+    let testbed = Testbed::new(Root::Image).await;
     let mut cuts = 0;
     for side in [Side::Before, Side::After] {
         for n in 0.. {
             let fuse = Arc::new(Fuse::at(n, side));
-            happens_once(&place, power, &fuse).await;
+            happens_once(&testbed, power, &fuse).await;
             if !fuse.is_blown() {
                 break;
             }
             cuts += 1;
         }
     }
-    place.end().await;
+    testbed.end().await;
     assert!(cuts > 12, "{}: {cuts} cuts", power.action);
 }
 
-async fn happens_once(place: &Place, power: &Power, fuse: &Arc<Fuse>) {
-    place.power(power.before).await;
-    place.world.cloud.clear_log();
-    let name = place.ask(power.action, json!({})).await.unwrap();
-    let first = Controllers::start(&place.world, fuse);
+async fn happens_once(testbed: &Testbed, power: &Power, fuse: &Arc<Fuse>) {
+    testbed.power(power.before).await;
+    testbed.world.cloud.clear_log();
+    let name = testbed.request(power.action, json!({})).await.unwrap();
+    let first = Controllers::start(&testbed.world, fuse);
     tokio::select! {
         () = fuse.blows() => {}
         result = first.until("the operation is over", is_over_everywhere) => result.unwrap(),
     }
-    let second = place.controllers();
+    let second = testbed.controllers();
     second.until("the operation is over", is_over_everywhere).await.unwrap();
     let case = format!("{}, cut at {:?}", power.action, fuse.effects().last());
-    let operation = place.operation(&name).await;
+    let operation = testbed.operation(&name).await;
     let phase = operation.status.as_ref().and_then(|status| status.phase);
     assert_eq!(phase, Some(OperationPhase::Complete), "{case}: {:#?}", operation.status);
 
-    // A process that remembers no list of servers reports the state, and does not fight it.
-    let third = place.controllers();
+    // A new process, which has no list of servers, reports the state and does not change it.
+    let third = testbed.controllers();
     let reported = |client: Client| async move {
         let machine = kube::Api::<Machine>::namespaced(client, "ns").get("w").await?;
         Ok(machine.condition("InfrastructureReady").is_some_and(|it| it.holds() == power.ready))
@@ -73,8 +73,8 @@ async fn happens_once(place: &Place, power: &Power, fuse: &Arc<Fuse>) {
     for _ in 0..3 {
         third.round().await.unwrap();
     }
-    assert_eq!(place.calls(), Calls::from([(power.call.to_owned(), 1)]), "{case}");
-    let server = place.server().await;
+    assert_eq!(testbed.calls(), Calls::from([(power.call.to_owned(), 1)]), "{case}");
+    let server = testbed.server().await;
     assert_eq!((server.status.as_str(), server.task_state), (power.status, None), "{case}");
 }
 

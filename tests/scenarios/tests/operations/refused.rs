@@ -1,8 +1,8 @@
-//! A cloud that fails, once, in the very call that an operation is about.
+//! Cloud that fails once, in the one call of an operation.
 
 use tests_openstack_simulator::{FaultEffect, InjectedFault};
 
-use crate::testbed::{Place, Root};
+use crate::testbed::{Root, Testbed};
 use crate::worker::{HARD, Plan, REBUILD, REPLACE, SOFT, Worker, expected};
 
 const PAGE: &str = "<html><head><title>502</title></head><body><h1>Bad Gateway</h1></body></html>";
@@ -24,7 +24,7 @@ fn troubles() -> [FaultEffect; 6] {
     ]
 }
 
-/// The fault of the first call of its kind.
+/// Injects an error into the first call of its kind.
 fn fault(call: &str, effect: FaultEffect) -> InjectedFault {
     let fault = InjectedFault { count: Some(1), ..InjectedFault::new(effect) };
     match call.split_once(' ') {
@@ -37,15 +37,15 @@ fn fault(call: &str, effect: FaultEffect) -> InjectedFault {
 }
 
 async fn each_trouble_of_each_call(plans: &[Plan]) {
-    let mut worker = Worker::new(Place::new(Root::Image).await);
+    let mut worker = Worker::new(Testbed::new(Root::Image).await);
     for plan in plans {
         for (call, effect) in plan.calls.iter().flat_map(|call| troubles().map(|effect| (*call, effect))) {
             let case = format!("{}: {call}: {effect:?}", plan.name);
-            let (name, goal) = worker.ask(plan).await;
-            worker.place.world.cloud.inject(fault(call, effect.clone()));
-            worker.place.settle(&worker.place.controllers()).await;
-            // What was done without an answer was done.
-            let mut calls = worker.place.calls();
+            let (name, goal) = worker.request(plan).await;
+            worker.testbed.world.cloud.inject(fault(call, effect.clone()));
+            worker.testbed.settle(&worker.testbed.controllers()).await;
+            // A call whose response was lost has taken effect.
+            let mut calls = worker.testbed.calls();
             if effect == FaultEffect::DropAfterEffect {
                 *calls.entry(call.to_owned()).or_default() += 1;
             }
@@ -54,12 +54,12 @@ async fn each_trouble_of_each_call(plans: &[Plan]) {
             calls.retain(|made, _| !made.contains(": "));
             assert_eq!(calls, expected(plan), "{case}");
             worker.is_done(&name, goal, &case).await;
-            let operation = worker.place.operation(&name).await;
+            let operation = worker.testbed.operation(&name).await;
             let said = serde_json::to_string(&operation.status).unwrap();
             assert!(!said.contains("<h") && !said.contains("</"), "{case}: {said}");
         }
     }
-    worker.place.end().await;
+    worker.testbed.end().await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Operations that are told to stop, and Machines that are deleted under them, at every step.
+//! Cancellation of operations, and deletion of their Machines, at every step.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use tests_scenarios::{Fuse, Side, is_over};
 
-use crate::testbed::{Place, Root};
+use crate::testbed::{Root, Testbed};
 use crate::worker::{AUTO_VOLUME, HARD, Plan, REBUILD, REPLACE, SOFT, Worker, expected};
 
-/// How an operation is told to stop.
+/// Way of cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     /// By `spec.cancelRequested`.
@@ -19,8 +19,8 @@ enum How {
     Delete,
 }
 
-async fn tell(place: &Place, name: &str, how: How) {
-    let api = place.operations();
+async fn tell(testbed: &Testbed, name: &str, how: How) {
+    let api = testbed.operations();
     match how {
         How::Cancel => {
             let change = Patch::Merge(json!({"spec": {"cancelRequested": true}}));
@@ -32,7 +32,7 @@ async fn tell(place: &Place, name: &str, how: How) {
     }
 }
 
-/// Either nothing was done, or all of it; and the operation says which.
+/// Checks that nothing was done, or all of it, and that the operation reports which.
 async fn all_or_nothing(
     worker: &mut Worker,
     plan: &Plan,
@@ -40,8 +40,8 @@ async fn all_or_nothing(
     goal: (String, String),
     case: &str,
 ) -> bool {
-    let calls = worker.place.calls();
-    let left = worker.place.operations().get_opt(name).await.unwrap();
+    let calls = worker.testbed.calls();
+    let left = worker.testbed.operations().get_opt(name).await.unwrap();
     let was_done = !calls.is_empty();
     match left {
         Some(operation) if was_done => {
@@ -49,7 +49,7 @@ async fn all_or_nothing(
             worker.check(plan, name, goal, case).await;
         }
         Some(operation) => worker.untouched(&operation, case).await,
-        // Deleted and gone.
+        // Deleted, and absent.
         None if was_done => {
             assert_eq!(calls, expected(plan), "{case}");
             worker.arrived(goal, case).await;
@@ -61,17 +61,17 @@ async fn all_or_nothing(
     was_done
 }
 
-/// Tells it to stop after a cut at every effect, so that nobody remembers what was done. What was
-/// before the next effect is what was after this one, so one side of each is enough.
+/// Cancels after a cut at every effect, so that no process remembers what was done. The state before the
+/// next effect is that after this one, so one side of each is enough.
 async fn stop_after_every_cut(plan: Plan, root: Root, how: How) {
-    let mut worker = Worker::new(Place::new(root).await);
+    let mut worker = Worker::new(Testbed::new(root).await);
     let mut outcomes = [0, 0];
     for n in 0.. {
         let fuse = Arc::new(Fuse::at(n, Side::After));
-        let (name, goal) = worker.ask(&plan).await;
-        worker.place.work_until_cut(&fuse).await;
-        tell(&worker.place, &name, how).await;
-        worker.place.settle(&worker.place.controllers()).await;
+        let (name, goal) = worker.request(&plan).await;
+        worker.testbed.work_until_cut(&fuse).await;
+        tell(&worker.testbed, &name, how).await;
+        worker.testbed.settle(&worker.testbed.controllers()).await;
         let case = format!("{}, {how:?} at cut {n}, {:?}", plan.name, fuse.effects().last());
         outcomes[usize::from(all_or_nothing(&mut worker, &plan, &name, goal, &case).await)] += 1;
         if !fuse.is_blown() {
@@ -81,20 +81,20 @@ async fn stop_after_every_cut(plan: Plan, root: Root, how: How) {
     finish(worker, plan, how, outcomes).await;
 }
 
-/// Tells it to stop after every number of rounds, while the same process goes on.
+/// Cancels after every number of rounds, while the same process continues.
 async fn stop_after_every_round(plan: Plan, root: Root, how: How) {
-    let mut worker = Worker::new(Place::new(root).await);
+    let mut worker = Worker::new(Testbed::new(root).await);
     let mut outcomes = [0, 0];
     for rounds in 0.. {
-        let (name, goal) = worker.ask(&plan).await;
-        let controllers = worker.place.controllers();
+        let (name, goal) = worker.request(&plan).await;
+        let controllers = worker.testbed.controllers();
         for _ in 0..rounds {
             controllers.round().await.unwrap();
         }
-        let operation: MachineOperation = worker.place.operation(&name).await;
+        let operation: MachineOperation = worker.testbed.operation(&name).await;
         let over = is_over(&operation);
-        tell(&worker.place, &name, how).await;
-        worker.place.settle(&controllers).await;
+        tell(&worker.testbed, &name, how).await;
+        worker.testbed.settle(&controllers).await;
         let case = format!("{}, {how:?} after {rounds} rounds", plan.name);
         outcomes[usize::from(all_or_nothing(&mut worker, &plan, &name, goal, &case).await)] += 1;
         if over {
@@ -105,7 +105,7 @@ async fn stop_after_every_round(plan: Plan, root: Root, how: How) {
 }
 
 async fn finish(worker: Worker, plan: Plan, how: How, [untouched, done]: [usize; 2]) {
-    worker.place.end().await;
+    worker.testbed.end().await;
     assert!(untouched > 2 && done > 0, "{}: {untouched} stopped, {done} done", plan.name);
     eprintln!("{}, {how:?}: {untouched} were stopped, {done} were done", plan.name);
 }
@@ -135,20 +135,20 @@ async fn an_operation_that_is_deleted_goes_and_its_work_is_done_or_not() {
     stop_after_every_round(REPLACE, Root::Image, How::Delete).await;
 }
 
-/// The Machine goes at every effect of its replacement: with it everything, whoever knew of it.
+/// Deletes the Machine at every effect of its replacement; all its resources are deleted with it.
 #[tokio::test]
 async fn a_machine_that_is_deleted_in_its_replacement_leaves_nothing() {
     for (plan, root) in [(REPLACE, Root::Image), (AUTO_VOLUME, Root::Volume)] {
-        let mut worker = Worker::new(Place::new(root).await);
+        let mut worker = Worker::new(Testbed::new(root).await);
         let mut cuts = 0;
         for n in 0.. {
             let fuse = Arc::new(Fuse::at(n, Side::After));
-            worker.ask(&plan).await;
-            worker.place.work_until_cut(&fuse).await;
-            worker.place.machines().delete("w", &DeleteParams::background()).await.unwrap();
+            worker.request(&plan).await;
+            worker.testbed.work_until_cut(&fuse).await;
+            worker.testbed.machines().delete("w", &DeleteParams::background()).await.unwrap();
             let case = format!("{}, its Machine deleted at cut {n}, {:?}", plan.name, fuse.effects().last());
-            worker.place.machine_is_gone(&case).await;
-            let created = worker.place.calls().remove("POST servers").unwrap_or_default();
+            worker.testbed.machine_is_gone(&case).await;
+            let created = worker.testbed.calls().remove("POST servers").unwrap_or_default();
             assert!(created <= 1, "{case}: {created} servers were made");
             worker.again().await;
             if !fuse.is_blown() {
@@ -156,7 +156,7 @@ async fn a_machine_that_is_deleted_in_its_replacement_leaves_nothing() {
             }
             cuts += 1;
         }
-        worker.place.end().await;
+        worker.testbed.end().await;
         assert!(cuts > 15, "{}: {cuts} cuts", plan.name);
         eprintln!("{}: its Machine was deleted at {cuts} cuts", plan.name);
     }

@@ -1,4 +1,4 @@
-//! A cluster with one worker, and what is known of it from outside.
+//! Testbed: a cluster with one worker, as observed from outside.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use tests_scenarios::{Controllers, Fuse, World, is_over};
 const NAMESPACE: &str = "ns";
 const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines/w";
 
-/// What a worker's server boots from.
+/// Root disk of a worker's server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Root {
     Image,
     Volume,
 }
 
-/// What changed in the cloud, and how often. A call that was refused has its status in its name.
+/// Changes in the cloud, and their numbers. A refused call has its status in its name.
 pub(crate) type Calls = BTreeMap<String, usize>;
 
-/// A cluster with one worker.
-pub(crate) struct Place {
+/// Cluster with one worker.
+pub(crate) struct Testbed {
     pub(crate) world: World,
     root: Root,
-    /// The test's own way into the cloud.
+    /// The test's own session with the cloud.
     cloud: Arc<dyn Cloud>,
-    /// What the project has while all is well.
+    /// Resources of the complete project.
     whole: String,
     empty: String,
 }
 
-impl Place {
+impl Testbed {
     pub(crate) async fn new(root: Root) -> Self {
         Self::with_reboots_of(root, Duration::from_millis(1)).await
     }
@@ -54,14 +54,14 @@ impl Place {
         let clouds = credentials.clouds_yaml.lines().map(|line| format!("    {line}\n")).collect::<String>();
         let manifest = include_str!("cluster.yaml").replace("CLOUDS\n", &clouds);
         world.create(&manifest.replace("NAMESPACE", NAMESPACE)).await.unwrap();
-        let mut place = Self { world, root, cloud, whole: String::new(), empty };
-        place.furnish().await;
-        place.whole = place.world.counts();
-        place
+        let mut testbed = Self { world, root, cloud, whole: String::new(), empty };
+        testbed.create_worker().await;
+        testbed.whole = testbed.world.counts();
+        testbed
     }
 
-    /// Makes the worker, and waits for it.
-    pub(crate) async fn furnish(&self) {
+    /// Creates the worker, and waits for it.
+    pub(crate) async fn create_worker(&self) {
         let root = if self.root == Root::Volume { "  rootVolume: {sizeGiB: 5}" } else { "" };
         let manifest = include_str!("machine.yaml").replace("NAMESPACE", NAMESPACE).replace("ROOT", root);
         self.world.create(&manifest).await.unwrap();
@@ -71,20 +71,20 @@ impl Place {
         }
     }
 
-    /// Controllers that nothing cuts.
+    /// Returns controllers that are not cut.
     pub(crate) fn controllers(&self) -> Controllers {
         Controllers::start(&self.world, &Arc::new(Fuse::never()))
     }
 
-    /// Works until nothing is to be done for any operation, and the worker is as it should be. The
-    /// latter with a process of its own, which does not go by a list of servers some seconds old.
+    /// Makes rounds until all operations are over, and the worker is ready. The latter uses another process,
+    /// which has no list of servers some seconds old.
     pub(crate) async fn settle(&self, controllers: &Controllers) {
         controllers.until("all operations are over", is_over_everywhere).await.unwrap();
         controllers.round().await.unwrap();
         self.controllers().until("the worker is ready", is_ready).await.unwrap();
     }
 
-    /// Works with controllers that are cut, or to the end.
+    /// Makes rounds until the fuse blows, or to the end.
     pub(crate) async fn work_until_cut(&self, fuse: &Arc<Fuse>) {
         let controllers = Controllers::start(&self.world, fuse);
         tokio::select! {
@@ -93,13 +93,13 @@ impl Place {
         }
     }
 
-    /// Works with controllers that are cut, and with others after them.
+    /// Makes rounds until the fuse blows, and then to the end with other controllers.
     pub(crate) async fn settle_through(&self, fuse: &Arc<Fuse>) {
         self.work_until_cut(fuse).await;
         self.settle(&self.controllers()).await;
     }
 
-    /// The worker's server, as Nova has it.
+    /// Reads the worker's server from Nova.
     pub(crate) async fn server(&self) -> Server {
         let inventory = self.world.cloud.inventory("demo");
         let [server] = &inventory.servers[..] else { panic!("{:?}", inventory.servers) };
@@ -118,13 +118,13 @@ impl Place {
         }
     }
 
-    /// Calls a verb of the worker. Returns the operation's name.
-    pub(crate) async fn ask(&self, verb: &str, body: Value) -> anyhow::Result<String> {
-        let operation: MachineOperation = self.world.post(&format!("{MACHINES}/{verb}"), &body).await?;
+    /// Requests an action of the worker. Returns the operation's name.
+    pub(crate) async fn request(&self, action: &str, body: Value) -> anyhow::Result<String> {
+        let operation: MachineOperation = self.world.post(&format!("{MACHINES}/{action}"), &body).await?;
         Ok(operation.name_any())
     }
 
-    /// Declares an operation, as one does who keeps them in git.
+    /// Creates an operation by a manifest, as a GitOps tool does.
     pub(crate) async fn declare(&self, name: &str, mut spec: Value) {
         spec["machineName"] = json!("w");
         let operation = json!({"apiVersion": "capstan.dev/v1alpha1", "kind": "MachineOperation",
@@ -145,7 +145,7 @@ impl Place {
         self.operations().get(name).await.unwrap()
     }
 
-    /// What was changed in the cloud since the log was cleared.
+    /// Returns the changes in the cloud since the log was cleared.
     pub(crate) fn calls(&self) -> Calls {
         let mut calls = Calls::new();
         let log = self.world.cloud.log();
@@ -161,7 +161,7 @@ impl Place {
         calls
     }
 
-    /// The id of the worker's one server, after everything that is said of it was found to agree.
+    /// Checks that all objects agree about the worker's one server, and returns its id.
     pub(crate) async fn consistent(&self, version: &str, image: &str, case: &str) -> String {
         assert_eq!(self.world.counts(), self.whole, "{case}");
         let inventory = self.world.cloud.inventory("demo");
@@ -191,7 +191,7 @@ impl Place {
         server.id.clone()
     }
 
-    /// Deletes the cluster, and finds the project as it was.
+    /// Deletes the cluster, and checks that the project is as before.
     pub(crate) async fn end(self) {
         let clusters: Api<Cluster> = Api::namespaced(self.world.admin(), NAMESPACE);
         clusters.delete("c", &DeleteParams::background()).await.unwrap();
@@ -199,19 +199,19 @@ impl Place {
         assert_eq!(self.world.counts(), self.empty, "the cluster was deleted");
     }
 
-    /// Makes sure that there is a worker after one was deleted, and that it left nothing.
+    /// Waits until the worker is deleted, and checks that it left nothing.
     pub(crate) async fn machine_is_gone(&self, case: &str) {
         let controllers = self.controllers();
         controllers.until(&format!("{case}: the worker is gone"), worker_is_gone).await.unwrap();
         let inventory = self.world.cloud.inventory("demo");
         assert!(inventory.servers.is_empty(), "{case}: {:?}", inventory.servers);
         assert!(inventory.volumes.is_empty(), "{case}: {:?}", inventory.volumes);
-        // That of the router is the cluster's.
+        // The router's port belongs to the cluster.
         assert_eq!(inventory.ports.len(), 1, "{case}: {:?}", inventory.ports);
     }
 }
 
-/// Reports whether every operation is over and let go.
+/// Returns true if every operation is over and retired.
 pub(crate) async fn is_over_everywhere(client: Client) -> anyhow::Result<bool> {
     let operations = Api::<MachineOperation>::all(client).list(&ListParams::default()).await?;
     Ok(operations.iter().all(|operation| is_over(operation) && operation.finalizers().is_empty()))

@@ -1,61 +1,58 @@
-//! The effects of a replacement.
+//! Effects of a replacement.
 
 use apiserver_types::OperationResult;
 use controllers_infrastructure::CloudResult;
 use controllers_runtime::ReconcileError;
 
 use super::blueprint::Blueprint;
-use super::{CREATE, Effect, RECORD, SNAPSHOT, target};
+use super::{CREATE, Effect, RECORD, SNAPSHOT, goal};
 use crate::core::claim;
 use crate::core::decision::{Change, StepUpdate};
 use crate::core::target::{Target, missing};
 use crate::procedures::upgrade;
 
 /// Makes one effect.
-pub(super) async fn act(subject: &Target, effect: &Effect) -> Result<Change, ReconcileError> {
+pub(super) async fn act(target: &Target, effect: &Effect) -> Result<Change, ReconcileError> {
     match effect {
         Effect::Claim => {
-            claim::claim(subject).await?;
+            claim::claim(target).await?;
             Ok(Change::of([StepUpdate::done(claim::STEP, "the server's reconciler leaves it alone")]))
         }
-        Effect::Snapshot => snapshot(subject).await,
-        Effect::DeleteServer(id) => gone(subject.cloud.delete_server(id).await),
-        Effect::DeleteVolume(id) => gone(subject.cloud.delete_volume(id).await),
-        Effect::CreateVolume(name) => create_volume(subject, name).await,
+        Effect::Snapshot => snapshot(target).await,
+        Effect::DeleteServer(id) => gone(target.cloud.delete_server(id).await),
+        Effect::DeleteVolume(id) => gone(target.cloud.delete_volume(id).await),
+        Effect::CreateVolume(name) => create_volume(target, name).await,
         Effect::CreateServer(volumes) => {
-            let call = blueprint(subject)?.server(
-                &upgrade::target(subject).image,
-                subject.user_data().await?,
-                volumes,
-            );
-            let id = subject.cloud.create_server(&call).await?;
+            let call =
+                blueprint(target)?.server(&upgrade::goal(target).image, target.user_data().await?, volumes);
+            let id = target.cloud.create_server(&call).await?;
             let result = OperationResult { server_id: Some(id.clone()), ..OperationResult::default() };
-            let mark = StepUpdate::running(CREATE, format!("Nova is building server {id}"));
-            Ok(Change::of([mark]).with(result))
+            let update = StepUpdate::running(CREATE, format!("Nova is building server {id}"));
+            Ok(Change::of([update]).with(result))
         }
         Effect::Record(server) => {
-            claim::record(subject, &target(subject, server)).await?;
+            claim::record(target, &goal(target, server)).await?;
             Ok(Change::of([StepUpdate::running(RECORD, "the Machine has its new server and version")]))
         }
     }
 }
 
-fn blueprint(subject: &Target) -> Result<Blueprint, ReconcileError> {
-    Blueprint::read(subject).ok_or_else(|| missing("the operation's journal is gone".to_owned()))
+fn blueprint(target: &Target) -> Result<Blueprint, ReconcileError> {
+    Blueprint::read(target).ok_or_else(|| missing("the operation's journal is gone".to_owned()))
 }
 
 /// The status is written by the next pass: writing the journal makes this one's revision old.
-async fn snapshot(subject: &Target) -> Result<Change, ReconcileError> {
-    let old = subject.server(subject.server_id().unwrap_or_default()).await?;
+async fn snapshot(target: &Target) -> Result<Change, ReconcileError> {
+    let old = target.server(target.server_id().unwrap_or_default()).await?;
     let old = old.ok_or_else(|| missing(format!("{SNAPSHOT}: the server has just gone")))?;
-    Blueprint::draw(subject, &old).await?.write(subject).await?;
+    Blueprint::draw(target, &old).await?.write(target).await?;
     Ok(Change::default())
 }
 
-async fn create_volume(subject: &Target, name: &str) -> Result<Change, ReconcileError> {
-    let blueprint = blueprint(subject)?;
+async fn create_volume(target: &Target, name: &str) -> Result<Change, ReconcileError> {
+    let blueprint = blueprint(target)?;
     if let Some(disk) = blueprint.volumes().find(|disk| disk.name == name) {
-        subject.cloud.create_volume(&disk.volume(subject, &upgrade::target(subject).image)).await?;
+        target.cloud.create_volume(&disk.volume(target, &upgrade::goal(target).image)).await?;
     }
     Ok(Change::default())
 }

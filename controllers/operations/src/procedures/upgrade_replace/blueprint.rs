@@ -1,4 +1,4 @@
-//! What the new server is to be, written down before the old one goes.
+//! Blueprint of the new server, which is stored before the old one is deleted.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use apiserver_types::{
     VolumeAvailabilityZoneSource,
 };
 use controllers_infrastructure::{BlockDevice, NewServer, NewVolume, PortQuery, Server};
-use controllers_runtime::{JOURNAL_ANNOTATION, MARK_PREFIX, OwnershipTag, ReconcileError};
+use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,13 @@ use serde_json::json;
 
 use crate::core::target::{Target, missing};
 
-/// On Machines of a control plane.
+/// Label of control plane Machines.
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 
-/// Key in a volume's metadata that says which operation made it.
+/// Key in a volume's metadata with the operation that created it.
 pub(super) const OPERATION_KEY: &str = "capstan-operation";
 
-/// Everything about the new server but its image and its user data.
+/// Properties of the new server, except its image and its user data.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Blueprint {
@@ -37,7 +37,7 @@ pub(crate) struct Blueprint {
     pub key_name: Option<String>,
     /// Metadata.
     pub metadata: BTreeMap<String, String>,
-    /// Tags, with the owner's mark and the operation's.
+    /// Tags, with the owner's ownership tag and the operation's.
     pub tags: Vec<String>,
     /// Config drive.
     pub config_drive: Option<bool>,
@@ -51,15 +51,15 @@ pub(crate) struct Blueprint {
     pub disks: Vec<Disk>,
 }
 
-/// A disk of the new server.
+/// Disk of the new server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Disk {
     /// Name of its volume.
     pub name: String,
-    /// Whether it is a volume, or else on the host.
+    /// It is a volume, and not on the host.
     pub volume: bool,
-    /// Whether the server boots from it.
+    /// The server boots from it.
     pub root: bool,
     /// Size, GiB.
     pub size_gib: i32,
@@ -72,46 +72,46 @@ pub(crate) struct Disk {
 }
 
 impl Blueprint {
-    /// The one that was written down, if one was.
-    pub(crate) fn read(subject: &Target) -> Option<Self> {
-        serde_json::from_str(subject.operation.annotations().get(JOURNAL_ANNOTATION)?).ok()
+    /// Reads the stored blueprint, if there is one.
+    pub(crate) fn read(target: &Target) -> Option<Self> {
+        serde_json::from_str(target.operation.annotations().get(JOURNAL_ANNOTATION)?).ok()
     }
 
-    /// Draws one from the server that there is and the object that stands for it.
-    pub(crate) async fn draw(subject: &Target, old: &Server) -> Result<Self, ReconcileError> {
-        let spec = &subject.infrastructure.spec;
-        let machine_zone = subject.machine.spec.failure_domain.as_deref();
-        let omitted = subject.machine.labels().contains_key(CONTROL_PLANE_LABEL) && subject.omits_zone;
+    /// Creates a blueprint from the old server and its OpenStackMachine.
+    pub(crate) async fn draw(target: &Target, old: &Server) -> Result<Self, ReconcileError> {
+        let spec = &target.infrastructure.spec;
+        let machine_zone = target.machine.spec.failure_domain.as_deref();
+        let omitted = target.machine.labels().contains_key(CONTROL_PLANE_LABEL) && target.omits_zone;
         Ok(Self {
             old: old.id.clone(),
             name: old.name.clone(),
-            flavor: flavor(subject).await?,
-            ports: ports(subject, old).await?,
+            flavor: flavor(target).await?,
+            ports: ports(target, old).await?,
             key_name: spec.ssh_key_name.clone().filter(|name| !name.is_empty()),
             metadata: old.metadata.clone(),
-            tags: tags(subject, old),
+            tags: tags(target, old),
             config_drive: spec.config_drive,
-            server_group: server_group(subject).await?,
+            server_group: server_group(target).await?,
             hints: hints(spec),
             disks: disks(spec, &old.name, machine_zone),
             zone: machine_zone.filter(|_| !omitted).map(str::to_owned),
         })
     }
 
-    /// Writes it down, once.
-    pub(crate) async fn write(&self, subject: &Target) -> Result<(), ReconcileError> {
+    /// Stores the blueprint, once.
+    pub(crate) async fn write(&self, target: &Target) -> Result<(), ReconcileError> {
         let text = json!(self).to_string();
         let patch = json!({"metadata": {
-            "resourceVersion": subject.operation.metadata.resource_version,
+            "resourceVersion": target.operation.metadata.resource_version,
             "annotations": {JOURNAL_ANNOTATION: text},
         }});
         let api: Api<apiserver_types::MachineOperation> =
-            Api::namespaced(subject.context.client.clone(), subject.namespace());
-        api.patch(subject.name(), &PatchParams::default(), &Patch::Merge(&patch)).await?;
+            Api::namespaced(target.context.client.clone(), target.namespace());
+        api.patch(target.name(), &PatchParams::default(), &Patch::Merge(&patch)).await?;
         Ok(())
     }
 
-    /// The call that makes the server. `volumes`: ids by name.
+    /// Returns the call that creates the server. `volumes`: ids by name.
     pub(crate) fn server(
         &self,
         image: &str,
@@ -143,16 +143,16 @@ impl Blueprint {
         }
     }
 
-    /// Its disks that are volumes.
+    /// Returns the disks that are volumes.
     pub(crate) fn volumes(&self) -> impl Iterator<Item = &Disk> {
         self.disks.iter().filter(|disk| disk.volume)
     }
 }
 
 impl Disk {
-    /// The call that makes its volume.
-    pub(crate) fn volume(&self, subject: &Target, image: &str) -> NewVolume {
-        let owner = OwnershipTag::of(&subject.infrastructure);
+    /// Returns the call that creates the volume.
+    pub(crate) fn volume(&self, target: &Target, image: &str) -> NewVolume {
+        let owner = OwnershipTag::of(&target.infrastructure);
         NewVolume {
             name: self.name.clone(),
             description: owner.description(),
@@ -161,32 +161,32 @@ impl Disk {
             availability_zone: self.zone.clone(),
             image_id: self.root.then(|| image.to_owned()),
             metadata: BTreeMap::from([
-                (OwnershipTag::METADATA_KEY.to_owned(), owner.tag()),
-                (OPERATION_KEY.to_owned(), operation_tag(subject)),
+                (OwnershipTag::METADATA_KEY.to_owned(), owner.text()),
+                (OPERATION_KEY.to_owned(), operation_tag(target)),
             ]),
         }
     }
 }
 
-/// The mark of what belongs to the Machine's server.
-pub(super) fn owner_tag(subject: &Target) -> String {
-    OwnershipTag::of(&subject.infrastructure).tag()
+/// Ownership tag of the Machine's server and its parts.
+pub(super) fn owner_tag(target: &Target) -> String {
+    OwnershipTag::of(&target.infrastructure).text()
 }
 
-/// The mark of what this operation makes, beside the owner's.
-pub(super) fn operation_tag(subject: &Target) -> String {
-    OwnershipTag::of(&subject.operation).tag()
+/// Ownership tag of what this operation creates, beside the owner's.
+pub(super) fn operation_tag(target: &Target) -> String {
+    OwnershipTag::of(&target.operation).text()
 }
 
-/// The old server's tags, without the mark of an earlier operation.
-fn tags(subject: &Target, old: &Server) -> Vec<String> {
-    let marks = [owner_tag(subject), operation_tag(subject)];
-    let others = old.tags.iter().filter(|tag| !tag.starts_with(MARK_PREFIX)).cloned();
-    others.chain(marks).collect()
+/// Returns the old server's tags, without the tag of an earlier operation.
+fn tags(target: &Target, old: &Server) -> Vec<String> {
+    let updates = [owner_tag(target), operation_tag(target)];
+    let others = old.tags.iter().filter(|tag| !tag.starts_with(OwnershipTag::PREFIX)).cloned();
+    others.chain(updates).collect()
 }
 
-async fn flavor(subject: &Target) -> Result<String, ReconcileError> {
-    let infrastructure = &subject.infrastructure;
+async fn flavor(target: &Target) -> Result<String, ReconcileError> {
+    let infrastructure = &target.infrastructure;
     let resolved = infrastructure.status.as_ref().and_then(|status| status.resolved.as_ref());
     let known = resolved.and_then(|resolved| resolved.flavor_id.clone());
     if let Some(id) = known.or_else(|| infrastructure.spec.flavor.id.clone()) {
@@ -194,36 +194,36 @@ async fn flavor(subject: &Target) -> Result<String, ReconcileError> {
     }
     let name = infrastructure.spec.flavor.filter.as_ref().and_then(|filter| filter.name.clone());
     let name = name.unwrap_or_default();
-    let all = subject.cloud.flavors().await?;
+    let all = target.cloud.flavors().await?;
     let found = all.into_iter().find(|flavor| flavor.name == name);
     found
         .map(|flavor| flavor.id)
         .ok_or_else(|| missing(format!("there is no flavor {name:?}; waiting for it")))
 }
 
-async fn server_group(subject: &Target) -> Result<Option<String>, ReconcileError> {
-    let infrastructure = &subject.infrastructure;
+async fn server_group(target: &Target) -> Result<Option<String>, ReconcileError> {
+    let infrastructure = &target.infrastructure;
     let resolved = infrastructure.status.as_ref().and_then(|status| status.resolved.as_ref());
     let known = resolved.and_then(|resolved| resolved.server_group_id.clone());
-    let Some(asked) = &infrastructure.spec.server_group else { return Ok(known) };
-    if let Some(id) = known.or_else(|| asked.id.clone()) {
+    let Some(requested) = &infrastructure.spec.server_group else { return Ok(known) };
+    if let Some(id) = known.or_else(|| requested.id.clone()) {
         return Ok(Some(id));
     }
-    let name = asked.filter.as_ref().and_then(|filter| filter.name.clone()).unwrap_or_default();
-    let found = subject.cloud.server_groups().await?.into_iter().find(|group| group.name == name);
+    let name = requested.filter.as_ref().and_then(|filter| filter.name.clone()).unwrap_or_default();
+    let found = target.cloud.server_groups().await?.into_iter().find(|group| group.name == name);
     let absent = || missing(format!("there is no server group {name:?}; waiting for it"));
     found.map(|group| Some(group.id)).ok_or_else(absent)
 }
 
-/// The old server's ports: those that were made for it, which survive it.
-async fn ports(subject: &Target, old: &Server) -> Result<Vec<String>, ReconcileError> {
-    let status = subject.infrastructure.status.as_ref();
+/// Returns the old server's ports: those that were created for it, which survive it.
+async fn ports(target: &Target, old: &Server) -> Result<Vec<String>, ReconcileError> {
+    let status = target.infrastructure.status.as_ref();
     let made = status.and_then(|status| status.resources.as_ref()?.ports.as_ref());
     if let Some(made) = made.filter(|made| !made.is_empty()) {
         return Ok(made.iter().map(|port| port.id.clone()).collect());
     }
     let query = PortQuery { device_id: Some(old.id.clone()), ..PortQuery::default() };
-    Ok(subject.cloud.ports(&query).await?.into_iter().map(|port| port.id).collect())
+    Ok(target.cloud.ports(&query).await?.into_iter().map(|port| port.id).collect())
 }
 
 fn hints(spec: &OpenStackMachineSpec) -> BTreeMap<String, String> {

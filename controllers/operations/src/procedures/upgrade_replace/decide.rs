@@ -1,4 +1,4 @@
-//! The next step of a replacement.
+//! Decision on the next step of a replacement.
 
 use std::collections::BTreeMap;
 
@@ -10,71 +10,71 @@ use crate::core::claim;
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
 use crate::core::target::find;
 
-/// The one thing to do next. Each part says what is still in the way, or that nothing is.
-pub(super) fn decide(seen: &Observed) -> Decision<Effect> {
-    prepare(seen)
-        .or_else(|| delete_old(seen))
-        .or_else(|| abandon(seen))
-        .or_else(|| seen.volumes.iter().find_map(|slot| volume(seen, slot)))
-        .or_else(|| create(seen))
-        .unwrap_or_else(|| finish(seen))
+/// Decides on the next step. Each part returns what is still to be done, or `None`.
+pub(super) fn decide(observed: &Observed) -> Decision<Effect> {
+    prepare(observed)
+        .or_else(|| delete_old(observed))
+        .or_else(|| abandon(observed))
+        .or_else(|| observed.volumes.iter().find_map(|slot| volume(observed, slot)))
+        .or_else(|| create(observed))
+        .unwrap_or_else(|| finish(observed))
 }
 
-fn state(seen: &Observed, step: &str) -> StepState {
-    find(&seen.steps, step).map(|step| step.state).unwrap_or_default()
+fn state(observed: &Observed, step: &str) -> StepState {
+    find(&observed.steps, step).map(|step| step.state).unwrap_or_default()
 }
 
-/// Everything that must be so before the old server goes.
-fn prepare(seen: &Observed) -> Option<Decision<Effect>> {
-    if state(seen, DELETE) != StepState::Pending {
+/// Decides before the deletion of the old server.
+fn prepare(observed: &Observed) -> Option<Decision<Effect>> {
+    if state(observed, DELETE) != StepState::Pending {
         return None;
     }
-    if let Some(stop) = &seen.stop {
+    if let Some(stop) = &observed.stop {
         return Some(Decision::End(Outcome::stopped(stop, "the server was not replaced")));
     }
     let end = |reason, message: &str| Some(Decision::End(Outcome::failed(SNAPSHOT, reason, message)));
-    let Some(old) = &seen.old else {
+    let Some(old) = &observed.old else {
         return end("ServerMissing", "Nova does not know the Machine's server (any more)");
     };
-    if !seen.ours {
+    if !observed.ours {
         return end(
             "NotOurs",
-            "the server does not carry the mark of its OpenStackMachine, so it is not deleted",
+            "the server does not carry the ownership tag of its OpenStackMachine, so it is not deleted",
         );
     }
-    if !seen.claimed {
+    if !observed.claimed {
         return Some(Decision::act(claim::STEP, Effect::Claim));
     }
-    if !seen.bootstrapped {
+    if !observed.bootstrapped {
         return Some(Decision::wait(SNAPSHOT, "waiting for the Machine's bootstrap data"));
     }
-    if seen.blueprint.is_none() {
+    if observed.blueprint.is_none() {
         return Some(Decision::act(SNAPSHOT, Effect::Snapshot));
     }
-    let marks = [
+    let updates = [
         StepUpdate::done(claim::STEP, "the server's reconciler leaves it alone"),
-        StepUpdate::done(SNAPSHOT, "wrote down what the new server is to be"),
+        StepUpdate::done(SNAPSHOT, "stored the description of the new server"),
         StepUpdate::running(DELETE, "deleting the old server; its ports stay"),
     ];
     let result = OperationResult { previous_server_id: Some(old.id.clone()), ..OperationResult::default() };
-    Some(Decision::record(Change::of(marks).with(result)))
+    Some(Decision::record(Change::of(updates).with(result)))
 }
 
-fn delete_old(seen: &Observed) -> Option<Decision<Effect>> {
-    let Some(old) = &seen.old else {
-        let announced = state(seen, DELETE) == StepState::Running;
+fn delete_old(observed: &Observed) -> Option<Decision<Effect>> {
+    let Some(old) = &observed.old else {
+        let announced = state(observed, DELETE) == StepState::Running;
         return announced.then(|| {
             Decision::record(Change::of([
                 StepUpdate::done(DELETE, "the old server is gone"),
-                StepUpdate::running(VOLUMES, "making what the new server boots from"),
+                StepUpdate::running(VOLUMES, "creating the volumes that the new server boots from"),
             ]))
         });
     };
-    if old.task_state.as_deref() == Some("deleting") || seen.deleted_lately {
+    if old.task_state.as_deref() == Some("deleting") || observed.deleted_lately {
         return Some(Decision::wait(DELETE, "waiting for Nova to delete the old server"));
     }
-    if let Some(stop) = &seen.stop {
-        if !seen.delete_settled {
+    if let Some(stop) = &observed.stop {
+        if !observed.delete_settled {
             return Some(Decision::wait(
                 DELETE,
                 "looking for a deletion that may still be on its way to Nova",
@@ -85,16 +85,16 @@ fn delete_old(seen: &Observed) -> Option<Decision<Effect>> {
     Some(Decision::act(DELETE, Effect::DeleteServer(old.id.clone())))
 }
 
-/// A Machine that is being deleted needs no new server. What was made carries its owner's mark, by
-/// which whoever deletes the Machine finds it; but what may still come must come first.
-fn abandon(seen: &Observed) -> Option<Decision<Effect>> {
-    let stop = seen.stop.as_ref().filter(|stop| stop.reason == "MachineDeleting")?;
-    let unsettled = seen.volumes.iter().any(|slot| slot.new.is_empty() && !slot.settled);
-    if unsettled || (seen.new.is_empty() && !seen.settled) {
+/// A Machine that is being deleted needs no new server. What was created carries its owner's tag, by
+/// which the Machine's deletion finds it. A call that may still be on its way must arrive first.
+fn abandon(observed: &Observed) -> Option<Decision<Effect>> {
+    let stop = observed.stop.as_ref().filter(|stop| stop.reason == "MachineDeleting")?;
+    let unsettled = observed.volumes.iter().any(|slot| slot.new.is_empty() && !slot.settled);
+    if unsettled || (observed.new.is_empty() && !observed.settled) {
         return Some(Decision::wait(CREATE, "looking for a call that may still be on its way to the cloud"));
     }
-    // Whoever deletes the Machine looks at the server's id, too.
-    if let Some(new) = seen.new.first().filter(|_| !seen.recorded) {
+    // The Machine's deletion uses the server's id, too.
+    if let Some(new) = observed.new.first().filter(|_| !observed.recorded) {
         return Some(Decision::act(RECORD, Effect::Record(new.id.clone())));
     }
     let message = format!("{}; the old server was gone by then", stop.why);
@@ -103,9 +103,9 @@ fn abandon(seen: &Observed) -> Option<Decision<Effect>> {
     Some(Decision::End(outcome))
 }
 
-/// What is in the way of one volume of the new server.
-fn volume(seen: &Observed, slot: &Slot) -> Option<Decision<Effect>> {
-    if !seen.new.is_empty() {
+/// Decides on one volume of the new server.
+fn volume(observed: &Observed, slot: &Slot) -> Option<Decision<Effect>> {
+    if !observed.new.is_empty() {
         return None;
     }
     let delete =
@@ -137,25 +137,25 @@ fn volume(seen: &Observed, slot: &Slot) -> Option<Decision<Effect>> {
     }
 }
 
-/// What is in the way of the new server.
-fn create(seen: &Observed) -> Option<Decision<Effect>> {
+/// Decides on the new server.
+fn create(observed: &Observed) -> Option<Decision<Effect>> {
     let delete = |server: &Server| {
         Decision::act_on(CREATE, format!("delete {}", server.id), Effect::DeleteServer(server.id.clone()))
     };
-    if let Some(surplus) = seen.new.get(1) {
+    if let Some(surplus) = observed.new.get(1) {
         return Some(delete(surplus));
     }
-    if state(seen, CREATE) == StepState::Pending {
+    if state(observed, CREATE) == StepState::Pending {
         return Some(Decision::record(Change::of([
-            StepUpdate::done(VOLUMES, format!("{} volumes are ready", seen.volumes.len())),
-            StepUpdate::running(CREATE, "asking Nova for the new server"),
+            StepUpdate::done(VOLUMES, format!("{} volumes are ready", observed.volumes.len())),
+            StepUpdate::running(CREATE, "requesting the new server from Nova"),
         ])));
     }
-    let Some(new) = seen.new.first() else {
-        if !seen.settled {
+    let Some(new) = observed.new.first() else {
+        if !observed.settled {
             return Some(Decision::wait(CREATE, "looking for a server that may still be on its way"));
         }
-        let ids: BTreeMap<String, String> = seen
+        let ids: BTreeMap<String, String> = observed
             .volumes
             .iter()
             .filter_map(|slot| Some((slot.name.clone(), slot.new.first()?.id.clone())))
@@ -167,7 +167,7 @@ fn create(seen: &Observed) -> Option<Decision<Effect>> {
     }
     match new.status.as_str() {
         "ACTIVE" => None,
-        "ERROR" if seen.created_lately => {
+        "ERROR" if observed.created_lately => {
             let fault = new.fault.as_deref().unwrap_or("Nova gave no reason");
             Some(Decision::wait(
                 CREATE,
@@ -181,22 +181,22 @@ fn create(seen: &Observed) -> Option<Decision<Effect>> {
     }
 }
 
-fn finish(seen: &Observed) -> Decision<Effect> {
-    let id = seen.new.first().map(|server| server.id.clone()).unwrap_or_default();
-    if state(seen, AWAIT) != StepState::Done {
-        let marks = [
+fn finish(observed: &Observed) -> Decision<Effect> {
+    let id = observed.new.first().map(|server| server.id.clone()).unwrap_or_default();
+    if state(observed, AWAIT) != StepState::Done {
+        let updates = [
             StepUpdate::done(CREATE, format!("Nova has server {id}")),
             StepUpdate::done(AWAIT, "the new server is active"),
             StepUpdate::running(RECORD, "writing the new server and version"),
         ];
         let result = OperationResult { server_id: Some(id), ..OperationResult::default() };
-        return Decision::record(Change::of(marks).with(result));
+        return Decision::record(Change::of(updates).with(result));
     }
-    if !seen.recorded {
+    if !observed.recorded {
         return Decision::act(RECORD, Effect::Record(id));
     }
-    let mark = StepUpdate::done(RECORD, "the Machine has its new server and version");
-    Decision::End(Outcome::complete(seen.done.clone(), Change::of([mark])))
+    let update = StepUpdate::done(RECORD, "the Machine has its new server and version");
+    Decision::End(Outcome::complete(observed.done.clone(), Change::of([update])))
 }
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
         Volume { id: id.to_owned(), status: status.to_owned(), ..Volume::default() }
     }
 
-    /// Everything done up to and without the step under way.
+    /// Returns the state in which everything before `step` is done.
     fn at(step: &str) -> Observed {
         let all = [SNAPSHOT, DELETE, VOLUMES, CREATE, AWAIT, RECORD];
         let now = all.iter().position(|name| *name == step).unwrap();
@@ -246,8 +246,9 @@ mod tests {
     fn word(decision: &Decision<Effect>) -> String {
         match decision {
             Decision::Record(change) => {
-                let marks = change.marks.iter().map(|mark| format!("{}:{:?}", mark.step, mark.state));
-                marks.collect::<Vec<_>>().join(" ")
+                let updates =
+                    change.updates.iter().map(|update| format!("{}:{:?}", update.step, update.state));
+                updates.collect::<Vec<_>>().join(" ")
             }
             Decision::Act(call) => format!("{:?}", call.effect),
             Decision::Wait { step, .. } => format!("wait {step}"),
@@ -257,9 +258,9 @@ mod tests {
 
     #[track_caller]
     fn expect(step: &str, change: impl FnOnce(&mut Observed), expected: &str) {
-        let mut seen = at(step);
-        change(&mut seen);
-        assert_eq!(word(&decide(&seen)), expected);
+        let mut observed = at(step);
+        change(&mut observed);
+        assert_eq!(word(&decide(&observed)), expected);
     }
 
     fn stop(reason: &'static str) -> Option<Stop> {
@@ -268,29 +269,30 @@ mod tests {
 
     #[test]
     fn nothing_goes_before_everything_is_written_down() {
-        expect(SNAPSHOT, |seen| seen.claimed = false, "Claim");
-        expect(SNAPSHOT, |seen| seen.bootstrapped = false, "wait SnapshotServer");
-        expect(SNAPSHOT, |seen| seen.blueprint = None, "Snapshot");
+        expect(SNAPSHOT, |observed| observed.claimed = false, "Claim");
+        expect(SNAPSHOT, |observed| observed.bootstrapped = false, "wait SnapshotServer");
+        expect(SNAPSHOT, |observed| observed.blueprint = None, "Snapshot");
         expect(SNAPSHOT, |_| (), "ClaimServer:Done SnapshotServer:Done DeleteServer:Running");
-        expect(SNAPSHOT, |seen| seen.ours = false, "Failed NotOurs");
-        expect(SNAPSHOT, |seen| seen.old = None, "Failed ServerMissing");
-        expect(SNAPSHOT, |seen| seen.stop = stop("Requested"), "Cancelled Requested");
+        expect(SNAPSHOT, |observed| observed.ours = false, "Failed NotOurs");
+        expect(SNAPSHOT, |observed| observed.old = None, "Failed ServerMissing");
+        expect(SNAPSHOT, |observed| observed.stop = stop("Requested"), "Cancelled Requested");
     }
 
     #[test]
     fn the_old_server_is_deleted_once_and_until_then_it_can_be_stopped() {
-        let deleting = |seen: &mut Observed| {
-            if let Some(old) = &mut seen.old {
+        let deleting = |observed: &mut Observed| {
+            if let Some(old) = &mut observed.old {
                 old.task_state = Some("deleting".to_owned());
             }
         };
         expect(DELETE, |_| (), "DeleteServer(\"old\")");
         expect(DELETE, deleting, "wait DeleteServer");
-        expect(DELETE, |seen| seen.deleted_lately = true, "wait DeleteServer");
-        expect(DELETE, |seen| seen.stop = stop("Requested"), "Cancelled Requested");
-        let unsettled = |seen: &mut Observed| (seen.stop, seen.delete_settled) = (stop("Requested"), false);
+        expect(DELETE, |observed| observed.deleted_lately = true, "wait DeleteServer");
+        expect(DELETE, |observed| observed.stop = stop("Requested"), "Cancelled Requested");
+        let unsettled =
+            |observed: &mut Observed| (observed.stop, observed.delete_settled) = (stop("Requested"), false);
         expect(DELETE, unsettled, "wait DeleteServer");
-        expect(DELETE, |seen| seen.old = None, "DeleteServer:Done CreateVolumes:Running");
+        expect(DELETE, |observed| observed.old = None, "DeleteServer:Done CreateVolumes:Running");
     }
 
     #[test]
@@ -303,7 +305,7 @@ mod tests {
                 settled,
                 ..Slot::default()
             };
-            move |seen: &mut Observed| seen.volumes = vec![slot]
+            move |observed: &mut Observed| observed.volumes = vec![slot]
         };
         expect(VOLUMES, slot(&[volume("o", "in-use")], &[], true), "wait CreateVolumes");
         expect(VOLUMES, slot(&[volume("o", "available")], &[], true), "DeleteVolume(\"o\")");
@@ -327,43 +329,43 @@ mod tests {
     fn one_server_is_made_and_made_again_when_it_cannot_be_built() {
         let new = |status: &str| {
             let server = server("new", status);
-            move |seen: &mut Observed| seen.new = vec![server]
+            move |observed: &mut Observed| observed.new = vec![server]
         };
         expect(CREATE, |_| (), "CreateServer({})");
-        expect(CREATE, |seen| seen.settled = false, "wait CreateServer");
-        expect(CREATE, |seen| seen.stop = stop("Requested"), "CreateServer({})");
+        expect(CREATE, |observed| observed.settled = false, "wait CreateServer");
+        expect(CREATE, |observed| observed.stop = stop("Requested"), "CreateServer({})");
         expect(CREATE, new("BUILD"), "wait CreateServer");
         expect(CREATE, new("ERROR"), "DeleteServer(\"new\")");
         expect(
             CREATE,
-            |seen| (seen.new, seen.created_lately) = (vec![server("new", "ERROR")], true),
+            |observed| (observed.new, observed.created_lately) = (vec![server("new", "ERROR")], true),
             "wait CreateServer",
         );
         expect(
             CREATE,
-            |seen| seen.new = vec![server("a", "BUILD"), server("b", "BUILD")],
+            |observed| observed.new = vec![server("a", "BUILD"), server("b", "BUILD")],
             "DeleteServer(\"b\")",
         );
         expect(CREATE, new("ACTIVE"), "CreateServer:Done AwaitServer:Done RecordServer:Running");
         expect(RECORD, new("ACTIVE"), "Record(\"new\")");
         expect(
             RECORD,
-            |seen| (seen.new, seen.recorded) = (vec![server("new", "ACTIVE")], true),
+            |observed| (observed.new, observed.recorded) = (vec![server("new", "ACTIVE")], true),
             "Complete Succeeded",
         );
     }
 
     #[test]
     fn a_machine_that_is_deleted_gets_no_new_server_but_what_was_made_is_handed_over() {
-        let deleted = |seen: &mut Observed| seen.stop = stop("MachineDeleting");
+        let deleted = |observed: &mut Observed| observed.stop = stop("MachineDeleting");
         expect(CREATE, deleted, "Failed MachineDeleting");
         expect(
             CREATE,
-            |seen| (seen.stop, seen.settled) = (stop("MachineDeleting"), false),
+            |observed| (observed.stop, observed.settled) = (stop("MachineDeleting"), false),
             "wait CreateServer",
         );
-        let made = |seen: &mut Observed| {
-            (seen.stop, seen.new) = (stop("MachineDeleting"), vec![server("new", "BUILD")])
+        let made = |observed: &mut Observed| {
+            (observed.stop, observed.new) = (stop("MachineDeleting"), vec![server("new", "BUILD")])
         };
         expect(CREATE, made, "Record(\"new\")");
     }

@@ -1,12 +1,13 @@
-//! Upgrade by replacement: the old server goes, and a new one takes its ports, and with them its
+//! Upgrade by replacement: the old server is deleted, and a new one gets its ports, and with them its
 //! addresses.
 //!
-//! The old one goes first, since a port has one server. So what the new one is to be is written on
-//! the operation before ([`blueprint`]); from the deletion on there is no way back, and a request
-//! to stop comes too late. Only a Machine that is itself deleted needs no new server any more.
+//! The old one is deleted first, because a port has one server. So the new one is described on the
+//! operation before ([`blueprint`]). After the deletion there is no way back, and a request to stop is
+//! too late. Only a Machine that is itself deleted needs no new server any more.
 //!
-//! What is made carries two marks: the owner's, and the operation's. By the second a pass knows
-//! the new from the old, which have the same name, and what another process has made already.
+//! Every created resource carries two ownership tags: the owner's and the operation's. By the second
+//! one a pass distinguishes new from old, which have the same name, and finds what another process has
+//! created.
 
 mod act;
 mod blueprint;
@@ -19,7 +20,7 @@ use async_trait::async_trait;
 use controllers_infrastructure::{CloudError, Server, Volume};
 use controllers_runtime::{OwnershipTag, ReconcileError};
 
-use crate::core::claim::{self, UpgradeTarget};
+use crate::core::claim::{self, UpgradeGoal};
 use crate::core::decision::{Call, Change, Decision, Outcome};
 use crate::core::procedure::Procedure;
 use crate::core::target::{Stop, Target};
@@ -33,62 +34,62 @@ const CREATE: &str = "CreateServer";
 const AWAIT: &str = "AwaitServer";
 const RECORD: &str = "RecordServer";
 
-/// The steps.
+/// Returns the steps.
 pub(crate) fn plan() -> Vec<&'static str> {
     vec![claim::STEP, SNAPSHOT, DELETE, VOLUMES, CREATE, AWAIT, RECORD]
 }
 
-/// An upgrade by replacement.
+/// Upgrade by replacement.
 #[derive(Debug)]
 pub(crate) struct Replace;
 
-/// What can be done.
+/// Effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Keep the server's reconciler away.
+    /// Claim the server.
     Claim,
-    /// Write down what the new server is to be.
+    /// Write the description of the new server.
     Snapshot,
     /// Delete a server: the old one, or a new one that could not be built.
     DeleteServer(String),
-    /// Delete a volume: an old server's, or a new one that could not be made.
+    /// Delete a volume: an old server's, or a new one that could not be created.
     DeleteVolume(String),
-    /// Make the volume of this name.
+    /// Create the volume of this name.
     CreateVolume(String),
-    /// Make the new server, with these volumes: ids by name.
+    /// Create the new server with these volumes: ids by name.
     CreateServer(BTreeMap<String, String>),
-    /// Write what the server is now.
+    /// Record the new server.
     Record(String),
 }
 
-/// What a decision is made from.
+/// Everything a decision is made from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observed {
     steps: Vec<OperationStep>,
     blueprint: Option<Blueprint>,
     old: Option<Server>,
-    /// The old server carries its owner's mark.
+    /// The old server carries its owner's tag.
     ours: bool,
-    /// Servers with this operation's mark.
+    /// Servers with this operation's tag.
     new: Vec<Server>,
     volumes: Vec<Slot>,
     claimed: bool,
-    /// There is user data for the new server.
+    /// The user data of the new server exist.
     bootstrapped: bool,
-    /// A creation that has left no trace was not made.
+    /// A create call without a trace was never made.
     settled: bool,
-    /// A server was created so lately that it is too soon for another.
+    /// A server was created so recently that it is too soon for another.
     created_lately: bool,
-    /// The old server's deletion was asked for lately.
+    /// The old server's deletion was requested recently.
     deleted_lately: bool,
-    /// A deletion of the old server that has left no trace was not asked for.
+    /// A delete call for the old server without a trace was never made.
     delete_settled: bool,
     recorded: bool,
     done: String,
     stop: Option<Stop>,
 }
 
-/// A volume of the new server, and what there is under its name.
+/// Volume of the new server, and the volumes that exist under its name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Slot {
     name: String,
@@ -105,76 +106,80 @@ impl Procedure for Replace {
     type Observed = Observed;
     type Effect = Effect;
 
-    async fn observe(&self, subject: &Target) -> Result<Observed, ReconcileError> {
-        let blueprint = Blueprint::read(subject);
-        let id = blueprint.as_ref().map(|blueprint| blueprint.old.as_str()).or_else(|| subject.server_id());
-        let old = subject.server(id.unwrap_or_default()).await?;
-        let mut seen = Observed {
-            steps: subject.steps().to_vec(),
-            ours: old.as_ref().is_some_and(|old| old.tags.contains(&owner_tag(subject))),
+    async fn observe(&self, target: &Target) -> Result<Observed, ReconcileError> {
+        let blueprint = Blueprint::read(target);
+        let id = blueprint.as_ref().map(|blueprint| blueprint.old.as_str()).or_else(|| target.server_id());
+        let old = target.server(id.unwrap_or_default()).await?;
+        let mut observed = Observed {
+            steps: target.steps().to_vec(),
+            ours: old.as_ref().is_some_and(|old| old.tags.contains(&owner_tag(target))),
             old,
-            claimed: claim::is_claimed(subject),
-            settled: subject.is_settled(CREATE, ""),
-            created_lately: subject.tried_lately(CREATE, ""),
-            deleted_lately: subject.tried_lately(DELETE, ""),
-            delete_settled: subject.is_settled(DELETE, ""),
-            done: upgrade::done(subject, Way::Replace),
-            stop: subject.stop(),
+            claimed: claim::is_claimed(target),
+            settled: target.is_settled(CREATE, ""),
+            created_lately: target.tried_lately(CREATE, ""),
+            deleted_lately: target.tried_lately(DELETE, ""),
+            delete_settled: target.is_settled(DELETE, ""),
+            done: upgrade::done(target, Way::Replace),
+            stop: target.stop(),
             ..Observed::default()
         };
-        seen.bootstrapped = match subject.user_data().await {
+        observed.bootstrapped = match target.user_data().await {
             Ok(_) => true,
             Err(ReconcileError::Waiting { .. }) => false,
             Err(other) => return Err(other),
         };
         if let Some(blueprint) = blueprint {
-            look(subject, &blueprint, &mut seen).await?;
-            seen.blueprint = Some(blueprint);
+            find_parts(target, &blueprint, &mut observed).await?;
+            observed.blueprint = Some(blueprint);
         }
-        Ok(seen)
+        Ok(observed)
     }
 
-    fn decide(&self, seen: &Observed) -> Decision<Effect> {
-        decide::decide(seen)
+    fn decide(&self, observed: &Observed) -> Decision<Effect> {
+        decide::decide(observed)
     }
 
-    async fn act(&self, subject: &Target, effect: &Effect) -> Result<Change, ReconcileError> {
-        act::act(subject, effect).await
+    async fn act(&self, target: &Target, effect: &Effect) -> Result<Change, ReconcileError> {
+        act::act(target, effect).await
     }
 
-    fn refused(&self, seen: &Observed, call: &Call<Effect>, error: &CloudError) -> Decision<Effect> {
+    fn refused(&self, observed: &Observed, call: &Call<Effect>, error: &CloudError) -> Decision<Effect> {
         let left =
-            if seen.old.is_none() { "; the old server is gone, so the Machine has none now" } else { "" };
+            if observed.old.is_none() { "; the old server is gone, so the Machine has none now" } else { "" };
         Decision::End(Outcome::failed(call.step, error.class.reason(), format!("{error}{left}")))
     }
 }
 
-/// Looks for what this operation has made, and for what is left of the old server.
-async fn look(subject: &Target, blueprint: &Blueprint, seen: &mut Observed) -> Result<(), ReconcileError> {
-    let (owner, operation) = (owner_tag(subject), operation_tag(subject));
-    seen.new = subject.cloud.servers_named(&blueprint.name).await?;
-    seen.new.retain(|server| server.tags.contains(&operation) && server.status != "DELETED");
-    seen.new.sort_by(|one, other| (&one.created_at, &one.id).cmp(&(&other.created_at, &other.id)));
+/// Finds what this operation has created, and what is left of the old server.
+async fn find_parts(
+    target: &Target,
+    blueprint: &Blueprint,
+    observed: &mut Observed,
+) -> Result<(), ReconcileError> {
+    let (owner, operation) = (owner_tag(target), operation_tag(target));
+    observed.new = target.cloud.servers_named(&blueprint.name).await?;
+    observed.new.retain(|server| server.tags.contains(&operation) && server.status != "DELETED");
+    observed.new.sort_by(|one, other| (&one.created_at, &one.id).cmp(&(&other.created_at, &other.id)));
     for disk in blueprint.volumes() {
-        let mut ours = subject.cloud.volumes_named(&disk.name).await?;
+        let mut ours = target.cloud.volumes_named(&disk.name).await?;
         ours.retain(|volume| volume.metadata.get(OwnershipTag::METADATA_KEY) == Some(&owner));
         ours.sort_by(|one, other| one.id.cmp(&other.id));
         let is_new = |volume: &Volume| volume.metadata.get(OPERATION_KEY) == Some(&operation);
         let (new, stale) = ours.into_iter().partition(is_new);
-        seen.volumes.push(Slot {
+        observed.volumes.push(Slot {
             new,
             stale,
-            settled: subject.is_settled(VOLUMES, &disk.name),
-            created_lately: subject.tried_lately(VOLUMES, &disk.name),
+            settled: target.is_settled(VOLUMES, &disk.name),
+            created_lately: target.tried_lately(VOLUMES, &disk.name),
             name: disk.name.clone(),
         });
     }
-    if let Some(new) = seen.new.first() {
-        seen.recorded = claim::is_recorded(subject, &target(subject, &new.id));
+    if let Some(new) = observed.new.first() {
+        observed.recorded = claim::is_recorded(target, &goal(target, &new.id));
     }
     Ok(())
 }
 
-fn target(subject: &Target, server: &str) -> UpgradeTarget {
-    UpgradeTarget { server: Some(server.to_owned()), ..upgrade::target(subject) }
+fn goal(target: &Target, server: &str) -> UpgradeGoal {
+    UpgradeGoal { server: Some(server.to_owned()), ..upgrade::goal(target) }
 }
