@@ -1,7 +1,6 @@
-//! Schemas that are put together: `allOf`, `anyOf`, `oneOf` and `not`.
+//! Combined schemas: `allOf`, `anyOf`, `oneOf` and `not`.
 //!
-//! They only judge: what there is, and what is filled in, says the schema around them. Of what that
-//! schema says they repeat nothing, not even the type.
+//! They only validate. Fields, types and defaults come from the enclosing schema, and the parts repeat none of it.
 
 use serde_json::{Map, Value};
 
@@ -9,10 +8,10 @@ use super::location::Location;
 use super::{InvalidSchema, Schema, compile};
 use crate::field_errors::{FieldError, FieldPath, NO_FIELD};
 
-/// Marks a schema whose type was taken from the one around it.
+/// Mark of a schema whose type comes from the enclosing schema.
 pub(super) const INHERITED: &str = "x-inherited-type";
 
-/// What must hold beside the schema itself.
+/// Compiled `allOf`, `anyOf`, `oneOf` and `not` of one schema.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Combined {
     all: Vec<Schema>,
@@ -21,7 +20,7 @@ pub(crate) struct Combined {
     not: Option<Schema>,
 }
 
-/// What a schema has of these, or `None` when it has nothing.
+/// Compiles the combined parts of a schema. Returns `None` if it has none.
 pub(super) fn compile(schema: &Value, path: &str) -> Result<Option<Box<Combined>>, InvalidSchema> {
     let part = |part: &Value| compile::compile(&inherit(part, schema), path);
     let parts = |name: &str| -> Result<Vec<Schema>, InvalidSchema> {
@@ -40,7 +39,7 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Option<Box<Combined>
     Ok((!is_empty).then(|| Box::new(combined)))
 }
 
-/// A part with the types of the schema around it, where it has none.
+/// Returns a part with the types of the enclosing schema where the part has none.
 fn inherit(part: &Value, around: &Value) -> Value {
     let Some(fields) = part.as_object() else { return part.clone() };
     let mut found = fields.clone();
@@ -84,52 +83,51 @@ fn inherit(part: &Value, around: &Value) -> Value {
 }
 
 impl Combined {
-    /// Adds what does not hold, in upstream's order. Where no alternative holds, the first one's
-    /// errors say what would help.
+    /// Adds the errors of a value, in upstream's order. If no alternative holds, the errors of the first one are added.
     pub(super) fn check(&self, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
-        let judge = |schema: &Schema| {
+        let validate = |schema: &Schema| {
             let mut found = Vec::new();
             schema.walk(value, None, path, &mut found);
             found
         };
         if !self.any.is_empty() {
-            let found: Vec<_> = self.any.iter().map(judge).collect();
+            let found: Vec<_> = self.any.iter().map(validate).collect();
             if found.iter().all(|errors| !errors.is_empty()) {
-                errors.push(said(path, "must validate at least one schema (anyOf)"));
+                errors.push(whole_value_error(path, "must validate at least one schema (anyOf)"));
                 errors.extend(found.into_iter().next().into_iter().flatten());
             }
         }
         if !self.one.is_empty() {
-            let found: Vec<_> = self.one.iter().map(judge).collect();
+            let found: Vec<_> = self.one.iter().map(validate).collect();
             match found.iter().filter(|errors| errors.is_empty()).count() {
                 1 => {}
                 0 => {
                     let detail = "must validate one and only one schema (oneOf). Found none valid";
-                    errors.push(said(path, detail));
+                    errors.push(whole_value_error(path, detail));
                     errors.extend(found.into_iter().next().into_iter().flatten());
                 }
                 many => {
                     let detail = format!(
                         "must validate one and only one schema (oneOf). Found {many} valid alternatives"
                     );
-                    errors.push(said(path, &detail));
+                    errors.push(whole_value_error(path, &detail));
                 }
             }
         }
-        let found: Vec<_> = self.all.iter().map(judge).collect();
+        let found: Vec<_> = self.all.iter().map(validate).collect();
         let broken = found.iter().filter(|errors| !errors.is_empty()).count();
         if broken > 0 {
             let none = if broken == found.len() { ". None validated" } else { "" };
             errors.extend(found.into_iter().flatten());
-            errors.push(said(path, &format!("must validate all the schemas (allOf){none}")));
+            errors.push(whole_value_error(path, &format!("must validate all the schemas (allOf){none}")));
         }
-        if self.not.as_ref().is_some_and(|not| judge(not).is_empty()) {
-            errors.push(said(path, "must not validate the schema (not)"));
+        if self.not.as_ref().is_some_and(|not| validate(not).is_empty()) {
+            errors.push(whole_value_error(path, "must not validate the schema (not)"));
         }
     }
 }
 
-/// An error of the whole value, which upstream blames on no field.
-fn said(path: &Location<'_>, detail: &str) -> FieldError {
+/// Creates an error of the whole value, which upstream attributes to no field.
+fn whole_value_error(path: &Location<'_>, detail: &str) -> FieldError {
     FieldError::invalid(FieldPath::new(NO_FIELD), &Value::from(""), &format!("\"{path}\" {detail}"))
 }

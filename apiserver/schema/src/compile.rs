@@ -1,4 +1,4 @@
-//! From a published schema to a compiled one.
+//! Compiler of published schemas.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::combined::{self, INHERITED};
 use super::format::{Format, WIDTHS};
 use super::{Kind, ListSchema, NumberSchema, ObjectSchema, Schema, TextSchema, Uniqueness};
 
-/// A schema of ours is wrong: a mistake in the type's definition.
+/// Error of a schema that is not structural: a mistake in the definition of a kind.
 #[derive(Debug, thiserror::Error)]
 #[error("schema at {path:?}: {problem}")]
 pub struct InvalidSchema {
@@ -19,7 +19,7 @@ pub struct InvalidSchema {
 }
 
 impl InvalidSchema {
-    /// What is not understood, without the place.
+    /// Returns the problem without its location.
     pub fn problem(&self) -> &str {
         &self.problem
     }
@@ -65,12 +65,12 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Schema, InvalidSchem
     Ok(compiled)
 }
 
-/// Whether this is a list whose entries have to differ.
+/// Reports whether a type is a list with unique entries.
 fn has_keys(kind: &Kind) -> bool {
     matches!(kind, Kind::List(list) if list.uniqueness != Uniqueness::Atomic)
 }
 
-/// The schemas directly below a type.
+/// Returns the schemas directly below a type.
 fn below(kind: &Kind) -> impl Iterator<Item = &Schema> {
     let (fields, free, items) = match kind {
         Kind::Object(object) => (Some(object.properties.values()), object.additional.as_ref(), None),

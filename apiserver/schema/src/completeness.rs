@@ -1,4 +1,4 @@
-//! Completeness check: tells from JSON text, without building a tree, that defaulting would change nothing.
+//! Completeness check: detects in JSON text, without building a tree, that defaulting would change nothing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -184,7 +184,7 @@ mod tests {
                 assert_eq!(schema.is_filled_in(&object.to_string()), filled == object, "{object}");
             }
         }
-        // A doubled field makes up for no other.
+        // A duplicate field does not stand for a missing one.
         assert!(!schema.is_filled_in(r#"{"one": {"b": 1, "b": 2}}"#));
         assert!(schema.is_filled_in(r#"{"one": {"a": "x", "a": "y"}}"#));
         for broken in ["", "{", "{}x", "[1,"] {

@@ -1,21 +1,21 @@
-//! Filling in what was left out.
+//! Defaulting: absent fields and invalid nulls get the defaults of the schema.
 
 use serde_json::{Map, Value};
 
 use super::{Kind, Schema};
 
 impl Schema {
-    /// Puts defaults where fields are absent, and where they are null but may not be. A null
-    /// without a default that may not be null is dropped, as if it had not been sent.
+    /// Sets the defaults of absent fields, and of nulls in fields that are not nullable. Drops a null that has no
+    /// default and is not allowed, as if the client had not sent it.
     ///
-    /// It is done to what clients send and to what is read from the store alike: a default that
-    /// came later shows in objects that were stored before.
+    /// The server applies this to requests and to stored objects alike. A default that was added later thus appears in
+    /// objects that were stored before.
     pub fn fill_in(&self, value: &mut Value) {
         self.fill(value, false);
     }
 
-    /// As [`Schema::fill_in`], and leaves every null without a default for validation to refuse:
-    /// who applies a null says null.
+    /// Sets defaults like [`Schema::fill_in`], but keeps nulls without a default, so that validation rejects them. A
+    /// client that applies a null means it.
     pub fn fill_in_defaults(&self, value: &mut Value) {
         self.fill(value, true);
     }
@@ -26,7 +26,7 @@ impl Schema {
                 let mut has_nulls = false;
                 for (name, field) in map.iter_mut() {
                     has_nulls |= field.is_null();
-                    // Nothing is filled into what has no parts.
+                    // Only objects and lists have parts to fill in.
                     if (field.is_object() || field.is_array())
                         && let Some(schema) = object.field(name)
                     {
@@ -34,7 +34,7 @@ impl Schema {
                     }
                 }
                 if has_nulls {
-                    settle_nulls(map, |name| object.field(name), keep_nulls);
+                    replace_nulls(map, |name| object.field(name), keep_nulls);
                 }
                 for name in &object.defaulted {
                     if !map.contains_key(name) {
@@ -57,22 +57,21 @@ impl Schema {
         }
     }
 
-    /// The default, which may have parts that have defaults themselves.
+    /// Returns the default with the defaults of its own parts.
     fn filled_default(&self, keep_nulls: bool) -> Option<Value> {
         let mut default = self.default.clone()?;
         self.fill(&mut default, keep_nulls);
         Some(default)
     }
 
-    /// Whether this is a null that may not be one.
+    /// Reports whether a value is a null that is not allowed.
     fn forbids(&self, value: &Value) -> bool {
         value.is_null() && !self.nullable
     }
 }
 
-/// Puts defaults in the place of nulls that may not be there, and drops those without, unless they are
-/// to be kept.
-fn settle_nulls<'a>(
+/// Replaces nulls that are not allowed by their defaults, and drops those without a default unless `keep_nulls` is set.
+fn replace_nulls<'a>(
     map: &mut Map<String, Value>,
     schema: impl Fn(&str) -> Option<&'a Schema>,
     keep_nulls: bool,

@@ -1,4 +1,4 @@
-//! Embedded objects: an object inside an object has an `apiVersion`, a `kind` and `metadata` of its own.
+//! Embedded objects: objects within an object, with an `apiVersion`, a `kind` and `metadata` of their own.
 
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ impl Schema {
         }
     }
 
-    /// Errors of embedded objects' own fields.
+    /// Adds the errors of the `apiVersion`, `kind` and `metadata` of embedded objects.
     pub(super) fn check_embedded(&self, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
         if !self.has_embedded {
             return;
@@ -87,7 +87,7 @@ impl Schema {
     }
 }
 
-/// `apiVersion` and `kind`.
+/// Validates `apiVersion` or `kind`.
 fn check_word(field: &str, found: Option<&Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(found) = found else { return errors.push(FieldError::required(path.clone(), "")) };
     let error = match (found.as_str(), field) {
@@ -111,7 +111,7 @@ fn is_label_in_some_case(kind: &str) -> bool {
         && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// What upstream says of a kind that cannot be one.
+/// Upstream's error text for an invalid kind.
 const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";

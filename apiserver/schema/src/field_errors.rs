@@ -1,4 +1,4 @@
-//! What is wrong with one field of an object.
+//! Validation errors of fields, and paths of fields.
 
 use std::fmt;
 
@@ -6,35 +6,35 @@ use serde_json::Value;
 
 use crate::go_text::quoted;
 
-/// The path of a field, e.g. `spec.ports[0].network`.
+/// Path of a field, for example `spec.ports[0].network`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FieldPath(String);
 
 impl FieldPath {
-    /// A path of one or more dotted names.
+    /// Creates a path of one or more dotted names.
     pub fn new(path: impl Into<String>) -> Self {
         Self(path.into())
     }
 
-    /// A field of the object here.
+    /// Returns the path of a field of this object.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
         if self.0.is_empty() { Self(name.to_owned()) } else { Self([&self.0, ".", name].concat()) }
     }
 
-    /// An element of the list here.
+    /// Returns the path of an element of this list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
     }
 
-    /// A value of the map here.
+    /// Returns the path of a value of this map.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         Self(format!("{}[{key}]", self.0))
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -46,34 +46,34 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// How an error of no field in particular names its field.
+/// Name of the field in an error that concerns no single field.
 pub(crate) const NO_FIELD: &str = "<nil>";
 
-/// In which way a field is wrong: the `reason` of a `metav1.StatusCause`.
+/// Kind of a validation error: the `reason` of a `metav1.StatusCause`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldErrorKind {
-    /// It is missing.
+    /// Missing field.
     Required,
-    /// It has the right type and a value that is not allowed.
+    /// Value of the right type that is not allowed.
     Invalid,
-    /// It is not one of the values allowed.
+    /// Value that is not in the set of allowed values.
     NotSupported,
-    /// It may not be set, or not be changed, here.
+    /// Field that cannot be set or changed here.
     Forbidden,
-    /// It occurs twice where it must be unique.
+    /// Duplicate of a value that must be unique.
     Duplicate,
-    /// The text is too long.
+    /// Text that is too long.
     TooLong,
-    /// The list or map has too many entries.
+    /// List or map with too many entries.
     TooMany,
-    /// It has the wrong type.
+    /// Value of the wrong type.
     TypeInvalid,
-    /// It could not be judged: what judges it is broken or missing.
+    /// Field that could not be validated, because its rule is invalid or missing.
     Internal,
 }
 
 impl FieldErrorKind {
-    /// The word on the wire.
+    /// Returns the word on the wire.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
@@ -89,24 +89,24 @@ impl FieldErrorKind {
     }
 }
 
-/// How a message begins that shows a value.
+/// Beginning of a message that shows a value.
 const INVALID: &str = "Invalid value: ";
 
-/// One reason to refuse an object.
+/// Validation error of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
-    /// In which way it is wrong.
+    /// Kind of the error.
     pub kind: FieldErrorKind,
-    /// Where.
+    /// Path of the field.
     pub field: FieldPath,
-    /// The message without the field, e.g. `Required value: must name a cluster`.
+    /// Message without the field, for example `Required value: must name a cluster`.
     pub body: String,
-    /// Where in `body` that begins which is said of the value.
+    /// Offset in `body` of the text that follows the value.
     detail_at: usize,
 }
 
 impl FieldError {
-    /// The same error of what stands in a field of something else.
+    /// Returns the same error with the path of a field in an enclosing value.
     #[must_use]
     pub fn within(mut self, field: &str) -> Self {
         if self.field.0 == NO_FIELD {
@@ -118,7 +118,7 @@ impl FieldError {
         self
     }
 
-    /// The same error with `text`, quoted, in the place of the value, also where none is shown.
+    /// Returns the same error with `text`, quoted, instead of the value. It is added if no value is shown.
     #[must_use]
     pub fn showing(mut self, text: &str) -> Self {
         let word = match self.kind {
@@ -126,7 +126,7 @@ impl FieldError {
             FieldErrorKind::NotSupported => "Unsupported value: ",
             FieldErrorKind::TooMany => "Too many: ",
             FieldErrorKind::Duplicate => "Duplicate value: ",
-            // These say nothing of the value.
+            // The messages of these kinds show no value.
             FieldErrorKind::Required
             | FieldErrorKind::Forbidden
             | FieldErrorKind::TooLong
@@ -140,7 +140,7 @@ impl FieldError {
         self
     }
 
-    /// The same error with `prefix` taken from what is said of the value.
+    /// Returns the same error without `prefix` in the text that follows the value.
     #[must_use]
     pub fn without_prefix(mut self, prefix: &str) -> Self {
         let detail = self.body.get(self.detail_at..).unwrap_or_default();
@@ -155,33 +155,33 @@ impl FieldError {
         Self { kind, field, body: shown + detail, detail_at }
     }
 
-    /// The field is missing.
+    /// Creates the error of a missing field.
     pub fn required(field: FieldPath, detail: &str) -> Self {
         let joint = if detail.is_empty() { "" } else { ": " };
         Self::new(FieldErrorKind::Required, field, format!("Required value{joint}"), detail)
     }
 
-    /// The value is not allowed; `detail` says what would be.
+    /// Creates the error of a value that is not allowed; `detail` names the allowed values.
     pub fn invalid(field: FieldPath, value: &Value, detail: &str) -> Self {
         Self::invalid_text(field, &shown(value), detail)
     }
 
-    /// The value, already written out, is not allowed; `detail` says what would be.
+    /// Creates the error of a value that is given as text and is not allowed; `detail` names the allowed values.
     pub fn invalid_text(field: FieldPath, value: &str, detail: &str) -> Self {
         Self::new(FieldErrorKind::Invalid, field, format!("{INVALID}{value}: "), detail)
     }
 
-    /// The value, which is not shown, is not allowed; `detail` says why.
+    /// Creates the error of a value that is not shown and not allowed; `detail` names the reason.
     pub fn invalid_unshown(field: FieldPath, detail: &str) -> Self {
         Self::new(FieldErrorKind::Invalid, field, INVALID.to_owned(), detail)
     }
 
-    /// The value has the wrong type.
+    /// Creates the error of a value of the wrong type.
     pub fn type_invalid(field: FieldPath, value: &Value, detail: &str) -> Self {
         Self::new(FieldErrorKind::TypeInvalid, field, format!("{INVALID}{}: ", shown(value)), detail)
     }
 
-    /// The value is not one of `supported`.
+    /// Creates the error of a value that is not one of `supported`.
     pub fn not_supported(field: FieldPath, value: &Value, supported: &[&str]) -> Self {
         let list = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
         let detail = format!("supported values: {list}");
@@ -189,41 +189,41 @@ impl FieldError {
         Self::new(FieldErrorKind::NotSupported, field, shown, &detail)
     }
 
-    /// The field may not be set or changed.
+    /// Creates the error of a field that cannot be set or changed.
     pub fn forbidden(field: FieldPath, detail: &str) -> Self {
         Self::new(FieldErrorKind::Forbidden, field, "Forbidden: ".to_owned(), detail)
     }
 
-    /// The field could not be judged; `detail` says what is to be mended first.
+    /// Creates the error of a field that could not be validated; `detail` names what to fix first.
     pub fn internal(field: FieldPath, detail: &str) -> Self {
         Self::new(FieldErrorKind::Internal, field, "Internal error: ".to_owned(), detail)
     }
 
-    /// The value occurs twice.
+    /// Creates the error of a duplicate value.
     pub fn duplicate(field: FieldPath, value: &Value) -> Self {
         Self::new(FieldErrorKind::Duplicate, field, format!("Duplicate value: {}", shown(value)), "")
     }
 
-    /// The text is longer than `limit` bytes.
+    /// Creates the error of a text that is longer than `limit` bytes.
     pub fn too_long(field: FieldPath, limit: u64) -> Self {
         let detail = format!("may not be more than {}", counted(limit, "byte"));
         Self::new(FieldErrorKind::TooLong, field, "Too long: ".to_owned(), &detail)
     }
 
-    /// There are more than `limit` entries.
+    /// Creates the error of a list or map with more than `limit` entries.
     pub fn too_many(field: FieldPath, count: usize, limit: u64) -> Self {
         let detail = format!("must have at most {}", counted(limit, "item"));
         Self::new(FieldErrorKind::TooMany, field, format!("Too many: {count}: "), &detail)
     }
 }
 
-/// `1 item`, `2 items`
+/// Returns a count with its noun: `1 item`, `2 items`.
 fn counted(count: u64, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {what}{plural}")
 }
 
-/// A value as an error quotes it.
+/// Returns a value as an error message quotes it.
 fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), quoted)
 }

@@ -1,11 +1,11 @@
-//! Formats of texts that CustomResourceDefinitions know. Any other is taken as no format.
+//! Formats of strings that CustomResourceDefinitions know. Unknown formats count as no format.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A format, which has a name and a test.
+/// Format: a name and a predicate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Format {
     name: &'static str,
@@ -13,23 +13,23 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// The format called so; dashes in names do not matter to upstream.
+    /// Returns the format of this name. Upstream ignores dashes in names, so the list has both spellings of `date-time`.
     pub(super) fn named(name: &str) -> Option<Self> {
         FORMATS.iter().find(|format| format.name == name).copied()
     }
 
-    /// Its name.
+    /// Returns the name of the format.
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Whether a text is of this format.
-    pub(super) fn is_met_by(&self, text: &str) -> bool {
+    /// Reports whether a text has this format.
+    pub(super) fn matches(&self, text: &str) -> bool {
         (self.test)(text)
     }
 }
 
-/// How wide numbers may be.
+/// Widths of numbers.
 pub(super) const WIDTHS: [&str; 4] = ["double", "float", "int32", "int64"];
 
 const FORMATS: [Format; 19] = [
@@ -73,10 +73,10 @@ fn is_date(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// RFC 3339: a date, a time of day with seconds, and where on Earth.
+/// Reports whether a text is an RFC 3339 timestamp: date, time of day with seconds, and offset.
 fn is_date_time(text: &str) -> bool {
-    // In capital letters, though schemas of CRDs take small ones: Go's reader of times does not, and whoever reads an
-    // object that has one with a typed client fails.
+    // Only capital letters, although CRD schemas accept lower case. Go's time parser rejects lower case, so typed
+    // clients fail to read such an object.
     let Some((date, time)) = text.split_once('T') else { return false };
     let Some((clock, zone)) = time.find(['Z', '+', '-']).and_then(|at| time.split_at_checked(at)) else {
         return false;
@@ -92,7 +92,7 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && are_numbers(clock, &[23, 59, 59]) && fraction_is_good && zone_is_good
 }
 
-/// Two digits each, separated by colons, none over its limit.
+/// Reports whether a text is pairs of digits, separated by colons, each below its limit.
 fn are_numbers(text: &str, limits: &[u8]) -> bool {
     let is_good = |(part, limit): (&[u8], &u8)| match part {
         [tens @ b'0'..=b'9', ones @ b'0'..=b'9', rest @ ..] => {
@@ -100,11 +100,11 @@ fn are_numbers(text: &str, limits: &[u8]) -> bool {
         }
         _ => false,
     };
-    // The last has no colon.
+    // The last pair has no colon.
     text.len() + 1 == limits.len() * 3 && text.as_bytes().chunks(3).zip(limits).all(is_good)
 }
 
-/// As Go prints durations (`1h30m`), or in words (`3 days`).
+/// Reports whether a text is a duration as Go prints it (`1h30m`) or in words (`3 days`).
 fn is_duration(text: &str) -> bool {
     if super::cel::go_duration(text).is_some() {
         return true;
@@ -139,7 +139,7 @@ fn is_hostname(text: &str) -> bool {
     text.len() <= 255 && top_is_good && parts.into_iter().all(is_part)
 }
 
-/// A DNS label without capitals.
+/// Reports whether a text is a DNS label in lower case.
 fn is_label(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with('-')
@@ -161,7 +161,7 @@ fn is_mac(text: &str) -> bool {
     matches!(bytes, 6 | 8 | 20) && parts.iter().all(is_hex)
 }
 
-/// What may be asked for: an absolute URI, or an absolute path.
+/// Reports whether a text is a request URI: an absolute URI or an absolute path.
 fn is_uri(text: &str) -> bool {
     if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return false;
@@ -175,11 +175,11 @@ fn is_uri(text: &str) -> bool {
     is_scheme && !rest.is_empty()
 }
 
-/// Hexadecimal digits in five groups, with or without dashes between; of one version, or any.
+/// Reports whether a text is a UUID: hexadecimal digits in five groups, with or without dashes, of one version or any.
 fn is_uuid(text: &str, version: Option<char>) -> bool {
     let digits: String = text.chars().filter(|c| *c != '-').collect();
     let dashes = text.char_indices().filter(|(_, c)| *c == '-').map(|(at, _)| at);
-    // Where dashes may be, counted without those before.
+    // Positions of the dashes, not counting earlier dashes.
     let are_placed = dashes.enumerate().all(|(before, at)| [8, 12, 16, 20].contains(&(at - before)));
     let nth = |index: usize| digits.chars().nth(index);
     let is_versioned = version.is_none_or(|version| nth(12) == Some(version));

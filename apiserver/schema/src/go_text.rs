@@ -1,6 +1,6 @@
-//! Text as Go shows it in quotes: what upstream's refusals quote, clients compare.
+//! Quoted text in Go's form (`%q`), as upstream's error messages contain it.
 
-/// A text in quotes, with escapes for what nobody would see.
+/// Returns a text in quotes, with invisible characters escaped.
 pub fn quoted(text: &str) -> String {
     let mut shown = String::from("\"");
     for character in text.chars() {
@@ -23,10 +23,10 @@ pub fn quoted(text: &str) -> String {
     shown
 }
 
-/// Whether people see it: neither a control, nor a format, nor a space of another kind than the usual one.
+/// Reports whether a character is visible: no control, no format character, and no space other than U+0020.
 pub fn is_printable(character: char) -> bool {
-    // Such characters are what Rust escapes where it shows text. The letter is for marks, which are escaped
-    // when they have nothing to stand on.
+    // Rust escapes the same characters in its debug form. The letter is for combining marks, which Rust escapes if
+    // nothing precedes them.
     matches!(character, ' '..='~')
         || ['a', character].iter().collect::<String>().escape_debug().eq(['a', character])
 }
@@ -35,7 +35,7 @@ pub fn is_printable(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// The text is what a kube-apiserver 1.36.3 said.
+    /// The expected text is from kube-apiserver 1.36.3.
     #[test]
     fn what_nobody_sees_is_escaped() {
         let text = "é\0\u{200b}\n\"\\<>&\u{7f}\u{e0001}'";

@@ -1,7 +1,7 @@
-//! Structural schemas: what a kind's fields are, and the walks over an object: prune what is
-//! unknown, fill in defaults, validate fields, then lists and embedded objects, then rules.
+//! Structural schemas: pruning, defaulting and validation of objects, and validation rules in CEL.
 //!
-//! All of it does what kube-apiserver does for a CustomResourceDefinition, texts included.
+//! A schema describes the fields of a kind. Validation checks fields first, then lists and embedded objects, then
+//! validation rules. All of it behaves like kube-apiserver with a CustomResourceDefinition, including the error texts.
 
 mod cel;
 mod combined;
@@ -42,32 +42,32 @@ pub struct Schema {
     pub(crate) default: Option<Value>,
     pub(crate) allowed: Vec<Value>,
     pub(crate) nullable: bool,
-    /// A property that the object around it has to have.
+    /// Property that the enclosing object requires.
     pub(crate) required: bool,
     /// Unknown fields are kept and not reported.
     pub(crate) preserve: bool,
-    /// A whole object with its own `apiVersion`, `kind` and `metadata`, which are not pruned.
+    /// Embedded object: its `apiVersion`, `kind` and `metadata` are not pruned.
     pub(crate) embedded: bool,
     /// Checks of the `metadata` of an embedded object. `None` accepts any metadata.
     pub(crate) metadata_rules: Option<&'static dyn MetadataRules>,
-    /// The type is that of the schema around this one: values of another type are judged there.
+    /// Type that comes from the enclosing schema, which reports values of another type.
     pub(crate) inherited: bool,
     /// `allOf`, `anyOf`, `oneOf` and `not`.
     pub(crate) combined: Option<Box<Combined>>,
-    /// What must hold of the value beyond its fields' own bounds.
+    /// Validation rules of the value itself.
     pub(crate) rules: Vec<Arc<Rule>>,
-    /// Whether there are rules here or anywhere below.
+    /// Set if this schema or one below it has validation rules.
     pub(crate) has_rules: bool,
-    /// Whether there are lists whose entries have to differ, here or anywhere below.
+    /// Set if this schema or one below it has lists with unique entries.
     pub(crate) has_keys: bool,
-    /// Whether there are objects in objects, here or anywhere below.
+    /// Set if this schema or one below it has embedded objects.
     pub(crate) has_embedded: bool,
 }
 
-/// The type, with what is particular to it.
+/// Type of a value, with the constraints of that type.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Kind {
-    /// Anything goes.
+    /// Any value.
     #[default]
     Any,
     Object(Box<ObjectSchema>),
@@ -81,17 +81,17 @@ pub(crate) enum Kind {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ObjectSchema {
-    /// In the order of their names. Each walk over an object looks up each of its fields: by hash, since a tree compares
-    /// several names for each. Whose names could collide is who wrote the schema.
+    /// Properties by name, in the order of names. Each walk looks up each field, and hashing is faster than the
+    /// comparisons of a tree. Only the author of a schema could provoke collisions.
     pub(crate) properties: IndexMap<String, Schema, FxBuildHasher>,
-    /// The properties that have defaults.
+    /// Names of the properties that have defaults.
     pub(crate) defaulted: Vec<String>,
-    /// The schema of values of a map with free keys.
+    /// Schema of the values of a map with free keys.
     pub(crate) additional: Option<Schema>,
     pub(crate) required: Vec<String>,
     pub(crate) least: Option<u64>,
     pub(crate) most: Option<u64>,
-    /// What rules ask of it again and again, made when first asked for.
+    /// Facts that validation rules need repeatedly, computed on first use.
     pub(crate) in_rules: cel::InRules,
 }
 
@@ -101,18 +101,18 @@ pub(crate) struct ListSchema {
     pub(crate) least: Option<u64>,
     pub(crate) most: Option<u64>,
     pub(crate) uniqueness: Uniqueness,
-    /// `uniqueItems`, which kinds' own schemas may not have, and those of variables may.
+    /// `uniqueItems`. Only schemas of variables may have it.
     pub(crate) unique: bool,
 }
 
-/// What makes two list entries the same.
+/// Identity of list entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Uniqueness {
     #[default]
     Atomic,
-    /// `x-kubernetes-list-type: set`
+    /// `x-kubernetes-list-type: set`.
     Set,
-    /// `x-kubernetes-list-type: map`, by these keys.
+    /// `x-kubernetes-list-type: map`, with these keys.
     Map(Vec<String>),
 }
 
@@ -128,12 +128,12 @@ pub(crate) struct TextSchema {
 pub(crate) struct NumberSchema {
     pub(crate) least: Option<f64>,
     pub(crate) most: Option<f64>,
-    /// `least` itself is too small.
+    /// Set if `least` itself is too small.
     pub(crate) above_least: bool,
-    /// `most` itself is too large.
+    /// Set if `most` itself is too large.
     pub(crate) below_most: bool,
     pub(crate) multiple_of: Option<f64>,
-    /// How wide, one of [`format::WIDTHS`].
+    /// Width of the number, one of [`format::WIDTHS`].
     pub(crate) format: Option<&'static str>,
 }
 
@@ -141,20 +141,20 @@ impl Schema {
     /// Compiles a published structural schema.
     ///
     /// # Errors
-    /// [`InvalidSchema`] names the place and what is not understood there.
+    /// [`InvalidSchema`] names the location and the problem.
     pub fn compile(schema: &Value) -> Result<Self, InvalidSchema> {
         compile::compile(schema, "")
     }
 
-    /// What no object is valid by, saying why.
-    fn refusing(error: &InvalidSchema) -> Self {
+    /// Returns a schema that rejects every object with this error.
+    fn rejecting(error: &InvalidSchema) -> Self {
         let why = format!("nothing, because this kind's {error}");
         Self { preserve: true, allowed: vec![Value::String(why)], ..Self::default() }
     }
 }
 
 impl ObjectSchema {
-    /// The schema of a field: its own, or that of free keys.
+    /// Returns the schema of a field: its property, or the schema of free keys.
     pub(crate) fn field(&self, name: &str) -> Option<&Schema> {
         self.properties.get(name).or(self.additional.as_ref())
     }

@@ -1,20 +1,20 @@
-//! Where a walk over a value is.
+//! Location of a walk in a value: a path that is built only for errors.
 
 use std::fmt;
 
 use crate::field_errors::FieldPath;
 
-/// A field's path that is written out only when something is to be said of the field: most walks find nothing.
+/// Path of a field in linked parts. It becomes text only if the field has an error, and most walks find none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Location<'a> {
     above: Option<&'a Self>,
     step: Step<'a>,
 }
 
-/// The last part of a path.
+/// Last part of a path.
 #[derive(Debug, Clone, Copy)]
 enum Step<'a> {
-    /// Where the walk began.
+    /// Start of the walk.
     Start(&'a FieldPath),
     Field(&'a str),
     Index(usize),
@@ -22,27 +22,27 @@ enum Step<'a> {
 }
 
 impl<'a> Location<'a> {
-    /// Where a walk begins.
+    /// Creates the location of the start of a walk.
     pub(crate) fn at(path: &'a FieldPath) -> Self {
         Self { above: None, step: Step::Start(path) }
     }
 
-    /// A field of the object here.
+    /// Returns the location of a field of this object.
     pub(crate) fn child(&'a self, name: &'a str) -> Self {
         Self { above: Some(self), step: Step::Field(name) }
     }
 
-    /// An element of the list here.
+    /// Returns the location of an element of this list.
     pub(crate) fn index(&'a self, index: usize) -> Self {
         Self { above: Some(self), step: Step::Index(index) }
     }
 
-    /// A value of the map here.
+    /// Returns the location of a value of this map.
     pub(crate) fn key(&'a self, key: &'a str) -> Self {
         Self { above: Some(self), step: Step::Key(key) }
     }
 
-    /// The path.
+    /// Returns the path.
     pub(crate) fn path(&self) -> FieldPath {
         let above = || self.above.map(Location::path).unwrap_or_default();
         match self.step {

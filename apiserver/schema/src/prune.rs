@@ -1,4 +1,4 @@
-//! Dropping what the schema does not know, and saying what was dropped.
+//! Pruning: removal of fields that the schema does not know.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::location::Location;
 use super::{Kind, Schema};
 use crate::field_errors::FieldPath;
 
-/// Removes every field of a value that is to have none: whatever it should have been, its fields are unknown.
+/// Removes every field of a value that must not have any. Whatever the intended type is, its fields are unknown.
 fn drop_fields(value: &mut Value, path: &Location<'_>, unknown: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -22,7 +22,7 @@ fn drop_fields(value: &mut Value, path: &Location<'_>, unknown: &mut Vec<String>
     }
 }
 
-/// What an embedded object has beside what its schema says.
+/// Fields of every embedded object, besides the fields in its schema.
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl Schema {
@@ -64,7 +64,7 @@ impl Schema {
         }
     }
 
-    /// Whether a field is there because this is an object in an object.
+    /// Reports whether a field is one that every embedded object has.
     fn has_of_its_own(&self, field: &str) -> bool {
         self.embedded && META_FIELDS.contains(&field)
     }

@@ -1,7 +1,7 @@
-//! A kind's schema as it is published, and compiled when somebody first needs it.
+//! Schema of a kind in its published form, compiled on first use.
 //!
-//! A server that serves eighty kinds and versions works with a handful of them. Compiling all was most of what a
-//! start did, and half of what an idle server held in memory.
+//! A server with eighty kinds and versions uses only a few of them. Compiling all schemas took most of the start time,
+//! and half of the memory of an idle server.
 
 use std::fmt;
 use std::ops::Deref;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{InvalidSchema, MetadataRules, Schema};
 
-/// The schema of a kind in one version. Copies share what is compiled.
+/// Schema of a kind in one version. Clones share the compiled form.
 #[derive(Clone)]
 pub struct KindSchema(Arc<Inner>);
 
@@ -23,11 +23,11 @@ struct Inner {
 }
 
 impl KindSchema {
-    /// Of what `publish` makes, always the same: the structural schema of the kind, of whose `metadata` it says no more
-    /// than that it is an object. It is made anew whenever it is asked for.
+    /// Creates the schema of a kind from `publish`, which returns the same structural schema at every call. In that
+    /// schema, `metadata` is an object without properties.
     ///
-    /// A schema that is not structural is a mistake in the kind, which [`KindSchema::check`] finds in its tests. Used
-    /// nevertheless, it refuses every object, saying why.
+    /// A schema that is not structural is a mistake in the kind, which [`KindSchema::check`] reports in its tests. If
+    /// such a schema is used, it rejects every object with this error.
     pub fn new(
         metadata: &'static dyn MetadataRules,
         publish: impl Fn() -> Value + Send + Sync + 'static,
@@ -35,13 +35,14 @@ impl KindSchema {
         Self::build(Some(metadata), Box::new(publish), false)
     }
 
-    /// The schema of an action's request body, which is a kind without `metadata`.
+    /// Creates the schema of an action's request body, which is a kind without `metadata`.
     pub fn of_body(publish: impl Fn() -> Value + Send + Sync + 'static) -> Self {
         Self::build(None, Box::new(publish), false)
     }
 
-    /// The same of a kind that other people's programs read into types of Go: a number that may be a text has 32 bits
-    /// there. Its schema does not say so, and one that is larger would have them fail at a list that holds it.
+    /// Creates the schema of a kind that clients decode into Go types, where an int-or-string has 32 bits. The
+    /// published schema does not contain this limit. A larger number would make the clients fail on every list with the
+    /// object.
     pub fn of_typed(
         metadata: &'static dyn MetadataRules,
         publish: impl Fn() -> Value + Send + Sync + 'static,
@@ -57,17 +58,17 @@ impl KindSchema {
         Self(Arc::new(Inner { metadata, publish, of_typed, compiled: OnceLock::new() }))
     }
 
-    /// Compiles it now.
+    /// Compiles the schema now.
     ///
     /// # Errors
-    /// [`InvalidSchema`] names the place and what is not understood there.
+    /// [`InvalidSchema`] names the location and the problem.
     pub fn check(&self) -> Result<(), InvalidSchema> {
         let compiled = self.0.compile()?;
         self.0.compiled.get_or_init(|| compiled);
         Ok(())
     }
 
-    /// As it is published.
+    /// Returns the published form, built anew at each call.
     pub fn published(&self) -> Value {
         (self.0.publish)()
     }
@@ -86,7 +87,7 @@ impl Inner {
     }
 }
 
-/// Holds every number that may be a text to 32 bits.
+/// Limits every int-or-string to 32 bits.
 fn narrow(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -101,12 +102,12 @@ fn narrow(schema: &mut Value) {
     }
 }
 
-/// Compiled.
+/// Dereferences to the compiled schema.
 impl Deref for KindSchema {
     type Target = Schema;
 
     fn deref(&self) -> &Schema {
-        let compile = || self.0.compile().unwrap_or_else(|error| Schema::refusing(&error));
+        let compile = || self.0.compile().unwrap_or_else(|error| Schema::rejecting(&error));
         self.0.compiled.get_or_init(compile)
     }
 }
@@ -134,11 +135,11 @@ mod tests {
         );
         let why = schema.check().unwrap_err().to_string();
         let errors = schema.validate(&json!({"spec": "a"}), None, &FieldPath::default());
-        let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        assert!(why.contains("unknown type \"text\"") && told.len() == 1, "{told:?}");
+        let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert!(why.contains("unknown type \"text\"") && found.len() == 1, "{found:?}");
         assert!(
-            told.iter().all(|error| error.contains(".spec") && error.contains("unknown type")),
-            "{told:?}"
+            found.iter().all(|error| error.contains(".spec") && error.contains("unknown type")),
+            "{found:?}"
         );
     }
 

@@ -1,4 +1,4 @@
-//! Checking texts and numbers.
+//! Validation of strings and numbers.
 
 use serde_json::{Number, Value};
 
@@ -8,16 +8,16 @@ use super::{Kind, NumberSchema, Schema, TextSchema};
 use crate::field_errors::{FieldError, FieldPath, NO_FIELD};
 
 impl Schema {
-    /// Adds what is wrong with a value of another type than this schema's.
-    pub(super) fn refuse_type(&self, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
+    /// Adds the errors of a value whose type is not the type of this schema.
+    pub(super) fn add_type_error(&self, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
         errors.push(self.wrong_type(value, path));
-        // A number is also held against the bounds of a number, whatever its type.
+        // A number is also checked against numeric bounds, whatever the type of the schema.
         if let (Kind::Integer(schema), Value::Number(number)) = (&self.kind, value) {
             schema.check_integer(number, path, errors);
         }
     }
 
-    /// Where there is a format, types go by that name, but for texts and lists.
+    /// Returns the error of a wrong type. It names the format instead of the type, except for strings and lists.
     fn wrong_type(&self, value: &Value, path: &Location<'_>) -> FieldError {
         let (found, wanted) = match (self.format_name(), value) {
             (Some(format), Value::Bool(_) | Value::Object(_)) => ("", format),
@@ -65,15 +65,15 @@ fn found_name(value: &Value) -> &'static str {
 
 impl TextSchema {
     pub(super) fn check(&self, text: &str, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
-        errors.extend(self.misshapen(text, value, path));
-        if let Some(format) = self.format.filter(|format| !format.is_met_by(text)) {
+        errors.extend(self.violated_bound(text, value, path));
+        if let Some(format) = self.format.filter(|format| !format.matches(text)) {
             let detail = format!("{path} in body must be of type {}: {value}", format.name());
             errors.push(FieldError::type_invalid(path.path(), value, &detail));
         }
     }
 
-    /// The first bound that a text breaks: too long, too short, of another shape.
-    fn misshapen(&self, text: &str, value: &Value, path: &Location<'_>) -> Option<FieldError> {
+    /// Returns the first bound that a text violates: length or pattern.
+    fn violated_bound(&self, text: &str, value: &Value, path: &Location<'_>) -> Option<FieldError> {
         let length = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
         if let Some(most) = self.most.filter(|most| length > *most) {
             return Some(FieldError::too_long(path.path(), most));
@@ -99,7 +99,7 @@ impl NumberSchema {
         self.check(number, path, errors);
     }
 
-    /// Whether a number is whole and as wide as the format allows.
+    /// Reports whether a number is an integer of the width of the format.
     fn holds(&self, number: &Number) -> bool {
         let float = number.as_f64().unwrap_or(f64::NAN);
         match self.format {
@@ -134,7 +134,7 @@ impl NumberSchema {
     }
 }
 
-/// Whether a number is so many times another, as far as floating point can tell.
+/// Reports whether a number is a multiple of another, within floating-point precision.
 fn is_multiple(number: f64, factor: f64) -> bool {
     let times = number / factor;
     (times - times.round()).abs() <= 1e-9 * times.abs().max(1.0)

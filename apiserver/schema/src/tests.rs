@@ -190,7 +190,7 @@ fn what_did_not_change_is_not_held_against_an_update() {
     assert_eq!(gadget().validate(&worse, Some(&old), &FieldPath::new("spec")).len(), 1);
 }
 
-/// Entries of a list are the same by their keys; by their place they are not.
+/// Entries of a list are identified by their keys, not by their index.
 #[test]
 fn list_entries_ratchet_by_their_keys() {
     let schema = Schema::compile(&json!({"type": "object", "properties": {
@@ -257,7 +257,7 @@ fn formats_are_those_of_custom_resource_definitions() {
     assert_eq!(unknown.validate(&json!("anything"), None, &FieldPath::new("spec")), []);
 }
 
-/// What a real server said of a field of one schema, without the path before it.
+/// The expected errors are from a real server, for a field of one schema, without the path before it.
 #[test]
 #[allow(clippy::too_many_lines, reason = "one table")]
 fn values_of_wrong_types_are_refused_as_upstream_does() {

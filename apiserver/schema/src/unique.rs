@@ -1,4 +1,4 @@
-//! Uniqueness of list entries: of whole ones in sets, of their keys in maps.
+//! Uniqueness of list entries: whole entries in sets, keys of entries in maps.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,8 @@ use super::{Kind, ListSchema, Schema, Uniqueness};
 use crate::field_errors::FieldError;
 
 impl Schema {
-    /// Every entry that occurs twice. Old duplicates are not held against an update: they would
-    /// keep people from mending anything else.
+    /// Adds an error for every duplicate entry. Duplicates in the old list are no errors, because they would block
+    /// unrelated updates.
     pub(super) fn duplicates(
         &self,
         value: &Value,
@@ -57,20 +57,20 @@ impl Schema {
     }
 }
 
-/// Up to so many entries are compared with each other: writing their keys to look them up costs more.
+/// Longest list whose entries are compared pairwise. Hashing their keys costs more for shorter lists.
 const FEW: usize = 16;
 
-/// The entries of an old list, to be found by those of the new one; none where no keys say what an entry stands for: an
-/// index does not.
+/// Old list, indexed to find the entry that corresponds to a new entry. Empty without keys: an index does not identify
+/// an entry.
 pub(crate) enum Counterparts<'a> {
-    /// As they stand in the list, with the values of their keys.
+    /// Entries in their order, with the values of their keys.
     Few(&'a [Value], Keyed<'a>),
-    /// By the text of their keys.
+    /// Entries by the text of their keys.
     Many(HashMap<String, &'a Value>, &'a [String]),
 }
 
 impl<'a> Counterparts<'a> {
-    /// The old entry that stands for the same thing.
+    /// Returns the old entry with the same identity.
     pub(crate) fn of(&self, item: &Value) -> Option<&'a Value> {
         match self {
             Self::Few(entries, keyed) => keyed.find(item).and_then(|at| entries.get(at)),
@@ -79,11 +79,11 @@ impl<'a> Counterparts<'a> {
     }
 }
 
-/// The values of the keys of a few entries, looked up once: each is compared with all others.
+/// Keys of a few entries. They are looked up once, since each entry is compared with all others.
 #[derive(Default)]
 pub(crate) struct Keyed<'a> {
     keys: &'a [String],
-    /// Those of the first entry, then those of the next one.
+    /// Keys of the first entry, then those of the next one.
     values: Vec<Option<&'a Value>>,
 }
 
@@ -93,13 +93,13 @@ impl<'a> Keyed<'a> {
         Self { keys, values: values.collect() }
     }
 
-    /// The first entry with the keys of this one, where lists of a map have keys at all.
+    /// Returns the first entry with the keys of this one.
     fn find(&self, item: &Value) -> Option<usize> {
         let own = Keyed::of(std::slice::from_ref(item), self.keys);
         self.each().position(|values| *values == *own.values)
     }
 
-    /// How many entries before this one have its keys.
+    /// Returns the number of earlier entries with the keys of this one.
     fn before(&self, index: usize) -> usize {
         let Some(own) = self.each().nth(index) else { return 0 };
         self.each().take(index).filter(|other| *other == own).count()
@@ -111,7 +111,7 @@ impl<'a> Keyed<'a> {
 }
 
 impl ListSchema {
-    /// Looks through the old list once, however many will ask.
+    /// Indexes the old list once for all lookups.
     pub(crate) fn counterparts<'a>(&'a self, old: Option<&'a Value>) -> Counterparts<'a> {
         let (Uniqueness::Map(keys), Some(old)) = (&self.uniqueness, old.and_then(Value::as_array)) else {
             return Counterparts::Few(&[], Keyed::default());
@@ -151,14 +151,14 @@ impl ListSchema {
                 *times += 1;
                 *times - 1
             };
-            // Said once of each, at its second place.
+            // Each duplicate is reported once, at its second occurrence.
             if before == 1 {
                 errors.push(FieldError::duplicate(path.index(index).path(), &self.shown(item)));
             }
         }
     }
 
-    /// What of an entry may be there once.
+    /// Returns the part of an entry that must be unique.
     fn shown(&self, item: &Value) -> Value {
         match &self.uniqueness {
             Uniqueness::Atomic | Uniqueness::Set => item.clone(),
@@ -167,7 +167,7 @@ impl ListSchema {
     }
 }
 
-/// An entry's keys, those it has.
+/// Returns the keys that an entry has.
 pub(super) fn identity(item: &Value, keys: &[String]) -> Value {
     keys.iter().filter_map(|key| item.get(key).map(|value| (key.clone(), value.clone()))).collect()
 }

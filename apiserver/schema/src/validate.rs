@@ -1,4 +1,4 @@
-//! Checking values against their schema: first the fields, and rules only on what has passed.
+//! Validation of values: the fields first, and validation rules only on values whose fields are valid.
 
 use std::collections::HashSet;
 
@@ -8,27 +8,27 @@ use super::location::Location;
 use super::{Kind, ListSchema, ObjectSchema, Schema};
 use crate::field_errors::{FieldError, FieldErrorKind, FieldPath, NO_FIELD};
 
-/// More errors than this are not reported: nobody reads them, and a hostile body could have millions.
+/// Largest number of reported errors. A hostile body could have millions.
 const MAX_ERRORS: usize = 100;
 
 impl Schema {
-    /// Every way in which `value` breaks the schema.
+    /// Returns every error of `value`.
     ///
-    /// `old` is the stored value in the same place. What has not changed is not held against an
-    /// update: a rule that became stricter must not block unrelated edits.
+    /// `old` is the stored value of the same field. Unchanged values are not validated again, because a stricter rule
+    /// must not block unrelated updates.
     pub fn validate(&self, value: &Value, old: Option<&Value>, path: &FieldPath) -> Vec<FieldError> {
         let mut errors = self.validate_shape(value, old, path);
         self.add_broken_rules(value, old, path, &mut errors);
         errors
     }
 
-    /// The same of a whole object, but for its rules.
+    /// Adds the errors of a whole object, without its validation rules.
     pub fn add_errors(&self, value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         errors.extend(self.validate_shape(value, old, &FieldPath::default()));
     }
 
-    /// The same of a write of one field of an object alone. Upstream looks at that by itself, and its texts name the
-    /// way from there.
+    /// Adds the errors of a write of one field of an object. Upstream validates this field alone, so the paths in
+    /// messages start at the field.
     pub fn add_part_errors(
         &self,
         part: &str,
@@ -44,7 +44,8 @@ impl Schema {
         errors.extend(found.into_iter().flatten().map(|error| error.within(part)));
     }
 
-    /// The rules that a whole object breaks. The `errors` that it has already may keep them from being tried.
+    /// Adds the errors of the validation rules of a whole object. Some `errors` that were found before prevent the
+    /// evaluation of rules.
     pub fn add_rule_errors(&self, value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         self.add_broken_rules(value, old, &FieldPath::default(), errors);
     }
@@ -54,7 +55,7 @@ impl Schema {
         self.rules.is_empty() && self.combined.is_none()
     }
 
-    /// What a value breaks beside rules, whatever was there before. Paths begin at the value.
+    /// Returns the errors of a value without validation rules, as for a new value. Paths begin at the value.
     pub fn shape_errors(&self, value: &Value) -> Vec<FieldError> {
         self.validate_shape(value, None, &FieldPath::default())
     }
@@ -86,7 +87,7 @@ impl Schema {
         errors.truncate(MAX_ERRORS + 1);
     }
 
-    /// The error of this place, and of those below it that are not as before.
+    /// Adds the errors of this value, and of the values below it that have changed.
     pub(super) fn walk(
         &self,
         value: &Value,
@@ -97,13 +98,13 @@ impl Schema {
         if old == Some(value) || errors.len() >= MAX_ERRORS {
             return;
         }
-        let is_typed = self.takes(value);
+        let is_typed = self.has_type(value);
         let may_be_null = value.is_null() && self.nullable;
         if !is_typed && !may_be_null {
             if self.inherited {
                 return;
             }
-            self.refuse_type(value, path, errors);
+            self.add_type_error(value, path, errors);
         }
         if let Some(combined) = &self.combined {
             combined.check(value, path, errors);
@@ -114,8 +115,8 @@ impl Schema {
         self.check_allowed(value, path, errors);
     }
 
-    /// Whether a value is of the schema's type.
-    fn takes(&self, value: &Value) -> bool {
+    /// Reports whether a value has the type of the schema.
+    fn has_type(&self, value: &Value) -> bool {
         match (&self.kind, value) {
             (Kind::Any, _)
             | (Kind::Boolean, Value::Bool(_))
@@ -129,7 +130,7 @@ impl Schema {
         }
     }
 
-    /// What is in a value of the right type.
+    /// Validates the content of a value of the right type.
     fn check_content(
         &self,
         value: &Value,
@@ -151,7 +152,7 @@ impl Schema {
         }
     }
 
-    /// Whether a value is one of those there may be, whatever its type.
+    /// Checks that a value is in the set of allowed values, whatever its type.
     fn check_allowed(&self, value: &Value, path: &Location<'_>, errors: &mut Vec<FieldError>) {
         let is_absent = value.is_null() && !self.nullable && !matches!(self.kind, Kind::Any);
         if self.allowed.is_empty() || self.allowed.contains(value) || is_absent {
@@ -165,13 +166,13 @@ impl Schema {
     }
 }
 
-/// Whether a number is whole: `1.0` is.
+/// Reports whether a number is an integer. `1.0` is one.
 pub(super) fn is_integer(number: &serde_json::Number) -> bool {
     number.is_i64()
         || number.as_f64().is_some_and(|float| float.fract() == 0.0 && float.abs() < 9.007_199_254_740_992e15)
 }
 
-/// Whether rules are not run on an object with such an error: they could not rely on its shape.
+/// Reports whether an error prevents the evaluation of rules, because they rely on the shape of the object.
 fn blocks_rules(kind: FieldErrorKind) -> bool {
     match kind {
         FieldErrorKind::NotSupported
@@ -186,7 +187,7 @@ fn blocks_rules(kind: FieldErrorKind) -> bool {
     }
 }
 
-/// Says that there may be more to mend.
+/// Creates the error that says that rules were skipped.
 fn rules_skipped() -> FieldError {
     let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
     FieldError::invalid(FieldPath::new(NO_FIELD), &Value::Null, detail)
@@ -210,7 +211,7 @@ impl ObjectSchema {
                 schema.walk(field, old.and_then(|old| old.get(name)), &path.child(name), errors);
             }
         }
-        // Nearly always all are there, which needs no second look.
+        // Fast path: usually all required fields are present.
         if required < self.required.len() {
             for name in self.required.iter().filter(|name| !map.contains_key(*name)) {
                 errors.push(FieldError::required(path.child(name).path(), ""));
@@ -240,7 +241,7 @@ impl ListSchema {
     }
 }
 
-/// Whether an item occurs twice.
+/// Reports whether a list has duplicates.
 fn repeats(items: &[Value]) -> bool {
     let mut seen = HashSet::new();
     items.iter().any(|item| !seen.insert(item.to_string()))

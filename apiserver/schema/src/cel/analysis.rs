@@ -1,4 +1,4 @@
-//! What is found of a rule before it meets a value: whether it makes sense, and what it may cost.
+//! Static analysis of a validation rule: type errors and worst-case cost, before the rule is evaluated.
 
 use kube_cel::cel::IdedExpr;
 use serde_json::Value;
@@ -11,30 +11,31 @@ use super::type_error;
 use super::types::Type;
 use crate::Schema;
 
-/// What is found of a rule before it meets a value.
+/// Result of the static analysis of a validation rule.
 #[derive(Debug)]
 pub struct RuleAnalysis {
-    /// What it costs at most for one value, in CEL's units; or why it makes no sense.
+    /// Worst-case cost for one value, in CEL's units, or the error of the rule.
     pub rule: Result<u64, String>,
-    /// The same of the expression for its message, if it has one and the rule makes sense.
+    /// The same for the message expression, if there is one and the rule has no error.
     pub message: Option<Result<u64, String>>,
-    /// Whether it is about what was there before.
+    /// Set if the rule refers to the old value.
     pub is_transition: bool,
 }
 
 impl Schema {
-    /// What is found of a rule for values of this schema.
-    pub fn judge(&self, rule: &Value) -> RuleAnalysis {
-        stack::deep(|| judge(self, rule))
+    /// Analyses a rule for values of this schema.
+    pub fn analyze(&self, rule: &Value) -> RuleAnalysis {
+        stack::deep(|| analyze(self, rule))
     }
 
-    /// How many values of this schema one request can hold at most, by kube-apiserver's measure of requests.
+    /// Returns how many values of this schema one request can hold at most. The size limit of a request is
+    /// kube-apiserver's.
     pub fn most_in_a_request(&self) -> u64 {
         estimate::most_in_a_request(self)
     }
 }
 
-fn judge(schema: &Schema, rule: &Value) -> RuleAnalysis {
+fn analyze(schema: &Schema, rule: &Value) -> RuleAnalysis {
     let text = |field: &str| rule.get(field).and_then(Value::as_str);
     let refused = |problem| RuleAnalysis { rule: Err(problem), message: None, is_transition: false };
     let mut plain = rule.clone();
@@ -46,23 +47,23 @@ fn judge(schema: &Schema, rule: &Value) -> RuleAnalysis {
         Err(problem) => return refused(problem),
     };
     let scope = rule.scope(schema);
-    let of_rule = match rule.make_sense(&scope) {
+    let of_rule = match rule.type_check(&scope) {
         Ok(checked) => estimate::most(&rule.program, schema, &checked),
         Err(problem) => return refused(problem),
     };
     let message = text("messageExpression").filter(|source| !source.is_empty()).map(|source| {
         let program = super::program::message(source)?;
-        let checked = message_makes_sense(&scope, source, &program)?;
+        let checked = check_message(&scope, source, &program)?;
         Ok(estimate::most(&program, schema, &checked))
     });
     RuleAnalysis { rule: Ok(of_rule), message, is_transition: rule.is_transition }
 }
 
-/// What is found of a rule's expression.
+/// Type-checks the expression of a rule.
 ///
 /// # Errors
-/// Says what makes no sense.
-pub(super) fn rule_makes_sense<'a>(
+/// The text of the error.
+pub(super) fn check_rule<'a>(
     scope: &Scope<'a, '_>,
     source: &str,
     program: &IdedExpr,
@@ -76,11 +77,11 @@ pub(super) fn rule_makes_sense<'a>(
     }
 }
 
-/// The same of the expression for its message.
+/// Type-checks the message expression of a rule.
 ///
 /// # Errors
-/// Says what makes no sense.
-pub(super) fn message_makes_sense<'a>(
+/// The text of the error.
+pub(super) fn check_message<'a>(
     scope: &Scope<'a, '_>,
     source: &str,
     program: &IdedExpr,
@@ -94,7 +95,7 @@ pub(super) fn message_makes_sense<'a>(
     }
 }
 
-/// What is found of an expression, and what it gives.
+/// Type-checks an expression, and returns what was found with its type.
 fn checked<'a>(
     scope: &Scope<'a, '_>,
     source: &str,

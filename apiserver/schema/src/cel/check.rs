@@ -1,5 +1,4 @@
-//! Whether a rule makes sense, before it meets a value: the fields it names are there, the functions
-//! are, and what they are given has the types they want.
+//! Type checker of expressions: fields and functions exist, and arguments have the types that functions take.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,31 +12,31 @@ use super::literals;
 use super::type_error::{TypeError, TypeErrors};
 use super::types::{self, Bindings, Type};
 
-/// The names of types, which are values, too.
+/// Names of types, which are values as well.
 pub(super) const TYPES: [&str; 11] =
     ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type", "optional_type"];
 
-/// The variables in sight: some, and those around them.
+/// Variables in scope, and those of the enclosing scopes.
 #[derive(Debug)]
 pub(super) struct Scope<'a, 'p> {
     around: Option<&'p Self>,
     variables: Vec<(&'p str, Type<'a>)>,
 }
 
-/// What was found of an expression, by the numbers of its parts.
+/// Result of a type check, by the ids of the expression's parts.
 #[derive(Debug, Default)]
 pub(super) struct Checked<'a> {
     pub(super) types: HashMap<u64, Type<'a>>,
     pub(super) calls: HashMap<u64, Called>,
-    /// What makes no sense, in CEL's words.
+    /// Type errors, in CEL's words.
     errors: TypeErrors,
-    /// What is wrong with what is written out, which is told where nothing else is.
+    /// Errors of literals. They are reported only if there is no other error.
     in_literals: TypeErrors,
-    /// How many calls are around that take lists of anything.
-    takers_of_anything: usize,
+    /// Number of enclosing calls that take lists of any type.
+    dynamic_list_calls: usize,
 }
 
-/// The function that is called, in each of the ways that may be meant.
+/// Function of a call, with each overload that may apply.
 #[derive(Debug)]
 pub(super) struct Called {
     pub(super) name: String,
@@ -46,18 +45,18 @@ pub(super) struct Called {
 }
 
 impl<'a> Checked<'a> {
-    /// What makes no sense, if anything.
+    /// Returns the errors, if there are any.
     pub(super) fn errors(&self) -> Option<&TypeErrors> {
         [&self.errors, &self.in_literals].into_iter().find(|errors| !errors.is_empty())
     }
 
-    /// The calls of which only running tells which of several functions is meant.
-    pub(super) fn unsure(&self) -> HashSet<u64> {
+    /// Returns the calls whose overload is known only at run time.
+    pub(super) fn unresolved(&self) -> HashSet<u64> {
         let several = self.calls.iter().filter(|(_, called)| called.ways.len() > 1);
         several.map(|(id, _)| *id).collect()
     }
 
-    /// Notes what makes no sense. Its type is anything: one error is not told twice.
+    /// Records an error. The type of the part becomes dynamic, so that one error is not reported twice.
     fn refuse(&mut self, id: u64, text: String) -> Type<'a> {
         self.errors.push(TypeError { id, text });
         Type::Dyn
@@ -82,11 +81,11 @@ impl<'a, 'p> Scope<'a, 'p> {
         own.or_else(|| self.around.and_then(|around| around.variable(name)))
     }
 
-    /// What an expression gives, and what makes no sense in it.
+    /// Returns the type of an expression, and records its errors.
     pub(super) fn type_of(&self, expression: &IdedExpr, found: &mut Checked<'a>) -> Type<'a> {
         let of = match &expression.expr {
             Expr::Unspecified => Type::Dyn,
-            // There are no types of messages.
+            // Message types do not exist here.
             Expr::Struct(made) => found.undeclared(expression.id, &made.type_name),
             Expr::Literal(literal) => of_literal(literal),
             Expr::Ident(name) => self.identifier(expression.id, name, found),
@@ -97,8 +96,8 @@ impl<'a, 'p> Scope<'a, 'p> {
                 let entries = || map.entries.iter().filter_map(of_entry);
                 let key = match self.joined(entries().map(|(key, _)| key), found) {
                     key @ (Type::Bool | Type::Int | Type::Uint | Type::Text | Type::Free) => key,
-                    // Nothing else is a key when it runs. And a type that held another twice would double
-                    // with each nesting.
+                    // Only these types are keys at run time. A type that contained another one twice would double with
+                    // each level of nesting.
                     _ => Type::Dyn,
                 };
                 Type::Map(Box::new(key), Box::new(self.joined(entries().map(|(_, value)| value), found)))
@@ -113,19 +112,19 @@ impl<'a, 'p> Scope<'a, 'p> {
         match self.variable(name) {
             Some(of) => of,
             None if TYPES.contains(&name) => Type::Named("type".to_owned()),
-            // The long names of types, as `google.protobuf.Timestamp`.
+            // Qualified names of types, such as `google.protobuf.Timestamp`.
             None if matches!(name, "google" | "net" | "kubernetes") => Type::Dyn,
             None => found.undeclared(id, name),
         }
     }
 
-    /// What all of them give; of none, anything.
+    /// Returns the common type of all parts; dynamic if there are none.
     fn joined<'e>(&self, parts: impl Iterator<Item = &'e IdedExpr>, found: &mut Checked<'a>) -> Type<'a> {
         let mut all = Type::Free;
         for part in parts {
             let one = self.type_of(part, found);
             all = all.clone().joined(&one).unwrap_or_else(|| {
-                if found.takers_of_anything == 0 {
+                if found.dynamic_list_calls == 0 {
                     let text = format!("expected type '{all}' but found '{one}'");
                     found.in_literals.push(TypeError { id: part.id, text });
                 }
@@ -146,9 +145,9 @@ impl<'a, 'p> Scope<'a, 'p> {
             return field;
         }
         let takes_anything = usize::from(call.func_name == "format");
-        found.takers_of_anything += takes_anything;
+        found.dynamic_list_calls += takes_anything;
         let arguments: Vec<_> = call.args.iter().map(|part| self.type_of(part, found)).collect();
-        found.takers_of_anything -= takes_anything;
+        found.dynamic_list_calls -= takes_anything;
         if let (LOGICAL_AND | LOGICAL_OR, true) = (call.func_name.as_str(), call.target.is_none()) {
             return either(id, call, &arguments, found);
         }
@@ -174,7 +173,7 @@ impl<'a, 'p> Scope<'a, 'p> {
         of
     }
 
-    /// The function's name, and what it is called on: `strings.quote(…)` is called on nothing.
+    /// Returns the name of a called function and its receiver. `strings.quote(…)` has no receiver.
     fn called<'c>(&self, call: &'c CallExpr) -> (String, Option<&'c IdedExpr>) {
         let target = call.target.as_deref();
         if let Some(Expr::Ident(namespace)) = target.map(|target| &target.expr)
@@ -188,7 +187,7 @@ impl<'a, 'p> Scope<'a, 'p> {
         (call.func_name.clone(), target)
     }
 
-    /// `value.?field`, which is asked as `value[?'field']`.
+    /// Checks `value.?field`, which has the type of `value[?'field']`.
     fn optional_field(&self, id: u64, call: &CallExpr, found: &mut Checked<'a>) -> Option<Type<'a>> {
         let (OPT_INDEX, [operand, name]) = (call.func_name.as_str(), call.args.as_slice()) else {
             return None;
@@ -229,7 +228,7 @@ impl<'a, 'p> Scope<'a, 'p> {
     }
 }
 
-/// `&&` and `||`, which say of each side what is wrong with it.
+/// Checks `&&` or `||`, and reports an error of each side.
 fn either<'a>(id: u64, call: &CallExpr, given: &[Type<'a>], found: &mut Checked<'a>) -> Type<'a> {
     for (side, of) in call.args.iter().zip(given) {
         if !matches!(of, Type::Bool | Type::Dyn | Type::Free) {
@@ -241,7 +240,7 @@ fn either<'a>(id: u64, call: &CallExpr, given: &[Type<'a>], found: &mut Checked<
     Type::Bool
 }
 
-/// A field of a value of some type.
+/// Returns the type of a field.
 fn field_of<'a>(id: u64, operand: Type<'a>, name: &str, found: &mut Checked<'a>) -> Type<'a> {
     match operand {
         Type::Dyn | Type::Free => Type::Dyn,
@@ -255,7 +254,7 @@ fn field_of<'a>(id: u64, operand: Type<'a>, name: &str, found: &mut Checked<'a>)
     }
 }
 
-/// What a function gives when it is called that way, if it can be.
+/// Returns the result type of a call by one overload, or `None` if the arguments do not fit.
 fn result<'a>(way: &Signature, given: &[Type<'a>]) -> Option<Type<'a>> {
     let mut bindings = Bindings::new();
     let is_fit = way.parameters.len() == given.len()

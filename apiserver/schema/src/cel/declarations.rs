@@ -1,4 +1,4 @@
-//! The functions that expressions may call, with their signatures.
+//! Declarations of functions: the overloads that expressions can call.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -6,17 +6,17 @@ use std::sync::LazyLock;
 use super::macros::SORT_BY_KEYS;
 use super::types::Type;
 
-/// One way to call a function.
+/// One overload of a function.
 #[derive(Debug)]
 pub(super) struct Signature {
     pub(super) is_method: bool,
-    /// The first is what a method is called on.
+    /// Types of the parameters. The receiver of a method comes first.
     pub(super) parameters: Vec<Type<'static>>,
     pub(super) result: Type<'static>,
 }
 
-/// Standard CEL's functions and operators, then those that Kubernetes adds. A capital letter is any type.
-/// Source: the CEL specification, and Kubernetes' page on CEL.
+/// Functions and operators of standard CEL, then those that Kubernetes adds. A capital letter is a type parameter.
+/// Source: the CEL specification, and the Kubernetes page on CEL.
 const SIGNATURES: &str = "
 !_(bool) bool; -_(int) int; -_(double) double;
 _&&_(bool, bool) bool; _||_(bool, bool) bool; _?_:_(bool, A, A) A;
@@ -95,15 +95,15 @@ Semver.isLessThan(Semver) bool; Semver.compareTo(Semver) int;
 format.named(string) optional(Format); Format.validate(string) optional(list(string))
 ";
 
-/// Orders, which two numbers have whatever their types.
+/// Ordering operators. They compare any two numbers, whatever their types.
 const ORDERS: [&str; 4] = ["_<_", "_<=_", "_>_", "_>=_"];
 
-/// What has an order of its own.
+/// Types with an order of their own.
 const ORDERED: [&str; 5] = ["bool", "string", "bytes", "timestamp", "duration"];
 
 const NUMBERS: [&str; 3] = ["int", "uint", "double"];
 
-/// The functions of formats without parameters, as in `format.uuid()`.
+/// Functions that return named formats and take no parameters, as in `format.uuid()`.
 const FORMATS: [&str; 13] = [
     "dns1123Label",
     "dns1123Subdomain",
@@ -141,15 +141,15 @@ static FUNCTIONS: LazyLock<HashMap<String, Vec<Signature>>> = LazyLock::new(|| {
     all
 });
 
-/// The ways to call a function, or `None` where there is none of that name.
+/// Returns the overloads of a function, or `None` if there is no function of this name.
 pub(super) fn named(name: &str) -> Option<&'static [Signature]> {
     FUNCTIONS.get(name).map(Vec::as_slice)
 }
 
-/// Reads `name(type, type) result` or `type.name(type) result`.
+/// Parses `name(type, type) result` or `type.name(type) result`.
 fn signature(text: &str) -> Option<(String, Signature)> {
     let (call, result) = text.rsplit_once(") ").map(|(call, result)| (call, result.trim()))?;
-    // What a method is called on may have parentheses of its own, as `list(A)`.
+    // The receiver of a method can contain parentheses, as in `list(A)`.
     let open = matching(call)?;
     let (before, arguments) = (call.get(..open)?, call.get(open + 1..)?);
     let (on, name) = match before.rsplit_once('.') {
@@ -162,7 +162,7 @@ fn signature(text: &str) -> Option<(String, Signature)> {
     Some((name.to_owned(), signature))
 }
 
-/// Where the parenthesis begins that is open at the end.
+/// Returns the offset of the parenthesis that is open at the end.
 fn matching(call: &str) -> Option<usize> {
     let mut depth = 0;
     let mut letters = call.char_indices().rev();
@@ -177,12 +177,12 @@ fn matching(call: &str) -> Option<usize> {
     })
 }
 
-/// Whether a method may be called on it: else it is a namespace of functions.
+/// Reports whether a prefix is a receiver type. Otherwise it is a namespace of functions.
 fn is_type(text: &str) -> bool {
     !matches!(text, "cel" | "optional" | "strings" | "lists" | "sets" | "ip" | "format")
 }
 
-/// The parts between the commas that are in no parentheses.
+/// Splits at the commas outside of parentheses.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0;
     let parts = text.split(|letter: char| {

@@ -1,5 +1,6 @@
-//! What rules ask of an object's schema for each mention of it, kept with the schema: who may write a schema and
-//! rules could else have one walk through tens of thousands of fields for each of thousands of names.
+//! Cache of facts about an object's schema that rules need for each mention of the object. Without the cache, the
+//! author of a schema and its rules could cause walks through tens of thousands of fields for each of thousands of
+//! names.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -7,7 +8,7 @@ use std::sync::OnceLock;
 use super::value::escaped;
 use crate::ObjectSchema;
 
-/// What was found so far.
+/// Cached facts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InRules {
     least_bytes: OnceLock<u64>,
@@ -15,21 +16,21 @@ pub(crate) struct InRules {
 }
 
 impl InRules {
-    /// The shortest that the object can be in JSON. Unit: bytes.
+    /// Returns the shortest length of the object in JSON. Unit: bytes.
     pub(super) fn least_bytes(&self, find: impl FnOnce() -> u64) -> u64 {
         *self.least_bytes.get_or_init(find)
     }
 }
 
 impl ObjectSchema {
-    /// The property that expressions have this name for, where that is not its own.
+    /// Returns the property that expressions call by this name, if its own name differs.
     pub(super) fn escaped_property(&self, name: &str) -> Option<&str> {
         let names = self.in_rules.escaped.get_or_init(|| {
             let others = self.properties.keys().filter_map(|key| {
                 let escaped = escaped(key);
                 (escaped != *key).then(|| (escaped, key.clone()))
             });
-            // Of several with one name the first counts, so it is put in last.
+            // If several properties have one escaped name, the first one counts, so it is inserted last.
             others.rev().collect()
         });
         names.get(name).map(String::as_str)

@@ -1,4 +1,4 @@
-//! Texts that are written out in an expression and mean a pattern, a duration or a time.
+//! Validation of literal patterns, durations and timestamps in expressions.
 
 use chrono::DateTime;
 use kube_cel::cel::common::ast::{Expr, IdedExpr, LiteralValue};
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::value::go_duration;
 
-/// What is wrong with the first argument of a function, if it is written out, and where.
+/// Returns the error of the first argument of a function, if the argument is a literal, and the id of the argument.
 pub(super) fn error(function: &str, argument: &IdedExpr) -> Option<(u64, String)> {
     let Expr::Literal(LiteralValue::String(text)) = &argument.expr else { return None };
     let text = text.inner();

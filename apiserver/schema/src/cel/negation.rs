@@ -1,11 +1,11 @@
-//! Signs before a value that undo each other, as `!!a`. The engine's parser takes two for one, so that the rule would
-//! say the opposite; they are blanked before it reads them, which moves nothing else.
+//! Repeated negation, such as `!!a`. The engine's parser reads two signs as one, which would invert the rule. Pairs of
+//! signs are replaced by blanks before parsing, so that offsets stay the same.
 
-/// The expression without signs that undo each other.
+/// Returns the expression without pairs of signs.
 pub(super) fn without_pairs(source: &str) -> String {
     let mut letters: Vec<char> = source.chars().collect();
     let mut at = 0;
-    // Whether a value has ended here, behind which `-` is no sign.
+    // Set after the end of a value, where `-` is an operator.
     let mut behind_value = false;
     while let Some(&letter) = letters.get(at) {
         match letter {
@@ -45,7 +45,7 @@ pub(super) fn without_pairs(source: &str) -> String {
     letters.into_iter().collect()
 }
 
-/// Where the same sign stands, with nothing but blanks between; `!=` is another sign.
+/// Returns the offsets of the same sign, separated only by blanks. `!=` is another operator.
 fn run_of(letters: &[char], start: usize) -> Vec<usize> {
     let sign = letters.get(start);
     let mut found = Vec::new();
@@ -59,7 +59,7 @@ fn run_of(letters: &[char], start: usize) -> Vec<usize> {
     found
 }
 
-/// Behind the text that begins here.
+/// Returns the offset after the text that begins here.
 fn end_of_text(letters: &[char], start: usize) -> usize {
     let quote = letters.get(start).copied().unwrap_or('"');
     let is_triple = |at: usize| (at..at + 3).all(|index| letters.get(index) == Some(&quote));

@@ -1,4 +1,4 @@
-//! From a rule's text to an expression that can be run.
+//! Parser of expressions.
 
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::Expr;
@@ -13,17 +13,17 @@ use super::type_error;
 /// Upstream's limit for the rules of a ClusterClass. Unit: bytes.
 const LONGEST: usize = 4096;
 
-/// How many operators an expression may have: the parser and the engine go one call deeper with each that stands
-/// behind another, as in `1 + 1 + 1`, and nothing else ends that.
+/// Largest number of operators. The parser and the engine recurse once for each operator in a chain such as `1 + 1 +
+/// 1`, without a limit of their own.
 const MOST_OPERATORS: usize = 400;
 
-/// So many need some 300 KiB of stack without optimisation, which is always left.
+/// Number of operators that need 300 KiB of stack without optimisation. So much stack is always left.
 const FEW_OPERATORS: usize = 20;
 
-/// Reads an expression.
+/// Parses an expression.
 ///
 /// # Errors
-/// Points at what is not understood.
+/// The error shows the location of the problem.
 pub(super) fn parse(source: &str) -> Result<IdedExpr, String> {
     if source.len() > LONGEST {
         return Err(format!("the expression is longer than {LONGEST} bytes"));
@@ -31,7 +31,7 @@ pub(super) fn parse(source: &str) -> Result<IdedExpr, String> {
     if operators(source) > MOST_OPERATORS {
         return Err(format!("the expression has more than {MOST_OPERATORS} operators"));
     }
-    // As kube-apiserver, which reads `self.?field`, too.
+    // As in kube-apiserver, which accepts `self.?field`.
     let parser = Parser::new().enable_optional_syntax(true);
     let mut parsed =
         parser.parse(&without_pairs(source)).map_err(|errors| type_error::unread(source, &errors))?;
@@ -43,12 +43,12 @@ pub(super) fn parse(source: &str) -> Result<IdedExpr, String> {
     if macros.errors.is_empty() { Ok(parsed) } else { Err(type_error::shown(source, &macros.errors)) }
 }
 
-/// Whether an expression may go deeper than what is left of a stack.
+/// Reports whether an expression may recurse deeper than the remaining stack allows.
 pub(super) fn is_deep(source: &str) -> bool {
     operators(source) > FEW_OPERATORS
 }
 
-/// At least as many as there are, and those in texts are none.
+/// Returns an upper bound of the number of operators. Operators in texts do not count.
 fn operators(source: &str) -> usize {
     let (mut count, mut quote, mut is_escaped) = (0, None, false);
     for letter in source.chars() {
@@ -67,7 +67,7 @@ fn operators(source: &str) -> usize {
     count
 }
 
-/// The engine fails where `value.?field` has no such field; asked as `value[?'field']` it gives none.
+/// Rewrites `value.?field` to `value[?'field']`. The engine fails on the first form if the field does not exist.
 fn index_optional_field(expression: &mut IdedExpr) {
     if let Expr::Call(call) = &mut expression.expr
         && call.func_name == OPT_SELECT

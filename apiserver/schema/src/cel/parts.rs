@@ -1,8 +1,8 @@
-//! The parts of an expression.
+//! Visitor of the parts of an expression.
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 
-/// Goes over all parts of an expression, from the innermost to the outermost.
+/// Visits all parts of an expression, from the innermost to the outermost.
 pub(super) fn each(expression: &mut IdedExpr, visit: &mut dyn FnMut(&mut IdedExpr)) {
     match &mut expression.expr {
         Expr::Call(call) => {

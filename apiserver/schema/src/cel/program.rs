@@ -1,4 +1,4 @@
-//! One compiled rule.
+//! Compiled validation rule.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -16,17 +16,17 @@ use super::{MOST_OF_A_RULE, analysis};
 use crate::field_errors::{FieldError, FieldPath};
 use crate::{Kind, Schema};
 
-/// Unit: bytes.
+/// Longest message. Unit: bytes.
 const LONGEST_MESSAGE: usize = 5 * 1024;
 
-/// What expressions are about.
-pub(super) struct Given {
+/// Variables of an evaluation.
+pub(super) struct Variables {
     pub(super) now: Cel,
-    /// What was there before, as the rule has it.
+    /// Old value, in the form that the rule expects.
     pub(super) old: Option<Cel>,
 }
 
-/// A rule, compiled once.
+/// Compiled validation rule.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(super) program: IdedExpr,
@@ -34,17 +34,17 @@ pub(crate) struct Rule {
     message: Option<String>,
     message_source: Option<String>,
     message_program: Option<IdedExpr>,
-    /// The calls of which only running tells which of several functions is meant.
-    unsure: OnceLock<HashSet<u64>>,
+    /// Calls whose overload is known only at run time.
+    unresolved: OnceLock<HashSet<u64>>,
     unsure_of_message: OnceLock<HashSet<u64>>,
     reason: Option<String>,
-    /// The field that is to blame, below the one with the rule.
-    blamed: Option<String>,
-    /// Whether it is about what was there before.
+    /// Field in the error, relative to the field with the rule.
+    error_field: Option<String>,
+    /// Set if the rule refers to the old value.
     pub(crate) is_transition: bool,
-    /// Whether it is also asked when there was nothing before.
+    /// Set if the rule is also evaluated without an old value.
     pub(super) optional_old: bool,
-    /// Whether running it may need more than what is left of a stack.
+    /// Set if evaluation may need more than the remaining stack.
     is_deep: bool,
 }
 
@@ -60,7 +60,7 @@ impl Rule {
         if text("rule").is_none() {
             return Err("a rule without an expression".to_owned());
         }
-        // With what is around it: errors tell columns.
+        // Not trimmed: errors contain columns.
         let source = whole("rule").to_owned();
         let program = parse(&source).map_err(|problem| format!("compilation failed: {problem}"))?;
         let message_source = text("messageExpression").map(|_| whole("messageExpression").to_owned());
@@ -72,56 +72,56 @@ impl Rule {
             message: text("message"),
             message_source,
             message_program,
-            unsure: OnceLock::new(),
+            unresolved: OnceLock::new(),
             unsure_of_message: OnceLock::new(),
             reason: text("reason"),
-            blamed: text("fieldPath").map(|path| normal_path(&path, schema)),
+            error_field: text("fieldPath").map(|path| normal_path(&path, schema)),
             optional_old: rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
             source,
         })
     }
 
-    /// Whether it makes sense for values of this schema, which is the one it was compiled with.
+    /// Type-checks the rule for values of this schema, with which it was compiled.
     ///
     /// # Errors
-    /// Says what makes none.
+    /// The text of the error.
     pub(crate) fn check(&self, schema: &Schema) -> Result<(), String> {
         stack::deep(|| {
             let scope = self.scope(schema);
-            // A rule is checked once, and what is found is the same each time.
-            let _ = self.unsure.set(self.make_sense(&scope)?.unsure());
+            // A rule is checked once, because every check has the same result.
+            let _ = self.unresolved.set(self.type_check(&scope)?.unresolved());
             if let Some((source, program)) = self.message_expression() {
-                let found = analysis::message_makes_sense(&scope, source, program)?;
-                let _ = self.unsure_of_message.set(found.unsure());
+                let found = analysis::check_message(&scope, source, program)?;
+                let _ = self.unsure_of_message.set(found.unresolved());
             }
             Ok(())
         })
     }
 
-    /// What its expression is, part by part.
-    pub(super) fn make_sense<'a>(&self, scope: &Scope<'a, '_>) -> Result<Checked<'a>, String> {
-        analysis::rule_makes_sense(scope, &self.source, &self.program)
+    /// Type-checks the expression.
+    pub(super) fn type_check<'a>(&self, scope: &Scope<'a, '_>) -> Result<Checked<'a>, String> {
+        analysis::check_rule(scope, &self.source, &self.program)
     }
 
-    /// The variables that its expressions have for values of a schema.
+    /// Returns the variables of the expressions for values of a schema.
     pub(super) fn scope<'a>(&self, schema: &'a Schema) -> Scope<'a, 'a> {
         let now = Type::of(schema);
         let old = if self.optional_old { Type::Optional(Box::new(now.clone())) } else { now.clone() };
         Scope::of([("self", now), ("oldSelf", old)])
     }
 
-    /// What one of its expressions gives, and what that cost.
+    /// Evaluates one of the expressions, and returns its value and its cost.
     pub(super) fn run(
         &self,
         expression: &IdedExpr,
         functions: &Context<'static>,
-        given: &Given,
+        given: &Variables,
         until: Instant,
     ) -> (Result<Cel, Failure>, u64) {
-        let unsure =
-            if std::ptr::eq(expression, &self.program) { &self.unsure } else { &self.unsure_of_message };
+        let unresolved =
+            if std::ptr::eq(expression, &self.program) { &self.unresolved } else { &self.unsure_of_message };
         let mut run =
-            Run::new(functions, unsure.get(), MOST_OF_A_RULE, until).with("self", given.now.clone());
+            Run::new(functions, unresolved.get(), MOST_OF_A_RULE, until).with("self", given.now.clone());
         if let Some(old) = &given.old {
             run = run.with("oldSelf", old.clone());
         }
@@ -130,57 +130,57 @@ impl Rule {
         (outcome, run.cost())
     }
 
-    /// The expression for its message.
+    /// Returns the message expression.
     pub(super) fn message_expression(&self) -> Option<(&str, &IdedExpr)> {
         self.message_source.as_deref().zip(self.message_program.as_ref())
     }
 
-    /// The field that is to blame.
-    pub(super) fn blamed(&self, path: &FieldPath) -> FieldPath {
-        self.blamed.as_deref().map_or_else(|| path.clone(), |blamed| path.child(blamed))
+    /// Returns the path of the field in the error.
+    pub(super) fn error_field(&self, path: &FieldPath) -> FieldPath {
+        self.error_field.as_deref().map_or_else(|| path.clone(), |error_field| path.child(error_field))
     }
 
-    /// How errors call it.
+    /// Returns the name of the rule in errors: its message, or else its text.
     pub(super) fn name(&self) -> &str {
         self.message.as_deref().unwrap_or_else(|| self.source.trim())
     }
 
-    /// The error of a value of which it does not hold.
-    pub(super) fn broken(&self, schema: &Schema, value: &Value, detail: &str, at: FieldPath) -> FieldError {
+    /// Creates the error of a value that violates the rule.
+    pub(super) fn violated(&self, schema: &Schema, value: &Value, detail: &str, at: FieldPath) -> FieldError {
         match (self.reason.as_deref(), &schema.kind) {
             (Some("FieldValueForbidden"), _) => FieldError::forbidden(at, detail),
             (Some("FieldValueRequired"), _) => FieldError::required(at, detail),
             (Some("FieldValueDuplicate"), _) => FieldError::duplicate(at, value),
-            // The value of an object or list is not repeated.
+            // An object or a list is not repeated in the message.
             (_, Kind::Object(_) | Kind::List(_)) => FieldError::invalid_unshown(at, detail),
             _ => FieldError::invalid(at, value, detail),
         }
     }
 
-    /// The message where none is made.
-    pub(super) fn plain_message(&self) -> String {
+    /// Returns the static message.
+    pub(super) fn static_message(&self) -> String {
         self.message.clone().unwrap_or_else(|| format!("failed rule: {}", self.source.trim()))
     }
 }
 
-/// The message that was made, if it is one line of text and not too long.
-pub(super) fn usable(made: Option<Cel>) -> Option<String> {
+/// Returns the computed message if it is one line and not too long.
+pub(super) fn single_line(made: Option<Cel>) -> Option<String> {
     let Some(Cel::String(text)) = made else { return None };
     let text = text.trim();
     let is_usable = !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
     is_usable.then(|| text.to_owned())
 }
 
-/// Reads the expression for a message.
+/// Parses a message expression.
 ///
 /// # Errors
-/// Points at what is not understood.
+/// The error shows the location of the problem.
 pub(super) fn message(source: &str) -> Result<IdedExpr, String> {
     parse(source).map_err(|problem| format!("messageExpression compilation failed: {problem}"))
 }
 
 impl Schema {
-    /// The type's name, which errors show instead of a value.
+    /// Returns the name of the type, which errors show instead of a value.
     pub(super) fn type_name(&self) -> &'static str {
         match &self.kind {
             Kind::Any | Kind::IntegerOrText(..) => "",
@@ -194,7 +194,7 @@ impl Schema {
     }
 }
 
-/// A path such as `.spec['a.b'].c` as errors have it: known fields by dots, keys of maps in brackets.
+/// Normalizes a path such as `.spec['a.b'].c` for errors: known fields after dots, keys of maps in brackets.
 fn normal_path(path: &str, schema: &Value) -> String {
     let mut found = String::new();
     let mut at = Some(schema);
@@ -213,7 +213,7 @@ fn normal_path(path: &str, schema: &Value) -> String {
     found
 }
 
-/// The names in a path, whichever way they are written.
+/// Returns the names in a path in either notation.
 fn segments(path: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = path;
@@ -223,7 +223,7 @@ fn segments(path: &str) -> Vec<String> {
             found.push(name.replace("\\'", "'"));
             rest = tail;
         } else {
-            // Each round takes something: a path may come from whoever writes a schema.
+            // Each iteration consumes input, because the author of a schema chooses the path.
             let plain = rest.strip_prefix(['.', '[', ']']).unwrap_or(rest);
             let end = plain.find(['.', '[']).unwrap_or(plain.len());
             let (name, tail) = plain.split_at_checked(end).unwrap_or((plain, ""));

@@ -8,7 +8,7 @@ fn errors(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
     schema.validate(new, old, &FieldPath::new("spec")).iter().map(ToString::to_string).collect()
 }
 
-/// An object with one rule and a few fields.
+/// Schema of an object with one rule and a few fields.
 fn object(rule: &Value) -> Value {
     json!({"type": "object", "x-kubernetes-validations": [rule], "properties": {
         "least": {"type": "integer"}, "most": {"type": "integer"}, "name": {"type": "string"},
@@ -157,7 +157,7 @@ fn a_huge_list_does_not_stall_the_server() {
     assert_eq!(errors(&schema, &json!({"tags": ["a", "b"]}), None), Vec::<String>::new());
 }
 
-/// Each rule costs less than one may, and all together more than an object's may.
+/// Each rule is below its limit, and all of them together exceed the limit of an object.
 #[test]
 fn rules_of_one_object_share_what_they_may_cost() {
     let rule = json!({"rule": "self.all(a, self.all(b, a != b || a == b))"});
@@ -185,7 +185,7 @@ fn a_rule_that_is_no_expression_is_a_mistake_of_the_type() {
     assert!(error.unwrap_err().to_string().contains("self. ==="));
 }
 
-/// What is said of a rule when its schema is compiled.
+/// Returns the error of a rule when its schema is compiled.
 fn refused(rule: &Value) -> String {
     Schema::compile(&object(rule)).map_or_else(|problem| problem.to_string(), |_| String::new())
 }
@@ -249,7 +249,7 @@ fn what_only_running_can_tell_is_left_to_it() {
     }
 }
 
-/// A rule of a few hundred bytes must not cost what a body of megabytes may.
+/// A rule of a few hundred bytes must not cost as much as a body of megabytes.
 #[test]
 fn nested_rules_cost_no_more_than_they_are_long() {
     let mut maps = "true".to_owned();
@@ -265,7 +265,7 @@ fn nested_rules_cost_no_more_than_they_are_long() {
     }
 }
 
-/// Threads that serve have 2 MiB of stack, as this one has.
+/// The server's threads have 2 MiB of stack, and so has this one.
 #[test]
 fn a_chain_is_refused_before_it_is_too_deep() {
     for (rule, expected) in [
@@ -285,7 +285,7 @@ fn a_chain_is_refused_before_it_is_too_deep() {
     }
 }
 
-/// `optMap` says twice what it is called on.
+/// `optMap` repeats its receiver.
 #[test]
 fn a_chain_of_macros_does_not_double_without_end() {
     let chain = |length| format!("self.?name{}.hasValue()", ".optMap(x, x)".repeat(length));
@@ -294,19 +294,19 @@ fn a_chain_of_macros_does_not_double_without_end() {
     assert!(found.contains("too long with what its macros stand for"), "{found}");
 }
 
-/// Each error shows its line: a rule of 4 KB could else be answered with 12 MB.
+/// Each error shows its line. Without a limit, a rule of 4 KB could cause a response of 12 MB.
 #[test]
 fn of_very_many_errors_a_hundred_are_told() {
     let schema =
         Schema::compile(&json!({"type": "object", "properties": {"a": {"type": "string"}}})).unwrap();
-    let found = schema.judge(&json!({"rule": format!("[{}].size() > 0", vec!["a"; 2000].join(","))})).rule;
+    let found = schema.analyze(&json!({"rule": format!("[{}].size() > 0", vec!["a"; 2000].join(","))})).rule;
     let found = found.unwrap_err();
     assert_eq!(found.matches("undeclared reference").count(), 100);
     assert!(found.ends_with("\n1900 more errors were truncated"), "{}", &found[found.len() - 100..]);
 }
 
-/// What is asked of a schema for each name in a rule is found once: two thousand names of entries with forty
-/// thousand fields took half a minute.
+/// Facts about a schema are computed once for all names in a rule. Without the cache, two thousand names of entries
+/// with forty thousand fields took half a minute.
 #[test]
 fn many_names_of_large_values_cost_no_more_than_one() {
     let names: Vec<String> = (0..40_000).map(|number| format!("f{number}")).collect();
@@ -319,13 +319,13 @@ fn many_names_of_large_values_cost_no_more_than_one() {
     let rule = format!("self.l.all(x, [{}].size() > 0)", vec!["x"; 2000].join(","));
     let started = std::time::Instant::now();
     for _ in 0..20 {
-        schema.judge(&json!({"rule": rule})).rule.unwrap();
+        schema.analyze(&json!({"rule": rule})).rule.unwrap();
     }
     assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
-/// What Cluster API 1.14.2 says of rules for this schema: an expression, and what is wrong with it or nothing.
-const FAULTS: &str = include_str!("type_errors.jsonl");
+/// Errors of Cluster API 1.14.2 for this schema: an expression, and its error or nothing.
+const ERRORS: &str = include_str!("type_errors.jsonl");
 
 #[test]
 fn errors_are_shown_as_upstream_shows_them() {
@@ -334,9 +334,9 @@ fn errors_are_shown_as_upstream_shows_them() {
         "e": {"type": "object"}, "p": {"x-kubernetes-preserve-unknown-fields": true}}});
     let schema = Schema::compile(&schema).unwrap();
     let mut wrong = Vec::new();
-    for line in FAULTS.lines() {
+    for line in ERRORS.lines() {
         let (rule, expected): (String, String) = serde_json::from_str(line).unwrap();
-        let found = schema.judge(&json!({"rule": rule})).rule.err().unwrap_or_default();
+        let found = schema.analyze(&json!({"rule": rule})).rule.err().unwrap_or_default();
         if found != expected {
             wrong.push(format!("{rule}\nexpected {expected}\nfound    {found}\n"));
         }

@@ -1,4 +1,4 @@
-//! What is wrong with an expression, and where, as CEL shows it.
+//! Type errors and syntax errors of expressions, with their locations in CEL's form.
 
 use std::sync::Arc;
 
@@ -9,85 +9,85 @@ use kube_cel::cel::{ParseError, ParseErrors};
 use super::macros;
 use super::negation::without_pairs;
 
-/// CEL shows no longer lines. Unit: bytes.
+/// Longest line that CEL shows. Unit: bytes.
 const LONGEST_LINE: usize = 16384;
 
-/// CEL tells no more errors of an expression than this, and of others only how many there are.
+/// Largest number of errors that CEL shows for an expression. It counts the others.
 const MOST: usize = 100;
 
-/// Something that is wrong with a part of an expression.
+/// Error of one part of an expression.
 #[derive(Debug)]
 pub(super) struct TypeError {
-    /// The part's number in the syntax tree.
+    /// Id of the part in the syntax tree.
     pub(super) id: u64,
     pub(super) text: String,
 }
 
-/// What is wrong with an expression, as far as it is told.
+/// Errors of an expression, up to the limit.
 #[derive(Debug, Default)]
 pub(super) struct TypeErrors {
-    told: Vec<TypeError>,
+    shown: Vec<TypeError>,
     more: usize,
 }
 
 impl TypeErrors {
     pub(super) fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.shown.is_empty()
     }
 
     pub(super) fn push(&mut self, error: TypeError) {
-        if self.told.len() < MOST {
-            self.told.push(error);
+        if self.shown.len() < MOST {
+            self.shown.push(error);
         } else {
             self.more += 1;
         }
     }
 }
 
-/// A line and a column of a text, both from one; columns are letters.
+/// Line and column of a text, both counted from one. Columns count letters.
 type Position = (usize, usize);
 
-/// The errors with their places, in the order of places.
+/// Returns the errors with their locations, in the order of locations.
 pub(super) fn shown(source: &str, errors: &TypeErrors) -> String {
     let parts = parts(source);
-    let offset = |id| usize::try_from(parts.as_ref()?.offset_for(macros::place(id))?.0).ok();
-    let place = |error: &TypeError| offset(error.id).map_or((1, 1), |offset| position(source, offset));
-    let mut placed: Vec<(Position, &str)> =
-        errors.told.iter().map(|error| (place(error), error.text.as_str())).collect();
-    placed.sort_by_key(|(place, _)| *place);
-    joined(placed.into_iter().map(|(place, text)| one(source, place, text)), errors.more)
+    let offset = |id| usize::try_from(parts.as_ref()?.offset_for(macros::location(id))?.0).ok();
+    let at = |error: &TypeError| offset(error.id).map_or((1, 1), |offset| position(source, offset));
+    let mut located: Vec<(Position, &str)> =
+        errors.shown.iter().map(|error| (at(error), error.text.as_str())).collect();
+    located.sort_by_key(|(at, _)| *at);
+    joined(located.into_iter().map(|(at, text)| one(source, at, text)), errors.more)
 }
 
-/// An error after the other, and how many are left out.
+/// Joins errors, and adds the number of those that are left out.
 fn joined(errors: impl Iterator<Item = String>, more: usize) -> String {
     let left_out = (more > 0).then(|| format!("{more} more errors were truncated"));
     errors.chain(left_out).collect::<Vec<_>>().join("\n")
 }
 
-/// What the parser does not understand.
+/// Returns the syntax errors of an expression.
 pub(super) fn unread(source: &str, errors: &ParseErrors) -> String {
     let number = |number: isize| usize::try_from(number).unwrap_or_default();
-    let place = |(line, column)| (number(line).max(1), number(column).max(1));
+    let at = |(line, column)| (number(line).max(1), number(column).max(1));
     let is_of_syntax = |error: &&ParseError| error.msg.starts_with("Syntax error:");
-    // What follows from what is not understood is not told.
+    // Consequential errors are left out.
     let follows = |error: &&ParseError| error.msg.starts_with("Incomplete ");
     let has_any = errors.errors.iter().any(|error| is_of_syntax(&error));
-    let told: Vec<_> = errors.errors.iter().filter(|error| !has_any || !follows(error)).collect();
-    let lines = told.iter().take(MOST).map(|error| {
-        let place = place(error.pos);
-        one(source, place, &in_upstream_words(source, place, &error.msg))
+    let relevant: Vec<_> = errors.errors.iter().filter(|error| !has_any || !follows(error)).collect();
+    let lines = relevant.iter().take(MOST).map(|error| {
+        let at = at(error.pos);
+        one(source, at, &in_upstream_words(source, at, &error.msg))
     });
-    joined(lines, told.len().saturating_sub(MOST))
+    joined(lines, relevant.len().saturating_sub(MOST))
 }
 
-/// What can go on after any value: upstream's parser does not tell it among what it expected.
+/// Operators that can follow any value. Upstream's parser does not list them as expected tokens.
 const OPERATORS: [&str; 17] = [
     "'=='", "'!='", "'in'", "'<'", "'<='", "'>='", "'>'", "'&&'", "'||'", "'['", "'.'", "'-'", "'?'", "'+'",
     "'*'", "'/'", "'%'",
 ];
 
-fn in_upstream_words(source: &str, place: Position, text: &str) -> String {
-    if text == "argument must be a simple name" && is_in_collector(source, place) {
+fn in_upstream_words(source: &str, at: Position, text: &str) -> String {
+    if text == "argument must be a simple name" && is_in_collector(source, at) {
         return "argument is not an identifier".to_owned();
     }
     let Some((before, expected)) = text.split_once(" expecting {") else { return text.to_owned() };
@@ -102,7 +102,7 @@ fn in_upstream_words(source: &str, place: Position, text: &str) -> String {
     }
 }
 
-/// Whether the first argument of `map` or `filter` is there.
+/// Reports whether the location is after the first argument of `map` or `filter`.
 fn is_in_collector(source: &str, (line, column): Position) -> bool {
     let lines = source.split('\n').take(line).collect::<Vec<_>>();
     let Some((last, others)) = lines.split_last() else { return false };
@@ -112,29 +112,29 @@ fn is_in_collector(source: &str, (line, column): Position) -> bool {
     name.ends_with("map") || name.ends_with("filter")
 }
 
-/// An error, the line it is in, and a mark below it. Letters that are wide have wide dots.
+/// Returns an error, its line, and a marker below it. Wide letters have wide dots.
 fn one(source: &str, (line, column): Position, text: &str) -> String {
-    let mut told = format!("ERROR: <input>:{line}:{column}: {text}");
+    let mut message = format!("ERROR: <input>:{line}:{column}: {text}");
     let shown = source.split('\n').nth(line - 1).filter(|shown| shown.len() <= LONGEST_LINE);
     if let Some(shown) = shown {
         let mut letters = shown.chars();
         let dots: String =
             letters.by_ref().take(column - 1).map(|c| if c.is_ascii() { '.' } else { '．' }).collect();
         let mark = if letters.next().is_none_or(|letter| letter.is_ascii()) { '^' } else { '＾' };
-        told.push_str(&format!("\n | {}\n | {dots}{mark}", shown.replace('\t', " ")));
+        message.push_str(&format!("\n | {}\n | {dots}{mark}", shown.replace('\t', " ")));
     }
-    told
+    message
 }
 
-/// Where the parts of an expression begin. The parser tells that with an error alone, so it is given one: what
-/// stands behind the expression changes nothing in it.
+/// Returns the offsets of the parts of an expression. The parser returns them only with an error, so an error is
+/// appended to the expression, which changes nothing before it.
 fn parts(source: &str) -> Option<Arc<SourceInfo>> {
     let parser = Parser::new().enable_optional_syntax(true);
-    let told = parser.parse(&format!("{}\n)", without_pairs(source))).err()?;
-    told.errors.into_iter().find_map(|error| error.source_info)
+    let errors = parser.parse(&format!("{}\n)", without_pairs(source))).err()?;
+    errors.errors.into_iter().find_map(|error| error.source_info)
 }
 
-/// The line and the column of a letter.
+/// Returns the line and the column of an offset.
 fn position(source: &str, offset: usize) -> Position {
     source.chars().take(offset).fold((1, 1), |(line, column), letter| match letter {
         '\n' => (line + 1, 1),

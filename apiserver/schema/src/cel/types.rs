@@ -1,4 +1,4 @@
-//! The types of expressions, and which fits where.
+//! Types of expressions, and their assignability.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::fmt;
 use super::value::escaped;
 use crate::{Kind, ObjectSchema, Schema};
 
-/// What an expression gives.
+/// Type of an expression.
 #[derive(Debug, Clone)]
 pub(super) enum Type<'a> {
-    /// Only known when it runs.
+    /// Dynamic type, known only at run time.
     Dyn,
-    /// Of the items of an empty list: whatever is wanted.
+    /// Type of the items of an empty list, which fits every type.
     Free,
     Null,
     Bool,
@@ -25,19 +25,19 @@ pub(super) enum Type<'a> {
     List(Box<Self>),
     Map(Box<Self>, Box<Self>),
     Optional(Box<Self>),
-    /// Fields with names.
+    /// Object with named fields.
     Object(&'a ObjectSchema),
-    /// Of a library: an address, a quantity and the like. Types of types, too.
+    /// Type of a library, such as an address or a quantity, or the type of a type.
     Named(String),
-    /// Any type, the same wherever it is named in one signature.
+    /// Type parameter, the same wherever a signature names it.
     Parameter(char),
 }
 
-/// What the parameters of a signature stand for in one call.
+/// Values of the type parameters of a signature in one call.
 pub(super) type Bindings<'a> = BTreeMap<char, Type<'a>>;
 
 impl<'a> Type<'a> {
-    /// The type of values that have this schema.
+    /// Returns the type of the values of a schema.
     pub(super) fn of(schema: &'a Schema) -> Self {
         match &schema.kind {
             Kind::Any | Kind::IntegerOrText(..) => Self::Dyn,
@@ -59,7 +59,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Whether a value of this type may be given where `wanted` is, and what parameters then stand for.
+    /// Reports whether a value of this type fits `wanted`, and binds type parameters.
     pub(super) fn fits(&self, wanted: &Self, bindings: &mut Bindings<'a>) -> bool {
         match (wanted, self) {
             (Self::Parameter(name), _) => match bindings.get(name).cloned() {
@@ -102,7 +102,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// The type with what its parameters stand for.
+    /// Returns the type with its parameters replaced.
     pub(super) fn with(&self, bindings: &Bindings<'a>) -> Self {
         let inner = |one: &Self| Box::new(one.with(bindings));
         match self {
@@ -114,18 +114,18 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// What two ways to call a function give.
+    /// Returns the common result type of two overloads.
     pub(super) fn or(self, other: &Self) -> Self {
         if self.is(other) { self } else { Self::Dyn }
     }
 
-    /// The more general of two types of which one fits where the other is wanted.
+    /// Returns the more general of two types if one fits the other.
     pub(super) fn joined(self, other: &Self) -> Option<Self> {
         let bindings = &mut Bindings::new();
         match (&self, other) {
             (Self::Free, _) => Some(other.clone()),
             (_, Self::Dyn) => Some(Self::Dyn),
-            // As with the items of an empty list or map beside one that is not.
+            // For example the items of an empty list or map beside one that is not empty.
             (Self::List(item), Self::List(_)) if matches!(**item, Self::Free) => Some(other.clone()),
             (Self::Map(key, _), Self::Map(..)) if matches!(**key, Self::Free) => Some(other.clone()),
             _ if other.fits(&self, bindings) => Some(self),
@@ -133,7 +133,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Whether both are the same.
+    /// Reports whether both types are equal.
     pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::List(one), Self::List(other)) | (Self::Optional(one), Self::Optional(other)) => {
@@ -147,7 +147,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Whether all its values are equally large.
+    /// Reports whether all values of the type have the same size.
     pub(super) fn is_scalar(&self) -> bool {
         match self {
             Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,
@@ -180,14 +180,14 @@ impl fmt::Display for Type<'_> {
     }
 }
 
-/// The field of an object, by the name that expressions have for it.
+/// Returns the field of an object by its name in expressions.
 pub(super) fn field<'a>(object: &'a ObjectSchema, name: &str) -> Option<&'a Schema> {
     let plain = object.properties.get(name).filter(|_| escaped(name) == name);
     let found = plain.or_else(|| object.properties.get(object.escaped_property(name)?));
     found.filter(|schema| is_seen(schema))
 }
 
-/// Whether expressions see values of a schema: not those of which nobody says what they are.
+/// Reports whether expressions can see values of a schema. They cannot see values without a declared type.
 pub(super) fn is_seen(schema: &Schema) -> bool {
     match &schema.kind {
         Kind::Any => false,

@@ -1,4 +1,4 @@
-//! Values as CEL sees them: typed by their schema, with names that CEL can spell.
+//! Conversion of JSON values to CEL values: typed by their schema, with escaped names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::{Number, Value};
 
 use crate::{Kind, Schema};
 
-/// Words that CEL keeps for itself.
+/// Reserved words of CEL.
 const RESERVED: [&str; 21] = [
     "as",
     "break",
@@ -38,7 +38,7 @@ const RESERVED: [&str; 21] = [
 ];
 
 impl Schema {
-    /// The value as CEL sees it.
+    /// Converts a value to CEL.
     pub(super) fn to_cel(&self, value: &Value) -> Cel {
         match (&self.kind, value) {
             (Kind::Object(object), Value::Object(map)) => {
@@ -65,7 +65,7 @@ impl Schema {
     }
 }
 
-/// What was there before, for a rule that is also asked when there was nothing.
+/// Returns the old value as an optional, for a rule that is also evaluated without an old value.
 pub(super) fn optional(old: Option<Cel>) -> Cel {
     Cel::Opaque(Arc::new(old.map_or_else(OptionalValue::none, OptionalValue::of)))
 }
@@ -94,7 +94,7 @@ fn to_map(entries: impl Iterator<Item = (String, Cel)>) -> Cel {
     Cel::Map(Map { map: Arc::new(map) })
 }
 
-/// Texts that mean something else than text.
+/// Converts a text with a format to the type of the format.
 fn of_format(format: &str, text: &str) -> Option<Cel> {
     match format {
         "date-time" | "datetime" => DateTime::parse_from_rfc3339(text).ok().map(Cel::Timestamp),
@@ -108,7 +108,7 @@ fn of_format(format: &str, text: &str) -> Option<Cel> {
     }
 }
 
-/// A duration as Go prints one (`1h30m`) in nanoseconds.
+/// Parses a duration in Go's form (`1h30m`) to nanoseconds.
 pub(crate) fn go_duration(text: &str) -> Option<i64> {
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1.0),
@@ -134,17 +134,17 @@ pub(crate) fn go_duration(text: &str) -> Option<i64> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, tail) = rest.split_at_checked(digits)?;
-        // `ms` before `m`: the longest unit that fits.
+        // `ms` before `m`: the longest matching unit.
         let fitting = UNITS.iter().filter(|(unit, _)| tail.starts_with(unit));
         let (unit, factor) = fitting.max_by_key(|(unit, _)| unit.len())?;
         total += number.parse::<f64>().ok()? * factor;
         rest = tail.strip_prefix(unit)?;
     }
-    // Whole nanoseconds, through text: there is no other checked way from a float.
+    // Whole nanoseconds, through text, because no other conversion from a float is checked.
     format!("{:.0}", sign * total).parse().ok()
 }
 
-/// A field's name as CEL can spell it.
+/// Returns a field's name in the form that CEL can spell.
 pub(super) fn escaped(name: &str) -> String {
     if RESERVED.contains(&name) {
         return format!("__{name}__");

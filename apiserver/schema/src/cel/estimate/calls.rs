@@ -1,4 +1,4 @@
-//! What calls cost: an operator or a function, in each of the ways it may be meant.
+//! Estimated cost of calls, for each overload of an operator or a function.
 
 use kube_cel::cel::common::ast::operators::{
     ADD, CONDITIONAL, EQUALS, GREATER, GREATER_EQUALS, IN, INDEX, LESS, LESS_EQUALS, LOGICAL_AND, LOGICAL_OR,
@@ -12,16 +12,16 @@ use super::{Estimate, Node, Step};
 use crate::cel::declarations::Signature;
 use crate::cel::types::Type;
 
-/// Twice over a text: it is read, and another is made.
+/// Cost per letter of reading one text and creating another.
 pub(super) const READ_AND_MADE: (u64, u64) = (2, 10);
 
-/// The longest pattern of a format of Kubernetes. Unit: letters.
+/// Longest pattern of a Kubernetes format. Unit: letters.
 pub(in crate::cel) const FORMAT_PATTERN: u64 = 128;
 
-/// The longest name of a format. Unit: letters.
+/// Longest name of a format. Unit: letters.
 const FORMAT_NAME: u64 = 64;
 
-/// What is known of a call.
+/// Call with its known facts.
 pub(super) struct Call<'c, 'e> {
     pub(super) name: &'c str,
     id: u64,
@@ -30,15 +30,15 @@ pub(super) struct Call<'c, 'e> {
     pub(super) costs: &'c [Range],
 }
 
-/// What a call costs without its arguments, unless they are in it, and how large its result is.
-pub(super) struct Priced {
+/// Cost of a call without its arguments, unless `is_whole` is set, and the size of its result.
+pub(super) struct CallEstimate {
     pub(super) cost: Range,
     pub(super) result: Option<Range>,
-    /// Whether the arguments are in the cost: not all of them need be looked at.
+    /// Set if the cost includes the arguments, because some of them may not be evaluated.
     pub(super) is_whole: bool,
 }
 
-impl Priced {
+impl CallEstimate {
     pub(super) fn of(cost: Range) -> Self {
         Self { cost, result: None, is_whole: false }
     }
@@ -92,14 +92,14 @@ impl<'e> Estimate<'_, 'e> {
         target_cost.plus(cost)
     }
 
-    /// `dyn(…)`, which is what is in it.
+    /// Returns the estimate of `dyn(…)`, which is that of its argument.
     fn untyped(&mut self, id: u64, only: &'e IdedExpr) -> Range {
         let cost = self.cost(only).plus(Range::ONE);
         self.same_size(id, only);
         cost
     }
 
-    /// Where an index leads to.
+    /// Records the path that an index leads to.
     fn follow_index(&mut self, call: &Call<'_, 'e>, way: &Signature, result: &mut Option<Range>) {
         let is_plain = matches!(way.parameters.first(), Some(Type::List(_) | Type::Map(..)));
         if let (INDEX, true, Some(on)) = (call.name, is_plain, call.arguments.first()) {
@@ -109,24 +109,26 @@ impl<'e> Estimate<'_, 'e> {
         }
     }
 
-    fn price(&mut self, call: &Call<'_, 'e>, way: &Signature) -> Priced {
+    fn price(&mut self, call: &Call<'_, 'e>, way: &Signature) -> CallEstimate {
         let lists = call.of_lists(way);
         let priced = lists.or_else(|| self.of_kubernetes(call, way)).or_else(|| self.standard(call, way));
-        priced.unwrap_or_else(|| Priced::of(Range::ONE))
+        priced.unwrap_or_else(|| CallEstimate::of(Range::ONE))
     }
 
-    /// Functions that Kubernetes adds, and those it prices anew.
-    fn of_kubernetes(&mut self, call: &Call<'_, 'e>, way: &Signature) -> Option<Priced> {
+    /// Returns the estimate of a function that Kubernetes adds or prices differently.
+    fn of_kubernetes(&mut self, call: &Call<'_, 'e>, way: &Signature) -> Option<CallEstimate> {
         let on = call.target.map(Node::size);
         let first = call.arguments.first().map(Node::size);
-        let read = |size: Range| Priced::of(size.scaled(LETTER));
+        let read = |size: Range| CallEstimate::of(size.scaled(LETTER));
         match call.name {
             "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => {
-                Some(Priced::of(self.compared(call.target?)))
+                Some(CallEstimate::of(self.compared(call.target?)))
             }
-            "url" | "jsonpatch.escapeKey" => first.map(|size| Priced::giving(size.scaled(LETTER), size)),
+            "url" | "jsonpatch.escapeKey" => {
+                first.map(|size| CallEstimate::giving(size.scaled(LETTER), size))
+            }
             "lowerAscii" | "upperAscii" | "substring" | "trim" => {
-                on.map(|size| Priced::giving(size.scaled(LETTER), size))
+                on.map(|size| CallEstimate::giving(size.scaled(LETTER), size))
             }
             "replace" => call.replace(),
             "split" => call.split(),
@@ -134,16 +136,19 @@ impl<'e> Estimate<'_, 'e> {
             "find" | "findAll" => {
                 let (on, pattern) = (on?, first?);
                 let found = Range { least: 0, most: on.most };
-                Some(Priced::giving(matching(on, pattern), found))
+                Some(CallEstimate::giving(matching(on, pattern), found))
             }
-            "ip" if matches!(way.parameters.as_slice(), [Type::Named(_)]) => Some(Priced::of(Range::ONE)),
+            "ip" if matches!(way.parameters.as_slice(), [Type::Named(_)]) => {
+                Some(CallEstimate::of(Range::ONE))
+            }
             "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver" => {
                 first.map(read)
             }
-            "ip.isCanonical" => first.map(|size| Priced::of(size.scaled(READ_AND_MADE))),
+            "ip.isCanonical" => first.map(|size| CallEstimate::of(size.scaled(READ_AND_MADE))),
             "containsIP" | "containsCIDR" => first.map(|size| call.contains_address(way, size)),
-            "validate" => first
-                .map(|size| Priced::of(size.scaled(LETTER).scaled((FORMAT_PATTERN * PATTERN.0, PATTERN.1)))),
+            "validate" => first.map(|size| {
+                CallEstimate::of(size.scaled(LETTER).scaled((FORMAT_PATTERN * PATTERN.0, PATTERN.1)))
+            }),
             "masked"
             | "prefixLength"
             | "family"
@@ -170,13 +175,13 @@ impl<'e> Estimate<'_, 'e> {
             | "getHost"
             | "getPort"
             | "getEscapedPath"
-            | "getQuery" => Some(Priced::of(Range::ONE)),
+            | "getQuery" => Some(CallEstimate::of(Range::ONE)),
             EQUALS => self.named_equals(call),
             _ => None,
         }
     }
 
-    /// What comparing each item of a list costs, or looking for something in a text.
+    /// Returns the cost of comparing each item of a list, or of searching a text.
     fn compared(&mut self, target: &Node<'e>) -> Range {
         let Some((item, of)) = self.item_of(target) else {
             return target.size().scaled(LETTER);
@@ -188,7 +193,7 @@ impl<'e> Estimate<'_, 'e> {
         target.size().times(each)
     }
 
-    /// The size and the type of an item of a list, as the schema has them.
+    /// Returns the size and the type of the items of a list, as the schema declares them.
     fn item_of(&self, list: &Node<'e>) -> Option<(Range, &'e Type<'e>)> {
         let (Type::List(of) | Type::Optional(of) | Type::Map(of, _)) = self.type_of(list.expression)? else {
             return None;
@@ -197,11 +202,11 @@ impl<'e> Estimate<'_, 'e> {
         if path.is_empty() {
             return Some((Range::UNKNOWN, of));
         }
-        let place = self.place(&path).and_then(|place| place.step(&Step::Entry));
-        Some((place.map_or(Range::UNKNOWN, |place| Range { least: 0, most: place.most() }), of))
+        let target = self.target(&path).and_then(|target| target.step(&Step::Entry));
+        Some((target.map_or(Range::UNKNOWN, |target| Range { least: 0, most: target.most() }), of))
     }
 
-    fn join(&mut self, call: &Call<'_, 'e>) -> Option<Priced> {
+    fn join(&mut self, call: &Call<'_, 'e>) -> Option<CallEstimate> {
         let list = call.target?;
         let length = list.size();
         let texts = self.item_of(list).map_or(Range::NONE, |(item, _)| length.times(item));
@@ -210,11 +215,11 @@ impl<'e> Estimate<'_, 'e> {
             Some(separator) => texts.plus(separator.size().times(between)),
             None => texts,
         };
-        Some(Priced::giving(size.scaled(LETTER), size))
+        Some(CallEstimate::giving(size.scaled(LETTER), size))
     }
 
-    /// `==` of what has a type of its own.
-    fn named_equals(&self, call: &Call<'_, 'e>) -> Option<Priced> {
+    /// Returns the estimate of `==` for values of a named type.
+    fn named_equals(&self, call: &Call<'_, 'e>) -> Option<CallEstimate> {
         let [left, right] = call.arguments else { return None };
         let (Type::Named(one), Type::Named(other)) =
             (self.type_of(left.expression)?, self.type_of(right.expression)?)
@@ -223,39 +228,41 @@ impl<'e> Estimate<'_, 'e> {
         };
         let most = match one.as_str() {
             _ if one != other => return None,
-            "net.IP" | "net.CIDR" | "Quantity" | "Semver" => return Some(Priced::of(Range::ONE)),
+            "net.IP" | "net.CIDR" | "Quantity" | "Semver" => return Some(CallEstimate::of(Range::ONE)),
             "Format" => FORMAT_NAME,
             "net.URL" => right.size.map_or(1, |size| size.most),
             _ => return None,
         };
-        Some(Priced::of(Range { least: 1, most }.scaled(LETTER)))
+        Some(CallEstimate::of(Range { least: 1, most }.scaled(LETTER)))
     }
 
-    /// Functions and operators of standard CEL.
-    fn standard(&mut self, call: &Call<'_, 'e>, way: &Signature) -> Option<Priced> {
+    /// Returns the estimate of a function or an operator of standard CEL.
+    fn standard(&mut self, call: &Call<'_, 'e>, way: &Signature) -> Option<CallEstimate> {
         let sizes: Vec<Range> = call.arguments.iter().map(Node::size).collect();
         let on = call.target.map(Node::size);
         match (call.name, sizes.as_slice(), way.parameters.first()) {
-            ("format", ..) => on.map(|size| Priced::of(size.scaled(LETTER))),
+            ("format", ..) => on.map(|size| CallEstimate::of(size.scaled(LETTER))),
             ("bytes", [size], Some(Type::Text)) => {
                 let most = size.most.wrapping_mul(4);
-                Some(Priced::giving(size.scaled(LETTER), Range { least: size.least, most }))
+                Some(CallEstimate::giving(size.scaled(LETTER), Range { least: size.least, most }))
             }
             ("string", [size], Some(Type::Bytes)) => {
                 let least = size.least / 4;
-                Some(Priced::giving(size.scaled(LETTER), Range { least, most: size.most }))
+                Some(CallEstimate::giving(size.scaled(LETTER), Range { least, most: size.most }))
             }
             ("strings.quote", [size], _) => {
                 let most = size.most.wrapping_mul(2).wrapping_add(2);
                 let least = size.least.wrapping_add(2);
-                Some(Priced::giving(size.scaled(LETTER), Range { least, most }))
+                Some(CallEstimate::giving(size.scaled(LETTER), Range { least, most }))
             }
-            ("startsWith" | "endsWith", [part], _) => Some(Priced::of(part.scaled(LETTER))),
-            ("matches", [pattern], _) => on.map(|on| Priced::of(matching(on, *pattern))),
-            ("matches", [on, pattern], _) => Some(Priced::of(matching(*on, *pattern))),
-            ("contains", [part], _) => on.map(|on| Priced::of(on.scaled(LETTER).times(part.scaled(LETTER)))),
+            ("startsWith" | "endsWith", [part], _) => Some(CallEstimate::of(part.scaled(LETTER))),
+            ("matches", [pattern], _) => on.map(|on| CallEstimate::of(matching(on, *pattern))),
+            ("matches", [on, pattern], _) => Some(CallEstimate::of(matching(*on, *pattern))),
+            ("contains", [part], _) => {
+                on.map(|on| CallEstimate::of(on.scaled(LETTER).times(part.scaled(LETTER))))
+            }
             (IN, [_, list], _) if matches!(way.parameters.get(1), Some(Type::List(_))) => {
-                Some(Priced::of(*list))
+                Some(CallEstimate::of(*list))
             }
             (LOGICAL_OR | LOGICAL_AND, ..) => call.either(),
             (CONDITIONAL, [_, one, other], _) => self.conditional(call, one.or(*other)),
@@ -269,28 +276,28 @@ impl<'e> Estimate<'_, 'e> {
             )
             | (EQUALS | NOT_EQUALS, [left, right], _) => {
                 let most = left.most.min(right.most);
-                Some(Priced::of(Range { least: u64::from(most > 0), most }.scaled(LETTER)))
+                Some(CallEstimate::of(Range { least: u64::from(most > 0), most }.scaled(LETTER)))
             }
             _ => None,
         }
     }
 
-    fn conditional(&mut self, call: &Call<'_, 'e>, result: Range) -> Option<Priced> {
+    fn conditional(&mut self, call: &Call<'_, 'e>, result: Range) -> Option<CallEstimate> {
         let ([_, one, other], [condition, first, second]) = (call.arguments, call.costs) else { return None };
         let entries = (self.entries(one.expression), self.entries(other.expression));
         if let (Some(one), Some(other)) = entries {
             self.entries.insert(call.id, one.or(other));
         }
         let cost = condition.plus(first.or(*second));
-        Some(Priced { cost, result: Some(result), is_whole: true })
+        Some(CallEstimate { cost, result: Some(result), is_whole: true })
     }
 
-    fn sum(&mut self, call: &Call<'_, 'e>, size: Range, of: &Type<'_>) -> Priced {
+    fn sum(&mut self, call: &Call<'_, 'e>, size: Range, of: &Type<'_>) -> CallEstimate {
         let mut entries = call.arguments.iter().map(|part| self.entries(part.expression));
         if let (Some(Some(one)), Some(Some(other))) = (entries.next(), entries.next()) {
             self.entries.insert(call.id, one.or(other));
         }
         let cost = if matches!(of, Type::List(_)) { Range::ONE } else { size.scaled(LETTER) };
-        Priced::giving(cost, size)
+        CallEstimate::giving(cost, size)
     }
 }

@@ -1,35 +1,35 @@
-//! What functions cost whose price follows from what they are given alone.
+//! Estimated cost of functions that depends on the sizes of the arguments alone.
 
 use kube_cel::cel::common::ast::{Expr, LiteralValue};
 
-use super::calls::{Call, Priced, READ_AND_MADE};
+use super::calls::{Call, CallEstimate, READ_AND_MADE};
 use super::range::{LETTER, PATTERN, Range};
 use super::{LIST, Node};
 use crate::cel::declarations::Signature;
 use crate::cel::macros::SORT_BY_KEYS;
 use crate::cel::types::Type;
 
-/// The bytes of an address.
+/// Bytes of an IP address.
 const ADDRESS: Range = Range { least: 4, most: 16 };
 
 impl Call<'_, '_> {
-    /// `&&` and `||`, of which the right side may not be looked at.
-    pub(super) fn either(&self) -> Option<Priced> {
+    /// Estimates `&&` or `||`, whose right side may not be evaluated.
+    pub(super) fn either(&self) -> Option<CallEstimate> {
         let [left, right] = self.costs else { return None };
         let cost = Range { least: left.least, most: left.plus(*right).most };
-        Some(Priced { cost, result: None, is_whole: true })
+        Some(CallEstimate { cost, result: None, is_whole: true })
     }
 
-    /// Functions that make lists, and those of sets.
-    pub(super) fn of_lists(&self, way: &Signature) -> Option<Priced> {
+    /// Estimates functions that create lists, and those of sets.
+    pub(super) fn of_lists(&self, way: &Signature) -> Option<CallEstimate> {
         let on = self.target.map(Node::size);
         let number =
             |index: usize, absent| self.arguments.get(index).map_or(absent, |node| number(node, absent));
         let making = |factor: (u64, u64), size: Range| {
-            Priced::giving(size.scaled(factor).plus(Range::exactly(1 + LIST)), size)
+            CallEstimate::giving(size.scaled(factor).plus(Range::exactly(1 + LIST)), size)
         };
         let squared = |factor, size: Range| making(factor, size.times(size));
-        // Of texts, letters are compared, too.
+        // For texts, the letters are compared as well.
         let sorting = |keys: Option<&Type<'_>>| match keys {
             Some(Type::List(key)) if matches!(**key, Type::Text | Type::Bytes) => (21, 10),
             _ => (2, 1),
@@ -54,18 +54,18 @@ impl Call<'_, '_> {
                 let [left, right] = self.arguments else { return None };
                 let factor = if self.name == "sets.equivalent" { 2 } else { 1 };
                 let pairs = left.size().times(right.size()).scaled((factor, 1));
-                Some(Priced::of(pairs.plus(Range::ONE)))
+                Some(CallEstimate::of(pairs.plus(Range::ONE)))
             }
             _ => None,
         }
     }
 
-    /// Of a text: its cost, and how long it may be when parts have been replaced.
-    pub(super) fn replace(&self) -> Option<Priced> {
+    /// Estimates `replace`: the cost, and the length of the result.
+    pub(super) fn replace(&self) -> Option<CallEstimate> {
         let on = self.target?.size();
         let [part, by, ..] = self.arguments else { return None };
         let (part, by) = (part.size(), by.size());
-        // How often something is replaced, and how much stays.
+        // Number of replacements, and number of letters that stay.
         let (most, kept_most) = if part.least == 0 {
             (on.most.saturating_add(1), on.most)
         } else if by.most <= part.least {
@@ -82,21 +82,21 @@ impl Call<'_, '_> {
         };
         let kept = Range { least: kept_least, most: kept_most };
         let size = Range { least, most }.times(by).plus(kept);
-        Some(Priced::giving(on.scaled(READ_AND_MADE), size))
+        Some(CallEstimate::giving(on.scaled(READ_AND_MADE), size))
     }
 
-    /// A text may be split into its letters.
-    pub(super) fn split(&self) -> Option<Priced> {
+    /// Estimates `split`. A text can be split into its letters.
+    pub(super) fn split(&self) -> Option<CallEstimate> {
         let on = self.target?.size();
         let limit = self.arguments.get(1).and_then(|limit| match &limit.expression.expr {
             Expr::Literal(LiteralValue::Int(limit)) => Some(limit.inner().cast_unsigned()),
             _ => None,
         });
         let parts = Range { least: 0, most: limit.unwrap_or(on.most) };
-        Some(Priced::giving(on.scaled(READ_AND_MADE), parts))
+        Some(CallEstimate::giving(on.scaled(READ_AND_MADE), parts))
     }
 
-    pub(super) fn contains_address(&self, way: &Signature, given: Range) -> Priced {
+    pub(super) fn contains_address(&self, way: &Signature, given: Range) -> CallEstimate {
         let mut cost = ADDRESS.plus(ADDRESS).scaled(LETTER);
         if self.name == "containsCIDR" {
             cost = cost.plus(ADDRESS.scaled(LETTER)).plus(Range::ONE);
@@ -104,16 +104,16 @@ impl Call<'_, '_> {
         if let Some(Type::Text) = way.parameters.get(1) {
             cost = cost.plus(given.scaled(LETTER));
         }
-        Priced::of(cost)
+        CallEstimate::of(cost)
     }
 }
 
-/// Looking for a pattern in a text: each letter with each part of the pattern. An empty text costs, too.
+/// Returns the cost of matching a pattern: each letter with each part of the pattern. An empty text has a cost as well.
 pub(super) fn matching(text: Range, pattern: Range) -> Range {
     text.plus(Range::ONE).scaled(LETTER).times(pattern.scaled(PATTERN))
 }
 
-/// A number that is written out; none is below zero.
+/// Returns the value of a number literal, at least zero.
 fn number(node: &Node<'_>, absent: u64) -> u64 {
     match &node.expression.expr {
         Expr::Literal(LiteralValue::Int(number)) => u64::try_from(*number.inner()).unwrap_or_default(),

@@ -1,10 +1,10 @@
-//! What an expression may cost at worst, before it meets a value: kube-apiserver refuses rules that may be too dear
+//! Worst-case cost of an expression, before it is evaluated. kube-apiserver rejects rules with a cost above its limit
 //! when they are written.
 //!
-//! The units are CEL's. A name or a field costs one, going over a text a tenth of its letters, and a comprehension
-//! its step for every entry that there may be. How many there may be is known of what the expression says itself,
-//! and of what a path of fields and entries leads to from `self`, by the schema there; a path that begins elsewhere
-//! is taken for one from `self`, too, as upstream takes it.
+//! The units are CEL's. A name or a field costs one, reading a text costs a tenth of its letters, and a comprehension
+//! costs its step for every possible entry. The number of entries comes from the expression itself, and from the schema
+//! for a path of fields and entries from `self`. As in upstream, a path that starts elsewhere counts as a path from
+//! `self`.
 
 mod calls;
 mod functions;
@@ -23,15 +23,15 @@ use crate::Schema;
 pub(super) use calls::FORMAT_PATTERN;
 use path::{Path, Step};
 use range::Range;
-use sizes::Place;
+use sizes::Target;
 pub(crate) use sizes::most_in_a_request;
 
-/// What is made costs this, whatever is in it.
+/// Cost of creating a list, whatever it contains.
 pub(super) const LIST: u64 = 10;
 pub(super) const MAP: u64 = 30;
 const STRUCT: u64 = 40;
 
-/// The most that an expression costs that was found to make sense.
+/// Returns the worst-case cost of a valid expression.
 pub(super) fn most(expression: &IdedExpr, schema: &Schema, checked: &Checked<'_>) -> u64 {
     let mut estimate = Estimate {
         schema,
@@ -44,7 +44,7 @@ pub(super) fn most(expression: &IdedExpr, schema: &Schema, checked: &Checked<'_>
     estimate.cost(expression).most
 }
 
-/// How large the keys and the values are of something that an expression makes.
+/// Sizes of the keys and the values of a created list or map.
 #[derive(Debug, Clone, Copy)]
 struct Entries {
     of_list: bool,
@@ -58,7 +58,7 @@ impl Entries {
     }
 }
 
-/// A variable of a comprehension.
+/// Variable of a comprehension.
 #[derive(Debug)]
 struct Variable<'e> {
     name: &'e str,
@@ -67,18 +67,18 @@ struct Variable<'e> {
     entries: Option<Entries>,
 }
 
-/// One estimation. What is found of a part of the expression is kept by the part's number.
+/// One estimation. Facts about a part of the expression are stored by the id of the part.
 struct Estimate<'a, 'e> {
     schema: &'a Schema,
     checked: &'e Checked<'e>,
     paths: HashMap<u64, Path>,
     sizes: HashMap<u64, Range>,
     entries: HashMap<u64, Entries>,
-    /// The innermost is the last.
+    /// Variables in scope. The innermost is the last.
     variables: Vec<Variable<'e>>,
 }
 
-/// A part of an expression when its own cost is known.
+/// Part of an expression whose own cost is known.
 struct Node<'e> {
     expression: &'e IdedExpr,
     size: Option<Range>,
@@ -124,7 +124,7 @@ impl<'e> Estimate<'_, 'e> {
         }
     }
 
-    /// What several parts cost together, and how large one of them is.
+    /// Returns the total cost of several parts, and the size of one of them.
     fn all(&mut self, parts: impl Iterator<Item = &'e IdedExpr>) -> (Range, Range) {
         let (mut cost, mut size) = (Range::NONE, None);
         for part in parts {
@@ -180,7 +180,7 @@ impl<'e> Estimate<'_, 'e> {
         start.plus(result).plus(rounds.times(step))
     }
 
-    /// Makes the variable that a comprehension collects in.
+    /// Adds the accumulator variable of a comprehension.
     fn push_made(&mut self, inner: &'e ComprehensionExpr) {
         let made = Variable {
             name: &inner.accu_var,
@@ -191,7 +191,7 @@ impl<'e> Estimate<'_, 'e> {
         self.variables.push(made);
     }
 
-    /// Notes that something is as large as a part of it.
+    /// Records that a part has the size of another part.
     fn same_size(&mut self, id: u64, part: &'e IdedExpr) {
         if let Some(size) = self.size(part) {
             self.sizes.insert(id, size);
@@ -201,7 +201,7 @@ impl<'e> Estimate<'_, 'e> {
         }
     }
 
-    /// Makes the variables of a round.
+    /// Adds the iteration variables of a comprehension.
     fn enter(&mut self, inner: &'e ComprehensionExpr) {
         let (range, path) = (self.entries(&inner.iter_range), self.path(&inner.iter_range));
         let of_list = range.map_or_else(
@@ -247,17 +247,17 @@ impl<'e> Estimate<'_, 'e> {
         Node { expression, size: self.size(expression) }
     }
 
-    /// What a path leads to.
-    fn place(&self, path: &Path) -> Option<Place<'_>> {
+    /// Returns the schema at a path.
+    fn target(&self, path: &Path) -> Option<Target<'_>> {
         let steps = path.steps();
-        // Whatever the path begins with is taken for `self`.
+        // The start of the path counts as `self`, whatever it is.
         let (_, steps) = steps.split_first()?;
-        steps.iter().try_fold(Place::Value(self.schema), |place, step| place.step(step))
+        steps.iter().try_fold(Target::Value(self.schema), |target, step| target.step(step))
     }
 
-    /// How large something is that the schema says it of.
+    /// Returns the size that the schema declares for a path.
     fn declared(&self, path: &Path) -> Option<Range> {
-        self.place(path).map(|place| Range { least: 0, most: place.most() })
+        self.target(path).map(|target| Range { least: 0, most: target.most() })
     }
 
     fn size_or_unknown(&mut self, expression: &IdedExpr) -> Range {

@@ -1,9 +1,9 @@
-//! Paths from `self` to what an expression looks at, which upstream lets share memory.
+//! Paths from `self` to the parts of a value, which share memory as they do in upstream.
 //!
-//! A path that is one step longer than another lies in the memory of that other while there is room, and the next
-//! step from the same place overwrites the last: in `self.a.all(x, x.b.all(y, y == x.c))`, `x.b` becomes `x.c` when
-//! that is looked at, and the inner rounds are counted as the letters of `c`. That is seen in ordinary rules, and
-//! costs are to be the same, so that the same rules are refused.
+//! If a path is one step longer than another, it uses the memory of that other path while there is room. The next step
+//! from the same path overwrites the last one. In `self.a.all(x, x.b.all(y, y == x.c))`, `x.b` becomes `x.c` when `x.c`
+//! is visited, and the inner iterations are counted as the letters of `c`. This occurs in ordinary rules. The costs
+//! must be the same as upstream's, so that the same rules are rejected.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,17 +11,17 @@ use std::rc::Rc;
 /// One step of a path.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// A field, or a variable at the start.
+    /// Field, or a variable at the start.
     Field(String),
-    /// An item of a list, or a value of a map.
+    /// Item of a list, or value of a map.
     Entry,
-    /// A key of a map.
+    /// Key of a map.
     Key,
-    /// The number of an item.
+    /// Index of an item.
     Index,
 }
 
-/// Some steps, of memory that others may share.
+/// Sequence of steps, in memory that other paths may share.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Path {
     memory: Rc<RefCell<Vec<Step>>>,
@@ -30,16 +30,16 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Whether it leads nowhere.
+    /// Reports whether the path is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The path one step further.
+    /// Returns the path with one more step.
     pub(super) fn and(&self, step: Step) -> Self {
         if self.length < self.room {
             let mut memory = self.memory.borrow_mut();
-            // What lies there belongs to a path that has gone on from here before.
+            // The memory belongs to a path that has continued from here before.
             match memory.get_mut(self.length) {
                 Some(before) => *before = step,
                 None => memory.push(step),
@@ -53,7 +53,7 @@ impl Path {
         Self { length: steps.len(), memory: Rc::new(RefCell::new(steps)), room }
     }
 
-    /// What it is now.
+    /// Returns the current steps.
     pub(super) fn steps(&self) -> Vec<Step> {
         self.memory.borrow().iter().take(self.length).cloned().collect()
     }

@@ -1,23 +1,23 @@
-//! From the least to the most that there may be of something.
+//! Ranges: the minimum and the maximum of a size or a cost.
 
-/// Entries, letters, or units of cost. What would be more than fits is as much as fits.
+/// Range of entries, letters or units of cost. Arithmetic saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) least: u64,
     pub(super) most: u64,
 }
 
-/// What going over a letter costs.
+/// Cost of reading a letter.
 pub(super) const LETTER: (u64, u64) = (1, 10);
 
-/// What a letter of a pattern costs for each letter that is looked at.
+/// Cost of a letter of a pattern, for each letter that is searched.
 pub(super) const PATTERN: (u64, u64) = (1, 4);
 
 impl Range {
     pub(super) const NONE: Self = Self::exactly(0);
     pub(super) const ONE: Self = Self::exactly(1);
     pub(super) const UNKNOWN: Self = Self { least: 0, most: u64::MAX };
-    /// What any range widens.
+    /// Neutral element of [`Range::or`].
     pub(super) const NOTHING_YET: Self = Self { least: u64::MAX, most: 0 };
 
     pub(super) const fn exactly(number: u64) -> Self {
@@ -32,7 +32,7 @@ impl Range {
         Self { least: self.least.saturating_mul(other.least), most: self.most.saturating_mul(other.most) }
     }
 
-    /// Times a fraction, rounded up.
+    /// Multiplies by a fraction, rounded up.
     pub(super) fn scaled(self, (by, of): (u64, u64)) -> Self {
         let scale = |number: u64| {
             let scaled = (u128::from(number) * u128::from(by)).div_ceil(u128::from(of.max(1)));
@@ -41,7 +41,7 @@ impl Range {
         Self { least: scale(self.least), most: scale(self.most) }
     }
 
-    /// What includes both.
+    /// Returns the smallest range that contains both.
     pub(super) fn or(self, other: Self) -> Self {
         Self { least: self.least.min(other.least), most: self.most.max(other.most) }
     }

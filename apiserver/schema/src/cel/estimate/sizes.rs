@@ -1,33 +1,33 @@
-//! How large values of a schema can be: by what it says of them, or else by what fits in a request.
+//! Largest sizes of the values of a schema: from its bounds, or else from the size limit of a request.
 
 use super::path::Step;
 use crate::cel::types;
 use crate::{Kind, Schema};
 
-/// The largest request that is taken for this purpose, whatever a server takes. Unit: bytes.
+/// Size limit of a request in estimates, whatever the limit of the server is. Unit: bytes.
 const REQUEST: u64 = 3 * 1024 * 1024;
 
-/// Quotes, brackets or braces.
+/// Quotes, brackets or braces. Unit: bytes.
 const AROUND: u64 = 2;
 
-/// A letter can take so many bytes, and `maxLength` counts letters.
+/// Most bytes of a letter. `maxLength` counts letters.
 const WIDEST_LETTER: u64 = 4;
 
-/// Texts of a format: the shortest and the longest, as they are written in JSON. Unit: bytes.
+/// Shortest and longest texts of a format in JSON. Unit: bytes.
 const DURATION: (u64, u64) = (3, 32);
 const DATE: (u64, u64) = (12, 12);
 const DATE_TIME: (u64, u64) = (21, 32);
 
-/// What a path of an expression leads to.
+/// Target of a path: a value, or a key of a map.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum Target<'a> {
     Value(&'a Schema),
-    /// A key of a map, of which no schema says how long it is.
+    /// Key of a map. No schema limits its length.
     Key,
 }
 
-impl<'a> Place<'a> {
-    /// One step further, if there is something.
+impl<'a> Target<'a> {
+    /// Returns the target one step further, if there is one.
     pub(super) fn step(self, step: &Step) -> Option<Self> {
         let Self::Value(schema) = self else { return None };
         match (&schema.kind, step) {
@@ -42,7 +42,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The most entries or letters.
+    /// Returns the largest number of entries or letters.
     pub(super) fn most(self) -> u64 {
         match self {
             Self::Value(schema) => most(schema),
@@ -51,7 +51,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The most entries or letters; objects with names for their fields have none.
+/// Returns the largest number of entries or letters. Objects with named fields have none.
 fn most(schema: &Schema) -> u64 {
     match &schema.kind {
         Kind::Any | Kind::Boolean | Kind::Integer(_) | Kind::Number(_) => 0,
@@ -60,7 +60,7 @@ fn most(schema: &Schema) -> u64 {
             list.most.unwrap_or_else(|| (REQUEST - AROUND) / least_bytes(&list.items).saturating_add(1))
         }
         Kind::Object(object) => object.additional.as_ref().map_or(0, |free| {
-            // A key has quotes and two letters; a colon and a comma follow.
+            // A key has quotes and two letters, followed by a colon and a comma.
             let fitting = || (REQUEST - AROUND) / least_bytes(free).saturating_add(6);
             object.most.unwrap_or_else(fitting)
         }),
@@ -86,7 +86,7 @@ fn longest_allowed(schema: &Schema) -> u64 {
     texts.map(str::len).max().and_then(|longest| u64::try_from(longest).ok()).unwrap_or_default()
 }
 
-/// The shortest that a value can be in JSON. Unit: bytes.
+/// Returns the shortest length of a value in JSON. Unit: bytes.
 fn least_bytes(schema: &Schema) -> u64 {
     match &schema.kind {
         Kind::Any | Kind::IntegerOrText(..) | Kind::Integer(_) | Kind::Number(_) => 1,
@@ -94,7 +94,7 @@ fn least_bytes(schema: &Schema) -> u64 {
         Kind::List(_) => AROUND,
         Kind::Object(object) if object.additional.is_some() => AROUND,
         Kind::Object(object) => object.in_rules.least_bytes(|| {
-            // What has a default is not in the request.
+            // A field with a default is absent from the request.
             let present = |name: &&String| {
                 let schema = object.properties.get(*name)?;
                 (types::is_seen(schema) && schema.default.as_ref().is_none_or(serde_json::Value::is_null))
@@ -117,7 +117,7 @@ fn least_bytes(schema: &Schema) -> u64 {
     }
 }
 
-/// How many values of a schema one request can hold at most.
+/// Returns how many values of a schema one request can hold at most.
 pub(crate) fn most_in_a_request(schema: &Schema) -> u64 {
     REQUEST / least_bytes(schema).saturating_add(1)
 }

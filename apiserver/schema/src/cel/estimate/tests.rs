@@ -1,5 +1,5 @@
-//! The costs of `costs.tsv` are those that `k8s.io/apiserver` 0.36.3 computes with cel-go 0.29, as Cluster API 1.14.2
-//! has it: the name of a schema, the cost, and the expression.
+//! The costs in `costs.tsv` are computed by `k8s.io/apiserver` 0.36.3 with cel-go 0.29, as Cluster API 1.14.2 contains
+//! it. The columns are the name of a schema, the cost, and the expression.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::Schema;
 
 const COSTS: &str = include_str!("costs.tsv");
 
-/// Beyond this, upstream computes with fractions that do not hold every digit.
+/// Upstream computes larger numbers with fractions that do not hold every digit.
 const EXACT: u64 = 1 << 53;
 
-/// Fields with bounds.
+/// Schema with bounds.
 pub(in crate::cel) fn small() -> Value {
     json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string", "maxLength": 10}, "long": {"type": "string"},
@@ -27,7 +27,7 @@ pub(in crate::cel) fn small() -> Value {
             "to": {"type": "array", "maxItems": 2, "items": {"type": "string", "maxLength": 8}}}}}}})
 }
 
-/// Fields without.
+/// Schema without bounds.
 pub(in crate::cel) fn large() -> Value {
     json!({"type": "object", "properties": {
         "name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}},
@@ -52,7 +52,7 @@ fn costs_are_those_of_upstream() {
             _ => &text,
         };
         let cost: u64 = cost.parse().unwrap();
-        match schema.judge(&json!({"rule": expression})).rule {
+        match schema.analyze(&json!({"rule": expression})).rule {
             Ok(found) if found == cost || found.min(cost) > EXACT => {}
             found => wrong.push(format!("{name} {expression}: {cost}, not {found:?}")),
         }

@@ -1,11 +1,11 @@
-//! The parts that macros are made of, all in the place of one macro.
+//! Builder of the expressions that replace a macro.
 
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue};
 
-use super::{Macros, PLACE, RESULT, place};
+use super::{LOCATION, Macros, RESULT, location};
 use crate::cel::parts::each;
 
-/// Makes parts of an expression.
+/// Builder of the parts of an expression.
 pub(super) struct Maker<'m> {
     pub(super) macros: &'m mut Macros,
     pub(super) at: u64,
@@ -14,7 +14,7 @@ pub(super) struct Maker<'m> {
 impl Maker<'_> {
     pub(super) fn number_at(&mut self, at: u64) -> u64 {
         self.macros.made += 1;
-        self.macros.made << PLACE.count_ones() | at
+        self.macros.made << LOCATION.count_ones() | at
     }
 
     pub(super) fn part(&mut self, expr: Expr) -> IdedExpr {
@@ -47,8 +47,8 @@ impl Maker<'_> {
         self.part(Expr::Literal(LiteralValue::Int(value.into())))
     }
 
-    /// What stands twice in an expression has numbers of its own each time.
+    /// Gives new ids to a copy of a part, because ids are unique in an expression.
     pub(super) fn renumber(&mut self, expression: &mut IdedExpr) {
-        each(expression, &mut |part| part.id = self.number_at(place(part.id)));
+        each(expression, &mut |part| part.id = self.number_at(location(part.id)));
     }
 }

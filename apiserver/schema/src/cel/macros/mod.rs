@@ -1,5 +1,5 @@
-//! The macros that upstream has and the engine's parser has not: comprehensions with two variables, `sortBy`,
-//! `optMap` and `optFlatMap`. Each becomes what upstream makes of it, so that it costs the same.
+//! Expansion of the macros that the engine's parser lacks: comprehensions with two variables, `sortBy`, `optMap` and
+//! `optFlatMap`. The expansions are upstream's, so that they have the same cost.
 
 mod maker;
 
@@ -13,33 +13,34 @@ use kube_cel::cel::common::ast::{
 use super::type_error::{TypeError, TypeErrors};
 use maker::Maker;
 
-/// Puts an entry into a map.
+/// Function that inserts an entry into a map.
 pub(super) const MAP_INSERT: &str = "cel.@mapInsert";
 
-/// Sorts a list by a list of keys.
+/// Function that sorts a list by a list of keys.
 pub(super) const SORT_BY_KEYS: &str = "@sortByAssociatedKeys";
 
-/// What comprehensions collect in.
+/// Accumulator variable of comprehensions.
 const RESULT: &str = "@result";
 
-/// What a list is called while it is sorted.
+/// Name of a list while it is sorted.
 const SORTED: &str = "@__sortBy_input__";
 
-/// The variable of a comprehension that has no rounds, and only names a value.
+/// Iteration variable of a comprehension that has no iterations and only names a value.
 const UNUSED: &str = "#unused";
 
-/// So many parts may be made: `optMap` says twice what it is called on, so that a chain of them doubles with each.
+/// Limit of created parts. `optMap` repeats its receiver, so each call in a chain doubles the expression.
 const MOST_MADE: u64 = 50_000;
 
-/// The part of a number that says where a part of an expression is: of what macros make, that is the call.
-const PLACE: u64 = 0xffff_ffff;
+/// Bits of an id that hold the location of a part. For the parts of an expansion, this is the location of the macro
+/// call.
+const LOCATION: u64 = 0xffff_ffff;
 
-/// The part as the parser numbered it.
-pub(super) fn place(id: u64) -> u64 {
-    id & PLACE
+/// Returns the id that the parser gave to a part.
+pub(super) fn location(id: u64) -> u64 {
+    id & LOCATION
 }
 
-/// Whether a comprehension has no rounds, and only names a value.
+/// Reports whether a comprehension has no iterations and only names a value.
 pub(super) fn is_name(inner: &ComprehensionExpr) -> bool {
     let is_false = |one: &Expr| matches!(one, Expr::Literal(LiteralValue::Boolean(value)) if !*value.inner());
     matches!(&inner.iter_range.expr, Expr::List(list) if list.elements.is_empty())
@@ -54,7 +55,7 @@ pub(super) struct Macros {
 }
 
 impl Macros {
-    /// Puts what it stands for in the place of a macro.
+    /// Replaces a macro call by its expansion.
     pub(super) fn expand(&mut self, expression: &mut IdedExpr) {
         let Expr::Call(call) = &mut expression.expr else { return };
         let is_one = match (call.func_name.as_str(), call.args.len()) {
@@ -67,14 +68,14 @@ impl Macros {
             return;
         }
         let CallExpr { func_name, target, args } = std::mem::take(call);
-        let mut maker = Maker { macros: self, at: place(expression.id) };
+        let mut maker = Maker { macros: self, at: location(expression.id) };
         let made = target.and_then(|target| maker.make(&func_name, *target, args));
         *expression = made.unwrap_or_else(|| maker.part(Expr::Unspecified));
     }
 }
 
-/// What a comprehension does in each round, and around them.
-struct Round {
+/// Parts of a comprehension: its step, its condition and its result.
+struct Comprehension {
     start: IdedExpr,
     condition: IdedExpr,
     step: IdedExpr,
@@ -90,7 +91,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A comprehension with two variables: an index or a key, and the value there.
+    /// Expands a comprehension with two variables: an index or a key, and the value.
     fn with_two(&mut self, name: &str, target: IdedExpr, arguments: Vec<IdedExpr>) -> Option<IdedExpr> {
         let mut arguments = arguments.into_iter();
         let (first, second) = self.two_names(&arguments.next()?, &arguments.next()?)?;
@@ -118,7 +119,7 @@ impl Maker<'_> {
         }))
     }
 
-    fn quantifier(&mut self, of_all: bool, one: IdedExpr) -> Round {
+    fn quantifier(&mut self, of_all: bool, one: IdedExpr) -> Comprehension {
         let mut going_on = self.result();
         if !of_all {
             going_on = self.call(LOGICAL_NOT, [going_on]);
@@ -126,29 +127,35 @@ impl Maker<'_> {
         let condition = self.call(NOT_STRICTLY_FALSE, [going_on]);
         let so_far = self.result();
         let step = self.call(if of_all { LOGICAL_AND } else { LOGICAL_OR }, [so_far, one]);
-        Round { start: self.boolean(of_all), condition, step, result: self.result() }
+        Comprehension { start: self.boolean(of_all), condition, step, result: self.result() }
     }
 
-    fn exactly_one(&mut self, one: IdedExpr) -> Round {
+    fn exactly_one(&mut self, one: IdedExpr) -> Comprehension {
         let (so_far, more) = (self.result(), self.number(1));
         let more = self.call(ADD, [so_far, more]);
         let step = self.filtered(Some(one), more);
         let (found, wanted) = (self.result(), self.number(1));
         let result = self.call(EQUALS, [found, wanted]);
-        Round { start: self.number(0), condition: self.boolean(true), step, result }
+        Comprehension { start: self.number(0), condition: self.boolean(true), step, result }
     }
 
-    fn collector(&mut self, name: &str, key: &str, filter: Option<IdedExpr>, value: IdedExpr) -> Round {
+    fn collector(
+        &mut self,
+        name: &str,
+        key: &str,
+        filter: Option<IdedExpr>,
+        value: IdedExpr,
+    ) -> Comprehension {
         let step = self.collect(name, key, value);
         let start = match name {
             "transformList" => Expr::List(ListExpr::default()),
             _ => Expr::Map(MapExpr::default()),
         };
         let step = self.filtered(filter, step);
-        Round { start: self.part(start), condition: self.boolean(true), step, result: self.result() }
+        Comprehension { start: self.part(start), condition: self.boolean(true), step, result: self.result() }
     }
 
-    /// What is collected so far with one more.
+    /// Returns the accumulator with one more entry.
     fn collect(&mut self, name: &str, key: &str, value: IdedExpr) -> IdedExpr {
         let so_far = self.result();
         match name {
@@ -170,7 +177,7 @@ impl Maker<'_> {
         self.call(CONDITIONAL, [filter, step, as_before])
     }
 
-    /// The list gets a name, and what it is sorted by is made of each of its items.
+    /// Expands `sortBy`: the list gets a name, and a list of keys is computed from its items.
     fn sort_by(&mut self, target: IdedExpr, arguments: Vec<IdedExpr>) -> Option<IdedExpr> {
         if matches!(target.expr, Expr::Literal(_) | Expr::Map(_) | Expr::Struct(_) | Expr::Unspecified) {
             let text =
@@ -198,7 +205,7 @@ impl Maker<'_> {
         Some(self.named(SORTED, target, sorted))
     }
 
-    /// What is made of the value of an optional, if it has one.
+    /// Expands `optMap` or `optFlatMap`.
     fn of_optional(&mut self, wraps: bool, target: IdedExpr, arguments: Vec<IdedExpr>) -> Option<IdedExpr> {
         let [variable, made] = <[IdedExpr; 2]>::try_from(arguments).ok()?;
         let Expr::Ident(name) = &variable.expr else {
@@ -220,7 +227,7 @@ impl Maker<'_> {
         Some(self.call(CONDITIONAL, [has_value, made, none]))
     }
 
-    /// An expression in which a value has a name.
+    /// Returns an expression in which a value has a name.
     fn named(&mut self, name: &str, value: IdedExpr, result: IdedExpr) -> IdedExpr {
         let inner = ComprehensionExpr {
             iter_range: self.part(Expr::List(ListExpr::default())),

@@ -1,4 +1,4 @@
-//! Calls of operators and functions.
+//! Evaluation of operator and function calls.
 
 use std::borrow::Cow;
 
@@ -42,13 +42,13 @@ impl<'e> Run<'e> {
                     (None, _) => Err(Failure::no_overload()),
                 }
             }
-            // Nothing is in it, whatever that would be.
+            // An empty list contains nothing, so the other side is not evaluated.
             (IN, [_, list], None) if is_empty(list) => Ok(Cel::Bool(false)),
             _ => self.strict(expression, call),
         }
     }
 
-    /// `&&` and `||`: one side is enough when it decides, whatever the other is.
+    /// Evaluates `&&` or `||`. If one side decides, an error of the other side is ignored.
     fn either(&mut self, left: &'e IdedExpr, right: &'e IdedExpr, decides: bool) -> Outcome {
         let mut failed = None;
         for side in [left, right] {
@@ -63,10 +63,10 @@ impl<'e> Run<'e> {
         failed.map_or(Ok(Cel::Bool(!decides)), Err)
     }
 
-    /// `operand[index]` and `operand[?index]`.
+    /// Evaluates `operand[index]` or `operand[?index]`.
     fn entry(&mut self, operand: &'e IdedExpr, index: &'e IdedExpr, is_optional: bool) -> Outcome {
         let on = self.operand(operand)?;
-        // Where there is nothing, nobody asks where in it.
+        // Without an operand, the index is not evaluated.
         if optional(&on) == Some(None) {
             return Ok(on);
         }
@@ -77,7 +77,7 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// Functions that are given what their arguments are.
+    /// Evaluates a function whose arguments are all evaluated first.
     fn strict(&mut self, expression: &'e IdedExpr, call: &'e CallExpr) -> Outcome {
         if let Some(known) = self.constants.get(&expression.id) {
             return Ok(known.clone());
@@ -86,10 +86,10 @@ impl<'e> Run<'e> {
         let (name, target) = self.called(call);
         let given = self.given(&name, call, target)?;
         if !is_constant {
-            let is_unsure = self.unsure.is_some_and(|unsure| unsure.contains(&expression.id));
+            let is_unsure = self.unresolved.is_some_and(|unresolved| unresolved.contains(&expression.id));
             let price = match call.args.get(1).zip(given.get(1)) {
                 Some((part, list)) if name == IN && self.is_set(part, list) => 0,
-                // Upstream asks which function it is when it reads the expression.
+                // Upstream resolves the overload when it parses the expression.
                 _ if is_unsure && cost::is_by_type(&name) => 1,
                 _ => self.price(&name, &given),
             };
@@ -102,8 +102,8 @@ impl<'e> Run<'e> {
         Ok(result)
     }
 
-    /// What a function is called with, that on which it is called first. What is wrong with one of two does not keep
-    /// the other from being looked at, nor the call from being counted.
+    /// Evaluates the receiver and the arguments. An error of one argument prevents neither the evaluation of the others
+    /// nor the cost of the call.
     fn given(
         &mut self,
         name: &str,
@@ -134,7 +134,7 @@ impl<'e> Run<'e> {
         Err(failure)
     }
 
-    /// The function's name, and what it is called on: `strings.quote(…)` is called on nothing.
+    /// Returns the name of a called function and its receiver. `strings.quote(…)` has no receiver.
     fn called(&self, call: &'e CallExpr) -> (Cow<'e, str>, Option<&'e IdedExpr>) {
         let target = call.target.as_deref();
         if let Some(Expr::Ident(namespace)) = target.map(|target| &target.expr)
@@ -162,7 +162,7 @@ impl<'e> Run<'e> {
     }
 }
 
-/// Whether a list is written out that has nothing.
+/// Reports whether an expression is an empty list literal.
 pub(super) fn is_empty(list: &IdedExpr) -> bool {
     matches!(&list.expr, Expr::List(list) if list.elements.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Lists, maps, and going over them.
+//! Evaluation of lists, maps and comprehensions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -74,15 +74,15 @@ impl<'e> Run<'e> {
         let range = self.value(&inner.iter_range)?;
         let around = self.variables.len();
         self.variables.push(Variable { name: &inner.accu_var, state: State::Later(&inner.accu_init) });
-        let gone_over = if macros::is_name(inner) { Ok(()) } else { self.go_over(inner, &range, around) };
+        let gone_over = if macros::is_name(inner) { Ok(()) } else { self.iterate(inner, &range, around) };
         self.variables.truncate(around + 1);
         let result = gone_over.and_then(|()| self.value(&inner.result));
         self.variables.truncate(around);
         result
     }
 
-    /// All rounds. `made` is where the variable is that is collected in.
-    fn go_over(&mut self, inner: &'e ComprehensionExpr, range: &Cel, made: usize) -> Result<(), Failure> {
+    /// Runs all iterations. `made` is the index of the accumulator variable.
+    fn iterate(&mut self, inner: &'e ComprehensionExpr, range: &Cel, made: usize) -> Result<(), Failure> {
         let (list, map);
         let rounds: &mut dyn Iterator<Item = (Cel, Cel)> = match range {
             Cel::List(items) => {
@@ -120,13 +120,13 @@ impl<'e> Run<'e> {
             if Instant::now() > self.until {
                 return Err(Failure::Interrupted);
             }
-            // What went wrong may not matter in the end, as in `all` where a later item is enough.
+            // An error may not matter in the end: in `all`, a later item can decide.
             self.set(made, step);
         }
         Ok(())
     }
 
-    /// What was collected so far, which nobody else has: so it can grow in its place.
+    /// Takes the accumulated value out of its variable, so that it grows in place.
     pub(super) fn taken(&mut self, name: &str) -> Outcome {
         let value = self.named(name)?;
         if let Some(index) = self.index_of(name) {
@@ -135,7 +135,7 @@ impl<'e> Run<'e> {
         Ok(value)
     }
 
-    /// A map with one more entry, or with those of another.
+    /// Returns a map with one more entry, or with the entries of another map.
     pub(super) fn inserted(map: Cel, entries: Vec<Cel>) -> Outcome {
         let Cel::Map(mut map) = map else { return Err(Failure::no_overload()) };
         let mut insert = |key: Key, value: Cel| {

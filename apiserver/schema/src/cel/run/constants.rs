@@ -1,4 +1,4 @@
-//! What upstream computes when it reads an expression, which costs nothing when it runs.
+//! Constant folding: the parts that upstream evaluates at parse time, so that they have no cost at run time.
 
 use kube_cel::cel::Value as Cel;
 use kube_cel::cel::common::ast::operators::IN;
@@ -7,12 +7,12 @@ use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr};
 use super::Run;
 use super::calls::is_empty;
 
-/// Functions that make one type of another.
+/// Functions that convert one type to another.
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
 
 impl Run<'_> {
-    /// Whether it is the same in every run.
+    /// Reports whether a part has the same value in every run.
     pub(super) fn is_constant(&self, expression: &IdedExpr) -> bool {
         match &expression.expr {
             Expr::Literal(_) => true,
@@ -40,7 +40,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a list is written out and of primitive values: upstream makes a set of it, to look for something in.
+    /// Reports whether a list is a literal of primitive values. Upstream turns it into a set for lookups.
     pub(super) fn is_set(&self, part: &IdedExpr, list: &Cel) -> bool {
         let Cel::List(items) = list else { return false };
         let is_primitive = |item: &Cel| {

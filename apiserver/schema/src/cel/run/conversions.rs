@@ -1,4 +1,4 @@
-//! One type made of another, and parts of times.
+//! Conversions between types, and parts of timestamps.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::cel::value::go_duration;
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// A value of another type, where the engine has not what upstream has.
+/// Converts a value to another type where the engine differs from upstream.
 pub(super) fn converted(name: &str, value: &Cel) -> Option<Outcome> {
     Some(match (name, value) {
         ("bool", Cel::Bool(_)) | ("bytes", Cel::Bytes(_)) | ("timestamp", Cel::Timestamp(_)) => {
@@ -62,7 +62,7 @@ fn no_conversion(to: &str) -> Outcome {
     Err(Failure::Error(format!("type conversion error from 'string' to '{to}'")))
 }
 
-/// Seconds, with as many digits of a fraction as there are.
+/// Returns a duration in seconds with its fraction.
 fn in_seconds(span: &Duration) -> String {
     let nanoseconds = span.num_nanoseconds().unwrap_or(i64::MAX);
     let sign = if nanoseconds < 0 { "-" } else { "" };
@@ -72,7 +72,7 @@ fn in_seconds(span: &Duration) -> String {
     format!("{sign}{whole}{}s", fraction.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A time in the zone in which it is asked for its parts: where none is named, that is UTC.
+/// Returns a timestamp in the zone in which its parts are requested. The default is UTC.
 pub(super) fn in_zone(time: &DateTime<FixedOffset>, zone: Option<&str>) -> Result<Cel, Failure> {
     let offset = match zone {
         None | Some("UTC" | "Z" | "") => Some(FixedOffset::east_opt(0)),
@@ -84,7 +84,7 @@ pub(super) fn in_zone(time: &DateTime<FixedOffset>, zone: Option<&str>) -> Resul
     }
 }
 
-/// The seconds of an offset such as `-02:30`.
+/// Returns the seconds of an offset such as `-02:30`.
 fn hours_and_minutes(zone: &str) -> Option<i32> {
     let (hours, minutes) = zone.split_once(':')?;
     let sign = if hours.starts_with('-') { -1 } else { 1 };
@@ -93,14 +93,14 @@ fn hours_and_minutes(zone: &str) -> Option<i32> {
     hours.checked_mul(3600)?.checked_add(sign * minutes.checked_mul(60)?)
 }
 
-/// The offset of a zone at some time, in seconds, if the machine knows the zone.
+/// Returns the offset of a zone at a time, in seconds, if the system knows the zone.
 fn named(zone: &str, time: &DateTime<FixedOffset>) -> Option<i32> {
     let zone = jiff::tz::TimeZone::get(zone).ok()?;
     let time = jiff::Timestamp::from_second(time.timestamp()).ok()?;
     Some(zone.to_offset(time).seconds())
 }
 
-/// Whether a function tells a part of a time.
+/// Reports whether a function returns a part of a timestamp.
 pub(super) fn is_part(name: &str) -> bool {
     matches!(
         name,

@@ -1,4 +1,4 @@
-//! What a call costs, by what it is given.
+//! Actual cost of a call, by its arguments.
 
 use kube_cel::cel::Value as Cel;
 use kube_cel::cel::common::ast::operators::{
@@ -10,21 +10,21 @@ use super::operators::optional;
 use crate::cel::estimate::LIST;
 use crate::cel::macros::SORT_BY_KEYS;
 
-/// Letters that cost one to go over.
+/// Letters per unit of cost.
 const LETTERS: u64 = 10;
 
-/// Letters of a pattern that cost one for each ten that are looked at.
+/// Letters of a pattern per unit of cost, for each ten letters that are searched.
 const PATTERN: u64 = 4;
 
-/// The bytes of an address of the old kind, which most are.
+/// Bytes of an IPv4 address.
 const ADDRESS: u64 = 4;
 
-/// What a call costs.
+/// Returns the cost of a call.
 pub(super) fn of(name: &str, given: &[Cel]) -> u64 {
     of_operator(name, given).or_else(|| of_list(name, given)).or_else(|| of_text(name, given)).unwrap_or(1)
 }
 
-/// Whether what a function costs depends on which of several of its name it is.
+/// Reports whether the cost of a function depends on its overload.
 pub(super) fn is_by_type(name: &str) -> bool {
     matches!(
         name,
@@ -65,7 +65,7 @@ fn of_list(name: &str, given: &[Cel]) -> Option<u64> {
         ("distinct" | "sort", [Cel::List(items)]) | (SORT_BY_KEYS, [_, Cel::List(items)]) => {
             let length = u64::try_from(items.len()).unwrap_or(u64::MAX);
             let pairs = length.saturating_mul(length);
-            // Of texts, letters are compared, too.
+            // For texts, the letters are compared as well.
             let of_texts = matches!(items.first(), Some(Cel::String(_) | Cel::Bytes(_)));
             let letters = if of_texts { pairs / LETTERS } else { 0 };
             Some(making(pairs.saturating_mul(2).saturating_add(letters)))
@@ -107,7 +107,7 @@ fn of_text(name: &str, given: &[Cel]) -> Option<u64> {
     }
 }
 
-/// Whether an address is in a network whose prefix has so many bytes, or another network.
+/// Returns the cost of checking whether a network, whose prefix has so many bytes, contains an address or a network.
 pub(super) fn containing(name: &str, bytes: u64, other: &Cel) -> u64 {
     let mut cost = read(bytes.saturating_mul(2));
     if name == "containsCIDR" {
@@ -116,17 +116,17 @@ pub(super) fn containing(name: &str, bytes: u64, other: &Cel) -> u64 {
     if let Cel::String(_) = other { cost.saturating_add(read(size(other))) } else { cost }
 }
 
-/// Going over so many letters.
+/// Returns the cost of reading letters.
 fn read(letters: u64) -> u64 {
     letters.div_ceil(LETTERS)
 }
 
-/// Looking for a pattern. An empty text costs, too.
+/// Returns the cost of matching a pattern. An empty text has a cost as well.
 fn matching(letters: u64, pattern: u64) -> u64 {
     read(letters.saturating_add(1)).saturating_mul(pattern.div_ceil(PATTERN))
 }
 
-/// Entries or letters; what has none of either is one.
+/// Returns the number of entries or letters; 1 for other values.
 fn size(value: &Cel) -> u64 {
     let size = match value {
         Cel::String(text) => text.chars().count(),
@@ -145,7 +145,7 @@ fn size(value: &Cel) -> u64 {
     u64::try_from(size).unwrap_or(u64::MAX)
 }
 
-/// Going over a value with all that is in it; of texts the bytes count, and what is less than ten of them is nothing.
+/// Returns the cost of reading a value with its content. Texts count in bytes, and fewer than ten bytes cost nothing.
 fn gone_over(value: &Cel) -> u64 {
     let bytes = |length: usize| u64::try_from(length).unwrap_or(u64::MAX) / LETTERS;
     match value {
@@ -162,7 +162,7 @@ fn gone_over(value: &Cel) -> u64 {
     }
 }
 
-/// Whether it is of a type that Kubernetes adds.
+/// Reports whether a value has a type that Kubernetes adds.
 fn is_of_kubernetes(value: &Cel) -> bool {
     let Cel::Opaque(inner) = value else { return false };
     let name = inner.runtime_type_name();

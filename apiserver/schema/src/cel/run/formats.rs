@@ -1,10 +1,10 @@
-//! Formats of Kubernetes, of which the engine tells nothing but their names.
+//! Kubernetes formats: patterns and messages that the engine does not expose.
 
 use kube_cel::cel::Value as Cel;
 
 use crate::cel::estimate::FORMAT_PATTERN;
 
-/// The letters that upstream takes the pattern of a format to have, by a part of the format's name.
+/// Lengths of the patterns in upstream's costs, by a part of the format's name.
 const PATTERNS: [(&str, u64); 8] = [
     ("subdomain", 60),
     ("qualified", 60),
@@ -16,7 +16,7 @@ const PATTERNS: [(&str, u64); 8] = [
     ("date", 71),
 ];
 
-/// What is said of a value that has not the format.
+/// Messages for values without the format.
 const WORDS: [(&str, &str); 4] = [
     ("uuid", "does not match the UUID format"),
     ("byte", "invalid base64"),

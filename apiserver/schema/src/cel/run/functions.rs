@@ -1,5 +1,5 @@
-//! What functions give: those that are asked for most and those that the engine has not, or has wrong, are here; the
-//! engine knows the others.
+//! Functions. Frequent ones, and those that the engine lacks or implements differently, are here. The engine evaluates
+//! the others.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::operators::{self, failure, none, optional, some};
 use super::{Failure, Outcome, Run, conversions, formats, lists};
 use crate::cel::macros::{MAP_INSERT, SORT_BY_KEYS};
 
-/// The names that what is given has for the engine.
+/// Names of the arguments for the engine.
 const GIVEN: [&str; 5] = ["@0", "@1", "@2", "@3", "@4"];
 
-/// A type, as a value.
+/// Type as a value.
 #[derive(Debug, PartialEq, Eq)]
 struct TypeName(String);
 
@@ -25,7 +25,7 @@ impl Opaque for TypeName {
     }
 }
 
-/// A type, as a value.
+/// Returns a type as a value.
 pub(super) fn type_named(name: &str) -> Cel {
     Cel::Opaque(Arc::new(TypeName(name.to_owned())))
 }
@@ -122,7 +122,7 @@ impl Run<'_> {
         Ok(Cel::Bool(found))
     }
 
-    /// Asks the engine, which is given an expression with names for what is known.
+    /// Evaluates a function in the engine, as an expression with names for the arguments.
     pub(super) fn by_engine(&self, name: &str, is_method: bool, given: Vec<Cel>) -> Outcome {
         let named = |name: &str| IdedExpr { id: 0, expr: Expr::Ident(name.to_owned()) };
         let mut scope = self.functions.new_inner_scope();
@@ -137,7 +137,7 @@ impl Run<'_> {
     }
 }
 
-/// A letter of a text; nothing right behind the last.
+/// Returns the letter at an index. The text is empty directly after the last letter.
 fn letter(text: &str, index: i64) -> Outcome {
     let out_of_range = || Failure::Error(format!("index out of range: {index}"));
     let index = usize::try_from(index).map_err(|_| out_of_range())?;
@@ -149,7 +149,7 @@ fn letter(text: &str, index: i64) -> Outcome {
     Ok(Cel::String(Arc::new(found)))
 }
 
-/// Of a text, its letters, where the engine counts bytes.
+/// Returns the size of a value. A text has the number of its letters; the engine counts bytes.
 fn size(value: &Cel) -> Outcome {
     let size = match value {
         Cel::String(text) => text.chars().count(),

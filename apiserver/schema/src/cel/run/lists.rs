@@ -1,4 +1,4 @@
-//! What functions of lists give. They copy no more than they must: what costs little must not take long.
+//! List functions. They copy as little as possible, because a low cost must mean a short time.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::functions::type_of;
 use super::operators::{self, compared, none, some};
 use super::{Failure, Outcome};
 
-/// What a function of a list gives; `None` where it is none.
+/// Evaluates a list function; `None` if the function is another one.
 pub(super) fn result(name: &str, items: &[Cel], others: &[Cel]) -> Option<Outcome> {
     Some(match (name, others) {
         ("first", []) => Ok(items.first().map_or_else(none, |item| some(item.clone()))),
@@ -74,7 +74,7 @@ pub(super) fn letters(text: &str) -> Cel {
     Cel::List(Arc::new(text.chars().map(|letter| Cel::String(Arc::new(letter.to_string()))).collect()))
 }
 
-/// A list in the order of keys, which are in another.
+/// Returns a list in the order of keys in another list.
 pub(super) fn sorted(items: &[Cel], keys: &[Cel]) -> Outcome {
     let mut failed = None;
     let mut pairs: Vec<(&Cel, &Cel)> = keys.iter().zip(items).collect();

@@ -1,10 +1,10 @@
-//! Running an expression on a value, which is counted as upstream counts it.
+//! Evaluator of expressions, with upstream's cost accounting.
 //!
-//! The engine's own interpreter counts nothing, copies every field that it looks at, and knows no comprehensions with
-//! two variables. So the walk over the syntax tree is ours, and the engine is asked for what most functions give.
+//! The engine's own interpreter has no costs, copies every field that it reads, and lacks comprehensions with two
+//! variables. The walk over the syntax tree is therefore ours, and the engine evaluates most functions.
 //!
-//! A name or a field costs one, what is made costs as in [`super::estimate`], and functions by the sizes of what they
-//! are really given ([`prices`]). What is written out costs nothing: upstream makes it once, before it runs.
+//! A name or a field costs one, a created value costs as in [`super::estimate`], and a function costs by the sizes of
+//! its arguments ([`cost`]). Literals cost nothing, because upstream creates them once, before the evaluation.
 
 mod calls;
 mod collections;
@@ -26,21 +26,21 @@ use regex::Regex;
 
 use super::check::TYPES;
 
-/// Why an expression gives nothing.
+/// Reason for an evaluation without a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Failure {
-    /// It costs more than it may.
-    TooDear,
-    /// It takes longer than anybody waits, though it does not cost too much.
+    /// The cost limit is exceeded.
+    CostExceeded,
+    /// The time limit is exceeded, although the cost is not.
     Interrupted,
-    /// It makes no sense of this value, in CEL's words.
+    /// Evaluation error, in CEL's words.
     Error(String),
 }
 
 impl Failure {
-    /// Whether it ends the run, whatever else there is.
+    /// Reports whether the failure ends the evaluation, whatever follows.
     fn is_final(&self) -> bool {
-        matches!(self, Self::TooDear | Self::Interrupted)
+        matches!(self, Self::CostExceeded | Self::Interrupted)
     }
 
     fn no_overload() -> Self {
@@ -54,16 +54,16 @@ impl Failure {
 
 type Outcome = Result<Cel, Failure>;
 
-/// Whether the run is over.
+/// Reports whether the evaluation is over.
 fn is_final(outcome: &Outcome) -> bool {
     outcome.as_ref().is_err_and(Failure::is_final)
 }
 
-/// What a variable is.
+/// Variable of an evaluation.
 #[derive(Debug)]
 enum State<'e> {
     Known(Cel),
-    /// What is collected in is made when it is first looked at.
+    /// Accumulator, which is created at its first use.
     Later(&'e IdedExpr),
     Failed(Failure),
 }
@@ -74,33 +74,33 @@ struct Variable<'e> {
     state: State<'e>,
 }
 
-/// One run of an expression.
+/// One evaluation of an expression.
 pub(super) struct Run<'e> {
     functions: &'e Context<'static>,
-    /// The calls of which only running tells which of several functions is meant.
-    unsure: Option<&'e HashSet<u64>>,
-    /// What it may cost.
+    /// Calls whose overload is known only at run time.
+    unresolved: Option<&'e HashSet<u64>>,
+    /// Cost limit.
     most: u64,
     until: Instant,
     cost: u64,
-    /// The innermost is the last.
+    /// Variables in scope. The innermost is the last.
     variables: Vec<Variable<'e>>,
-    /// What is written out, by the numbers of the parts.
+    /// Literals by the ids of their parts.
     constants: HashMap<u64, Cel>,
-    /// Patterns that were used.
+    /// Compiled patterns.
     patterns: HashMap<String, Regex>,
 }
 
 impl<'e> Run<'e> {
     pub(super) fn new(
         functions: &'e Context<'static>,
-        unsure: Option<&'e HashSet<u64>>,
+        unresolved: Option<&'e HashSet<u64>>,
         most: u64,
         until: Instant,
     ) -> Self {
         Self {
             functions,
-            unsure,
+            unresolved,
             most,
             until,
             cost: 0,
@@ -115,17 +115,17 @@ impl<'e> Run<'e> {
         self
     }
 
-    /// What was done so far, in CEL's units.
+    /// Returns the cost so far, in CEL's units.
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }
 
     fn spend(&mut self, cost: u64) -> Result<(), Failure> {
         self.cost = self.cost.saturating_add(cost);
-        if self.cost > self.most { Err(Failure::TooDear) } else { Ok(()) }
+        if self.cost > self.most { Err(Failure::CostExceeded) } else { Ok(()) }
     }
 
-    /// What an expression gives.
+    /// Evaluates an expression.
     pub(super) fn value(&mut self, expression: &'e IdedExpr) -> Outcome {
         match &expression.expr {
             Expr::Literal(literal) => Ok(of_literal(literal)),
@@ -163,7 +163,7 @@ impl<'e> Run<'e> {
             Some(State::Later(made)) => *made,
             None => return Err(Failure::no_overload()),
         };
-        // It sees what was there before it.
+        // The old value is visible to it.
         let hidden = self.variables.split_off(index);
         let made = self.value(later);
         self.variables.extend(hidden);
@@ -187,7 +187,7 @@ impl<'e> Run<'e> {
         let operand = self.operand(&select.operand)?;
         if select.test {
             let has = operators::has(&operand, &select.field)?;
-            // What is only asked for costs one less, and that is its name. An optional that has it not costs nothing.
+            // `has()` costs one less, which is its name. An optional without the field costs nothing.
             if !has && operators::optional(&operand).is_some() {
                 self.cost = self.cost.saturating_sub(1);
             }
@@ -196,7 +196,7 @@ impl<'e> Run<'e> {
         self.step(operators::field(&operand, &select.field))
     }
 
-    /// What a path goes on from, which costs where that is none itself.
+    /// Evaluates the operand of a path step. It has a cost if it is not a path itself.
     fn operand(&mut self, expression: &'e IdedExpr) -> Outcome {
         let value = self.value(expression);
         if !self.is_path(expression) && !is_final(&value) {
@@ -205,21 +205,21 @@ impl<'e> Run<'e> {
         value
     }
 
-    /// One step of a path, which costs, unless an optional has nothing there.
+    /// Adds the cost of one path step, unless an optional has no value.
     fn step(&mut self, found: Outcome) -> Outcome {
         let is_none = found.as_ref().is_ok_and(operators::is_none);
         self.spend(u64::from(!is_none))?;
         found
     }
 
-    /// Types with long names, as `google.protobuf.Timestamp`.
+    /// Returns a type by its qualified name, such as `google.protobuf.Timestamp`.
     fn type_named(&self, expression: &IdedExpr) -> Option<String> {
         let name = dotted(expression)?;
         let (first, _) = name.split_once('.')?;
         (matches!(first, "google" | "net" | "kubernetes") && self.index_of(first).is_none()).then_some(name)
     }
 
-    /// Whether upstream has one instruction for it that others can prolong.
+    /// Reports whether upstream compiles the expression to one instruction that longer paths extend.
     fn is_path(&self, expression: &IdedExpr) -> bool {
         match &expression.expr {
             Expr::Ident(name) => self.index_of(name).is_some(),
@@ -231,7 +231,7 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// Where a path is a part of an instruction, its first name is not counted.
+    /// Evaluates an expression in a path. If the path is part of an instruction, its first name has no cost.
     fn value_in_path(&mut self, expression: &'e IdedExpr) -> Outcome {
         let value = self.value(expression);
         let is_choice = matches!(&expression.expr, Expr::Call(call) if call.func_name == CONDITIONAL);
@@ -255,7 +255,7 @@ fn of_literal(literal: &LiteralValue) -> Cel {
     }
 }
 
-/// A name with its dots.
+/// Returns a name with its dots.
 fn dotted(expression: &IdedExpr) -> Option<String> {
     match &expression.expr {
         Expr::Ident(name) => Some(name.clone()),

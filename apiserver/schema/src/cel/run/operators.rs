@@ -1,4 +1,4 @@
-//! What operators give.
+//! Operators.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use kube_cel::cel::{ExecutionError, Value as Cel};
 
 use super::{Failure, Outcome};
 
-/// What an optional has; `None` of what is no optional.
+/// Returns the content of an optional; `None` for any other value.
 pub(super) fn optional(value: &Cel) -> Option<Option<&Cel>> {
     match value {
         Cel::Opaque(inner) => inner.downcast_ref::<OptionalValue>().map(OptionalValue::value),
@@ -20,7 +20,7 @@ pub(super) fn optional(value: &Cel) -> Option<Option<&Cel>> {
     }
 }
 
-/// Whether it is an optional without a value.
+/// Reports whether a value is an optional without content.
 pub(super) fn is_none(value: &Cel) -> bool {
     optional(value) == Some(None)
 }
@@ -33,7 +33,7 @@ pub(super) fn some(value: Cel) -> Cel {
     Cel::Opaque(Arc::new(OptionalValue::of(value)))
 }
 
-/// The key of a map that a value is.
+/// Returns a value as the key of a map.
 pub(super) fn key(value: &Cel) -> Result<Key, Failure> {
     match value {
         Cel::Int(number) => Ok(Key::Int(*number)),
@@ -47,9 +47,9 @@ pub(super) fn key(value: &Cel) -> Result<Key, Failure> {
     }
 }
 
-/// A number without a fraction.
+/// Returns a number without a fraction.
 fn whole(number: f64) -> Option<i64> {
-    // Through text: there is no other checked way from a float.
+    // Through text, because no other conversion from a float is checked.
     (number.fract() == 0.0).then(|| format!("{number:.0}").parse().ok()).flatten()
 }
 
@@ -62,7 +62,7 @@ pub(super) fn shown(key: &Key) -> String {
     }
 }
 
-/// A field of a value.
+/// Returns a field of a value.
 pub(super) fn field(on: &Cel, name: &str) -> Outcome {
     if let Some(inner) = optional(on) {
         let Some(Cel::Map(map)) = inner else {
@@ -76,7 +76,7 @@ pub(super) fn field(on: &Cel, name: &str) -> Outcome {
     }
 }
 
-/// Whether there is a field.
+/// Reports whether a field exists.
 pub(super) fn has(on: &Cel, name: &str) -> Result<bool, Failure> {
     match (optional(on), on) {
         (Some(Some(inner)), _) => has(inner, name),
@@ -86,7 +86,7 @@ pub(super) fn has(on: &Cel, name: &str) -> Result<bool, Failure> {
     }
 }
 
-/// An entry of a list or a map; an optional one where that is asked for.
+/// Returns an entry of a list or a map, as an optional if requested.
 pub(super) fn entry(on: &Cel, at: &Cel, is_optional: bool) -> Outcome {
     if let Some(inner) = optional(on) {
         return inner.map_or_else(|| Ok(none()), |inner| entry(inner, at, true));
@@ -124,7 +124,7 @@ fn out_of_bounds(at: &Cel) -> Failure {
     Failure::Error(format!("index out of bounds: {at}"))
 }
 
-/// What an operator gives; `None` where it is none.
+/// Evaluates an operator; `None` if the function is another one.
 pub(super) fn result(name: &str, given: &mut Vec<Cel>) -> Option<Outcome> {
     if !name.contains('_') && name != IN {
         return None;
@@ -169,7 +169,7 @@ pub(super) fn sum(left: Cel, right: Cel) -> Outcome {
     }
 }
 
-/// Which of two values is less.
+/// Compares two values.
 pub(super) fn compared(left: &Cel, right: &Cel) -> Result<Ordering, Failure> {
     let order = match (left, right) {
         (Cel::Bytes(left), Cel::Bytes(right)) => Some(left.cmp(right)),
@@ -193,7 +193,7 @@ fn contains(within: &Cel, value: &Cel) -> Outcome {
     }
 }
 
-/// The words of CEL for an error of the engine.
+/// Returns an error of the engine in CEL's words.
 pub(super) fn failure(error: ExecutionError) -> Failure {
     let of = |value: &Cel| match value {
         Cel::UInt(_) => "unsigned integer",

@@ -1,6 +1,6 @@
-//! The runs of `runs.jsonl` are those of `k8s.io/apiextensions-apiserver` 0.36.3 with cel-go 0.29: the name of a schema
-//! (those of the estimates), a value of `samples.json`, an expression, what it cost, and what it gave or the error.
-//! What was there before is the same value.
+//! The results in `runs.jsonl` are computed by `k8s.io/apiextensions-apiserver` 0.36.3 with cel-go 0.29. A line has the
+//! name of a schema (as in the estimates), a value of `samples.json`, an expression, its cost, and its value or error.
+//! The old value is the same value.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::Failure;
 use crate::Schema;
 use crate::cel::FUNCTIONS;
 use crate::cel::estimate::tests::{large, small};
-use crate::cel::program::{Given, Rule};
+use crate::cel::program::{Rule, Variables};
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -21,13 +21,13 @@ const SAMPLES: &str = include_str!("samples.json");
 fn run(schema: &Schema, value: &Value, expression: &str) -> (i64, String) {
     let rule = Rule::compile(&json!({"rule": expression}), &Value::Null).unwrap();
     rule.check(schema).unwrap();
-    let given = Given { now: schema.to_cel(value), old: Some(schema.to_cel(value)) };
+    let given = Variables { now: schema.to_cel(value), old: Some(schema.to_cel(value)) };
     let (outcome, cost) =
         FUNCTIONS.with(|functions| rule.run(&rule.program, functions, &given, Instant::now() + LONG));
     let shown = match outcome {
         Ok(Cel::Bool(value)) => value.to_string(),
         Ok(other) => format!("{other:?}"),
-        Err(Failure::TooDear) => "too dear".to_owned(),
+        Err(Failure::CostExceeded) => "too dear".to_owned(),
         Err(Failure::Interrupted) => "interrupted".to_owned(),
         Err(Failure::Error(text)) => text,
     };
@@ -56,12 +56,12 @@ fn runs_are_those_of_upstream() {
     assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), RUNS.lines().count(), wrong.join("\n"));
 }
 
-/// Functions may take long though they cost little.
+/// Functions can take long although their cost is low.
 #[test]
 fn what_takes_too_long_is_interrupted() {
     let schema = Schema::compile(&small()).unwrap();
     let rule = Rule::compile(&json!({"rule": "self.tags.all(t, t == 'a') || true"}), &Value::Null).unwrap();
-    let given = Given { now: schema.to_cel(&json!({"tags": ["a", "a"]})), old: None };
+    let given = Variables { now: schema.to_cel(&json!({"tags": ["a", "a"]})), old: None };
     let (outcome, _) = FUNCTIONS.with(|functions| {
         rule.run(&rule.program, functions, &given, Instant::now().checked_sub(LONG).unwrap())
     });

@@ -101,7 +101,7 @@ pub(super) fn try_out(
     let times = place.times.unwrap_or_else(|| bare.most_in_a_request());
     for (index, rule) in items(schema, FIELD) {
         let at = path.child(FIELD).index(index);
-        let judged = bare.judge(rule);
+        let judged = bare.analyze(rule);
         match judged.rule {
             Err(problem) => {
                 let problem = costs.told(&problem);
