@@ -2,14 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// Kubernetes version without build metadata. The part after `+` does not affect the order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Version<'a> {
-    /// Major, minor and patch number.
-    core: (u64, u64, u64),
-    /// Pre-release part, which follows `-`. Empty for a release.
-    pre_release: &'a str,
-}
+use semver::Version;
 
 /// Returns the reason that forbids an upgrade of a machine from `current` to `wanted`, or `None` if it is
 /// allowed.
@@ -28,10 +21,10 @@ pub fn skew(current: Option<&str>, wanted: &str, another_image: bool) -> Option<
             "the machine is at version {current} already; name another image to bring it there again"
         ));
     }
-    if order(to, from) == Ordering::Less {
+    if to.cmp_precedence(&from) == Ordering::Less {
         return Some(format!("{wanted} is older than {current}, the machine's version; versions only go up"));
     }
-    if to.core.0 != from.core.0 || to.core.1 > from.core.1.saturating_add(1) {
+    if to.major != from.major || to.minor > from.minor.saturating_add(1) {
         return Some(format!(
             "{wanted} is more than one minor version above {current}, the machine's version; go one minor version at a time"
         ));
@@ -39,31 +32,8 @@ pub fn skew(current: Option<&str>, wanted: &str, another_image: bool) -> Option<
     None
 }
 
-fn parse(text: &str) -> Option<Version<'_>> {
-    let rest = text.strip_prefix('v')?;
-    let rest = rest.split_once('+').map_or(rest, |(version, _)| version);
-    let (core, pre_release) = rest.split_once('-').unwrap_or((rest, ""));
-    let mut numbers = core.split('.').map(|number| number.parse::<u64>().ok());
-    let core = (numbers.next()??, numbers.next()??, numbers.next()??);
-    numbers.next().is_none().then_some(Version { core, pre_release })
-}
-
-/// Compares two versions by the rules of semantic versioning.
-fn order(one: Version<'_>, other: Version<'_>) -> Ordering {
-    one.core.cmp(&other.core).then_with(|| match (one.pre_release, other.pre_release) {
-        ("", "") => Ordering::Equal,
-        ("", _) => Ordering::Greater,
-        (_, "") => Ordering::Less,
-        (one, other) => identifiers(one).cmp(identifiers(other)),
-    })
-}
-
-/// Returns the parts of a pre-release in a form that compares correctly: numbers come before words.
-fn identifiers(pre_release: &str) -> impl Iterator<Item = (bool, u64, &str)> {
-    pre_release.split('.').map(|part| match part.parse::<u64>() {
-        Ok(number) => (false, number, ""),
-        Err(_) => (true, 0, part),
-    })
+fn parse(text: &str) -> Option<Version> {
+    Version::parse(text.strip_prefix('v')?).ok()
 }
 
 #[cfg(test)]
@@ -88,6 +58,7 @@ mod tests {
             (None, "v1.30.0", None),
             (Some("v1.29.0"), "1.30.0", Some("leading v")),
             (None, "v1.30", Some("leading v")),
+            (None, "v1.+30.0", Some("leading v")),
         ];
         for (current, wanted, expected) in table {
             let found = skew(current, wanted, false);

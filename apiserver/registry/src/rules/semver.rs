@@ -1,31 +1,26 @@
-//! Semantic versions, read and ordered as Cluster API does.
+//! Semantic versions as Cluster API reads and orders them: the `semver` crate, a tolerant form, and an order of builds.
 
 use std::cmp::Ordering;
 use std::fmt;
 
+use semver::Version;
+
 /// A version such as `1.30.2-rc.1+x`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Semver {
     /// Major, minor, patch.
     pub(crate) numbers: (u64, u64, u64),
-    pre: Vec<String>,
-    build: Vec<String>,
+    version: Version,
 }
 
 impl Semver {
     /// Reads `1.30.2-rc.1+x`, without a leading v.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (text, build) = match text.split_once('+') {
-            Some((text, build)) => (text, identifiers(build, false)?),
-            None => (text, Vec::new()),
-        };
-        let (text, pre) = match text.split_once('-') {
-            Some((text, pre)) => (text, identifiers(pre, true)?),
-            None => (text, Vec::new()),
-        };
-        let mut parts = text.split('.').map(number);
-        let numbers = (parts.next()??, parts.next()??, parts.next()??);
-        parts.next().is_none().then_some(Self { numbers, pre, build })
+        let version = Version::parse(text).ok()?;
+        // The library reads numbers of any length before the release, upstream those of 64 bits.
+        let fits = |part: &str| !is_number(part) || part.parse::<u64>().is_ok();
+        let numbers = (version.major, version.minor, version.patch);
+        version.pre.split('.').all(fits).then_some(Self { numbers, version })
     }
 
     /// Reads what may have spaces around it, a v, zeros before numbers, and fewer of those.
@@ -40,54 +35,35 @@ impl Semver {
         Self::parse(&parts.join("."))
     }
 
-    /// The order of versions; where only the builds differ, that of those, and `None` when they have none.
+    /// Compares two versions, and their builds if they differ in nothing else. Returns `None` if the builds have no
+    /// order.
     pub(crate) fn compare_with_builds(&self, other: &Self) -> Option<Ordering> {
-        let order = self.numbers.cmp(&other.numbers).then_with(|| self.compare_pre(other));
+        let order = self.version.cmp_precedence(&other.version);
         if order != Ordering::Equal {
             return Some(order);
         }
-        let pairs = self.build.iter().zip(&other.build);
+        let (own, its) = (self.builds(), other.builds());
+        let pairs = own.iter().zip(&its);
         let differing =
             pairs.map(|(own, its)| compare_build(own, its)).find(|order| *order != Some(Ordering::Equal));
-        differing.unwrap_or_else(|| Some(self.build.len().cmp(&other.build.len())))
+        differing.unwrap_or_else(|| Some(own.len().cmp(&its.len())))
     }
 
-    /// A version before a release is less than it.
-    fn compare_pre(&self, other: &Self) -> Ordering {
-        match (self.pre.as_slice(), other.pre.as_slice()) {
-            ([], []) => Ordering::Equal,
-            ([], _) => Ordering::Greater,
-            (_, []) => Ordering::Less,
-            (own, its) => {
-                let orders =
-                    own.iter().zip(its).map(|(own, its)| match (own.parse::<u64>(), its.parse::<u64>()) {
-                        (Ok(own), Ok(its)) => own.cmp(&its),
-                        (Ok(_), Err(_)) => Ordering::Less,
-                        (Err(_), Ok(_)) => Ordering::Greater,
-                        (Err(_), Err(_)) => own.cmp(its),
-                    });
-                orders.fold(Ordering::Equal, Ordering::then).then(own.len().cmp(&its.len()))
-            }
-        }
+    fn builds(&self) -> Vec<&str> {
+        self.version.build.split('.').filter(|build| !build.is_empty()).collect()
     }
 }
 
 impl fmt::Display for Semver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (major, minor, patch) = self.numbers;
-        write!(f, "{major}.{minor}.{patch}")?;
-        for (mark, identifiers) in [('-', &self.pre), ('+', &self.build)] {
-            if !identifiers.is_empty() {
-                write!(f, "{mark}{}", identifiers.join("."))?;
-            }
-        }
-        Ok(())
+        self.version.fmt(f)
     }
 }
 
-/// Numbers go before words; words that differ have no order, they may be hashes.
+/// Compares two identifiers of a build. Numbers are less than words. Words that differ may be hashes and have no order;
+/// the library orders them.
 fn compare_build(own: &str, other: &str) -> Option<Ordering> {
-    match (digits(own), digits(other)) {
+    match (is_number(own), is_number(other)) {
         (true, true) => Some(own.parse::<u64>().unwrap_or(0).cmp(&other.parse().unwrap_or(0))),
         (true, false) => Some(Ordering::Less),
         (false, true) => Some(Ordering::Greater),
@@ -95,22 +71,7 @@ fn compare_build(own: &str, other: &str) -> Option<Ordering> {
     }
 }
 
-fn identifiers(text: &str, canonical: bool) -> Option<Vec<String>> {
-    let is_one = |part: &str| {
-        !part.is_empty()
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-            && !(canonical && digits(part) && number(part).is_none())
-    };
-    text.split('.').map(|part| is_one(part).then(|| part.to_owned())).collect()
-}
-
-/// A number without zeros before it.
-fn number(text: &str) -> Option<u64> {
-    let is_canonical = digits(text) && (text == "0" || !text.starts_with('0'));
-    is_canonical.then(|| text.parse().ok()).flatten()
-}
-
-fn digits(text: &str) -> bool {
+fn is_number(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
 }
 
@@ -142,6 +103,8 @@ mod tests {
             ("1.30.2.1", None, None),
             ("1.30.0foo", None, None),
             ("1.30.0-01", None, None),
+            ("1.30.0-99999999999999999999", None, None),
+            ("1.+30.0", None, None),
             ("1.30.0-", None, None),
             ("", None, None),
             ("latest", None, None),
