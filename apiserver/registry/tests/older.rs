@@ -145,3 +145,52 @@ async fn references_are_in_the_namespace_of_their_object() {
         assert_eq!(made.pointer(reference).unwrap()["namespace"], "ns", "{made}");
     }
 }
+
+#[tokio::test]
+async fn references_show_the_version_of_the_contract_whatever_was_written() {
+    let server = Server::start().await;
+    let collection = path(CORE, "v1beta1", "machines");
+    let (code, made) = server.admin("POST", &collection, &older(CORE, "Machine", Some(&machine()))).await;
+    let expected = json!("infrastructure.cluster.x-k8s.io/v1beta2");
+    assert_eq!((code, &made["spec"]["infrastructureRef"]["apiVersion"]), (201, &expected), "{made}");
+    let (_, read) = server.admin("GET", &format!("{collection}/a"), &Value::Null).await;
+    assert_eq!(read, made);
+}
+
+#[tokio::test]
+async fn an_integer_that_the_stored_version_cannot_hold_is_refused() {
+    let server = Server::start().await;
+    let infrastructure = "infrastructure.cluster.x-k8s.io";
+    let collection = path(infrastructure, "v1beta1", "openstackclusters");
+    let mut spec = json!({"identityRef": {"name": "s", "cloudName": "c"}, "networkMTU": 3_000_000_000_u32,
+        "controlPlaneEndpoint": {"host": "h"}});
+    let cluster = older(infrastructure, "OpenStackCluster", Some(&spec));
+    let problem = "spec.networkMTU: Invalid value: 3000000000: must be an integer of 32 bits";
+    assert_eq!(causes(server.admin("POST", &collection, &cluster).await), [problem]);
+    spec["networkMTU"] = json!(1500);
+    let cluster = older(infrastructure, "OpenStackCluster", Some(&spec));
+    let (code, made) = server.admin("POST", &collection, &cluster).await;
+    assert_eq!(code, 201, "{made}");
+}
+
+#[tokio::test]
+async fn a_number_or_a_text_that_is_neither_has_three_causes() {
+    let server = Server::start().await;
+    let mut spec = check();
+    spec["maxUnhealthy"] = json!(true);
+    let posted = server
+        .admin(
+            "POST",
+            &path(CORE, "v1beta1", "machinehealthchecks"),
+            &older(CORE, "MachineHealthCheck", Some(&spec)),
+        )
+        .await;
+    let wrong = "spec.maxUnhealthy: Invalid value: \"boolean\": spec.maxUnhealthy in body must be of type";
+    let expected = [
+        format!("{wrong} integer,string: \"boolean\""),
+        "<nil>: Invalid value: \"\": \"spec.maxUnhealthy\" must validate at least one schema (anyOf)"
+            .to_owned(),
+        format!("{wrong} integer: \"boolean\""),
+    ];
+    assert_eq!(causes(posted)[..3], expected);
+}
